@@ -1,1 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Hardware as frozen values, looked up by name: `BOARDS.find("n150")`, `DATA_TYPES.find("bf16")`."""
+
+from ttmem.hardware._registry import Registry
+from ttmem.hardware.architectures import ARCHITECTURES, BLACKHOLE, QUASAR, WORMHOLE, Architecture
+from ttmem.hardware.boards import BOARDS, Board, Grid
+from ttmem.hardware.data_types import (
+    BFLOAT4_B,
+    BFLOAT8_B,
+    BFLOAT16,
+    DATA_TYPES,
+    FLOAT32,
+    FP8_E4M3,
+    INT8,
+    INT32,
+    UINT8,
+    UINT16,
+    UINT32,
+    DataType,
+)
+from ttmem.hardware.memories import DRAM, L1, L1_SMALL, MEMORIES, TRACE, Memory
+from ttmem.hardware.memory_map import MemoryMap, OpenSettings, Pool, open_board
+from ttmem.hardware.releases import DEFAULT_RELEASE, RELEASES, Release, Reserved
+from ttmem.hardware.tiles import LEGAL_TILES, TILE_32X32, Tile
+
+__all__ = [
+    "ARCHITECTURES",
+    "BFLOAT4_B",
+    "BFLOAT8_B",
+    "BFLOAT16",
+    "BLACKHOLE",
+    "BOARDS",
+    "DATA_TYPES",
+    "DEFAULT_RELEASE",
+    "DRAM",
+    "FLOAT32",
+    "FP8_E4M3",
+    "INT8",
+    "INT32",
+    "L1",
+    "L1_SMALL",
+    "LEGAL_TILES",
+    "MEMORIES",
+    "QUASAR",
+    "RELEASES",
+    "TILE_32X32",
+    "TRACE",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "WORMHOLE",
+    "Architecture",
+    "Board",
+    "DataType",
+    "Grid",
+    "Memory",
+    "MemoryMap",
+    "OpenSettings",
+    "Pool",
+    "Registry",
+    "Release",
+    "Reserved",
+    "Tile",
+    "open_board",
+]
