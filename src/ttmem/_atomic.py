@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole files or none: what is written appears under its name complete, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from ttmem._errors import BadInputError
+
+
+def check_target(path: Path) -> None:
+    """Refuse a place that cannot be written to before minutes are spent on what should go there."""
+    if path.is_dir():
+        raise BadInputError("is a folder, not a file", where=str(path), hint="name a file inside it")
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise BadInputError(f"no such folder '{folder}'", where=str(path), hint=f"make it first: mkdir -p '{folder}'")
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write through a temporary file in the same folder, so that no reader ever sees half of it.
+
+    A symbolic link stays a link and its target is replaced; a device or pipe (``/dev/stdout``) is written to directly,
+    because renaming a file over it would destroy it.
+    """
+    check_target(path)
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):
+        with target.open("wb") as stream:
+            stream.write(content)
+        return
+    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    # os.open and not mkstemp: the umask decides who may read a new file, as for any other program's output.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            if mode is not None:
+                os.fchmod(stream.fileno(), stat.S_IMODE(mode))
+            stream.write(content)
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise

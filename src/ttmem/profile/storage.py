@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Profile in one file: saved exactly, loaded with every claim checked.
+
+Layout: a fixed header (magic, schema version, sizes, digest), then one zstd frame holding one msgpack document.
+Columns are stored as raw little-endian integers, each row as the difference to the one before it: line numbers and
+operation indices then compress to almost nothing, and integer wrap-around makes the way back exact.
+Nothing in the file is executed on loading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from pathlib import Path
+from typing import Annotated, Any, get_origin
+
+import msgspec
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from ttmem._atomic import write_bytes
+from ttmem._errors import BadInputError
+from ttmem.profile._storage_checks import check_profile
+from ttmem.profile.model import Profile
+
+SCHEMA_VERSION = 1
+"""Raise it when an older ttmem would misread what a newer one wrote; a new field with a default needs no raise."""
+
+_MAGIC = b"\x89TTMEM\r\n"
+"""The high bit and the line end reveal a file that went through a text-mode transfer, as PNG's signature does."""
+_HEADER = struct.Struct("<8sI Q Q 16s")
+_COMPRESSION_LEVEL = 1
+_READ_AGAIN = "read the original log again: ttmem profile LOG"
+_Length = Annotated[int, msgspec.Meta(ge=0)]
+_COLUMN_TYPES = frozenset({"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8"})
+
+
+def is_saved_profile(first_bytes: bytes) -> bool:
+    """Whether a file that begins like this was written by ``save``."""
+    return first_bytes.startswith(_MAGIC)
+
+
+def save(profile: Profile, path: str | Path) -> None:
+    """Write the profile to ``path``, whole or not at all."""
+    write_bytes(Path(path), to_bytes(profile))
+
+
+def load(path: str | Path) -> Profile:
+    """The profile saved at ``path``; a file that is cut, damaged or from the future is refused with what to do."""
+    return from_bytes(Path(path).read_bytes(), where=str(path))
+
+
+def to_bytes(profile: Profile) -> bytes:
+    """The file's content."""
+    try:
+        document = msgspec.msgpack.encode(profile, enc_hook=_encode_other, order="deterministic")
+    except UnicodeEncodeError:
+        # A file name that is not UTF-8 reaches us with lone surrogates, which no interchange format can hold.
+        plain = msgspec.to_builtins(profile, enc_hook=_encode_other, builtin_types=(bytes,))
+        document = msgspec.msgpack.encode(_printable(plain))
+    except OverflowError:
+        raise BadInputError("a number of the profile needs more than 64 bits", where=profile.name) from None
+    payload = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(document)
+    return _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(payload), len(document), _digest(payload)) + payload
+
+
+def from_bytes(content: bytes, *, where: str = "") -> Profile:
+    """The profile that ``to_bytes`` turned into ``content``; ``where`` names the file in errors."""
+    document = _unseal(content, where)
+    try:
+        profile = msgspec.msgpack.decode(document, type=Profile, dec_hook=_decode_other)
+        check_profile(profile)
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadInputError(f"not a usable saved profile ({error})", where=where, hint=_READ_AGAIN) from None
+    return profile
+
+
+def _unseal(content: bytes, where: str) -> bytes:
+    """The msgpack document, once header, length and digest agree with each other."""
+    if not is_saved_profile(content):
+        raise BadInputError("not a saved profile", where=where, hint="it should have been written by ttmem")
+    if len(content) < _HEADER.size:
+        raise BadInputError("the saved profile is cut short", where=where, hint=_READ_AGAIN)
+    _, version, payload_bytes, document_bytes, digest = _HEADER.unpack_from(content)
+    if version > SCHEMA_VERSION:
+        raise BadInputError(
+            f"written by a newer ttmem (schema {version}, this one reads up to {SCHEMA_VERSION})",
+            where=where,
+            hint="upgrade with 'pip install --upgrade ttmem', or read the original log again",
+        )
+    payload = content[_HEADER.size :]
+    if len(payload) < payload_bytes:
+        message = f"the saved profile is cut short ({len(payload)} of {payload_bytes} bytes)"
+        raise BadInputError(message, where=where, hint=_READ_AGAIN)
+    if len(payload) > payload_bytes or version < 1 or _digest(payload) != digest:
+        raise BadInputError("the saved profile is damaged (its digest does not match)", where=where, hint=_READ_AGAIN)
+    try:
+        if zstandard.frame_content_size(payload) != document_bytes:
+            raise ValueError("sizes disagree")
+        return zstandard.ZstdDecompressor().decompress(payload)
+    except (zstandard.ZstdError, ValueError, MemoryError):
+        raise BadInputError(
+            "the saved profile is damaged (it cannot be unpacked)", where=where, hint=_READ_AGAIN
+        ) from None
+
+
+def _digest(payload: bytes) -> bytes:
+    return hashlib.blake2b(payload, digest_size=16).digest()
+
+
+def _encode_other(value: object) -> object:
+    """Columns, and numbers that came out of a column and landed among the facts; msgspec does the rest."""
+    if isinstance(value, np.ndarray):
+        little = value.dtype.newbyteorder("<")
+        if little.str in _COLUMN_TYPES and value.ndim:
+            differences = np.array(value, dtype=little, order="C")
+            differences[1:] -= value[:-1]
+            return little.str, value.shape, differences.tobytes()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a profile cannot hold a {type(value).__name__}")
+
+
+def _decode_other(wanted: Any, stored: Any) -> NDArray[Any]:
+    """The only type of the model that msgspec does not know itself is the numpy column."""
+    if get_origin(wanted) is not np.ndarray:
+        raise ValueError("unknown kind of field")
+    dtype, shape, raw = msgspec.convert(stored, type=tuple[str, tuple[_Length, ...], bytes])
+    if dtype not in _COLUMN_TYPES or not shape:
+        raise ValueError(f"unknown kind of column '{dtype}'")
+    differences = np.frombuffer(raw, dtype=dtype).reshape(shape)
+    return np.cumsum(differences, axis=0, dtype=differences.dtype)
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {_printable(key): _printable(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(entry) for entry in value]
+    return value
