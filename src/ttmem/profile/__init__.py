@@ -1,1 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The one data model that every reader and engine fills and every question reads."""
+
+from ttmem.profile.model import (
+    AFTER_SUBMIT,
+    BEFORE_OPERATION,
+    BEFORE_SUBMIT,
+    BLOCK_NAMES,
+    MEMORIES,
+    SNAPSHOT,
+    VIEW_ALLOCATED,
+    VIEW_BANKS,
+    VIEW_FREE,
+    VIEW_LARGEST_FREE,
+    VIEW_TOTAL,
+    Argument,
+    CacheLookup,
+    FailureText,
+    Profile,
+    Program,
+    Source,
+    Timeline,
+)
+from ttmem.profile.operation_forms import OperationForm, OperationForms
+from ttmem.profile.tensor_type import HOST, TensorType
+
+__all__ = [
+    "AFTER_SUBMIT",
+    "BEFORE_OPERATION",
+    "BEFORE_SUBMIT",
+    "BLOCK_NAMES",
+    "HOST",
+    "MEMORIES",
+    "SNAPSHOT",
+    "VIEW_ALLOCATED",
+    "VIEW_BANKS",
+    "VIEW_FREE",
+    "VIEW_LARGEST_FREE",
+    "VIEW_TOTAL",
+    "Argument",
+    "CacheLookup",
+    "FailureText",
+    "OperationForm",
+    "OperationForms",
+    "Profile",
+    "Program",
+    "Source",
+    "TensorType",
+    "Timeline",
+]

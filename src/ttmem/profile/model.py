@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one data model: operations x memory states x tensors x failures.
+
+Everything that ttmem reads, captures or predicts becomes a ``Profile``, so each question about memory is
+answered by one function, whatever the evidence was. Columns are numpy arrays; objects exist only for what is few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttmem.profile.operation_forms import Int32, Int64, OperationForms
+from ttmem.profile.tensor_type import TensorType
+
+MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
+
+BEFORE_OPERATION, BEFORE_SUBMIT, AFTER_SUBMIT, SNAPSHOT = range(4)
+BLOCK_NAMES = ("before operation", "before submit", "after submit", "snapshot")
+
+VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)
+"""Columns of ``Profile.views``; all but the first are bytes per bank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One execution of one function; const-eval, trace and called functions nest inside a run."""
+
+    name: str
+    parent: int
+    """Index of the enclosing program, -1 at top level."""
+    run: int
+    """Which top-level execution this belongs to, counted from 0 in each process."""
+    caller: int
+    """Operation that started it (load_cached, call), -1 at top level or unknown."""
+    first_operation: int
+    end_operation: int
+    """One past the last operation that ran while this program was open, nested ones included."""
+    finished: bool
+    """False when an exception, a new run or the end of the source cut it off."""
+    line: int
+    first_block: int = 0
+    end_block: int = 0
+    """One past the last memory state printed while this program was open (a run owns its submit states too)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLookup:
+    """What a ``load_cached`` found: const-eval results live as long as the process, keyed by the function's hash."""
+
+    operation: int
+    function: str
+    key: str
+    """The hash that was printed; names are reused by other graphs, hashes are not."""
+    hit: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """What one process did, in order. Operation indices count all its operations from 0."""
+
+    rank: int
+    """MPI rank, -1 when the source does not name one."""
+    first_index: int
+    """Index of ``form[0]``: not 0 when the timeline was narrowed to one run."""
+    form: Int32
+    """Per operation: index into ``Profile.forms``."""
+    line: Int64
+    """Per operation: its line in the source, from 1."""
+    program: Int32
+    """Per operation: index into ``programs``, -1 outside any."""
+    block_kind: NDArray[np.int8]
+    """Per memory state: one of ``BEFORE_OPERATION`` ... ``SNAPSHOT``."""
+    block_operation: Int32
+    """Per memory state: the operation it was printed before, -1 when there is none."""
+    block_cause: Int32
+    """Per memory state: the operation whose after-state it is, -1 when nothing ran since the state before it."""
+    block_view: Int32
+    """Memory states x memories: index into ``Profile.views``, -1 when that line is missing."""
+    block_line: Int64
+    programs: tuple[Program, ...] = ()
+    lookups: tuple[CacheLookup, ...] = ()
+    retained: frozenset[int] = frozenset()
+    """Deallocate operations that freed nothing because the tensor was retained."""
+    failures: tuple[FailureText, ...] = ()
+
+    def __len__(self) -> int:
+        """How many operations were executed."""
+        return len(self.form)
+
+    @property
+    def end_index(self) -> int:
+        """One past the last operation index."""
+        return self.first_index + len(self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureText:
+    """A failure as it was printed; what it means is worked out by ``ttmem.explain`` when it is asked for."""
+
+    text: str
+    line: int
+    operation: int
+    """The operation that was running, -1 when no program was open (uploads happen outside programs)."""
+    next_operation: int
+    """How many operations had been started when it was printed: later ones mean that the process went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a compiled graph: an input, a parameter or a constant."""
+
+    graph: str
+    position: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    kind: str
+    """``input``, ``parameter``, ``constant`` or ``unknown``."""
+    bytes: int
+    """Logical bytes on one chip (the local shape where the graph is sharded)."""
+    on_device: bool | None
+    """False for a parameter that only feeds const-eval: it stays on the host. None when no dump tells."""
+    kv_cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What was read, and what was odd about it."""
+
+    kind: str
+    name: str
+    bytes: int = 0
+    lines: int = 0
+    unrecognised_lines: int = 0
+    """Lines that carry a runtime marker but are damaged; foreign lines are none of ours and do not count."""
+    warnings: tuple[str, ...] = ()
+    state_error_bytes: int = 0
+    """How far a printed bytes-per-bank figure may be from the true one (logs round to 0.001 MiB)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A run's memory history."""
+
+    name: str
+    source: Source
+    tensor_types: tuple[TensorType, ...]
+    forms: OperationForms
+    views: Int64
+    """Distinct memory views x (banks, total, allocated, free, largest free), bytes per bank."""
+    timelines: tuple[Timeline, ...]
+    arguments: tuple[Argument, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What the source tells about the machine and its settings (grid, mesh, architecture), for display."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of the ``ttmem.profile/1`` contract."""
+        from ttmem.reports.document import profile_document  # the contract is rendered one room to the right
+
+        return profile_document(self)
+
+    def renamed(self, name: str) -> Profile:
+        """The same history under another name."""
+        return replace(self, name=name)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The distinct operation texts of a run, parsed once each and kept as columns.
+
+A decode loop prints the same line hundreds of times, a single long run never repeats one: columns with two
+text pools keep both cheap (an operation costs a few dozen bytes, not a Python object).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationForm:
+    """One parsed operation text."""
+
+    name: str
+    results: tuple[str, ...]
+    """SSA names of the results: ``%5``, or ``%5#0 %5#1`` for several."""
+    operands: tuple[str, ...]
+    result_types: tuple[int, ...]
+    """Indices into ``Profile.tensor_types``; -1 for what is not a tensor (a device, a semaphore)."""
+    operand_types: tuple[int, ...]
+    location: str
+    callee: str
+    """The function that a load_cached, call or trace operation runs, else empty."""
+    frees_input: bool
+    """conv2d with ``deallocate_activation = true`` releases its input without a deallocate line."""
+
+
+@dataclass(frozen=True, eq=False)
+class OperationForms:
+    """Columns over the distinct operation texts."""
+
+    name: Int32
+    names: tuple[str, ...]
+    signature: Int32
+    """Index into ``signatures``: the (operand types, result types) of the form."""
+    signatures: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    ssa_end: Int64
+    ssa_pool: bytes
+    """``%5#0 %5#1=%3 %4`` of every form, one after the other; ``ssa_end[i]`` is where form i stops."""
+    location_end: Int64
+    location_pool: bytes
+    note: Int32
+    """Index into ``notes``: callee and flags that few forms have; 0 is none."""
+    notes: tuple[tuple[str, bool], ...]
+
+    def __len__(self) -> int:
+        """How many distinct forms there are."""
+        return len(self.name)
+
+    def __getitem__(self, form: int) -> OperationForm:
+        """The parsed form, decoded from the columns (cached: a replay asks for the same forms again and again)."""
+        return _decode(self, form)
+
+    def location(self, form: int) -> str:
+        """Where the operation comes from in the user's program, as the compiler wrote it."""
+        start = int(self.location_end[form - 1]) if form else 0
+        return self.location_pool[start : int(self.location_end[form])].decode("utf-8", "replace")
+
+    def name_of(self, form: int) -> str:
+        """The operation's name, such as ``ttnn.matmul``."""
+        return self.names[self.name[form]]
+
+
+@lru_cache(maxsize=65536)
+def _decode(forms: OperationForms, form: int) -> OperationForm:
+    start = int(forms.ssa_end[form - 1]) if form else 0
+    results, _, operands = forms.ssa_pool[start : int(forms.ssa_end[form])].decode("ascii", "replace").partition("=")
+    operand_types, result_types = forms.signatures[forms.signature[form]]
+    callee, frees_input = forms.notes[forms.note[form]]
+    return OperationForm(
+        name=forms.name_of(form),
+        results=tuple(results.split()),
+        operands=tuple(operands.split()),
+        result_types=result_types,
+        operand_types=operand_types,
+        location=forms.location(form),
+        callee=callee,
+        frees_input=frees_input,
+    )

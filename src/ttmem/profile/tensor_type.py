@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a printed tensor type says about memory: shape, storage and the bytes that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttmem.tensors import interleaved_bytes_per_bank, sharded_bytes_per_bank
+
+HOST = "HOST"
+"""The memory of a tensor that lies in the host's system memory: it costs the device nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """One tensor type; equal types are stored once in a profile.
+
+    ``dtype`` is how the elements are *stored* (a bfloat8_b tensor is printed with bf16 elements and
+    bfp_bf8 tiles), so every byte figure follows from it.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    """``tile`` or ``row_major``; empty when the type was printed without a layout."""
+    memory: str
+    """``DRAM``, ``L1``, ``L1_SMALL``, ``TRACE``, ``HOST``, or empty when the type was printed without a layout."""
+    placement: str
+    """``interleaved``, ``height_sharded``, ``width_sharded``, ``block_sharded``, ``nd_sharded`` or empty."""
+    logical_bytes: int
+    """Bytes of the elements alone: what the tensor would need without padding."""
+    padded_bytes: int
+    """Bytes with padding, on one chip: all shards, or the whole interleaved buffer (before page alignment)."""
+    page_bytes: int
+    """One tile, or one row (of the shard when sharded)."""
+    shard_bytes: int
+    """Bytes that one core holds when sharded, 0 when interleaved."""
+
+    @property
+    def on_device(self) -> bool:
+        """Whether a tensor of this type occupies device memory."""
+        return self.memory not in ("", HOST)
+
+    @property
+    def padding_bytes(self) -> int:
+        """What rounding the shape up to tiles (or shards) costs."""
+        return max(0, self.padded_bytes - self.logical_bytes)
+
+    def bytes_per_bank(self, banks: int, page_alignment: int) -> int:
+        """What one bank stores: pages are dealt round robin, and every bank reserves the largest share."""
+        if not self.page_bytes or banks <= 0:
+            return 0
+        if self.shard_bytes:
+            return sharded_bytes_per_bank(
+                shard_pages=self.shard_bytes // self.page_bytes,
+                page_bytes=self.page_bytes,
+                alignment_bytes=page_alignment,
+            )
+        return interleaved_bytes_per_bank(
+            pages=self.padded_bytes // self.page_bytes,
+            page_bytes=self.page_bytes,
+            alignment_bytes=page_alignment,
+            banks=banks,
+        )
+
+    def describe(self) -> str:
+        """``1x32x4x64 bfloat16``, as tables and messages show a tensor."""
+        return f"{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens -> timelines: which memory state belongs to which operation, in every process.
+
+A state is printed *before* its operation runs and nothing is printed after one, so an operation's effect is in the
+next state of the same process, whatever that state belongs to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttmem.profile import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, MEMORIES, SNAPSHOT, Timeline
+from ttmem.readers._programs import ProgramTracker
+from ttmem.readers._tokens import Kind, LexedLog
+
+Positions = NDArray[np.int64]
+
+_BLOCK_KIND = {
+    int(Kind.BEFORE_OPERATION): BEFORE_OPERATION,
+    int(Kind.BEFORE_SUBMIT): BEFORE_SUBMIT,
+    int(Kind.AFTER_SUBMIT): AFTER_SUBMIT,
+}
+
+
+def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
+    """One timeline per process (MPI rank), and what the log tells about the device."""
+    kinds = np.array(log.tables.kind, np.int8)[log.token]
+    ranks = np.array(log.tables.rank, np.int32)[log.token]
+    facts: dict[str, str] = {}
+    device_ranks = np.unique(ranks[(kinds >= Kind.OPERATION) & (kinds <= Kind.VIEW_TRACE)]).tolist()
+    if not device_ranks:
+        device_ranks = [-1]
+    elif -1 in device_ranks and len(device_ranks) > 1:
+        device_ranks.remove(-1)  # lines that lost their tag: no process owns them
+    timelines = []
+    for number, rank in enumerate(device_ranks):
+        # Untagged failures (the launcher's own output) are reported once, with the first process.
+        mine = ranks == rank if number or rank == -1 else (ranks == rank) | ((ranks == -1) & (kinds == Kind.FAILURE))
+        if len(device_ranks) == 1:
+            mine = np.ones(len(ranks), bool)
+        timelines.append(_timeline(log, rank, np.flatnonzero(mine), kinds, facts))
+    return timelines, facts
+
+
+def _timeline(log: LexedLog, rank: int, mine: Positions, all_kinds: NDArray[np.int8], facts: dict[str, str]) -> Timeline:
+    kinds = all_kinds[mine]
+    codes = log.token[mine]
+    lines = log.line[mine]
+    payloads = np.array(log.tables.payload, np.int32)
+
+    operation_at = np.flatnonzero(kinds == Kind.OPERATION)
+    form = payloads[codes[operation_at]]
+    block_at, block_kind = _blocks(kinds, operation_at)
+    started = np.searchsorted(operation_at, block_at).astype(np.int32)  # operations before each state
+    block_operation = _owners(block_kind, started)
+    block_view = np.full((len(block_at), len(MEMORIES)), -1, np.int32)
+    for memory in range(len(MEMORIES)):
+        view_at = np.flatnonzero(kinds == Kind.VIEW_DRAM + memory)[::-1]  # reversed: the first of two wins
+        block = np.searchsorted(block_at, view_at, side="right") - 1
+        inside = block >= 0
+        block_view[block[inside], memory] = payloads[codes[view_at[inside]]]
+
+    tracker = _track(log, kinds, codes, lines, operation_at, block_at, form)
+    facts.update({key: value for key, value in tracker.facts.items() if key not in facts})
+    return Timeline(
+        rank=rank,
+        first_index=0,
+        form=form,
+        line=lines[operation_at],
+        program=_program_column(tracker, len(form)),
+        block_kind=block_kind,
+        block_operation=block_operation,
+        block_cause=_causes(block_operation, started),
+        block_view=block_view,
+        block_line=lines[block_at],
+        programs=tuple(tracker.programs),
+        lookups=tuple(tracker.lookups),
+        retained=frozenset(tracker.retained),
+        failures=tuple(tracker.failures),
+    )
+
+
+def _blocks(kinds: NDArray[np.int8], operation_at: Positions) -> tuple[Positions, NDArray[np.int8]]:
+    """Where memory states begin and of which kind they are.
+
+    A state begins with its header; a DRAM view without a header of its own (the header line was torn, or the file is
+    a snapshot) begins one too.
+    """
+    header_at = np.flatnonzero((kinds >= Kind.BEFORE_OPERATION) & (kinds <= Kind.AFTER_SUBMIT))
+    dram_at = np.flatnonzero(kinds == Kind.VIEW_DRAM)
+    owner = np.searchsorted(header_at, dram_at) - 1
+    headless = dram_at[(owner < 0) | (np.diff(owner, prepend=-1) == 0)]
+    header_kind = np.zeros(len(header_at), np.int8)
+    for token_kind, block_kind in _BLOCK_KIND.items():
+        header_kind[kinds[header_at] == token_kind] = block_kind
+    if not headless.size:
+        return header_at, header_kind
+    # A headless state right after an operation that has none yet is that operation's.
+    before = np.searchsorted(operation_at, headless)
+    last_operation_at = np.where(before > 0, operation_at[np.maximum(before, 1) - 1], -1) if len(operation_at) else np.full(len(headless), -1)
+    header_before = np.searchsorted(header_at, headless)
+    last_header_at = np.where(header_before > 0, header_at[np.maximum(header_before, 1) - 1], -1) if len(header_at) else np.full(len(headless), -1)
+    headless_kind = np.where(last_operation_at > last_header_at, BEFORE_OPERATION, SNAPSHOT).astype(np.int8)
+    at = np.concatenate([header_at, headless])
+    order = np.argsort(at, kind="stable")
+    return at[order], np.concatenate([header_kind, headless_kind])[order]
+
+
+def _owners(block_kind: NDArray[np.int8], started: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The operation each state was printed before: the last one started, if it has no state yet."""
+    owner = np.where(block_kind == BEFORE_OPERATION, started - 1, -1).astype(np.int32)
+    owned = np.flatnonzero(owner >= 0)
+    repeated = owned[1:][owner[owned[1:]] == owner[owned[:-1]]]
+    owner[repeated] = -1
+    return owner
+
+
+def _causes(block_operation: NDArray[np.int32], started: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The operation whose after-state each state is; -1 when nothing ran since the state before it."""
+    last_done = np.where(block_operation >= 0, block_operation - 1, started - 1).astype(np.int32)
+    cause = last_done.copy()
+    cause[1:][last_done[1:] == last_done[:-1]] = -1
+    return cause
+
+
+def _track(
+    log: LexedLog,
+    kinds: NDArray[np.int8],
+    codes: NDArray[np.int32],
+    lines: NDArray[np.int64],
+    operation_at: Positions,
+    block_at: Positions,
+    form: NDArray[np.int32],
+) -> ProgramTracker:
+    tracker = ProgramTracker()
+    tables = log.tables
+    names = list(tables.names)
+    at = np.flatnonzero(
+        (kinds == Kind.EVENT) | (kinds == Kind.FAILURE) | (kinds == Kind.BEFORE_SUBMIT) | (kinds == Kind.AFTER_SUBMIT)
+    )
+    operations = np.searchsorted(operation_at, at).tolist()
+    blocks = np.searchsorted(block_at, at).tolist()
+    rows = zip(kinds[at].tolist(), codes[at].tolist(), lines[at].tolist(), operations, blocks, strict=True)
+    for kind, code, line, done, states in rows:
+        if kind == Kind.EVENT:
+            last = names[tables.form_name[form[done - 1]]].decode("utf-8", "replace") if done else ""
+            tracker.event(
+                tables.events[tables.payload[code]], operations=done, blocks=states, line=line, last_name=last
+            )
+        elif kind == Kind.FAILURE:
+            tracker.failure(tables.failures[tables.payload[code]], operations=done, line=line)
+        elif kind == Kind.BEFORE_SUBMIT:
+            tracker.before_submit(operations=done, blocks=states)
+        else:
+            tracker.after_submit(operations=done, blocks=states, line=line)
+    tracker.end(operations=len(form), blocks=len(block_at))
+    return tracker
+
+
+def _program_column(tracker: ProgramTracker, operations: int) -> NDArray[np.int32]:
+    column = np.full(operations, -1, np.int32)
+    if tracker.changes:
+        starts = np.array([at for at, _ in tracker.changes], np.int64)
+        numbers = np.array([number for _, number in tracker.changes], np.int32)
+        # Of several changes before one operation the last counts, so a right-sided search picks it.
+        found = np.searchsorted(starts, np.arange(operations), side="right") - 1
+        inside = found >= 0
+        column[inside] = numbers[found[inside]]
+    return column

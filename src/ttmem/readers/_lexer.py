@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of a runtime log -> tokens, in one streaming pass over bytes.
+
+Iterations repeat their lines exactly, so a line that was understood once is looked up from then on; only new lines
+are taken apart. What is kept of a distinct line is what it means, not its text, and the look-up table is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttmem.explain.markers import MARKERS as FAILURE_MARKERS
+from ttmem.profile import TensorType
+from ttmem.readers._mlir_module import parse_module_line
+from ttmem.readers._mlir_operation import OperationText, parse_operation, split_types
+from ttmem.readers._mlir_types import parse_tensor_type
+from ttmem.readers._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
+
+_KNOWN_LINES_BYTES = 40 << 20
+"""How much line text the look-up table may hold before it starts anew: bounds memory, costs only repeated parsing."""
+_KNOWN_SIGNATURES = 50_000
+_FAILURE_LINES = 8
+"""A failure's numbers may stand a few lines below its first (``info:``, wrapped text)."""
+_FAILURES_KEPT = 2_000
+_DAMAGED_KEPT = 200
+
+_MPI = re.compile(rb"\[\d+,(\d+)\]<std(?:out|err)>:")
+_VIEW_BODY = re.compile(
+    rb"numBanks: (\d+), totalBytesPerBank: (\d+\.\d+) MB, totalBytesAllocatedPerBank: (\d+\.\d+) MB, "
+    rb"totalBytesFreePerBank: (\d+\.\d+) MB, largestContiguousBytesFreePerBank: (\d+\.\d+) MB$"
+)
+_HEADER = re.compile(rb"Device memory state (before operation \w|before submit|after submit)")
+_HEADER_KIND = {b"before s": Kind.BEFORE_SUBMIT, b"after su": Kind.AFTER_SUBMIT, b"before o": Kind.BEFORE_OPERATION}
+_PROGRAM = re.compile(rb"(Starting|Finished) execution of program: (\S+)")
+_LOOKUP = re.compile(rb"Running LoadCachedOp for function (\S+) with hash: (\w+)")
+_HIT_OR_MISS = re.compile(rb"Cache (hit|miss)(?: or invalid cache)? for function: (\S+)")
+_GRID = re.compile(rb"Device grid size = \{ (\d+), (\d+) \}")
+_MESH = re.compile(rb"remapped mesh device shape \[(\d+), (\d+)\]")
+_ARCHITECTURE = re.compile(rb"#system_desc = .*?arch = <(\w+)>")
+_GLUED = re.compile(rb"(?:\x1b\[32m)? +(?:Always|Runtime\w+)(?:\x1b\[0m)? \| ")
+_FAILURE = -1
+# Everything but digits, dots and blanks goes, so that many views become one string of numbers.
+_ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
+_MIB = 1 << 20
+
+
+class Lexer:
+    """Understands a log line by line; feed it lists of lines in order, then ``finish``."""
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+        self.line_count = 0
+        self.byte_count = 0
+        self._codes: dict[bytes, int] = {}
+        self._codes_bytes = 0
+        self._signatures: dict[tuple[bytes, bytes], int] = {}
+        self._type_texts: dict[bytes, int] = {}
+        self._events: dict[Event, int] = {}
+        self._tokens: list[NDArray[np.int32]] = []
+        self._lines: list[NDArray[np.int64]] = []
+        self._views: list[bytes] = []
+        self._view_count = 0
+        self._open_failures: list[tuple[int, list[bytes]]] = []
+        self._damaged: list[tuple[int, str]] = []
+        self._damaged_count = 0
+        self._saw_runtime = False
+        self._saw_marker = False
+        self._extra: list[tuple[int, int]] = []
+
+    def feed(self, lines: list[bytes]) -> None:
+        """Take the next lines, without their line ends."""
+        count = len(lines)
+        if self._open_failures:
+            self._continue_failures(lines)
+        codes = np.fromiter(map(self._codes.get, lines, repeat(-1)), np.int32, count)
+        unknown = np.flatnonzero(codes < 0)
+        if unknown.size:
+            learned = [self._code_of(lines, i) for i in unknown.tolist()]
+            codes[unknown] = learned
+        kept = np.flatnonzero(codes)
+        tokens, positions = codes[kept], kept + (self.line_count + 1)
+        if self._extra:
+            tokens, positions = self._insert_extra(tokens, positions)
+        self._tokens.append(tokens)
+        self._lines.append(positions)
+        self.line_count += count
+        if self._views:
+            self._flush_views()
+
+    def snapshot(self) -> LexedLog:
+        """What has been understood so far; feeding may go on afterwards (``--follow``)."""
+        return LexedLog(
+            tables=self.tables,
+            token=np.concatenate(self._tokens) if self._tokens else np.zeros(0, np.int32),
+            line=np.concatenate(self._lines) if self._lines else np.zeros(0, np.int64),
+            bytes=self.byte_count,
+            lines=self.line_count,
+            damaged=list(self._damaged),
+            damaged_count=self._damaged_count,
+            saw_runtime=self._saw_runtime,
+            saw_marker=self._saw_marker,
+        )
+
+    # --- one line -----------------------------------------------------------------------------------------------
+
+    def _code_of(self, lines: list[bytes], index: int) -> int:
+        line = lines[index]
+        code = self._codes.get(line)  # it may have been learned a few lines above
+        if code is not None:
+            return code
+        code = self._learn(line, index)
+        if code == _FAILURE:  # its text goes on in the lines below, so it cannot be looked up by this line alone
+            return self._failure(lines, index)
+        if code:
+            self._remember(line, code)
+        return code
+
+    def _remember(self, line: bytes, code: int) -> None:
+        self._codes_bytes += len(line) + 100
+        if self._codes_bytes > _KNOWN_LINES_BYTES:
+            self._codes.clear()
+            self._codes_bytes = len(line)
+        self._codes[line] = code
+
+    def _learn(self, line: bytes, index: int) -> int:
+        """The code of a line that is seen for the first time; 0 for foreign lines, ``_FAILURE`` for failures."""
+        if b"\r" in line:
+            line = line.rstrip(b"\r")
+            if b"\r" in line:  # a progress bar was drawn over this line: every piece is a line of its own
+                return self._pieces(line.split(b"\r"), index)
+        at = line.find(b"MemoryView{")
+        if at >= 0:
+            return self._view(line, at, index)
+        at = line.find(b"Executing operation: ")
+        if at >= 0:
+            return self._operation(line, at, index)
+        if b"memory state" in line:
+            return self._header(line, index)
+        if b"xecution of program: " in line:
+            found = _PROGRAM.search(line)
+            if found:
+                self._saw_runtime = True
+                what = What.STARTED if found[1] == b"Starting" else What.FINISHED
+                return self._event(line, Event(what, found[2].decode("utf-8", "replace")))
+        if line.startswith(b"#") or b"func.func " in line or b"MLIR Module " in line or b"module @" in line:
+            item = parse_module_line(line)
+            if item:
+                return self._module(item)
+        for marker in FAILURE_MARKERS:
+            if marker in line:
+                return _FAILURE
+        if b" | " in line or line.startswith(b"#system_desc"):
+            return self._runtime_message(line)
+        return Kind.FOREIGN
+
+    def _pieces(self, pieces: Iterable[bytes], index: int) -> int:
+        """Several records share this line: each becomes a token of its own, none is looked up by the whole line."""
+        result = int(Kind.FOREIGN)
+        for piece in pieces:
+            code = self._learn(piece, index) if piece.strip() else 0
+            if code == _FAILURE:
+                result = _FAILURE
+            elif code:
+                self._extra.append((self.line_count + index + 1, code))
+        return result
+
+    def _view(self, line: bytes, at: int, index: int) -> int:
+        device = line.rfind(b"Device ", 0, at)
+        memory = line[device + 7 : at - 15] if device >= 0 else b""
+        kind = VIEW_KIND_OF_MEMORY.get(memory)
+        if kind is None:
+            return Kind.FOREIGN  # some other text that mentions a MemoryView
+        self._saw_marker = True
+        end = line.find(b"}", at)
+        body = line[at + 11 : end] if end >= 0 else b""
+        if not _VIEW_BODY.match(body):
+            return self._damage(index, f"memory view of {memory.decode()} is cut or mixed with other text")
+        if b"MemoryView{" in line[end:] or b"Executing operation: " in line[end:]:
+            return self._pieces((line[: end + 1], line[end + 1 :]), index)
+        self._views.append(body)
+        self._view_count += 1
+        return self.tables.add(kind, self._view_count - 1, _rank(line))
+
+    def _operation(self, line: bytes, at: int, index: int) -> int:
+        self._saw_runtime = self._saw_marker = True
+        text = line[at + 21 :].rstrip()
+        if b" | " in text and (glued := _GLUED.search(text)):  # two threads wrote at once: the next record begins inside this line
+            return self._pieces((line[: at + 21 + glued.start()], text[glued.start() :]), index)
+        parsed = parse_operation(text)
+        if parsed is None:
+            return self._damage(index, "operation line is cut or mixed with other text")
+        if not parsed.complete:
+            self._damage(index, f"operation {parsed.name.decode('utf-8', 'replace')} is cut: its types are not known")
+        return self.tables.add(Kind.OPERATION, self._form(parsed), _rank(line))
+
+    def _form(self, parsed: OperationText) -> int:
+        tables = self.tables
+        tables.form_name.append(tables.names.setdefault(parsed.name, len(tables.names)))
+        tables.form_signature.append(self._signature(parsed.operand_types, parsed.result_types))
+        tables.form_note.append(tables.notes.setdefault((parsed.callee, parsed.frees_input), len(tables.notes)))
+        tables.ssa_pool += parsed.results + b"=" + parsed.operands
+        tables.ssa_end.append(len(tables.ssa_pool))
+        tables.location_pool += parsed.location
+        tables.location_end.append(len(tables.location_pool))
+        return len(tables.form_name) - 1
+
+    def _signature(self, operand_types: bytes, result_types: bytes) -> int:
+        key = (operand_types, result_types)
+        known = self._signatures.get(key)
+        if known is not None:
+            return known
+        if len(self._signatures) > _KNOWN_SIGNATURES:
+            self._signatures.clear()
+        self.tables.signatures.append((self._types(operand_types), self._types(result_types)))
+        self._signatures[key] = len(self.tables.signatures) - 1
+        return len(self.tables.signatures) - 1
+
+    def _types(self, text: bytes) -> tuple[int, ...]:
+        return tuple(map(self._type, split_types(text)))
+
+    def _type(self, text: bytes) -> int:
+        known = self._type_texts.get(text)
+        if known is not None:
+            return known
+        if len(self._type_texts) > _KNOWN_SIGNATURES:
+            self._type_texts.clear()
+        parsed: TensorType | None = parse_tensor_type(text)
+        types = self.tables.types
+        self._type_texts[text] = number = -1 if parsed is None else types.setdefault(parsed, len(types))
+        return number
+
+    def _header(self, line: bytes, index: int) -> int:
+        found = _HEADER.search(line)
+        if found:
+            self._saw_runtime = self._saw_marker = True
+            return self.tables.add(_HEADER_KIND[found[1][:8]], 0, _rank(line))
+        if b"Device " in line and b" memory state:" in line:
+            self._saw_marker = True
+            return self._damage(index, "memory line is cut or mixed with other text")
+        return Kind.FOREIGN
+
+    def _runtime_message(self, line: bytes) -> int:
+        if b"Always" in line or b"Runtime" in line:
+            self._saw_runtime = True
+        if b"LoadCachedOp" in line and (found := _LOOKUP.search(line)):
+            return self._event(line, Event(What.LOOKUP, found[1].decode("utf-8", "replace"), found[2].decode()))
+        if b"Cache " in line and (found := _HIT_OR_MISS.search(line)):
+            what = What.HIT if found[1] == b"hit" else What.MISS
+            return self._event(line, Event(what, found[2].decode("utf-8", "replace")))
+        if b"Tensor is retained thus not deallocating" in line:
+            return self._event(line, Event(What.RETAINED, ""))
+        if found := _GRID.search(line):
+            return self._event(line, Event(What.GRID, f"{int(found[1])}x{int(found[2])}"))
+        if found := _MESH.search(line):
+            return self._event(line, Event(What.MESH, f"{int(found[1])}x{int(found[2])}"))
+        if found := _ARCHITECTURE.search(line):
+            return self._event(line, Event(What.SYSTEM, found[1].decode()))
+        return Kind.FOREIGN
+
+    def _event(self, line: bytes, event: Event) -> int:
+        number = self._events.setdefault(event, len(self.tables.events))
+        if number == len(self.tables.events):
+            self.tables.events.append(event)
+        return self.tables.add(Kind.EVENT, number, _rank(line))
+
+    def _module(self, item: object) -> int:
+        self.tables.modules.append(item)
+        return self.tables.add(Kind.MODULE, len(self.tables.modules) - 1, -1)
+
+    def _damage(self, index: int, what: str) -> int:
+        self._damaged_count += 1
+        if len(self._damaged) < _DAMAGED_KEPT:
+            self._damaged.append((self.line_count + index + 1, what))
+        return Kind.FOREIGN
+
+    # --- failures -----------------------------------------------------------------------------------------------
+
+    def _failure(self, lines: list[bytes], index: int) -> int:
+        if len(self.tables.failures) >= _FAILURES_KEPT:
+            return Kind.FOREIGN
+        text = lines[index : index + _FAILURE_LINES]
+        self.tables.failures.append(_failure_text(text))
+        number = len(self.tables.failures) - 1
+        if len(text) < _FAILURE_LINES:
+            self._open_failures.append((number, list(text)))
+        return self.tables.add(Kind.FAILURE, number, _rank(lines[index]))
+
+    def _continue_failures(self, lines: list[bytes]) -> None:
+        still_open = []
+        for number, text in self._open_failures:
+            text += lines[: _FAILURE_LINES - len(text)]
+            self.tables.failures[number] = _failure_text(text)
+            if len(text) < _FAILURE_LINES:
+                still_open.append((number, text))
+        self._open_failures = still_open
+
+    # --- bulk ---------------------------------------------------------------------------------------------------
+
+    def _insert_extra(
+        self, tokens: NDArray[np.int32], positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Glued lines gave more than one token: put the further ones behind the first, in line order."""
+        extra_positions = np.array([line for line, _ in self._extra], np.int64)
+        extra_tokens = np.array([code for _, code in self._extra], np.int32)
+        self._extra = []
+        all_positions = np.concatenate([positions, extra_positions])
+        order = np.argsort(all_positions, kind="stable")
+        return np.concatenate([tokens, extra_tokens])[order], all_positions[order]
+
+    def _flush_views(self) -> None:
+        """Convert the new views together: one call per chunk instead of five conversions per view."""
+        numbers = np.array(b" ".join(self._views).translate(None, _ONLY_NUMBERS).split(), np.float64)
+        views = numbers.reshape(-1, 5)
+        views[:, 1:] *= _MIB
+        self.tables.view_parts.append(np.rint(views).astype(np.int64))
+        self._views.clear()
+
+
+def _rank(line: bytes) -> int:
+    if b"]<std" not in line:
+        return -1
+    found = _MPI.search(line)
+    return int(found[1]) if found else -1
+
+
+def _failure_text(lines: list[bytes]) -> str:
+    return "\n".join(line[:4000].decode("utf-8", "replace") for line in lines)

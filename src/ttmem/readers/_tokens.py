@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lines of a runtime log are, after reading and before they are put together.
+
+A log is lexed line by line into tokens (a distinct line is understood once and then is a number), so the bulk of a
+log is handled by numpy, halves of a file can be lexed side by side, and chunk borders cannot matter.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttmem.profile import MEMORIES, OperationForms, TensorType
+
+
+class Kind(IntEnum):
+    """What a line is."""
+
+    FOREIGN = 0
+    OPERATION = 1
+    BEFORE_OPERATION = 2
+    BEFORE_SUBMIT = 3
+    AFTER_SUBMIT = 4
+    VIEW_DRAM = 5
+    VIEW_L1 = 6
+    VIEW_L1_SMALL = 7
+    VIEW_TRACE = 8
+    EVENT = 9
+    FAILURE = 10
+    MODULE = 11
+
+
+VIEW_KIND_OF_MEMORY = {name.encode(): Kind.VIEW_DRAM + i for i, name in enumerate(MEMORIES)}
+
+
+class What(IntEnum):
+    """What an EVENT line says."""
+
+    STARTED = 0
+    FINISHED = 1
+    LOOKUP = 2
+    HIT = 3
+    MISS = 4
+    RETAINED = 5
+    GRID = 6
+    MESH = 7
+    SYSTEM = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line about programs, caches or the device."""
+
+    what: What
+    subject: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Tables:
+    """What the distinct lines mean. Grows while reading; a token is an index into ``kind``/``payload``/``rank``."""
+
+    kind: array[int] = field(default_factory=lambda: array("b", [Kind.FOREIGN]))
+    payload: array[int] = field(default_factory=lambda: array("i", [0]))
+    rank: array[int] = field(default_factory=lambda: array("i", [-1]))
+
+    form_name: array[int] = field(default_factory=lambda: array("i"))
+    form_signature: array[int] = field(default_factory=lambda: array("i"))
+    form_note: array[int] = field(default_factory=lambda: array("i"))
+    ssa_end: array[int] = field(default_factory=lambda: array("q"))
+    ssa_pool: bytearray = field(default_factory=bytearray)
+    location_end: array[int] = field(default_factory=lambda: array("q"))
+    location_pool: bytearray = field(default_factory=bytearray)
+    names: dict[bytes, int] = field(default_factory=dict)
+    notes: dict[tuple[bytes, bool], int] = field(default_factory=lambda: {(b"", False): 0})
+    signatures: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
+    types: dict[TensorType, int] = field(default_factory=dict)
+
+    view_parts: list[NDArray[np.int64]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    modules: list[Any] = field(default_factory=list)
+
+    def add(self, kind: int, payload: int, rank: int) -> int:
+        """A new code for a line of this meaning."""
+        self.kind.append(kind)
+        self.payload.append(payload)
+        self.rank.append(rank)
+        return len(self.kind) - 1
+
+    def views(self) -> NDArray[np.int64]:
+        """All distinct views, in the order of their payload numbers."""
+        return np.concatenate(self.view_parts) if self.view_parts else np.zeros((0, 5), np.int64)
+
+    def forms(self) -> OperationForms:
+        """The operation columns in their final shape."""
+        return OperationForms(
+            name=np.array(self.form_name, np.int32),
+            names=tuple(name.decode("utf-8", "replace") for name in self.names),
+            signature=np.array(self.form_signature, np.int32),
+            signatures=tuple(self.signatures),
+            ssa_end=np.array(self.ssa_end, np.int64),
+            ssa_pool=bytes(self.ssa_pool),
+            location_end=np.array(self.location_end, np.int64),
+            location_pool=bytes(self.location_pool),
+            note=np.array(self.form_note, np.int32),
+            notes=tuple((callee.decode("utf-8", "replace"), frees) for callee, frees in self.notes),
+        )
+
+
+@dataclass(slots=True)
+class LexedLog:
+    """A whole log, or one part of it, as tokens."""
+
+    tables: Tables
+    token: NDArray[np.int32]
+    line: NDArray[np.int64]
+    """The source line of each token, from 1."""
+    bytes: int
+    lines: int
+    damaged: list[tuple[int, str]]
+    """(line, what is wrong) of lines that carry a marker but cannot be read; at most a few hundred are kept."""
+    damaged_count: int
+    saw_runtime: bool
+    """Whether any line came from the tt-mlir runtime's logger at all: tells a wrong file from a quiet build."""
+    saw_marker: bool
+    """Whether an operation or memory line was there, even a damaged one."""
+
+
+def merge(first: LexedLog, second: LexedLog) -> LexedLog:
+    """Two consecutive parts of one log as one."""
+    a, b = first.tables, second.tables
+    shift = {
+        Kind.OPERATION: len(a.form_name),
+        Kind.EVENT: len(a.events),
+        Kind.FAILURE: len(a.failures),
+        Kind.MODULE: len(a.modules),
+    }
+    view_shift = sum(len(part) for part in a.view_parts)
+    shift.update({Kind(k): view_shift for k in VIEW_KIND_OF_MEMORY.values()})
+    first_new = len(a.kind) - 1  # code 0 of the second part is FOREIGN and never occurs among its tokens
+    kinds = np.array(b.kind, np.int8)
+    payloads = np.array(b.payload, np.int32)
+    for kind, by in shift.items():
+        payloads[kinds == kind] += by
+    a.kind.extend(b.kind[1:])
+    a.payload.extend(payloads[1:].tolist())
+    a.rank.extend(b.rank[1:])
+
+    name = np.array([a.names.setdefault(n, len(a.names)) for n in b.names], np.int32)
+    note = np.array([a.notes.setdefault(n, len(a.notes)) for n in b.notes], np.int32)
+    types = [a.types.setdefault(t, len(a.types)) for t in b.types]
+    signature_shift = len(a.signatures)
+    a.signatures.extend(
+        tuple(tuple(types[t] if t >= 0 else -1 for t in side) for side in signature)  # type: ignore[misc]
+        for signature in b.signatures
+    )
+    if len(b.form_name):
+        a.form_name.extend(name[np.array(b.form_name, np.int32)].tolist())
+        a.form_note.extend(note[np.array(b.form_note, np.int32)].tolist())
+        a.form_signature.extend((np.array(b.form_signature, np.int32) + signature_shift).tolist())
+        a.ssa_end.extend((np.array(b.ssa_end, np.int64) + len(a.ssa_pool)).tolist())
+        a.location_end.extend((np.array(b.location_end, np.int64) + len(a.location_pool)).tolist())
+    a.ssa_pool += b.ssa_pool
+    a.location_pool += b.location_pool
+    a.view_parts.extend(b.view_parts)
+    a.events.extend(b.events)
+    a.failures.extend(b.failures)
+    a.modules.extend(b.modules)
+    return LexedLog(
+        tables=a,
+        token=np.concatenate([first.token, second.token + np.int32(first_new)]),
+        line=np.concatenate([first.line, second.line + first.lines]),
+        bytes=first.bytes + second.bytes,
+        lines=first.lines + second.lines,
+        damaged=first.damaged + [(line + first.lines, text) for line, text in second.damaged],
+        damaged_count=first.damaged_count + second.damaged_count,
+        saw_runtime=first.saw_runtime or second.saw_runtime,
+        saw_marker=first.saw_marker or second.saw_marker,
+    )
