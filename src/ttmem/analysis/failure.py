@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the run failed: each failure once, tied to the operation that was running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ttmem.analysis.peaks import operation_location, operation_name
+from ttmem.explain import Failure, deduplicate, find_failures
+from ttmem.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailure:
+    """One failure of a run."""
+
+    failure_class: str
+    memory: str | None
+    message: str
+    operation_index: int | None
+    """None: outside any program, where inputs and weights are uploaded."""
+    operation_name: str
+    operation_location: str
+    numbers: Mapping[str, int]
+    texts: Mapping[str, str]
+    line: int
+    rank: int
+    survived: bool
+    """Operations were started after it: the process went on."""
+
+
+def failures(profile: Profile) -> list[RunFailure]:
+    """All failures, in the order in which they were printed, each once however often it was repeated."""
+    found: list[RunFailure] = []
+    for timeline in profile.timelines:
+        seen: list[tuple[Failure, int, int]] = []
+        for text in timeline.failures:
+            seen += [
+                (replace(failure, line=text.line), text.operation, text.next_operation)
+                for failure in find_failures(text.text, first_line=text.line, include_other=True)
+            ]
+        # A message may be known from one of its prints and cut in another: the same failure must keep its first place.
+        for failure in deduplicate([failure for failure, _, _ in seen]):
+            same = [row for row in seen if row[0].line == failure.line] or seen
+            _, operation, next_operation = same[0]
+            found.append(
+                RunFailure(
+                    failure_class=failure.failure_class,
+                    memory=failure.memory,
+                    message=failure.message,
+                    operation_index=operation if operation >= 0 else None,
+                    operation_name=operation_name(profile, timeline, operation),
+                    operation_location=operation_location(profile, timeline, operation),
+                    numbers=dict(failure.numbers),
+                    texts=dict(failure.texts),
+                    line=failure.line or 0,
+                    rank=timeline.rank,
+                    survived=next_operation < timeline.end_index,
+                )
+            )
+    return found
+
+
+def failure(profile: Profile) -> RunFailure | None:
+    """The failure that ended the run: the first of those after which nothing more was executed.
+
+    Later ones are its echoes in the layers above. When the process went on after every failure, the last one is
+    shown: it was caught, but it happened.
+    """
+    found = failures(profile)
+    memory_related = [item for item in found if item.failure_class != "none"]
+    ending = [item for item in found if not item.survived]
+    for candidates in ([item for item in memory_related if not item.survived], ending):
+        if candidates:
+            return candidates[0]
+    return (memory_related or found)[-1] if found else None

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of the DRAM peak is padding: shapes rounded up to tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttmem.analysis.consumers import LiveSet, alive_at_peak
+from ttmem.analysis.lifetimes import TensorLife
+from ttmem.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Over all DRAM tensors alive at the DRAM peak, in bytes of the whole chip."""
+
+    logical_bytes: int
+    padded_bytes: int
+    overhead_percent: float
+    top: tuple[TensorLife, ...]
+    """The tensors with any padding, most wasted bytes first."""
+
+
+def padding_at_peak(profile: Profile, live: LiveSet | None = None) -> Padding:
+    """Padding of the live set at the DRAM peak (``live`` saves the replay when the caller has it)."""
+    live = live or alive_at_peak(profile)
+    tensors = live.tensors if live else ()
+    logical = sum(life.type.logical_bytes for life in tensors)
+    padded = sum(life.type.padded_bytes for life in tensors)
+    wasteful = sorted(
+        (life for life in tensors if life.type.padding_bytes), key=lambda life: (-life.type.padding_bytes, life.first_index)
+    )
+    return Padding(logical, padded, round(100 * (padded - logical) / logical, 4) if logical else 0.0, tuple(wasteful))

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How full each memory got, when, and because of which operation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ttmem.profile import (
+    BEFORE_OPERATION,
+    BLOCK_NAMES,
+    MEMORIES,
+    VIEW_ALLOCATED,
+    VIEW_BANKS,
+    VIEW_FREE,
+    VIEW_LARGEST_FREE,
+    VIEW_TOTAL,
+    Profile,
+    Timeline,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The fullest moment of one memory. All byte figures are per bank and leave out circular buffers."""
+
+    memory: str
+    rank: int
+    banks: int
+    bytes_per_bank: int
+    peak_bytes_per_bank: int
+    peak_percent: float | None
+    """None when the memory has no size (a trace region that was not configured)."""
+    at_index: int | None
+    at_name: str
+    """The operation that the state was printed before, or what kind of state it is."""
+    caused_by_index: int | None
+    caused_by_name: str
+    caused_by_location: str
+    free_bytes_at_peak: int
+    largest_free_bytes_at_peak: int
+    end_bytes_per_bank: int
+    block: int
+    timeline: int
+    error_bytes: int
+
+
+def peaks(profile: Profile) -> dict[str, Peak]:
+    """The peak of every memory that was seen, over all processes: the worst one counts."""
+    worst: dict[str, Peak] = {}
+    for number in range(len(profile.timelines)):
+        for memory, peak in peaks_of(profile, number).items():
+            if memory not in worst or peak.peak_bytes_per_bank > worst[memory].peak_bytes_per_bank:
+                worst[memory] = peak
+    return {memory: worst[memory] for memory in MEMORIES if memory in worst}
+
+
+def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
+    """The peaks of one process; among equal states the first wins."""
+    timeline = profile.timelines[timeline_number]
+    found: dict[str, Peak] = {}
+    for column, memory in enumerate(MEMORIES):
+        views = timeline.block_view[:, column]
+        seen = np.flatnonzero(views >= 0)
+        if not len(seen):
+            continue
+        allocated = profile.views[views[seen], VIEW_ALLOCATED]
+        block = int(seen[int(np.argmax(allocated))])
+        view = profile.views[views[block]]
+        total = int(view[VIEW_TOTAL])
+        at = int(timeline.block_operation[block])
+        cause = int(timeline.block_cause[block])
+        kind = int(timeline.block_kind[block])
+        found[memory] = Peak(
+            memory=memory,
+            rank=timeline.rank,
+            banks=int(view[VIEW_BANKS]),
+            bytes_per_bank=total,
+            peak_bytes_per_bank=int(view[VIEW_ALLOCATED]),
+            peak_percent=round(100 * int(view[VIEW_ALLOCATED]) / total, 4) if total else None,
+            at_index=at if at >= 0 else None,
+            at_name=operation_name(profile, timeline, at) if at >= 0 else _state_name(kind),
+            caused_by_index=cause if cause >= 0 else None,
+            caused_by_name=operation_name(profile, timeline, cause),
+            caused_by_location=operation_location(profile, timeline, cause),
+            free_bytes_at_peak=int(view[VIEW_FREE]),
+            largest_free_bytes_at_peak=int(view[VIEW_LARGEST_FREE]),
+            end_bytes_per_bank=int(allocated[-1]),
+            block=block,
+            timeline=timeline_number,
+            error_bytes=profile.source.state_error_bytes,
+        )
+    return found
+
+
+def operation_name(profile: Profile, timeline: Timeline, operation: int) -> str:
+    """The name of an operation; empty when the timeline does not hold it (-1, or narrowed away)."""
+    if not timeline.first_index <= operation < timeline.end_index:
+        return ""
+    return profile.forms.name_of(int(timeline.form[operation - timeline.first_index]))
+
+
+def operation_location(profile: Profile, timeline: Timeline, operation: int) -> str:
+    """Where an operation comes from in the user's program; empty when the timeline does not hold it."""
+    if not timeline.first_index <= operation < timeline.end_index:
+        return ""
+    return profile.forms.location(int(timeline.form[operation - timeline.first_index]))
+
+
+def _state_name(kind: int) -> str:
+    return "" if kind == BEFORE_OPERATION else BLOCK_NAMES[kind]
