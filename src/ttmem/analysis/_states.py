@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of memory states, shared by the questions that look at a run over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttmem.profile import MEMORIES, VIEW_ALLOCATED, Profile, Timeline
+from ttmem.profile.operation_forms import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class StateColumn:
+    """One figure of one memory over the states of a timeline that show it."""
+
+    block: NDArray[np.intp]
+    """Positions in the timeline's block columns."""
+    value: Int64
+
+
+def state_column(profile: Profile, timeline: Timeline, memory: str, view_column: int = VIEW_ALLOCATED) -> StateColumn:
+    """The states that have a line for this memory; a block with that line missing says nothing, not zero."""
+    views = timeline.block_view[:, MEMORIES.index(memory)]
+    shown = np.flatnonzero(views >= 0)
+    return StateColumn(block=shown, value=profile.views[views[shown], view_column])
+
+
+def seen_memories(profile: Profile) -> tuple[str, ...]:
+    """The memories with at least one state, in the order in which they are printed."""
+    seen = np.zeros(len(MEMORIES), dtype=bool)
+    for timeline in profile.timelines:
+        if len(timeline.block_view):
+            seen |= (timeline.block_view >= 0).any(axis=0)
+    return tuple(memory for memory, present in zip(MEMORIES, seen, strict=True) if present)
+
+
+def operation_line(timeline: Timeline, operation: int | None) -> int | None:
+    """Where the operation stands in the source."""
+    if operation is None or not timeline.first_index <= operation < timeline.end_index:
+        return None
+    return int(timeline.line[operation - timeline.first_index])

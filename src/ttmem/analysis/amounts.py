@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an amount of memory is written for people: MiB, called MB as ttnn and its logs call it."""
+
+from __future__ import annotations
+
+MIB = 1 << 20
+
+
+def megabytes(amount_bytes: float, *, decimals: int = 3, signed: bool = False) -> str:
+    """``6.902 MB``; three decimals are what the logs print, so more would be invented."""
+    sign = "+" if signed else ""
+    return f"{amount_bytes / MIB:{sign},.{decimals}f} MB"
+
+
+def percent(share: float | None, *, decimals: int = 1, signed: bool = False) -> str:
+    """``81.3%``; a dash for a share of nothing (a memory of 0 bytes)."""
+    if share is None:
+        return "-"
+    sign = "+" if signed else ""
+    return f"{share:{sign},.{decimals}f}%"

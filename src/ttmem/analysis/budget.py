@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a run stay within its memory budget? One verdict per limit, with the operation to look at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ttmem._errors import BadInputError
+from ttmem.analysis._states import operation_line
+from ttmem.analysis.amounts import megabytes, percent
+from ttmem.analysis.diff import MemoryChange, MemoryDiff, diff
+from ttmem.analysis.failure import failure
+from ttmem.analysis.padding import padding_at_peak
+from ttmem.analysis.peaks import Peak, peaks
+from ttmem.profile import Profile
+
+PERCENT, BYTES = "percent", "bytes"
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?:(?P<percent>%)|(?P<unit>[kmgt]?)i?b?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """So many percent (of the bank, of the baseline), or so many bytes per bank."""
+
+    amount: float
+    unit: str = PERCENT
+
+    def __str__(self) -> str:
+        """As a person would write it."""
+        return f"{self.amount:g}%" if self.unit == PERCENT else f"{megabytes(self.amount)} per bank"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What was asked for; a limit that is absent is not checked."""
+
+    memories: Mapping[str, Limit] = field(default_factory=dict)
+    """By memory: the highest peak that is allowed."""
+    padding: Limit | None = None
+    """Percent of overhead over the logical bytes alive at the DRAM peak."""
+    growth: Limit | None = None
+    """How much a peak may exceed the baseline's."""
+
+
+DEFAULT_LIMITS = Limits({"DRAM": Limit(80.0), "L1": Limit(90.0)})
+"""The targets that the project's users know from the first report format."""
+DEFAULT_GROWTH = Limit(2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one limit says about the run."""
+
+    rule: str
+    """``max-dram``, ``max-l1``, ``max-padding``, ``max-growth-dram``, ``run-failed``, ..."""
+    ok: bool
+    memory: str
+    measured: float
+    limit: float
+    unit: str
+    """Of ``measured`` and ``limit``: ``percent`` or ``bytes`` (per bank)."""
+    message: str
+    operation_index: int | None = None
+    operation_name: str = ""
+    location: str = ""
+    line: int | None = None
+    """Of that operation in the source."""
+
+
+def parse_limit(text: str, *, bare_unit: str = BYTES) -> Limit:
+    """``80%``, ``0.8`` (a fraction), ``700MiB``, ``1GB`` (binary, as everywhere here).
+
+    A whole number without a unit is in ``bare_unit``.
+    """
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
+        raise BadInputError(f"{text!r} is no limit", hint="write a share such as 80% or 0.8, or bytes such as 700MiB")
+    number = float(match["number"])
+    if match["percent"]:
+        return Limit(number, PERCENT)
+    unit = text.strip()[match.end("number") :].strip()
+    if not unit and "." in match["number"] and number <= 1:
+        return Limit(100 * number, PERCENT)
+    if not unit:
+        return Limit(number, bare_unit)
+    return Limit(number * _UNITS[match["unit"].lower()], BYTES)
+
+
+def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile | None = None) -> list[Verdict]:
+    """All verdicts, in the order memories, padding, growth, failure."""
+    measured = peaks(profile)
+    verdicts = [_memory_verdict(profile, measured, memory, limit) for memory, limit in limits.memories.items()]
+    if limits.padding is not None:
+        verdicts.append(_padding_verdict(profile, limits.padding))
+    if baseline is not None:
+        verdicts += _growth_verdicts(profile, diff(baseline, profile), limits.growth or DEFAULT_GROWTH)
+    verdicts += _failure_verdicts(profile)
+    return verdicts
+
+
+def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str, limit: Limit) -> Verdict:
+    peak = measured.get(memory)
+    if peak is None:
+        raise BadInputError(
+            f"no {memory} state in this source, so its limit cannot be checked",
+            hint=f"memories in it: {', '.join(measured) or 'none'}",
+            where=profile.source.name,
+        )
+    value = (peak.peak_percent or 0.0) if limit.unit == PERCENT else float(peak.peak_bytes_per_bank)
+    ok = value <= limit.amount
+    cause = (
+        f" after {peak.caused_by_name} (operation {peak.caused_by_index})" if peak.caused_by_index is not None else ""
+    )
+    message = (
+        f"{memory} peak {megabytes(peak.peak_bytes_per_bank)} per bank ({percent(peak.peak_percent)} of the bank)"
+        f"{cause}; the limit is {limit}"
+    )
+    return Verdict(
+        rule=_rule("max", memory),
+        ok=ok,
+        memory=memory,
+        measured=value,
+        limit=limit.amount,
+        unit=limit.unit,
+        message=message,
+        operation_index=peak.caused_by_index,
+        operation_name=peak.caused_by_name,
+        location=peak.caused_by_location,
+        line=operation_line(profile.timelines[peak.timeline], peak.caused_by_index),
+    )
+
+
+def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
+    padding = padding_at_peak(profile)
+    wasted = padding.padded_bytes - padding.logical_bytes
+    value = padding.overhead_percent if limit.unit == PERCENT else float(wasted)
+    first = padding.top[0] if padding.top else None
+    worst = (
+        f"; most of it in {first.name} {first.type.describe()} of {first.producer_name or 'the inputs'}"
+        if first
+        else ""
+    )
+    allowed = f"{limit.amount:g}%" if limit.unit == PERCENT else megabytes(limit.amount)
+    return Verdict(
+        rule="max-padding",
+        ok=value <= limit.amount,
+        memory="DRAM",
+        measured=value,
+        limit=limit.amount,
+        unit=limit.unit,
+        message=f"padding adds {megabytes(wasted)} ({percent(padding.overhead_percent)}) to the tensors alive at the "
+        f"DRAM peak{worst}; the limit is {allowed}",
+        operation_index=first.producer_index if first else None,
+        operation_name=first.producer_name if first else "",
+        location=first.location if first else "",
+        line=_line_of(profile, "DRAM", first.producer_index if first else None),
+    )
+
+
+def _growth_verdicts(profile: Profile, compared: MemoryDiff, limit: Limit) -> list[Verdict]:
+    return [
+        _growth_verdict(profile, compared, change, limit)
+        for change in compared.memories.values()
+        if change.before_bytes_per_bank is not None and change.after_bytes_per_bank is not None
+    ]
+
+
+def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange, limit: Limit) -> Verdict:
+    delta = change.delta_bytes_per_bank
+    grown = next((tensor for tensor in compared.grew if tensor.memory == change.memory), None)
+    ok = not change.grows_over(limit.amount, in_percent=limit.unit == PERCENT)
+    share = "from nothing" if change.delta_percent is None else percent(change.delta_percent, signed=True)
+    cause = ""
+    if grown is not None and delta > 0:
+        cause = f"; first suspect {grown.tensor} {grown.describe()} of {grown.operation_name or 'the inputs'}"
+    in_percent = change.delta_percent if change.delta_percent is not None else (float("inf") if delta > 0 else 0.0)
+    allowed = f"{limit.amount:g}%" if limit.unit == PERCENT else f"{megabytes(limit.amount)} per bank"
+    return Verdict(
+        rule=_rule("max-growth", change.memory),
+        ok=ok,
+        memory=change.memory,
+        measured=in_percent if limit.unit == PERCENT else float(delta),
+        limit=limit.amount,
+        unit=limit.unit,
+        message=f"{change.memory} peak {megabytes(delta, signed=True)} per bank ({share}) against the baseline{cause}; "
+        f"the limit is {allowed}",
+        operation_index=grown.operation_index if grown else None,
+        operation_name=grown.operation_name if grown else "",
+        location=grown.location if grown else "",
+        line=_line_of(profile, change.memory, grown.operation_index if grown else None),
+    )
+
+
+def _failure_verdicts(profile: Profile) -> list[Verdict]:
+    """A run that died shows a peak that it never got past: within budget would be the wrong answer."""
+    found = failure(profile)
+    if found is None or found.survived:
+        return []
+    return [
+        Verdict(
+            rule="run-failed",
+            ok=False,
+            memory=found.memory or "",
+            measured=1.0,
+            limit=0.0,
+            unit="failures",
+            message=f"the run failed ({found.failure_class}): {found.message}",
+            operation_index=found.operation_index,
+            operation_name=found.operation_name,
+            location=found.operation_location,
+            line=found.line,
+        )
+    ]
+
+
+def _line_of(profile: Profile, memory: str, operation: int | None) -> int | None:
+    peak = peaks(profile).get(memory)
+    return None if peak is None else operation_line(profile.timelines[peak.timeline], operation)
+
+
+def _rule(prefix: str, memory: str) -> str:
+    return f"{prefix}-{memory.lower().replace('_', '-')}"

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed between two profiles, and which operation and tensor did it.
+
+The peaks of two runs may lie at different moments, so tensors are compared by the operation that made them: larger
+than before, new, or the same as before but now alive at the peak.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from ttmem.analysis._alignment import partners, result_types
+from ttmem.analysis.consumers import LiveSet, alive_at_peak
+from ttmem.analysis.distribution import distribution
+from ttmem.analysis.lifetimes import TensorLife
+from ttmem.analysis.peaks import Peak, peaks
+from ttmem.profile import MEMORIES, Profile, TensorType
+
+LARGER, NEW, ALIVE_LONGER = "larger", "new", "alive longer"
+SMALLER, GONE, FREED_EARLIER = "smaller", "gone", "freed earlier"
+_SUSPICION = (LARGER, NEW, ALIVE_LONGER, SMALLER, GONE, FREED_EARLIER)
+"""A tensor that outgrew itself explains more than one that another moment merely found alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """One memory's peak in both profiles; None where a profile does not show it."""
+
+    memory: str
+    before_bytes_per_bank: int | None
+    after_bytes_per_bank: int | None
+    before_peak: Peak | None
+    after_peak: Peak | None
+    unattributed_delta_bytes_per_bank: int
+    """Part of the change that belongs to no known tensor."""
+    error_bytes: int
+    """How far rounding of both figures can move the difference."""
+
+    @property
+    def delta_bytes_per_bank(self) -> int:
+        return (self.after_bytes_per_bank or 0) - (self.before_bytes_per_bank or 0)
+
+    @property
+    def delta_percent(self) -> float | None:
+        """Against the first profile; None when that was zero and the second is not."""
+        if not self.delta_bytes_per_bank:
+            return 0.0
+        before = self.before_bytes_per_bank
+        return 100.0 * self.delta_bytes_per_bank / before if before else None
+
+    def grows_over(self, limit: float, *, in_percent: bool) -> bool:
+        """Whether the peak grew by more than so many percent, or bytes per bank."""
+        if self.delta_bytes_per_bank <= 0:
+            return False
+        if not in_percent:
+            return self.delta_bytes_per_bank > limit
+        return self.delta_percent is None or self.delta_percent > limit
+
+
+@dataclass(frozen=True, slots=True)
+class TensorChange:
+    """One tensor that adds to (or relieves) a peak, with the operation that makes it."""
+
+    memory: str
+    reason: str
+    """``larger``, ``new``, ``alive longer``; ``smaller``, ``gone``, ``freed earlier``."""
+    tensor: str
+    before: TensorType | None
+    after: TensorType | None
+    delta_bytes: int
+    """Padded bytes on one chip, against the tensor's former size."""
+    delta_bytes_per_bank: int
+    """What it adds to the peak."""
+    operation_index: int | None
+    """In the second profile; in the first one for what is gone."""
+    operation_name: str
+    location: str
+    program: str
+
+    def describe(self) -> str:
+        """``4x32x64 bfloat16 (was 2x32x64 bfloat16)``."""
+        if self.before is not None and self.after is not None and self.before != self.after:
+            return f"{self.after.describe()} (was {self.before.describe()})"
+        present = self.after or self.before
+        return present.describe() if present else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CountChange:
+    """How often an operation ran."""
+
+    name: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDiff:
+    """Everything that is different; all lists are empty for two profiles of the same behaviour."""
+
+    before_name: str
+    after_name: str
+    memories: dict[str, MemoryChange]
+    grew: tuple[TensorChange, ...]
+    """First suspect first."""
+    shrank: tuple[TensorChange, ...]
+    operation_counts: tuple[CountChange, ...]
+    """Operations that ran more or less often, largest difference first."""
+
+    def grows_over(self, limit: float, *, in_percent: bool = True) -> bool:
+        """Whether any memory's peak grew by more than this: the regression of ``--fail-on``."""
+        return any(change.grows_over(limit, in_percent=in_percent) for change in self.memories.values())
+
+
+def diff(before: Profile, after: Profile) -> MemoryDiff:
+    """Compare ``after`` with ``before``."""
+    peaks_before, peaks_after = peaks(before), peaks(after)
+    error_bytes = before.source.state_error_bytes + after.source.state_error_bytes
+    memories: dict[str, MemoryChange] = {}
+    changes: list[TensorChange] = []
+    for memory in MEMORIES:
+        first, second = peaks_before.get(memory), peaks_after.get(memory)
+        if first is None and second is None:
+            continue
+        live_before, live_after = alive_at_peak(before, memory), alive_at_peak(after, memory)
+        changes += _Comparison(before, after, live_before, live_after).changes()
+        memories[memory] = MemoryChange(
+            memory=memory,
+            before_bytes_per_bank=first.peak_bytes_per_bank if first else None,
+            after_bytes_per_bank=second.peak_bytes_per_bank if second else None,
+            before_peak=first,
+            after_peak=second,
+            unattributed_delta_bytes_per_bank=(live_after.unattributed_bytes_per_bank if live_after else 0)
+            - (live_before.unattributed_bytes_per_bank if live_before else 0),
+            error_bytes=error_bytes,
+        )
+    changes.sort(key=lambda change: (_SUSPICION.index(change.reason), -abs(change.delta_bytes)))
+    return MemoryDiff(
+        before_name=before.name,
+        after_name=after.name,
+        memories=memories,
+        grew=tuple(change for change in changes if change.reason in (LARGER, NEW, ALIVE_LONGER)),
+        shrank=tuple(change for change in changes if change.reason in (SMALLER, GONE, FREED_EARLIER)),
+        operation_counts=_count_changes(before, after),
+    )
+
+
+def _count_changes(before: Profile, after: Profile) -> tuple[CountChange, ...]:
+    first, second = distribution(before).by_name, distribution(after).by_name
+    changes = [CountChange(name, first.get(name, 0), second.get(name, 0)) for name in {**first, **second}]
+    changes = [change for change in changes if change.before != change.after]
+    return tuple(sorted(changes, key=lambda change: (-abs(change.after - change.before), change.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Alive:
+    """A live tensor with what identifies it across profiles."""
+
+    life: TensorLife
+    form: int | None
+    """The operation that made it; None for inputs and weights, which are known by name."""
+    result: int
+    """Which result of that operation."""
+
+
+class _Comparison:
+    """The tensors alive at one memory's peak in both profiles, paired up."""
+
+    def __init__(
+        self, before: Profile, after: Profile, live_before: LiveSet | None, live_after: LiveSet | None
+    ) -> None:
+        self._before, self._after = before, after
+        self._memory = (live_after or live_before).memory if live_after or live_before else ""  # type: ignore[union-attr]
+        self._gone = _identified(before, live_before)
+        self._arrived = _identified(after, live_after)
+        names = {item.life.producer_name for item in (*self._gone, *self._arrived) if item.form is not None}
+        self._partner = partners(before, after, names) if names else {}
+        self._known_before = set(self._partner.values())
+
+    def changes(self) -> list[TensorChange]:
+        same = self._pair(
+            lambda item: (item.form, item.result) if item.form is not None else item.life.name,
+            lambda item: (self._partner.get(item.form, -1), item.result) if item.form is not None else item.life.name,
+        )
+        found = [self._resized(old, new) for old, new in same]
+        # Another moment of the run holds other tensors of the same kind: they replace each other byte for byte.
+        self._pair(lambda item: (item.life.producer_name, item.life.type))
+        self._pair(lambda item: item.life.type)
+        found += [self._arrival(item) for item in self._arrived]
+        found += [self._departure(item) for item in self._gone]
+        return [change for change in found if change is not None]
+
+    def _pair(
+        self,
+        key_before: Callable[[_Alive], Hashable],
+        key_after: Callable[[_Alive], Hashable] | None = None,
+    ) -> list[tuple[_Alive, _Alive]]:
+        """Take pairs with equal keys out of both sides; several with one key pair up in order."""
+        waiting: dict[Hashable, list[_Alive]] = defaultdict(list)
+        for item in self._gone:
+            waiting[key_before(item)].append(item)
+        for items in waiting.values():
+            items.reverse()
+        pairs, left = [], []
+        for item in self._arrived:
+            same = waiting.get((key_after or key_before)(item))
+            if same:
+                pairs.append((same.pop(), item))
+            else:
+                left.append(item)
+        taken = {id(old) for old, _ in pairs}
+        self._gone = [item for item in self._gone if id(item) not in taken]
+        self._arrived = left
+        return pairs
+
+    def _resized(self, old: _Alive, new: _Alive) -> TensorChange | None:
+        delta = new.life.type.padded_bytes - old.life.type.padded_bytes
+        per_bank = new.life.bytes_per_bank - old.life.bytes_per_bank
+        if not delta and not per_bank:
+            return None
+        reason = LARGER if (per_bank, delta) > (0, 0) else SMALLER
+        return self._change(reason, new, old.life.type, new.life.type, delta, per_bank)
+
+    def _arrival(self, item: _Alive) -> TensorChange:
+        now = item.life.type
+        former = self._former_type(item)
+        if former is None:
+            return self._change(NEW, item, None, now, now.padded_bytes, item.life.bytes_per_bank)
+        if now.padded_bytes > former.padded_bytes:
+            delta = now.padded_bytes - former.padded_bytes
+            return self._change(LARGER, item, former, now, delta, item.life.bytes_per_bank)
+        return self._change(ALIVE_LONGER, item, former, now, now.padded_bytes, item.life.bytes_per_bank)
+
+    def _departure(self, item: _Alive) -> TensorChange:
+        reason = FREED_EARLIER if item.form in self._known_before else GONE
+        size = item.life.type.padded_bytes
+        return self._change(reason, item, item.life.type, None, -size, -item.life.bytes_per_bank)
+
+    def _former_type(self, item: _Alive) -> TensorType | None:
+        """What the same operation produced in the first profile, alive at its peak or not."""
+        former = self._partner.get(item.form) if item.form is not None else None
+        if former is None:
+            return None
+        types = result_types(self._before, former)
+        return types[item.result] if item.result < len(types) else None
+
+    def _change(
+        self, reason: str, item: _Alive, old: TensorType | None, new: TensorType | None, delta: int, per_bank: int
+    ) -> TensorChange:
+        return TensorChange(
+            memory=self._memory,
+            reason=reason,
+            tensor=item.life.name,
+            before=old,
+            after=new,
+            delta_bytes=delta,
+            delta_bytes_per_bank=per_bank,
+            operation_index=item.life.producer_index,
+            operation_name=item.life.producer_name,
+            location=item.life.location,
+            program=item.life.program,
+        )
+
+
+def _identified(profile: Profile, live: LiveSet | None) -> list[_Alive]:
+    """In order of production, so that equal identities of both profiles pair up first with first."""
+    if live is None:
+        return []
+    timeline = profile.timelines[live.peak.timeline]
+    found = []
+    for life in sorted(live.tensors, key=lambda life: (life.first_index, life.name)):
+        position = -1 if life.producer_index is None else life.producer_index - timeline.first_index
+        form = int(timeline.form[position]) if 0 <= position < len(timeline.form) else None
+        _, _, result = life.name.partition("#")
+        found.append(_Alive(life, form, int(result) if result.isdecimal() else 0))
+    return found

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Free memory that one large buffer cannot use: an allocation fails on the largest free block, not on the sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttmem.analysis._states import seen_memories, state_column
+from ttmem.analysis.peaks import operation_name
+from ttmem.profile import BLOCK_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile
+
+FRAGMENTED_PERCENT = 50.0
+"""From here on a state counts as fragmented: less than half of the free bytes are in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragmentation:
+    """Free bytes per bank outside the largest free block, in the rank where it was worst."""
+
+    memory: str
+    rank: int
+    worst_bytes_per_bank: int
+    worst_percent: float
+    """Share of the free bytes that lay outside the largest block at that moment."""
+    worst_at_index: int | None
+    """Operation before which it was worst (the first such moment); None for a submit state."""
+    worst_at_name: str
+    at_peak_bytes_per_bank: int
+    """At the memory's peak, when room is scarcest."""
+    threshold_percent: float
+    blocks: int
+    blocks_above_threshold: int
+    error_bytes: int
+    """Two printed figures are subtracted, so twice the rounding error of one."""
+
+    @property
+    def share_above_threshold_percent(self) -> float:
+        return 100.0 * self.blocks_above_threshold / self.blocks if self.blocks else 0.0
+
+
+def fragmentation(profile: Profile, *, threshold_percent: float = FRAGMENTED_PERCENT) -> dict[str, Fragmentation]:
+    """Per memory that was seen, the rank with the worst moment."""
+    found = {}
+    for memory in seen_memories(profile):
+        by_rank = [
+            result
+            for index in range(len(profile.timelines))
+            if (result := fragmentation_of(profile, index, memory, threshold_percent)) is not None
+        ]
+        found[memory] = max(by_rank, key=lambda result: result.worst_bytes_per_bank)
+    return found
+
+
+def fragmentation_of(
+    profile: Profile, timeline_index: int, memory: str, threshold_percent: float = FRAGMENTED_PERCENT
+) -> Fragmentation | None:
+    """One memory of one process; None when no state shows it."""
+    timeline = profile.timelines[timeline_index]
+    free = state_column(profile, timeline, memory, VIEW_FREE)
+    if not len(free.value):
+        return None
+    largest = state_column(profile, timeline, memory, VIEW_LARGEST_FREE)
+    allocated = state_column(profile, timeline, memory, VIEW_ALLOCATED)
+    error_bytes = 2 * profile.source.state_error_bytes
+    scattered = (free.value - largest.value).clip(min=0)
+    # A difference within the rounding error is no evidence of a second free block.
+    above = (scattered > error_bytes) & (100.0 * scattered > threshold_percent * free.value)
+    worst = int(scattered.argmax())
+    block = int(free.block[worst])
+    operation = int(timeline.block_operation[block])
+    name = operation_name(profile, timeline, operation) or BLOCK_NAMES[int(timeline.block_kind[block])]
+    free_at_worst = int(free.value[worst])
+    return Fragmentation(
+        memory=memory,
+        rank=timeline.rank,
+        worst_bytes_per_bank=int(scattered[worst]),
+        worst_percent=100.0 * int(scattered[worst]) / free_at_worst if free_at_worst else 0.0,
+        worst_at_index=operation if operation >= 0 else None,
+        worst_at_name=name,
+        at_peak_bytes_per_bank=int(scattered[int(allocated.value.argmax())]),
+        threshold_percent=threshold_percent,
+        blocks=len(scattered),
+        blocks_above_threshold=int(above.sum()),
+        error_bytes=error_bytes,
+    )

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Growth from run to run: what a run leaves behind when it ran nothing new is a leak.
+
+States at the *start* of runs are compared: a run's outputs are released after it ends, without a line in the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ttmem.analysis._states import seen_memories, state_column
+from ttmem.analysis.load_phase import const_eval_programs
+from ttmem.analysis.runs import Run, runs_of
+from ttmem.profile import Profile, Timeline
+
+LEAK, STEADY, TOO_FEW_RUNS = "leak", "steady", "too few runs"
+
+_FEWEST_STEPS = 2
+"""One step may be chance; the same run leaving more behind twice in a row is a habit."""
+_PARTS = 3
+"""A leak grows in every third of the steps; a late cache or a step that happens once does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How one memory's starting level moves from run to run, in the rank where it moves most."""
+
+    memory: str
+    rank: int
+    starts_bytes_per_bank: tuple[int, ...]
+    """State at the start of each run."""
+    compared_runs: int
+    """Runs that loaded nothing and were followed by another one: their steps count."""
+    bytes_per_bank_per_run: float
+    error_bytes_per_run: float
+    """How far rounding of the printed states can move the slope."""
+    verdict: str
+    """``leak``, ``steady`` or ``too few runs``."""
+
+
+def growth(profile: Profile) -> dict[str, Growth]:
+    """Per memory that was seen, the rank that grows most."""
+    found: dict[str, Growth] = {}
+    for memory in seen_memories(profile):
+        by_rank = [growth_of(profile, index, memory) for index in range(len(profile.timelines))]
+        found[memory] = max(by_rank, key=lambda result: (result.verdict == LEAK, result.bytes_per_bank_per_run))
+    return found
+
+
+def growth_of(profile: Profile, timeline_index: int, memory: str) -> Growth:
+    """One memory of one process."""
+    timeline = profile.timelines[timeline_index]
+    states = state_column(profile, timeline, memory)
+    started: list[tuple[Run, int]] = []
+    for run in runs_of(timeline, timeline_index):
+        first = int(np.searchsorted(states.block, run.first_block))
+        if first < len(states.block) and states.block[first] < run.end_block:
+            started.append((run, int(states.value[first])))
+    loading = _loading_runs(profile, timeline, [run for run, _ in started])
+    steps: list[int] = []
+    stretches = 0
+    counted_before = False
+    for (run, start), (_, next_start) in pairwise(started):
+        counts = run.number not in loading
+        if counts:
+            steps.append(next_start - start)
+            stretches += not counted_before
+        counted_before = counts
+    # Neighbouring steps share a state, so rounding enters once at each end of a stretch, not once per step.
+    error = 2.0 * profile.source.state_error_bytes * stretches / len(steps) if steps else 0.0
+    return Growth(
+        memory=memory,
+        rank=timeline.rank,
+        starts_bytes_per_bank=tuple(start for _, start in started),
+        compared_runs=len(steps),
+        bytes_per_bank_per_run=sum(steps) / len(steps) if steps else 0.0,
+        error_bytes_per_run=error,
+        verdict=_verdict(steps),
+    )
+
+
+def _verdict(steps: list[int]) -> str:
+    if len(steps) < _FEWEST_STEPS:
+        return TOO_FEW_RUNS
+    parts = np.array_split(np.array(steps, dtype=np.int64), min(_PARTS, len(steps)))
+    # Rounding keeps order: a printed figure that is larger stands for a true one that is larger.
+    return LEAK if all(part.sum() > 0 for part in parts) else STEADY
+
+
+def _loading_runs(profile: Profile, timeline: Timeline, found: list[Run]) -> set[int]:
+    """Runs that bring something to stay: const-eval results, or the first execution of a graph.
+
+    Every graph's entry is called main, so a graph is recognised by its first and last operation too.
+    """
+    loading = {
+        program.run
+        for program, const_eval in zip(timeline.programs, const_eval_programs(profile, timeline), strict=True)
+        if const_eval
+    }
+    missed = sorted(lookup.operation for lookup in timeline.lookups if not lookup.hit)
+    known_graphs: set[tuple[str, int, int]] = set()
+    for run in found:
+        if np.searchsorted(missed, run.first_index) != np.searchsorted(missed, run.end_index):
+            loading.add(run.number)
+        forms = timeline.form[run.first_index - timeline.first_index : run.end_index - timeline.first_index]
+        graph = (run.program, int(forms[0]) if len(forms) else -1, int(forms[-1]) if len(forms) else -1)
+        if graph not in known_graphs:
+            known_graphs.add(graph)
+            loading.add(run.number)
+    return loading

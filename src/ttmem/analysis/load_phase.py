@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the weights came in: uploads before the first operation, then const-eval inside the first run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttmem.analysis._states import state_column
+from ttmem.profile import Profile, Timeline
+
+_UPLOAD = "to_device"
+_CACHED = "load_cached"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPhase:
+    """What one process had in a memory before it computed, and what loading added inside its runs."""
+
+    memory: str
+    rank: int
+    before_first_bytes_per_bank: int
+    """Resident before the first operation: uploads happen outside programs and print no line of their own."""
+    const_eval_programs: int
+    const_eval_operations: int
+    const_eval_bytes_per_bank: int
+    """Net change over all operations of const-eval programs and the look-ups that started them."""
+    upload_operations: int
+    upload_bytes_per_bank: int
+    """Net change over ``to_device`` operations outside const-eval."""
+    loaded_at_index: int | None
+    """First operation after the last const-eval program of the first run; None when it ran none."""
+    loaded_bytes_per_bank: int | None
+    """State before that operation."""
+    error_bytes: int
+    """Rounding error of one printed state."""
+
+
+def load_phase(profile: Profile, memory: str = "DRAM") -> LoadPhase | None:
+    """The rank that held most when its weights were in; None when the memory was never seen."""
+    by_rank = [
+        result
+        for index in range(len(profile.timelines))
+        if (result := load_phase_of(profile, index, memory)) is not None
+    ]
+    return max(by_rank, key=lambda result: result.loaded_bytes_per_bank or 0, default=None)
+
+
+def load_phase_of(profile: Profile, timeline_index: int, memory: str = "DRAM") -> LoadPhase | None:
+    """One process."""
+    timeline = profile.timelines[timeline_index]
+    states = state_column(profile, timeline, memory)
+    if not len(states.value):
+        return None
+    const_eval = const_eval_programs(profile, timeline)
+    # One trailing False stands for "outside any program" (-1 indexes it).
+    in_const_eval = np.array([*const_eval, False])[timeline.program]
+    name_is_upload, name_is_cached = (
+        np.array([name.rpartition(".")[2] == wanted for name in profile.forms.names], dtype=bool)
+        for wanted in (_UPLOAD, _CACHED)
+    )
+    names = profile.forms.name[timeline.form]
+    upload = name_is_upload[names] & ~in_const_eval
+    change = _change_per_operation(timeline, states.block, states.value)
+    loaded_at = _loaded_at(timeline, const_eval)
+    return LoadPhase(
+        memory=memory,
+        rank=timeline.rank,
+        before_first_bytes_per_bank=int(states.value[0]),
+        const_eval_programs=sum(const_eval),
+        const_eval_operations=int(in_const_eval.sum()),
+        const_eval_bytes_per_bank=int(change[in_const_eval | name_is_cached[names]].sum()),
+        upload_operations=int(upload.sum()),
+        upload_bytes_per_bank=int(change[upload].sum()),
+        loaded_at_index=loaded_at,
+        loaded_bytes_per_bank=_state_before(timeline, states.block, states.value, loaded_at),
+        error_bytes=profile.source.state_error_bytes,
+    )
+
+
+def const_eval_programs(profile: Profile, timeline: Timeline) -> list[bool]:
+    """Per program of a timeline: does it (or one around it) fold constants for a load_cached?"""
+    flags: list[bool] = []
+    for program in timeline.programs:
+        called_by = program.caller - timeline.first_index
+        cached = (
+            0 <= called_by < len(timeline.form)
+            and profile.forms.name_of(int(timeline.form[called_by])).rpartition(".")[2] == _CACHED
+        )
+        inherited = program.parent >= 0 and flags[program.parent]
+        flags.append(cached or inherited or "_const_eval_" in program.name)
+    return flags
+
+
+def _change_per_operation(timeline: Timeline, block: NDArray[np.intp], value: NDArray[np.int64]) -> NDArray[np.int64]:
+    """After-state minus before-state of every operation that has both, 0 for the others."""
+    change = np.zeros(len(timeline), dtype=np.int64)
+    cause = timeline.block_cause[block[1:]]
+    before = timeline.block_operation[block[:-1]]
+    whole = (cause >= timeline.first_index) & (cause == before)
+    change[cause[whole] - timeline.first_index] = np.diff(value)[whole]
+    return change
+
+
+def _loaded_at(timeline: Timeline, const_eval: list[bool]) -> int | None:
+    first_run = timeline.programs[0].run if timeline.programs else 0
+    ends = [
+        program.end_operation
+        for program, folds in zip(timeline.programs, const_eval, strict=True)
+        if folds and program.run == first_run
+    ]
+    return max(ends, default=None)
+
+
+def _state_before(
+    timeline: Timeline, block: NDArray[np.intp], value: NDArray[np.int64], operation: int | None
+) -> int | None:
+    """The state before this operation, or the next one that was printed."""
+    if operation is None:
+        return None
+    later = np.flatnonzero(timeline.block_operation[block] >= operation)
+    return int(value[later[0]]) if len(later) else int(value[-1])

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Narrow a profile to one run or one rank, so that every other question and report answers for that part alone.
+
+Operation indices stay those of the whole source: they are how people find the line again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from ttmem._errors import BadInputError
+from ttmem.analysis.runs import Run, runs, runs_of
+from ttmem.profile import FailureText, Profile, Timeline
+
+
+def select(profile: Profile, *, run: int | str | None = None, rank: int | None = None) -> Profile:
+    """``run`` is a number from 0, ``last`` or ``all``; ``rank`` is an MPI rank; None leaves things as they are."""
+    if rank is not None:
+        profile = _of_rank(profile, rank)
+    wanted = _run_wanted(profile, run)
+    return profile if wanted is None else _of_run(profile, wanted)
+
+
+def _of_rank(profile: Profile, rank: int) -> Profile:
+    chosen = tuple(timeline for timeline in profile.timelines if timeline.rank == rank and rank >= 0)
+    if chosen:
+        return replace(profile, timelines=chosen)
+    named = sorted({timeline.rank for timeline in profile.timelines if timeline.rank >= 0})
+    hint = f"ranks in this source: {_listed(named)}" if named else "this source names no ranks; leave --rank out"
+    raise BadInputError(f"no rank {rank}", hint=hint, where=profile.source.name)
+
+
+def _run_wanted(profile: Profile, run: int | str | None) -> int | str | None:
+    if run is None or run == "all":
+        return None
+    numbers = sorted({found.number for found in runs(profile)})
+    if run == "last" and numbers:
+        return "last"
+    if isinstance(run, str) and run.strip().isdecimal():
+        run = int(run)
+    if isinstance(run, int) and run in numbers:
+        return run
+    valid = f"runs in this source: {_listed(numbers)}; or 'last', 'all'" if numbers else "this source holds no run"
+    raise BadInputError(f"no run {run!r}" if run != "last" else "no run at all", hint=valid, where=profile.source.name)
+
+
+def _of_run(profile: Profile, wanted: int | str) -> Profile:
+    timelines = []
+    for index, timeline in enumerate(profile.timelines):
+        of_process = runs_of(timeline, index)
+        if wanted == "last":
+            of_process = of_process[-1:]
+        timelines += [_narrowed(timeline, found) for found in of_process if wanted in ("last", found.number)]
+    return replace(profile, timelines=tuple(timelines))
+
+
+def _narrowed(timeline: Timeline, run: Run) -> Timeline:
+    operations = slice(run.first_index - timeline.first_index, run.end_index - timeline.first_index)
+    blocks = slice(run.first_block, run.end_block)
+    kept = [index for index, program in enumerate(timeline.programs) if program.run == run.number]
+    renumbered = np.full(len(timeline.programs) + 1, -1, dtype=np.int32)  # the last entry maps "no program" to itself
+    renumbered[kept] = np.arange(len(kept), dtype=np.int32)
+    cause = timeline.block_cause[blocks]
+    return Timeline(
+        rank=timeline.rank,
+        first_index=run.first_index,
+        form=timeline.form[operations],
+        line=timeline.line[operations],
+        program=renumbered[timeline.program[operations]],
+        block_kind=timeline.block_kind[blocks],
+        block_operation=timeline.block_operation[blocks],
+        # The run's first state is the after-state of an operation that is not here any more.
+        block_cause=np.where(cause < run.first_index, np.int32(-1), cause),
+        block_view=timeline.block_view[blocks],
+        block_line=timeline.block_line[blocks],
+        programs=tuple(
+            replace(
+                program,
+                parent=int(renumbered[program.parent]),
+                first_block=program.first_block - run.first_block,
+                end_block=program.end_block - run.first_block,
+            )
+            for program in (timeline.programs[index] for index in kept)
+        ),
+        lookups=tuple(item for item in timeline.lookups if run.first_index <= item.operation < run.end_index),
+        retained=frozenset(item for item in timeline.retained if run.first_index <= item < run.end_index),
+        failures=tuple(item for item in timeline.failures if _belongs(item, run)),
+    )
+
+
+def _belongs(failure: FailureText, run: Run) -> bool:
+    """A failure outside any program belongs to the run before it; before all runs, to the first one."""
+    if failure.operation >= 0:
+        return run.first_index <= failure.operation < run.end_index
+    started = max(failure.next_operation, 1)
+    return run.first_index < started <= run.end_index
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """``0-4`` or ``0, 2, 5``: what may be asked for."""
+    numbers = list(numbers)
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers))
