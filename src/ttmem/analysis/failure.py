@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ttmem.analysis.peaks import operation_location, operation_name
 from ttmem.explain import Failure, deduplicate, find_failures
@@ -37,7 +37,7 @@ def failures(profile: Profile) -> list[RunFailure]:
         seen: list[tuple[Failure, int, int]] = []
         for text in timeline.failures:
             seen += [
-                (replace(failure, line=text.line), text.operation, text.next_operation)
+                (failure, text.operation, text.next_operation)
                 for failure in find_failures(text.text, first_line=text.line, include_other=True)
             ]
         # A message may be known from one of its prints and cut in another: the same failure must keep its first place.

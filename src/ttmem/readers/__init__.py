@@ -68,4 +68,12 @@ def _is_module(source: str | Path, head: bytes) -> bool:
     return bool(lines) and lines[0].startswith((b"module @", b"module attributes", b"#loc", b"#dram", b"#ttnn"))
 
 
+def __getattr__(name: str) -> object:
+    if name == "follow":  # imported on demand: only one verb follows a log
+        from ttmem.readers._follow import follow
+
+        return follow
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = ["default_name", "read"]

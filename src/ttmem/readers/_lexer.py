@@ -14,7 +14,8 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.explain.markers import MARKERS as FAILURE_MARKERS
+from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END, find_failures
+from ttmem.explain import MARKERS as FAILURE_MARKERS
 from ttmem.profile import TensorType
 from ttmem.readers._mlir_module import parse_module_line
 from ttmem.readers._mlir_operation import OperationText, parse_operation, split_types
@@ -47,6 +48,7 @@ _FAILURE = -1
 # Everything but digits, dots and blanks goes, so that many views become one string of numbers.
 _ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
 _MIB = 1 << 20
+_EXPECTED = {EXPECTED_BEGIN.encode(): What.EXPECTED_BEGIN, EXPECTED_END.encode(): What.EXPECTED_END}
 
 
 class Lexer:
@@ -151,6 +153,10 @@ class Lexer:
             item = parse_module_line(line)
             if item:
                 return self._module(item)
+        if b"EXPECTED_ERROR" in line:
+            for mark, what in _EXPECTED.items():
+                if mark in line:
+                    return self._event(line, Event(what, ""))
         for marker in FAILURE_MARKERS:
             if marker in line:
                 return _FAILURE
@@ -281,16 +287,19 @@ class Lexer:
     # --- failures -----------------------------------------------------------------------------------------------
 
     def _failure(self, lines: list[bytes], index: int) -> int:
-        if len(self.tables.failures) >= _FAILURES_KEPT:
-            return Kind.FOREIGN
+        """A line that may tell of a failure, with the lines below it; what turns out harmless is a foreign line."""
         text = lines[index : index + _FAILURE_LINES]
-        self.tables.failures.append(_failure_text(text))
-        number = len(self.tables.failures) - 1
-        if len(text) < _FAILURE_LINES:
-            self._open_failures.append((number, list(text)))
-        return self.tables.add(Kind.FAILURE, number, _rank(lines[index]))
+        complete = len(text) == _FAILURE_LINES
+        failure = _failure_text(text)
+        if (complete and not failure) or len(self.tables.failures) >= _FAILURES_KEPT:
+            return Kind.FOREIGN
+        self.tables.failures.append(failure)
+        if not complete:
+            self._open_failures.append((len(self.tables.failures) - 1, list(text)))
+        return self.tables.add(Kind.FAILURE, len(self.tables.failures) - 1, _rank(lines[index]))
 
     def _continue_failures(self, lines: list[bytes]) -> None:
+        """The lines below a failure were not there yet when its first line was."""
         still_open = []
         for number, text in self._open_failures:
             text += lines[: _FAILURE_LINES - len(text)]
@@ -329,4 +338,6 @@ def _rank(line: bytes) -> int:
 
 
 def _failure_text(lines: list[bytes]) -> str:
-    return "\n".join(line[:4000].decode("utf-8", "replace") for line in lines)
+    """The text of a failure, empty when the lines tell of none (the word "error" alone is no failure)."""
+    text = "\n".join(line[:4000].decode("utf-8", "replace") for line in lines)
+    return text if find_failures(text, include_other=True) else ""

@@ -45,6 +45,8 @@ class ProgramTracker:
     what is running."""
     _submit: tuple[int, int] | None = None
     _any_program: bool = False
+    _expected: bool = False
+    """Inside the brackets that tests print around the errors they provoke."""
 
     def event(self, event: Event, *, operations: int, blocks: int, line: int, last_name: str) -> None:
         """An event line; ``operations`` and ``blocks`` count those before it, ``last_name`` is the last operation's."""
@@ -62,6 +64,8 @@ class ProgramTracker:
         elif event.what is What.RETAINED:
             if operations:
                 self.retained.add(operations - 1)
+        elif event.what in (What.EXPECTED_BEGIN, What.EXPECTED_END):
+            self._expected = event.what is What.EXPECTED_BEGIN
         else:
             self.facts.setdefault(event.what.name.lower(), event.subject)
 
@@ -88,6 +92,8 @@ class ProgramTracker:
 
     def failure(self, text: str, *, operations: int, line: int) -> None:
         """A failure text; it belongs to the operation that was running, if a program was open."""
+        if self._expected or not text:
+            return
         operation = -1
         if self._stack:
             operation = self._resumed[1] if self._resumed[0] == operations else operations - 1

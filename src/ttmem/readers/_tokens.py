@@ -50,6 +50,8 @@ class What(IntEnum):
     GRID = 6
     MESH = 7
     SYSTEM = 8
+    EXPECTED_BEGIN = 9
+    EXPECTED_END = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Tables:
     view_parts: list[NDArray[np.int64]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    """Texts of failures; empty where the lines that followed showed that it was none."""
     modules: list[Any] = field(default_factory=list)
 
     def add(self, kind: int, payload: int, rank: int) -> int:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ttmem._errors import BadInputError
 from ttmem.profile import Argument, Profile, Source
 from ttmem.readers._assembly import assemble
 from ttmem.readers._byte_source import LineSplitter, Progress, TruncatedSourceError, chunks, open_bytes
@@ -64,7 +63,7 @@ def profile_of(
     """A lexed log as a Profile; raises when there is nothing about a device in it."""
     timelines, facts = assemble(log)
     arguments = (*registry(log.tables.modules), *modules)
-    if not log.saw_marker and not log.tables.failures and not allow_empty:
+    if not log.saw_marker and not any(log.tables.failures) and not allow_empty:
         raise nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
     warnings = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
     warnings += what_is_missing(log, timelines)
@@ -89,6 +88,3 @@ def profile_of(
         arguments=arguments,
         facts=dict(facts),
     )
-
-
-__all__ = ["KIND", "BadInputError", "profile_of", "read_runtime_log"]
