@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ttmem._errors import BadInputError
-from ttmem.analysis._states import operation_line
 from ttmem.analysis.amounts import megabytes, percent
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, diff
 from ttmem.analysis.failure import failure
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import Peak, peaks
+from ttmem.analysis.states import operation_line
 from ttmem.profile import Profile
 
 PERCENT, BYTES = "percent", "bytes"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ttmem.analysis._states import seen_memories, state_column
 from ttmem.analysis.peaks import operation_name
+from ttmem.analysis.states import seen_memories, state_column
 from ttmem.profile import BLOCK_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile
 
 FRAGMENTED_PERCENT = 50.0

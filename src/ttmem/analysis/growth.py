@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ttmem.analysis._states import seen_memories, state_column
 from ttmem.analysis.load_phase import const_eval_programs
 from ttmem.analysis.runs import Run, runs_of
+from ttmem.analysis.states import seen_memories, state_column
 from ttmem.profile import Profile, Timeline
 
 LEAK, STEADY, TOO_FEW_RUNS = "leak", "steady", "too few runs"

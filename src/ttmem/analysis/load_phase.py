@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.analysis._states import state_column
+from ttmem.analysis.states import state_column
 from ttmem.profile import Profile, Timeline
 
 _UPLOAD = "to_device"

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""One file per format; a report renders answers of ``ttmem.analysis`` and never reads a source."""
