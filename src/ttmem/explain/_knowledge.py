@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known about failures, read from ``knowledge/*.toml`` when it is first needed.
+
+One file per family of classes. ``[[class]]`` says what a class means, ``[[template]]`` what the library prints
+(``_template`` describes the language). A new wording is a new entry; no code changes.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from ttmem.explain._template import Template, anchor_of
+
+
+@dataclass(frozen=True, slots=True)
+class FailureClass:
+    """A class and the sentence that tells a person what it means."""
+
+    name: str
+    meaning: str
+
+
+@cache
+def _documents() -> tuple[dict[str, Any], ...]:
+    from importlib.resources import files  # here, because it is slow to import and most runs never fail
+
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    folder = files("ttmem.explain").joinpath("knowledge")
+    entries = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name)
+    return tuple(toml.loads(entry.read_text(encoding="utf-8")) for entry in entries)
+
+
+@cache
+def failure_classes() -> tuple[FailureClass, ...]:
+    """Every class that the knowledge files describe."""
+    return tuple(
+        FailureClass(entry["name"], entry["meaning"]) for document in _documents() for entry in document["class"]
+    )
+
+
+@cache
+def templates() -> tuple[Template, ...]:
+    """Every template; where two match at one place the earlier one wins, so the fuller wording comes first."""
+    return tuple(_template(entry) for document in _documents() for entry in document.get("template", ()))
+
+
+@cache
+def _by_id() -> dict[str, Template]:
+    return {template.id: template for template in templates()}
+
+
+def family_of(template_id: str) -> str:
+    """The family of a template by its id; an id from elsewhere (``X1``) is a family of its own."""
+    template = _by_id().get(template_id)
+    return template_id if template is None else template.family
+
+
+def rank_of(template_id: str) -> str:
+    """The rank of a template by its id; asserts of unknown wording (``X1``) are errors."""
+    template = _by_id().get(template_id)
+    return "error" if template is None else template.rank
+
+
+def _template(entry: dict[str, Any]) -> Template:
+    return Template(
+        id=entry["id"],
+        text=entry["text"],
+        anchor=anchor_of(entry["text"]),
+        class_rule=entry["class"],
+        family=entry.get("family", entry["id"]),
+        memory=entry.get("memory"),
+        rank=entry.get("rank", "error"),
+        place=entry.get("place", "anywhere"),
+        texts=tuple(entry.get("texts", {}).items()),
+    )

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The small language in which ``knowledge/`` writes down what the library prints.
+
+A template is the sentence itself, with slots for what varies:
+
+- ``{banks}`` a whole number (``{kib*1024}`` multiplies it), ``{address:hex}`` the same, also in hexadecimal,
+  ``{:number}`` a figure that is not kept;
+- ``{memory=DRAM|L1}`` one of these words, ``{=at|near}`` the same, not kept;
+- ``{op:word}``, ``{core_range:range}``, ``{core:core}``, ``{reason:text}`` (anything up to what follows);
+- ``[[...]]`` a part that some prints lack; at the very start, a lead that may stand before the sentence.
+
+Messages reach us wrapped, cut and retyped, so a template is read generously: any figure may be missing, carry
+thousands separators, or still be the ``{}`` of a build that printed its format string and the arguments below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+_NUMBER = r"\d{1,3}(?:[,_']\d{3}){1,6}(?!\d)|\d{1,20}(?!\d)"
+_KINDS = {
+    "number": _NUMBER,
+    "hex": r"0x[0-9a-fA-F]{1,16}|" + _NUMBER,
+    "word": r"[A-Za-z_][\w.:/+-]{0,199}",
+    "text": r".{1,500}?",
+    "range": r"\[[^\[\]]{0,80}\]|\{[^{}]{1,400}\}",
+    "core": r"\([^()]{1,24}\)|\d+-\d+",
+}
+_PLACEHOLDER = r"\{\}|<[a-z_ ]{1,20}>|\.\.\.|\u2026"
+_LEAD_WIDTH = 160
+"""How far before a sentence its lead is looked for; keeps the search linear in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place where prints of one sentence differ."""
+
+    name: str
+    kind: str
+    factor: int = 1
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value is a figure (and may therefore be missing)."""
+        return self.kind in ("number", "hex")
+
+    def value_regex(self) -> str:
+        """What a value of this slot looks like, as a named group where it is kept."""
+        if self.choices:
+            values = "|".join(re.escape(choice) for choice in sorted(self.choices, key=len, reverse=True))
+            values = f"(?:{values})(?!\\w)"
+        else:
+            values = _KINDS[self.kind]
+        return f"(?P<{self.name}>{values})" if self.name else f"(?:{values})"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a template: text, a slot, or an optional run of pieces."""
+
+    text: str = ""
+    slot: Slot | None = None
+    optional: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One sentence of the library and what it means."""
+
+    id: str
+    text: str
+    anchor: str
+    """Plain text that every match begins with: where it is absent, no expression needs to be compiled."""
+    class_rule: str
+    """A class, or ``oom``: the figures decide which one."""
+    family: str
+    """Templates of one family are wordings of one failure, so a shorter print may repeat a longer one."""
+    memory: str | None = None
+    rank: str = "error"
+    """``error``; ``warning`` when the program went on; and two that count only where no error is: ``wrapper`` says that
+    something else failed, ``chatter`` is what a planner prints about a choice that it dropped."""
+    place: str = "anywhere"
+    """Where a match without any figure counts: ``anywhere`` inside an error or alone on a line; ``line`` and
+    ``line-start`` only there, for words that prose uses too; ``itself`` when the wording is proof enough."""
+    texts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a template matched, and the values of its slots."""
+
+    start: int
+    end: int
+    numbers: dict[str, int]
+    texts: dict[str, str]
+
+
+_TOKENS = r"\[\[|\]\]|\{(?P<name>[a-z_0-9]*)(?:\*(?P<factor>\d+)|:(?P<kind>[a-z]+)|=(?P<choices>[^{}]+))?\}"
+
+
+@cache
+def parse(text: str) -> tuple[Part, ...]:
+    """The pieces of a template; raises ValueError when it is not well formed (a fault of ours, found by tests)."""
+    stack: list[list[Part]] = [[]]
+    position = 0
+    for token in re.finditer(_TOKENS, text):
+        if token.start() > position:
+            stack[-1].append(Part(text=text[position : token.start()]))
+        position = token.end()
+        if token[0] == "[[":
+            stack.append([])
+        elif token[0] == "]]":
+            if len(stack) == 1:
+                raise ValueError(f"']]' without '[[' in template {text!r}")
+            optional = tuple(stack.pop())
+            stack[-1].append(Part(optional=optional))
+        else:
+            choices = tuple(token["choices"].split("|")) if token["choices"] else ()
+            kind = "choice" if choices else token["kind"] or "number"
+            if kind != "choice" and kind not in _KINDS:
+                raise ValueError(f"unknown kind {kind!r} in template {text!r}")
+            stack[-1].append(Part(slot=Slot(token["name"], kind, int(token["factor"] or 1), choices)))
+    if len(stack) > 1:
+        raise ValueError(f"'[[' without ']]' in template {text!r}")
+    if position < len(text):
+        stack[-1].append(Part(text=text[position:]))
+    return tuple(stack[0])
+
+
+def split_lead(parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    """The optional lead at the very start, and the sentence, which must begin with plain text."""
+    lead: tuple[Part, ...] = ()
+    if parts and parts[0].optional:
+        lead, parts = parts[0].optional, parts[1:]
+    if not parts or len(parts[0].text.rstrip()) < 4:
+        raise ValueError("a template has to begin with plain text that can be searched for")
+    return lead, parts
+
+
+def anchor_of(text: str) -> str:
+    """The plain text with which the sentence of a template begins."""
+    _, parts = split_lead(parse(text))
+    return parts[0].text.rstrip()
+
+
+def slots(parts: tuple[Part, ...]) -> Iterator[Slot]:
+    """All slots in the order of the sentence."""
+    for part in parts:
+        if part.slot is not None:
+            yield part.slot
+        yield from slots(part.optional)
+
+
+def _regex(parts: tuple[Part, ...]) -> str:
+    out: list[str] = []
+    for index, part in enumerate(parts):
+        before = parts[index - 1] if index else None
+        after = parts[index + 1] if index + 1 < len(parts) else None
+        if part.slot is not None and part.slot.kind == "text":
+            if after is None or not after.text:
+                raise ValueError("a text slot has to be followed by plain text that ends it")
+            # The first end counts. Inside a lookahead it stays the first one: no second try, so time stays linear.
+            out.append(f"(?={part.slot.value_regex()}{re.escape(after.text.rstrip())})(?P={part.slot.name})")
+        elif part.optional:
+            out.append(f"(?:{_regex(part.optional)})?")
+        elif part.slot is None:
+            text = part.text
+            if after is not None and after.slot is not None and after.slot.is_number:
+                text = text.removesuffix(" ")  # the blank goes with the figure: see below
+            unit = re.match(r" ?B\b", text) if before is not None and before.slot is not None else None
+            out.append(" ?B" + re.escape(text[unit.end() :]) if unit else re.escape(text))
+        elif part.slot.is_number:
+            blank = " " if before is not None and before.text.endswith(" ") else ""
+            out.append(f"(?:{blank}(?:{part.slot.value_regex()}|{_PLACEHOLDER}))?")
+        else:
+            out.append(f"(?:{part.slot.value_regex()}|{_PLACEHOLDER})")
+    return "".join(out)
+
+
+@cache
+def _compiled(text: str) -> tuple[re.Pattern[str] | None, re.Pattern[str], tuple[Slot, ...]]:
+    lead, parts = split_lead(parse(text))
+    kept = tuple(slot for slot in slots(parts) if slot.name)
+    return (re.compile(_regex(lead) + r"\Z") if lead else None), re.compile(_regex(parts)), kept
+
+
+@cache
+def _arguments(wanted: tuple[Slot, ...]) -> re.Pattern[str]:
+    return re.compile(r"\.?" + "".join(rf" (?:BufferType::)?{slot.value_regex()}" for slot in wanted) + r"(?= |\Z)")
+
+
+def matches(template: Template, flat: str) -> Iterator[Match]:
+    """All places of a cleaned text where this sentence stands, without overlaps."""
+    if template.anchor not in flat:
+        return
+    lead, sentence, kept = _compiled(template.text)
+    for found in sentence.finditer(flat):
+        values = {slot: found[slot.name] for slot in kept}
+        start, end = found.span()
+        for slot in kept[:-1]:
+            # A figure at the very end of a text whose sentence goes on was cut, perhaps in the middle of the figure.
+            if slot.is_number and found.end(slot.name) == len(flat):
+                values[slot] = None
+        unformatted = tuple(slot for slot, value in values.items() if value is None)
+        if unformatted and found[0].count("{}") == len(unformatted):
+            arguments = _arguments(unformatted).match(flat, end)
+            if arguments is not None:
+                values.update((slot, arguments[slot.name]) for slot in unformatted)
+                end = arguments.end()
+        if lead is not None:
+            before = lead.search(flat, max(0, start - _LEAD_WIDTH), start)
+            if before is not None:
+                start = before.start()
+                lead_slots = slots(split_lead(parse(template.text))[0])
+                values.update((slot, before[slot.name]) for slot in lead_slots if slot.name)
+        yield Match(start, end, *_typed(values))
+
+
+def _typed(values: dict[Slot, str | None]) -> tuple[dict[str, int], dict[str, str]]:
+    numbers: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    for slot, value in values.items():
+        if value is None or value == "{}":
+            continue
+        if slot.is_number or (slot.choices and value.isdigit()):
+            digits = re.sub(r"[,_']", "", value)
+            numbers[slot.name] = int(digits, 16 if digits.startswith("0x") else 10) * slot.factor
+        else:
+            texts[slot.name] = value.strip()
+    return numbers, texts

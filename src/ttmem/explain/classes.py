@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classes of failures, and the arithmetic that tells the allocator's apart."""
+
+from __future__ import annotations
+
+CLASSES = (
+    "oom/too-big",
+    "oom/capacity",
+    "oom/fragmented",
+    "oom/unconfigured",
+    "oom/unknown",
+    "buffers/clash",
+    "buffers/overflow",
+    "buffers/config",
+    "trace/region",
+    "trace/unsafe",
+    "kernel/config",
+    "kernel/args",
+    "shard/spec",
+    "page/size",
+    "host/memory",
+    "compile/memory",
+    "lifetime/use-after-free",
+    "crash",
+    "timeout",
+    "none",
+)
+"""Every class there is (DESIGN 3.6); what each means is said in ``knowledge/``."""
+
+
+def classify_oom(
+    need: int | None,
+    bank_bytes: int | None,
+    allocated: int | None,
+    free: int | None,
+    largest_free: int | None,
+    memory: str | None,
+) -> str:
+    """Class of an allocation that failed, from the figures of its message; all of them bytes per bank.
+
+    Figures that the message lacks are None, and a class is given only when the rest decide it. One rule is a
+    likelihood: the messages of 2025 name the bank but not what is in it, and a request for more than half of a bank
+    that is large enough is called ``capacity``. Two buffers of that size never fit side by side, so the usual reason
+    is an input of like size; public messages that do carry statistics agree (needs above half of an L1 bank were
+    short of space, the fragmented ones were below).
+    """
+    if memory == "TRACE":
+        return "trace/region"  # the region is reserved at open: it is too small, whatever else DRAM holds
+    if bank_bytes == 0:
+        return "oom/unconfigured"
+    if need is None:
+        return "oom/unknown"
+    if bank_bytes is not None and need > bank_bytes:
+        return "oom/too-big"
+    if free is None and bank_bytes is not None and allocated is not None:
+        free = bank_bytes - allocated
+    if free is not None:
+        if free < need:
+            return "oom/capacity"
+        # A hole that is large enough contradicts the failure (a mistyped paste, or a limit that is not printed).
+        return "oom/fragmented" if largest_free is not None and largest_free < need else "oom/unknown"
+    if largest_free is None and bank_bytes is not None and 2 * need > bank_bytes:
+        return "oom/capacity"
+    return "oom/unknown"
+
+
+def oom_class_of(numbers: dict[str, int], memory: str | None) -> str:
+    """``classify_oom`` for the figures of a message, also of one that was cut before ``bytes_per_bank``."""
+    bank_bytes, allocated, free, largest_free = (
+        numbers.get(name) for name in ("bank_bytes", "allocated", "free", "largest_free")
+    )
+    need = numbers.get("bytes_per_bank")
+    if need is not None:
+        return classify_oom(need, bank_bytes, allocated, free, largest_free, memory)
+    # Pages are dealt round robin, so no bank can need less than its even share: a bound that can prove a shortage,
+    # but not that a hole was large enough, hence no largest_free here.
+    requested, banks = numbers.get("requested_bytes"), numbers.get("banks")
+    least_need = -(-requested // banks) if requested is not None and banks else None
+    return classify_oom(least_need, bank_bytes, allocated, free, None, memory)
+
+
+def statistics_note(numbers: dict[str, int]) -> str | None:
+    """What is wrong with the statistics of a message, if anything: ``allocated + free`` is always the bank."""
+    bank_bytes, allocated, free = (numbers.get(name) for name in ("bank_bytes", "allocated", "free"))
+    if bank_bytes is not None and allocated is not None and free is not None and allocated + free != bank_bytes:
+        return f"allocated + free is {allocated + free} B but the bank is {bank_bytes} B: a figure is mistyped"
+    largest_free = numbers.get("largest_free")
+    if free is not None and largest_free is not None and largest_free > free:
+        return f"the largest free block ({largest_free} B) exceeds all free space ({free} B): a figure is mistyped"
+    return None
