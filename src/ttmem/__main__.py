@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m ttmem`` is ``ttmem``."""
+
+import sys
+
+from ttmem.commands import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a command, show its output and keep a copy: ``tee`` that keeps the exit status and forwards signals.
+
+stdout and stderr share one pipe, because an error text belongs to the operation whose line stands before it; two pipes
+would lose that order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+from ttmem._errors import TtmemError
+
+_CHUNK_BYTES = 1 << 16
+_POLL_SECONDS = 0.2
+_GRACE_SECONDS = 2.0
+"""How long a background process of the child may hold the pipe open in silence after the child itself has ended."""
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+class ChildNotStartedError(TtmemError):
+    """The command could not be run at all."""
+
+    exit_code = 125
+
+
+def run_and_capture(
+    command: Sequence[str], *, log_path: Path, environment: Mapping[str, str], echo: BinaryIO | None
+) -> tuple[int, str]:
+    """The child's status as a shell reports it (128 + signal when it was killed), and why the copy is incomplete."""
+    shares_terminal = _is_foreground()
+    try:
+        child = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            # Without a terminal nobody but us can pass a signal on, so the child and its children get a group of
+            # their own; with one, the terminal itself sends Ctrl-C to everybody in ours.
+            start_new_session=not shares_terminal,
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        hint = "is it installed, and on PATH?" if isinstance(error, FileNotFoundError) else ""
+        raise ChildNotStartedError(f"cannot run it: {reason}", where=command[0], hint=hint) from None
+    with _forwarding(child, shares_terminal=shares_terminal), log_path.open("xb", buffering=0) as log:
+        problem = _tee(child, log, echo)
+        status = child.wait()
+    return (128 - status if status < 0 else status), problem
+
+
+def _tee(child: subprocess.Popen[bytes], log: BinaryIO, echo: BinaryIO | None) -> str:
+    """Copy until the pipe ends. A full disk or a closed terminal must not stop the child, so reading goes on."""
+    assert child.stdout is not None
+    pipe = child.stdout.fileno()
+    problem = ""
+    last_output = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            if not selector.select(_POLL_SECONDS):
+                if child.poll() is not None and time.monotonic() - last_output > _GRACE_SECONDS:
+                    return problem
+                continue
+            chunk = os.read(pipe, _CHUNK_BYTES)
+            if not chunk:
+                return problem
+            last_output = time.monotonic()
+            if not problem:
+                problem = _write_all(log, chunk)
+            if echo is not None and _write_all(echo, chunk):
+                echo = None
+
+
+def _write_all(stream: BinaryIO, chunk: bytes) -> str:
+    """Write everything, or say why not."""
+    try:
+        view = memoryview(chunk)
+        while view:
+            view = view[stream.write(view) or 0 :]
+        stream.flush()
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "strerror", None) or error)
+    return ""
+
+
+def _is_foreground() -> bool:
+    """Whether a terminal would deliver Ctrl-C to our process group, and so to the child."""
+    for stream in (sys.stdin, sys.stderr, sys.stdout):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    return False
+
+
+@contextlib.contextmanager
+def _forwarding(child: subprocess.Popen[bytes], *, shares_terminal: bool) -> Iterator[None]:
+    """Pass signals on to the child and live on to report how it ended."""
+
+    def forward(number: int, _: FrameType | None) -> None:
+        if shares_terminal and number in (signal.SIGINT, signal.SIGQUIT):
+            return  # the terminal has sent it to the child already
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if shares_terminal:
+                child.send_signal(number)
+            else:
+                os.killpg(child.pid, number)
+
+    before = {}
+    try:
+        for number in _FORWARDED:
+            before[number] = signal.signal(number, forward)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

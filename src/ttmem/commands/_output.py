@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where text goes: the answer to stdout or a file, everything else to stderr."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+NARROWEST_COLUMNS = 60
+
+
+def emit(answer: str, output: Path | None) -> None:
+    """The answer, whole: into the file if one was named, else alone on stdout."""
+    text = answer if answer.endswith("\n") else f"{answer}\n"
+    if output is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    from ttmem._atomic import write_bytes
+
+    write_bytes(output, text.encode("utf-8", "backslashreplace"))
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """A remark for the person at the terminal."""
+    if not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Something that did not go as asked but does not change the answer."""
+    print(f"ttmem: warning: {text}", file=sys.stderr, flush=True)
+
+
+def json_text(document: Any) -> str:
+    """One JSON document, indented; ASCII alone, so that no terminal encoding and no odd file name can break it."""
+    import json
+
+    import msgspec
+
+    return msgspec.json.format(json.dumps(document, allow_nan=False), indent=2)
+
+
+def color_wanted(stream: TextIO) -> bool:
+    """Colour on a terminal unless NO_COLOR says otherwise; FORCE_COLOR keeps it in a pipe."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def columns() -> int:
+    """How wide a table may be."""
+    return max(NARROWEST_COLUMNS, shutil.get_terminal_size((100, 24)).columns)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every verb that takes a SOURCE does first: read it; and what those that read new evidence do last: store it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttmem import _sources
+from ttmem._errors import TtmemError
+from ttmem.commands._output import warn
+from ttmem.commands._progress import progress_bar
+
+if TYPE_CHECKING:
+    from ttmem._sources import Located
+    from ttmem.profile import Profile
+    from ttmem.reports.store import StoredReport
+
+
+def read(
+    source: str | Path,
+    *,
+    jobs: int | None = None,
+    mlir: Sequence[str] = (),
+    name: str | None = None,
+    quiet: bool = False,
+) -> Profile:
+    """``ttmem.read`` with a progress bar."""
+    with progress_bar(f"reading {source}", quiet=quiet) as progress:
+        return _sources.read(source, jobs=jobs, progress=progress, mlir=mlir, name=name)
+
+
+def keep(profile: Profile, located: Located, *, name: str | None) -> StoredReport | None:
+    """Store the profile. A home that cannot be written to costs the copy, not the answer."""
+    from ttmem.reports import store
+
+    try:
+        return store.keep(profile, origin=located.origin, name=name)
+    except (OSError, TtmemError) as error:
+        warn(f"the report was not stored: {error}; TTMEM_HOME says where, --no-store switches it off")
+        return None

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a command line to its exit code: every error ends here, as one line of what, where and what to do next."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from ttmem._errors import TtmemError
+
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""128 + SIGPIPE, as a shell reports any program whose reader went away: the answer was not delivered, so not 0."""
+
+
+@dataclass(slots=True)
+class Settings:
+    """What holds for a whole invocation, whichever verb it is."""
+
+    debug: bool = False
+    failure_code: int | None = None
+    """Replaces the error's own exit code where the status of a child process is passed through (125)."""
+
+
+class WithExamples(click.Command):
+    """A command whose epilog holds examples, shown as they would be typed."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, never re-wrapped."""
+        if self.epilog:
+            with formatter.section("Examples"):
+                for line in self.epilog.strip().splitlines():
+                    formatter.write(f"  {line}\n")
+
+
+def verb(name: str, *, examples: str) -> Callable[[Callable[..., Any]], WithExamples]:
+    """Declare a verb: its function returns the exit code (None is 0), its docstring is the help."""
+
+    def declare(function: Callable[..., Any]) -> WithExamples:
+        command = click.command(name, cls=WithExamples, epilog=examples, context_settings=CONTEXT)(function)
+        command.params.append(debug_option())
+        return command
+
+    return declare
+
+
+def debug_option() -> click.Option:
+    """``--debug``, wherever it stands."""
+    return click.Option(
+        ["--debug"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_debug,
+        help="Show the traceback of an error (also: TTMEM_DEBUG=1).",
+    )
+
+
+def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    settings = ctx.find_object(Settings)
+    if value and settings is not None:
+        settings.debug = True
+
+
+def run(command: click.Command, argv: Sequence[str] | None, *, prog_name: str, settings: Settings) -> int:
+    """Parse, invoke, flush; whatever is raised becomes an exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    settings.debug = os.environ.get("TTMEM_DEBUG", "") not in ("", "0")
+    _survive_odd_encodings()
+    try:
+        if instruction := os.environ.get(completion_variable(prog_name)):
+            return _complete(command, prog_name, instruction)
+        code = _invoke(command, arguments, prog_name, settings)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        _say(f"\n{prog_name}: interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _abandon_stdout()
+        return BROKEN_PIPE
+    except Exception as error:
+        code, text = describe(error, prog_name)
+        if settings.debug:
+            traceback.print_exc()
+        _say(text)
+        return settings.failure_code or code
+
+
+def _invoke(command: click.Command, arguments: list[str], prog_name: str, settings: Settings) -> int:
+    try:
+        with command.make_context(prog_name, arguments, obj=settings) as ctx:
+            result = command.invoke(ctx)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.exceptions.Abort:
+        raise KeyboardInterrupt from None
+    return result if isinstance(result, int) else 0
+
+
+def describe(error: Exception, prog_name: str) -> tuple[int, str]:
+    """The exit code and the text of an error."""
+    if isinstance(error, TtmemError):
+        return error.exit_code, _lines(prog_name, str(error), error.hint)
+    if isinstance(error, click.ClickException):
+        ctx = getattr(error, "ctx", None)
+        return 2, _lines(prog_name, error.format_message(), f"see '{ctx.command_path} --help'" if ctx else "")
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return 2, _lines(prog_name, f"{where}{error.strerror}", "")
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    hint = "please report it with the command and its input; --debug shows the traceback"
+    return 2, _lines(prog_name, f"internal error: {what}", hint)
+
+
+def _lines(prog_name: str, message: str, hint: str) -> str:
+    first = f"{prog_name}: error: {message}"
+    return f"{first}\n  hint: {hint}" if hint else first
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def _survive_odd_encodings() -> None:
+    """A weight's name must not end the run because the terminal cannot show a letter of it."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _abandon_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's own last flush does not complain about the pipe again."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def completion_variable(prog_name: str) -> str:
+    """Through which the shell asks; the script that `ttmem completion` prints sets it."""
+    return f"_{prog_name.replace('-', '_').upper()}_COMPLETE"
+
+
+def _complete(command: click.Command, prog_name: str, instruction: str) -> int:
+    from click.shell_completion import shell_complete
+
+    return shell_complete(command, {}, prog_name, completion_variable(prog_name), instruction)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem completion``: the script that makes a shell complete verbs, options and stored reports."""
+
+from __future__ import annotations
+
+import click
+
+from ttmem.commands._output import emit
+from ttmem.commands._runner import completion_variable, verb
+
+_EXAMPLES = """
+ttmem completion bash >> ~/.bashrc
+ttmem completion zsh >> ~/.zshrc
+ttmem completion fish > ~/.config/fish/completions/ttmem.fish
+"""
+
+
+@verb("completion", examples=_EXAMPLES)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print the completion script for SHELL."""
+    from click.shell_completion import get_completion_class
+
+    from ttmem.commands import cli
+
+    script = get_completion_class(shell)
+    if script is None:
+        raise click.UsageError(f"this version of click cannot complete for {shell}")
+    emit(script(cli, {}, "ttmem", completion_variable("ttmem")).source(), None)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem profile``: from evidence to the story of a run's memory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ttmem.commands._options import (
+    jobs_option,
+    one_of,
+    output_option,
+    quiet_option,
+    refuse_overwriting,
+    source_argument,
+    writable_place,
+)
+from ttmem.commands._output import color_wanted, columns, emit, json_text, note
+from ttmem.commands._runner import verb
+
+if TYPE_CHECKING:
+    from ttmem.profile import Profile
+    from ttmem.reports.store import StoredReport
+
+_EXAMPLES = """
+ttmem profile run.log
+ttmem profile run.log.zst --llm -o report.md
+ttmem profile run.log --json --run last
+ttmem profile run.log --html report.html --no-store
+some-command 2>&1 | ttmem profile - --name nightly
+"""
+
+
+@verb("profile", examples=_EXAMPLES)
+@source_argument("source")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document (schema ttmem.profile/1).")
+@click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens.")
+@click.option("--csv", "as_csv", is_flag=True, help="One row per memory state.")
+@click.option(
+    "--html", "html_path", callback=writable_place, metavar="FILE", help="Also write the report as one offline page."
+)
+@output_option
+@click.option("--name", metavar="NAME", help="Call the report NAME and store it so, replacing an earlier one.")
+@click.option("--no-store", is_flag=True, help="Do not keep the report under ~/.ttmem (TTMEM_HOME).")
+@click.option("--run", "which_run", default="all", metavar="last|all|N", help="Only one run: the last one or number N.")
+@click.option("--rank", type=int, metavar="R", help="Only one MPI rank.")
+@click.option("--follow", is_flag=True, help="Keep reading a growing log; Ctrl-C ends it with the answer.")
+@click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
+@jobs_option
+@click.option("--mlir", multiple=True, metavar="FILE", help="A module dump that belongs to the log; may be repeated.")
+@quiet_option
+def command(
+    source: str,
+    as_json: bool,
+    as_llm: bool,
+    as_csv: bool,
+    html_path: Path | None,
+    output: Path | None,
+    name: str | None,
+    no_store: bool,
+    which_run: str,
+    rank: int | None,
+    follow: bool,
+    idle: float | None,
+    jobs: int | None,
+    mlir: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """What filled the memory in SOURCE, which operation and tensor did it, how much of it is padding.
+
+    SOURCE is a tt-mlir or TT-XLA runtime log (plain, .gz, .zst, - for stdin), a module dump (.mlir), a saved profile,
+    or the name of a stored report. Figures are per bank unless they say otherwise.
+    """
+    from ttmem import _sources
+    from ttmem.analysis.select import select
+    from ttmem.commands import _reading
+    from ttmem.reports import store
+
+    form = one_of(json=as_json, llm=as_llm, csv=as_csv)
+    if name is not None:
+        name = store.check_name(name)
+    located = _sources.locate(source)
+    refuse_overwriting(located.path, output, html_path)
+    if follow:
+        from ttmem.commands._follow import follow_to_the_end
+
+        profile = follow_to_the_end(located, name=name, idle_seconds=idle, quiet=quiet)
+    else:
+        profile = _reading.read(source, jobs=jobs, mlir=mlir, name=name, quiet=quiet)
+    chosen = select(profile, run=which_run, rank=rank)
+    answer = render(chosen, form, to_file=output is not None)
+    page = _page(chosen) if html_path else ""
+    kept = located.stored if located.stored and not name else None
+    if kept is None and not no_store:
+        kept = _reading.keep(profile, located, name=name)
+    if html_path:
+        emit(page, html_path)
+    emit(answer, output)
+    for path in (output, html_path):
+        if path:
+            note(f"wrote {path}", quiet=quiet)
+    if kept is not None:
+        _say_what_next(kept, stored_now=located.stored is None or name is not None, form=form, quiet=quiet)
+
+
+def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
+    """The profile in one of the formats; the terminal's own when none was asked for."""
+    if form == "json":
+        return json_text(profile.to_json())
+    if form == "llm":
+        from ttmem.reports import llm
+
+        return llm.render(profile)
+    if form == "csv":
+        from ttmem.reports import csv_table
+
+        return csv_table.render(profile)
+    from ttmem.reports import terminal
+
+    return terminal.render(profile, width=columns(), color=not to_file and color_wanted(sys.stdout))
+
+
+def _page(profile: Profile) -> str:
+    from ttmem.reports import html
+
+    return html.render(profile)
+
+
+def _say_what_next(report: StoredReport, *, stored_now: bool, form: str | None, quiet: bool) -> None:
+    if stored_now:
+        note(f"stored as '{report.name}' in {report.folder}", quiet=quiet)
+    following = f"ttmem profile {report.name} --llm" if form is None else f"ttmem check {report.name} --max-dram 80%"
+    note(f"next: {following}", quiet=quiet)

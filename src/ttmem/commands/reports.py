@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem reports``: what is in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ttmem._errors import BadInputError
+from ttmem.commands._output import emit, json_text, note
+from ttmem.commands._runner import CONTEXT, WithExamples, debug_option
+
+_EXAMPLES = """
+ttmem reports
+ttmem reports --json
+ttmem reports path bert
+ttmem reports rm bert bert-2
+"""
+
+
+class _Reports(WithExamples, click.Group):
+    """Lists when nothing else is asked for."""
+
+
+@click.group(
+    "reports",
+    cls=_Reports,
+    epilog=_EXAMPLES,
+    invoke_without_command=True,
+    context_settings=CONTEXT,
+    no_args_is_help=False,
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the stored reports: when, from what, how many operations, the DRAM peak per bank, size on disk.
+
+    They lie in ~/.ttmem/reports (TTMEM_HOME moves it); each name is a SOURCE for every verb.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from ttmem.reports import store
+
+    found = [store.about(report) for name in store.names() if (report := store.find(name))]
+    if as_json:
+        emit(json_text({"folder": str(store.folder()), "reports": found}), None)
+    elif found:
+        emit(_table(found), None)
+    else:
+        note(f"no reports in {store.folder()}; 'ttmem profile LOG' makes one")
+
+
+@command.command("path", cls=WithExamples, epilog="ttmem reports path bert", context_settings=CONTEXT)
+@click.argument("name")
+def path(name: str) -> None:
+    """Print the folder of the report NAME."""
+    emit(str(_stored(name).folder), None)
+
+
+@command.command("rm", cls=WithExamples, epilog="ttmem reports rm bert bert-2", context_settings=CONTEXT)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+def rm(names: tuple[str, ...]) -> None:
+    """Delete the reports NAME..., without asking; the logs they came from are not touched."""
+    from ttmem.reports import store
+
+    for report in [_stored(name) for name in dict.fromkeys(names)]:  # all are there, or none is removed
+        store.remove(report.name)
+        note(f"removed {report.folder}")
+
+
+for _command in (command, path, rm):
+    _command.params.append(debug_option())
+
+
+def _stored(name: str) -> Any:
+    from ttmem.reports import store
+
+    report = store.find(name)
+    if report is None:
+        known = ", ".join(store.names()) or "none"
+        raise BadInputError(f"no stored report '{name}'", hint=f"stored reports: {known}")
+    return report
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Plain columns: names are what people copy, so no borders around them."""
+    from ttmem.analysis.amounts import megabytes, percent
+
+    def peak(row: dict[str, Any]) -> str:
+        if row["peak_dram_bytes_per_bank"] is None:
+            return "-"
+        return f"{megabytes(row['peak_dram_bytes_per_bank'])} ({percent(row['peak_dram_percent'])})"
+
+    lines = [("NAME", "STORED (UTC)", "KIND", "OPERATIONS", "PEAK DRAM PER BANK", "ON DISK")]
+    lines += [
+        (
+            row["name"],
+            (row["stored_at"] or "-").replace("T", " ").rstrip("Z"),
+            row["kind"] or "-",
+            "-" if row["operations_executed"] is None else f"{row['operations_executed']:,}",
+            peak(row),
+            megabytes(row["bytes_on_disk"], decimals=1),
+        )
+        for row in rows
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tt-memory-profiler``: run a model with memory logging switched on, keep its log, tell its memory story."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ttmem._errors import BadInputError, TtmemError
+from ttmem.commands._options import one_of, quiet_option, writable_place
+from ttmem.commands._output import emit, note, warn
+from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option, describe, run
+
+if TYPE_CHECKING:
+    from ttmem.profile import Profile
+    from ttmem.reports.store import StoredReport
+
+OWN_FAILURE = 125
+"""As ``env`` and ``timeout`` do: every other status is the child's."""
+
+LOGGING = {
+    "TTMLIR_RUNTIME_LOGGER_LEVEL": "DEBUG",  # operation lines
+    "TT_RUNTIME_MEMORY_LOG_LEVEL": "operation",  # a memory state before every operation
+    "TTXLA_LOGGER_LEVEL": "DEBUG",  # module dumps, from which the weights' names come
+}
+_MORE_THAN_ENOUGH = {"trace", "verbose", "any", "all"}
+_LOG_ELSEWHERE = "TTMLIR_RUNTIME_LOGGER_FILE"
+
+_EXAMPLES = """
+tt-memory-profiler model.py --batch 4
+tt-memory-profiler --log model.py
+tt-memory-profiler --log -- pytest -sv tests/test_model.py
+tt-memory-profiler --analyze logs/model_20260821_101500/model_profile.log
+tt-memory-profiler --visualize model
+"""
+
+
+class _Profiler(WithExamples):
+    """Everything after the target belongs to the target, and ``--`` in front of it means a command, not a script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Remember whether the target stands after a ``--``, which click itself forgets."""
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        target: tuple[str, ...] = ctx.params.get("target", ())
+        before = given[: len(given) - len(target)]
+        ctx.params["is_command"] = bool(target) and bool(before) and before[-1] == "--"
+        return rest
+
+
+@click.command(
+    "tt-memory-profiler",
+    cls=_Profiler,
+    epilog=_EXAMPLES,
+    context_settings={**CONTEXT, "allow_interspersed_args": False},
+)
+@click.option("--log", "log_only", is_flag=True, help="Only run TARGET and keep its log.")
+@click.option("--analyze", is_flag=True, help="Only read the log TARGET, store its report and print the summary.")
+@click.option("--visualize", is_flag=True, help="Only write the HTML report of TARGET (a log or a stored name).")
+@click.option("--name", metavar="NAME", help="Call the model NAME (default: after the script).")
+@click.option("--python", default=sys.executable, metavar="PATH", help="Interpreter for a script (default: this one).")
+@click.option("-o", "--output", callback=writable_place, metavar="FILE", help="With --visualize: where the page goes.")
+@click.option("--open", "open_page", is_flag=True, help="Open the HTML report in a browser.")
+@quiet_option
+@click.argument("target", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TARGET [ARGS]...")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    log_only: bool,
+    analyze: bool,
+    visualize: bool,
+    name: str | None,
+    python: str,
+    output: Path | None,
+    open_page: bool,
+    quiet: bool,
+    target: tuple[str, ...],
+    is_command: bool,
+) -> int:
+    """Run TARGET with memory logging switched on, then tell what filled the memory.
+
+    TARGET is a Python script with its arguments, or any command after --. Its output is kept in
+    ./logs/<model>_<timestamp>/<model>_profile.log, its exit status becomes ours (128 + signal when it was killed),
+    125 means that the profiler itself failed. With --analyze or --visualize nothing is run.
+    """
+    from ttmem.reports import store
+
+    mode = one_of(log=log_only, analyze=analyze, visualize=visualize)
+    if name is not None:
+        name = store.check_name(name)
+    if mode in ("analyze", "visualize"):
+        ctx.ensure_object(Settings).failure_code = None  # no child, so the ordinary codes say more
+        if len(target) != 1:
+            raise click.UsageError(f"--{mode} takes one log or stored report", ctx)
+        profile, kept = _read_and_keep(target[0], name=name, quiet=quiet)
+        if mode == "analyze":
+            _print_summary(profile, kept, quiet=quiet)
+        else:
+            _print_page(profile, kept, output=output, open_page=open_page)
+        return 0
+    if output is not None:
+        raise click.UsageError("-o goes with --visualize; the log has its own place under ./logs", ctx)
+    words = list(target) if is_command else _script(target, python)
+    model = name or _model_name(target, is_command=is_command)
+    status, log_path = _capture(words, model, show_on_stdout=mode == "log", quiet=quiet)
+    if mode == "log":
+        note(f"next: tt-memory-profiler --analyze {log_path}", quiet=quiet)
+        return status
+    try:
+        profile, kept = _read_and_keep(str(log_path), name=name, quiet=quiet)
+        _print_summary(profile, kept, quiet=quiet)
+        _print_page(profile, kept, output=None, open_page=open_page)
+    except (OSError, TtmemError) as error:
+        # The run is the user's, and its status too: what is wrong with the log is told, not returned.
+        note(describe(error, "tt-memory-profiler")[1])
+    return status
+
+
+command.params.append(debug_option())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the profiler and return its exit code."""
+    return run(command, argv, prog_name="tt-memory-profiler", settings=Settings(failure_code=OWN_FAILURE))
+
+
+def child_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The child's variables, and what to tell the user about them: their own settings win, except for a detour."""
+    child = {**LOGGING, "PYTHONUNBUFFERED": "1", **environment}
+    notes = [
+        f"{variable}={environment[variable]} is kept as you set it ({wanted} is what a full profile needs)"
+        for variable, wanted in LOGGING.items()
+        if environment.get(variable, wanted).lower() not in {wanted.lower(), *_MORE_THAN_ENOUGH}
+    ]
+    if elsewhere := child.pop(_LOG_ELSEWHERE, ""):
+        notes.append(f"{_LOG_ELSEWHERE}={elsewhere} is unset for this run, so that the runtime's lines reach the log")
+    return child, notes
+
+
+def _script(target: Sequence[str], python: str) -> list[str]:
+    script = Path(target[0])
+    if not script.is_file():
+        hint = f"to run a command, put -- before it: tt-memory-profiler --log -- {' '.join(target)}"
+        raise BadInputError(f"no such script '{script}'", hint=hint)
+    return [python, *target]
+
+
+def _model_name(target: Sequence[str], *, is_command: bool) -> str:
+    """After the script, also when it is an argument of pytest or torchrun."""
+    from ttmem.reports import store
+
+    scripts = (word.partition("::")[0] for word in target if word.partition("::")[0].endswith(".py"))
+    chosen = next(scripts, target[0]) if is_command else target[0]
+    return store.usable_name(Path(chosen).name.removesuffix(".py"))
+
+
+def _capture(words: Sequence[str], model: str, *, show_on_stdout: bool, quiet: bool) -> tuple[int, Path]:
+    """Run the child; its output is the answer only when nothing else will be."""
+    from ttmem.commands._child import run_and_capture
+
+    environment, notes = child_environment(os.environ)
+    for text in notes:
+        note(f"tt-memory-profiler: {text}", quiet=quiet)
+    log_path = _new_log_folder(model) / f"{model}_profile.log"
+    note(f"logging to {log_path}", quiet=quiet)
+    stream = None if quiet else (sys.stdout if show_on_stdout else sys.stderr)
+    status, problem = run_and_capture(
+        words, log_path=log_path, environment=environment, echo=stream.buffer if stream else None
+    )
+    if problem:
+        warn(f"{log_path} is incomplete: {problem}")
+        status = status or OWN_FAILURE
+    note(f"the child ended with status {status}; its log is {log_path}", quiet=quiet)
+    return status, log_path
+
+
+def _new_log_folder(model: str) -> Path:
+    """A folder that did not exist before: two runs within one second get two folders."""
+    stamp = time.strftime("%Y%m%d_%H%M%S")
+    for number in range(1, 1000):
+        folder = Path("logs") / (f"{model}_{stamp}" if number == 1 else f"{model}_{stamp}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
+            continue
+        return folder
+    raise BadInputError(f"no free name for a log folder '{model}_{stamp}' under ./logs")
+
+
+def _read_and_keep(source: str, *, name: str | None, quiet: bool) -> tuple[Profile, StoredReport | None]:
+    from ttmem import _sources
+    from ttmem.commands import _reading
+
+    located = _sources.locate(source)
+    profile = _reading.read(source, name=name, quiet=quiet)
+    if located.stored and name is None:
+        return profile, located.stored
+    return profile, _reading.keep(profile, located, name=name)
+
+
+def _print_summary(profile: Profile, kept: StoredReport | None, *, quiet: bool) -> None:
+    from ttmem.commands.profile import render
+
+    emit(render(profile, None, to_file=False), None)
+    if kept is not None:
+        note(f"stored as '{kept.name}' in {kept.folder}", quiet=quiet)
+        note(f"next: ttmem profile {kept.name} --llm", quiet=quiet)
+
+
+def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | None, open_page: bool) -> None:
+    """Where the page is; written now when it goes elsewhere or when the store could not take it."""
+    page = kept.html_path if kept and output is None else output or Path(f"{profile.name}_report.html")
+    if not kept or output is not None:
+        from ttmem.reports import html
+
+        if output is None and page.exists():
+            raise BadInputError("is there already", where=str(page), hint="say where the page goes with -o FILE")
+        emit(html.render(profile), page)
+    emit(str(page), None)
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
