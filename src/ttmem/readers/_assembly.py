@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.profile import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, MEMORIES, SNAPSHOT, Timeline
+from ttmem.profile import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, MEMORIES, SNAPSHOT, CacheLookup, Timeline
 from ttmem.readers._programs import ProgramTracker
-from ttmem.readers._tokens import Kind, LexedLog
+from ttmem.readers._tokens import Event, Kind, LexedLog, What
 
 Positions = NDArray[np.int64]
 
@@ -47,10 +47,10 @@ def _timeline(log: LexedLog, rank: int, mine: Positions, all_kinds: NDArray[np.i
     kinds = all_kinds[mine]
     codes = log.token[mine]
     lines = log.line[mine]
-    payloads = np.array(log.tables.payload, np.int32)
+    subject = np.array(log.tables.payload, np.int32)[codes]
 
     operation_at = np.flatnonzero(kinds == Kind.OPERATION)
-    form = payloads[codes[operation_at]]
+    form = subject[operation_at]
     block_at, block_kind = _blocks(kinds, operation_at)
     started = np.searchsorted(operation_at, block_at).astype(np.int32)  # operations before each state
     block_operation = _owners(block_kind, started)
@@ -59,9 +59,9 @@ def _timeline(log: LexedLog, rank: int, mine: Positions, all_kinds: NDArray[np.i
         view_at = np.flatnonzero(kinds == Kind.VIEW_DRAM + memory)[::-1]  # reversed: the first of two wins
         block = np.searchsorted(block_at, view_at, side="right") - 1
         inside = block >= 0
-        block_view[block[inside], memory] = payloads[codes[view_at[inside]]]
+        block_view[block[inside], memory] = subject[view_at[inside]]
 
-    tracker = _track(log, kinds, codes, lines, operation_at, block_at, form)
+    tracker = _track(log, kinds, lines, operation_at, block_at, form, subject)
     facts.update({key: value for key, value in tracker.facts.items() if key not in facts})
     return Timeline(
         rank=rank,
@@ -127,35 +127,57 @@ def _causes(block_operation: NDArray[np.int32], started: NDArray[np.int32]) -> N
 def _track(
     log: LexedLog,
     kinds: NDArray[np.int8],
-    codes: NDArray[np.int32],
     lines: NDArray[np.int64],
     operation_at: Positions,
     block_at: Positions,
     form: NDArray[np.int32],
+    subject: NDArray[np.int32],
 ) -> ProgramTracker:
-    tracker = ProgramTracker()
+    """Walk the few lines that are neither operations nor memory states; ``subject`` is each token's payload."""
     tables = log.tables
-    names = list(tables.names)
-    at = np.flatnonzero(
-        (kinds == Kind.EVENT) | (kinds == Kind.FAILURE) | (kinds == Kind.BEFORE_SUBMIT) | (kinds == Kind.AFTER_SUBMIT)
-    )
+    tracker = ProgramTracker()
+    whats = np.array([event.what for event in tables.events] or [-1], np.int8)
+    event_at = np.flatnonzero(kinds == Kind.EVENT)
+    what = whats[subject[event_at]]
+    tracker.lookups = _lookups(tables.events, event_at, what, subject, operation_at)
+    tracker.retained = set((np.searchsorted(operation_at, event_at[what == What.RETAINED]) - 1).tolist()) - {-1}
+    walked = event_at[(what != What.LOOKUP) & (what != What.HIT) & (what != What.MISS) & (what != What.RETAINED)]
+    others = (kinds == Kind.FAILURE) | (kinds == Kind.BEFORE_SUBMIT) | (kinds == Kind.AFTER_SUBMIT)
+    at = np.sort(np.concatenate([walked, np.flatnonzero(others)]))
     operations = np.searchsorted(operation_at, at).tolist()
     blocks = np.searchsorted(block_at, at).tolist()
-    rows = zip(kinds[at].tolist(), codes[at].tolist(), lines[at].tolist(), operations, blocks, strict=True)
-    for kind, code, line, done, states in rows:
+    names = [name.decode("utf-8", "replace") for name in tables.names]
+    rows = zip(kinds[at].tolist(), subject[at].tolist(), lines[at].tolist(), operations, blocks, strict=True)
+    for kind, number, line, done, states in rows:
         if kind == Kind.EVENT:
-            last = names[tables.form_name[form[done - 1]]].decode("utf-8", "replace") if done else ""
-            tracker.event(
-                tables.events[tables.payload[code]], operations=done, blocks=states, line=line, last_name=last
-            )
+            last = names[tables.form_name[form[done - 1]]] if done else ""
+            tracker.event(tables.events[number], operations=done, blocks=states, line=line, last_name=last)
         elif kind == Kind.FAILURE:
-            tracker.failure(tables.failures[tables.payload[code]], operations=done, line=line)
+            tracker.failure(tables.failures[number], operations=done, line=line)
         elif kind == Kind.BEFORE_SUBMIT:
             tracker.before_submit(operations=done, blocks=states)
         else:
             tracker.after_submit(operations=done, blocks=states, line=line)
     tracker.end(operations=len(form), blocks=len(block_at))
     return tracker
+
+
+def _lookups(
+    events: list[Event], event_at: Positions, what: NDArray[np.int8], subject: NDArray[np.int32], operation_at: Positions
+) -> list[CacheLookup]:
+    """What each load_cached found. The hash stands in the line before the verdict; older runtimes print no hash."""
+    verdicts = np.flatnonzero((what == What.HIT) | (what == What.MISS))
+    operations = (np.searchsorted(operation_at, event_at[verdicts]) - 1).tolist()
+    before = np.maximum(verdicts - 1, 0)
+    has_hash = ((what[before] == What.LOOKUP) & (verdicts > 0)).tolist()
+    hashed = subject[event_at[before]].tolist()
+    hits = (what[verdicts] == What.HIT).tolist()
+    own = subject[event_at[verdicts]].tolist()
+    return [
+        CacheLookup(operation, events[mine].subject, events[key].detail if known else events[mine].subject, hit)
+        for operation, mine, key, known, hit in zip(operations, own, hashed, has_hash, hits, strict=True)
+        if operation >= 0
+    ]
 
 
 def _program_column(tracker: ProgramTracker, operations: int) -> NDArray[np.int32]:

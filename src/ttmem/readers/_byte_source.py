@@ -16,7 +16,7 @@ from ttmem._errors import BadInputError
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-CHUNK_BYTES = 2 << 20
+CHUNK_BYTES = 1 << 20
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read so far, bytes in all or 0 when unknown)."""
@@ -60,12 +60,24 @@ class LineSplitter:
 
     def split(self, chunk: bytes) -> list[bytes]:
         """The lines that end in this chunk."""
+        if self._strip_times is not False:
+            return self._split_cleaned(chunk)
+        lines = chunk.split(b"\n")
+        if len(lines) == 1:
+            self._carry.append(chunk)  # constants print as lines of many MB: collect the pieces, join once
+            return []
+        if self._carry:
+            lines[0] = b"".join((*self._carry, lines[0]))
+        last = lines.pop()
+        self._carry = [last] if last else []
+        return lines
+
+    def _split_cleaned(self, chunk: bytes) -> list[bytes]:
         at = chunk.rfind(b"\n")
         if at < 0:
-            # Constants print as lines of many MB: collect the pieces, join once.
             self._carry.append(chunk)
             return []
-        whole = b"".join((*self._carry, chunk[:at])) if self._carry else chunk[:at]
+        whole = b"".join((*self._carry, chunk[:at]))
         self._carry = [chunk[at + 1 :]] if at + 1 < len(chunk) else []
         return self._clean(whole).split(b"\n")
 

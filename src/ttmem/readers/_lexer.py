@@ -8,6 +8,7 @@ are taken apart. What is kept of a distinct line is what it means, not its text,
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable
 from itertools import repeat
 
@@ -18,7 +19,7 @@ from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END, find_failures
 from ttmem.explain import MARKERS as FAILURE_MARKERS
 from ttmem.profile import TensorType
 from ttmem.readers._mlir_module import parse_module_line
-from ttmem.readers._mlir_operation import OperationText, parse_operation, split_types
+from ttmem.readers._mlir_operation import OperationText, parse_operation, split_signature
 from ttmem.readers._mlir_types import parse_tensor_type
 from ttmem.readers._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
@@ -27,6 +28,8 @@ _KNOWN_LINES_BYTES = 40 << 20
 _KNOWN_SIGNATURES = 50_000
 _FAILURE_LINES = 8
 """A failure's numbers may stand a few lines below its first (``info:``, wrapped text)."""
+_PREFIX_BYTES = 200
+"""Where a record's text begins at the latest in an ordinary line; only odd lines are searched further."""
 _FAILURES_KEPT = 2_000
 _DAMAGED_KEPT = 200
 
@@ -60,7 +63,10 @@ class Lexer:
         self.byte_count = 0
         self._codes: dict[bytes, int] = {}
         self._codes_bytes = 0
-        self._signatures: dict[tuple[bytes, bytes], int] = {}
+        self._signatures: dict[bytes, int] = {}
+        self._forms: list[tuple[OperationText, int]] = []
+        self._new_codes: list[tuple[int, int, int]] = []
+        self._next_code = 1
         self._type_texts: dict[bytes, int] = {}
         self._events: dict[Event, int] = {}
         self._tokens: list[NDArray[np.int32]] = []
@@ -91,8 +97,7 @@ class Lexer:
         self._tokens.append(tokens)
         self._lines.append(positions)
         self.line_count += count
-        if self._views:
-            self._flush_views()
+        self._flush()
 
     def snapshot(self) -> LexedLog:
         """What has been understood so far; feeding may go on afterwards (``--follow``)."""
@@ -135,6 +140,9 @@ class Lexer:
             line = line.rstrip(b"\r")
             if b"\r" in line:  # a progress bar was drawn over this line: every piece is a line of its own
                 return self._pieces(line.split(b"\r"), index)
+        at = line.find(b"Executing operation: ", 0, _PREFIX_BYTES)
+        if at >= 0:
+            return self._operation(line, at, index)
         at = line.find(b"MemoryView{")
         if at >= 0:
             return self._view(line, at, index)
@@ -190,7 +198,7 @@ class Lexer:
             return self._pieces((line[: end + 1], line[end + 1 :]), index)
         self._views.append(body)
         self._view_count += 1
-        return self.tables.add(kind, self._view_count - 1, _rank(line))
+        return self._add(kind, self._view_count - 1, _rank(line))
 
     def _operation(self, line: bytes, at: int, index: int) -> int:
         self._saw_runtime = self._saw_marker = True
@@ -202,32 +210,19 @@ class Lexer:
             return self._damage(index, "operation line is cut or mixed with other text")
         if not parsed.complete:
             self._damage(index, f"operation {parsed.name.decode('utf-8', 'replace')} is cut: its types are not known")
-        return self.tables.add(Kind.OPERATION, self._form(parsed), _rank(line))
+        signature = self._signatures.get(parsed.types)
+        if signature is None:
+            signature = self._signature(parsed.types)
+        self._forms.append((parsed, signature))
+        return self._add(Kind.OPERATION, len(self.tables.form_name) + len(self._forms) - 1, _rank(line))
 
-    def _form(self, parsed: OperationText) -> int:
-        tables = self.tables
-        tables.form_name.append(tables.names.setdefault(parsed.name, len(tables.names)))
-        tables.form_signature.append(self._signature(parsed.operand_types, parsed.result_types))
-        tables.form_note.append(tables.notes.setdefault((parsed.callee, parsed.frees_input), len(tables.notes)))
-        tables.ssa_pool += parsed.results + b"=" + parsed.operands
-        tables.ssa_end.append(len(tables.ssa_pool))
-        tables.location_pool += parsed.location
-        tables.location_end.append(len(tables.location_pool))
-        return len(tables.form_name) - 1
-
-    def _signature(self, operand_types: bytes, result_types: bytes) -> int:
-        key = (operand_types, result_types)
-        known = self._signatures.get(key)
-        if known is not None:
-            return known
+    def _signature(self, types: bytes) -> int:
         if len(self._signatures) > _KNOWN_SIGNATURES:
             self._signatures.clear()
-        self.tables.signatures.append((self._types(operand_types), self._types(result_types)))
-        self._signatures[key] = len(self.tables.signatures) - 1
+        operands, results = split_signature(types)
+        self.tables.signatures.append((tuple(map(self._type, operands)), tuple(map(self._type, results))))
+        self._signatures[types] = len(self.tables.signatures) - 1
         return len(self.tables.signatures) - 1
-
-    def _types(self, text: bytes) -> tuple[int, ...]:
-        return tuple(map(self._type, split_types(text)))
 
     def _type(self, text: bytes) -> int:
         known = self._type_texts.get(text)
@@ -244,7 +239,7 @@ class Lexer:
         found = _HEADER.search(line)
         if found:
             self._saw_runtime = self._saw_marker = True
-            return self.tables.add(_HEADER_KIND[found[1][:8]], 0, _rank(line))
+            return self._add(_HEADER_KIND[found[1][:8]], 0, _rank(line))
         if b"Device " in line and b" memory state:" in line:
             self._saw_marker = True
             return self._damage(index, "memory line is cut or mixed with other text")
@@ -272,11 +267,11 @@ class Lexer:
         number = self._events.setdefault(event, len(self.tables.events))
         if number == len(self.tables.events):
             self.tables.events.append(event)
-        return self.tables.add(Kind.EVENT, number, _rank(line))
+        return self._add(Kind.EVENT, number, _rank(line))
 
     def _module(self, item: object) -> int:
         self.tables.modules.append(item)
-        return self.tables.add(Kind.MODULE, len(self.tables.modules) - 1, -1)
+        return self._add(Kind.MODULE, len(self.tables.modules) - 1, -1)
 
     def _damage(self, index: int, what: str) -> int:
         self._damaged_count += 1
@@ -296,7 +291,7 @@ class Lexer:
         self.tables.failures.append(failure)
         if not complete:
             self._open_failures.append((len(self.tables.failures) - 1, list(text)))
-        return self.tables.add(Kind.FAILURE, len(self.tables.failures) - 1, _rank(lines[index]))
+        return self._add(Kind.FAILURE, len(self.tables.failures) - 1, _rank(lines[index]))
 
     def _continue_failures(self, lines: list[bytes]) -> None:
         """The lines below a failure were not there yet when its first line was."""
@@ -321,6 +316,33 @@ class Lexer:
         order = np.argsort(all_positions, kind="stable")
         return np.concatenate([tokens, extra_tokens])[order], all_positions[order]
 
+    def _add(self, kind: int, payload: int, rank: int) -> int:
+        """A new code for a line of this meaning."""
+        self._new_codes.append((kind, payload, rank))
+        self._next_code += 1
+        return self._next_code - 1
+
+    def _flush(self) -> None:
+        """Move what the chunk taught into the tables, column by column: far cheaper than value by value."""
+        tables = self.tables
+        if self._new_codes:
+            kinds, payloads, ranks = zip(*self._new_codes, strict=True)
+            tables.kind.extend(kinds)
+            tables.payload.extend(payloads)
+            tables.rank.extend(ranks)
+            self._new_codes.clear()
+        if self._forms:
+            names, notes = tables.names, tables.notes
+            texts, signatures = zip(*self._forms, strict=True)
+            tables.form_signature.extend(signatures)
+            tables.form_name.extend([names.setdefault(text.name, len(names)) for text in texts])
+            tables.form_note.extend([notes.setdefault((text.callee, text.frees_input), len(notes)) for text in texts])
+            _append_pool(tables.ssa_pool, tables.ssa_end, [text.values for text in texts])
+            _append_pool(tables.location_pool, tables.location_end, [text.location for text in texts])
+            self._forms.clear()
+        if self._views:
+            self._flush_views()
+
     def _flush_views(self) -> None:
         """Convert the new views together: one call per chunk instead of five conversions per view."""
         numbers = np.array(b" ".join(self._views).translate(None, _ONLY_NUMBERS).split(), np.float64)
@@ -330,8 +352,13 @@ class Lexer:
         self._views.clear()
 
 
+def _append_pool(pool: bytearray, ends: array[int], texts: list[bytes]) -> None:
+    ends.extend((np.cumsum([len(text) for text in texts]) + len(pool)).tolist())
+    pool += b"".join(texts)
+
+
 def _rank(line: bytes) -> int:
-    if b"]<std" not in line:
+    if line.find(b"]<std", 0, _PREFIX_BYTES) < 0:
         return -1
     found = _MPI.search(line)
     return int(found[1]) if found else -1

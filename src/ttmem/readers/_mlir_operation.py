@@ -15,7 +15,7 @@ _HEAD = re.compile(
     rb'\s*(?:%(\w+)(?::(\d+))? = )?(?:"([\w.]+)(?:"|$)|([A-Za-z_]\w*(?:\.\w+)+|call\b))(?:[ ]*\(?@"?([\w.$-]+)"?)?'
 )
 _SSA = re.compile(rb"%\w+(?:#\d+)?")
-_SIMPLE_LOCATION = re.compile(rb'"[^"\\]*"(?:\("[^"\\]*"\))?\)$|unknown\)$|"[^"\\]*":\d+:\d+(?: to [\d:]+)?\)$')
+_SIMPLE_LOCATION = re.compile(rb'(?:"([^"\\]*)"(?:\("[^"\\]*"\))?|unknown)\)$')
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?| loc\(|->|[()<>{}\[\]]')
 _POSITION = re.compile(rb":\d+:\d+")
 _TYPE_SPLIT = re.compile(rb", (?=tensor<|!|none\b)")
@@ -25,11 +25,10 @@ class OperationText(NamedTuple):
     """The parts of one operation text; texts stay bytes because most are only looked up."""
 
     name: bytes
-    results: bytes
-    """``%5`` or ``%5#0 %5#1``."""
-    operands: bytes
-    operand_types: bytes
-    result_types: bytes
+    values: bytes
+    """``%5#0 %5#1=%3 %4``: SSA names of the results, then of the operands."""
+    types: bytes
+    """``(operand types) -> result types`` without the first bracket, as printed."""
     location: bytes
     callee: bytes
     frees_input: bool
@@ -42,42 +41,51 @@ def parse_operation(text: bytes) -> OperationText | None:
     head = _HEAD.match(text)
     if not head:
         return None
-    name = head[3] or head[4]
-    if name == b"call":
-        name = b"func.call"
-    result, count = head[1], head[2]
+    result, count, generic, custom, callee = head.groups()
+    start = head.end()
     if result is None:
-        results = b""
+        values = b"="
     elif count is None:
-        results = b"%" + result
+        values = b"%" + result + b"="
     else:
-        results = b" ".join(b"%%%s#%d" % (result, i) for i in range(min(int(count), 100_000)))
+        values = b" ".join(b"%%%s#%d" % (result, i) for i in range(min(int(count), 100_000))) + b"="
     location_at = text.rfind(b" loc(")
-    if location_at < 0 or not _SIMPLE_LOCATION.match(text, location_at + 5):
+    simple = _SIMPLE_LOCATION.match(text, location_at + 5) if location_at >= 0 else None
+    if simple:
+        location = simple[1] or b""
+    else:
         location_at = _scan_for_location(text)
-    body = text if location_at < 0 else text[:location_at]
-    arrow = body.rfind(b") -> ")
-    while arrow >= 0 and body.startswith((b"(d", b"(0"), arrow + 5):  # a layout's affine map, not the operation's type
-        arrow = body.rfind(b") -> ", 0, arrow)
-    types_at = body.rfind(b" : (", 0, arrow + 1) if arrow >= 0 else -1
-    operands_end = types_at if types_at >= 0 else len(body)
+        location = location_text(text[location_at + 5 :]) if location_at >= 0 else b""
+    body_end = location_at if location_at >= 0 else len(text)
+    arrow = text.rfind(b") -> ", start, body_end)
+    while arrow >= 0 and text.startswith((b"(d", b"(0"), arrow + 5):  # a layout's affine map, not the operation's type
+        arrow = text.rfind(b") -> ", start, arrow)
+    types_at = text.rfind(b" : (", start, arrow + 1) if arrow >= 0 else -1
+    operands_end = types_at if types_at >= 0 else body_end
+    properties_at = text.find(b"<{", start, operands_end)
     frees_input = False
-    properties_at = body.find(b"<{", head.end(), operands_end)
     if properties_at >= 0:
-        operands_end = min(operands_end, properties_at)
-        frees_input = body.find(b"deallocate_activation = true", properties_at) >= 0
-    operands = b" ".join(_SSA.findall(body, head.end(), operands_end))
+        frees_input = text.find(b"deallocate_activation = true", properties_at, operands_end) >= 0
+        operands_end = properties_at
     return OperationText(
-        name=name,
-        results=results,
-        operands=operands,
-        operand_types=body[types_at + 4 : arrow] if types_at >= 0 else b"",
-        result_types=body[arrow + 5 :] if arrow >= 0 else b"",
-        location=location_text(text[location_at + 5 :]) if location_at >= 0 else b"",
-        callee=head[5] or b"",
-        frees_input=frees_input,
-        complete=arrow >= 0 and location_at >= 0,
+        generic or (b"func.call" if custom == b"call" else custom),
+        values + b" ".join(_SSA.findall(text, start, operands_end)),
+        text[types_at + 4 : body_end] if types_at >= 0 else b"",
+        location,
+        callee or b"",
+        frees_input,
+        arrow >= 0 and location_at >= 0,
     )
+
+
+def split_signature(types: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The operand types and the result types of ``OperationText.types``."""
+    arrow = types.rfind(b") -> ")
+    while arrow >= 0 and types.startswith((b"(d", b"(0"), arrow + 5):
+        arrow = types.rfind(b") -> ", 0, arrow)
+    if arrow < 0:
+        return ([], split_types(types[5:])) if types.startswith(b") -> ") else (split_types(types), [])
+    return split_types(types[:arrow]), split_types(types[arrow + 5 :])
 
 
 def split_types(text: bytes) -> list[bytes]:

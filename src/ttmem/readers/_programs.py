@@ -37,7 +37,6 @@ class ProgramTracker:
     facts: dict[str, str] = field(default_factory=dict)
     _stack: list[_Open] = field(default_factory=list)
     _runs: int = 0
-    _lookup: tuple[int, str, str] | None = None
     _broken: bool = False
     """A failure was printed: unless a program finishes after all, the next start is a new run."""
     _resumed: tuple[int, int] = (-1, -1)
@@ -54,16 +53,6 @@ class ProgramTracker:
             self._start(event.subject, operations, blocks, line, last_name)
         elif event.what is What.FINISHED:
             self._finish(event.subject, operations, blocks)
-        elif event.what is What.LOOKUP:
-            self._lookup = (operations - 1, event.subject, event.detail)
-        elif event.what in (What.HIT, What.MISS):
-            operation, function, key = self._lookup or (operations - 1, event.subject, event.subject)
-            self._lookup = None
-            if operation >= 0:
-                self.lookups.append(CacheLookup(operation, function, key, event.what is What.HIT))
-        elif event.what is What.RETAINED:
-            if operations:
-                self.retained.add(operations - 1)
         elif event.what in (What.EXPECTED_BEGIN, What.EXPECTED_END):
             self._expected = event.what is What.EXPECTED_BEGIN
         else:

@@ -89,13 +89,6 @@ class Tables:
     """Texts of failures; empty where the lines that followed showed that it was none."""
     modules: list[Any] = field(default_factory=list)
 
-    def add(self, kind: int, payload: int, rank: int) -> int:
-        """A new code for a line of this meaning."""
-        self.kind.append(kind)
-        self.payload.append(payload)
-        self.rank.append(rank)
-        return len(self.kind) - 1
-
     def views(self) -> NDArray[np.int64]:
         """All distinct views, in the order of their payload numbers."""
         return np.concatenate(self.view_parts) if self.view_parts else np.zeros((0, 5), np.int64)
