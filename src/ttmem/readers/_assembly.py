@@ -46,7 +46,7 @@ def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
 def _timeline(log: LexedLog, rank: int, mine: Positions, all_kinds: NDArray[np.int8], facts: dict[str, str]) -> Timeline:
     kinds = all_kinds[mine]
     codes = log.token[mine]
-    lines = log.line[mine]
+    lines = log.line[mine].astype(np.int64)
     subject = np.array(log.tables.payload, np.int32)[codes]
 
     operation_at = np.flatnonzero(kinds == Kind.OPERATION)

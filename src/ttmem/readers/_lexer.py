@@ -70,7 +70,7 @@ class Lexer:
         self._type_texts: dict[bytes, int] = {}
         self._events: dict[Event, int] = {}
         self._tokens: list[NDArray[np.int32]] = []
-        self._lines: list[NDArray[np.int64]] = []
+        self._lines: list[NDArray[np.int32]] = []
         self._views: list[bytes] = []
         self._view_count = 0
         self._open_failures: list[tuple[int, list[bytes]]] = []
@@ -95,7 +95,7 @@ class Lexer:
         if self._extra:
             tokens, positions = self._insert_extra(tokens, positions)
         self._tokens.append(tokens)
-        self._lines.append(positions)
+        self._lines.append(positions.astype(np.int32))
         self.line_count += count
         self._flush()
 
@@ -104,7 +104,7 @@ class Lexer:
         return LexedLog(
             tables=self.tables,
             token=np.concatenate(self._tokens) if self._tokens else np.zeros(0, np.int32),
-            line=np.concatenate(self._lines) if self._lines else np.zeros(0, np.int64),
+            line=np.concatenate(self._lines) if self._lines else np.zeros(0, np.int32),
             bytes=self.byte_count,
             lines=self.line_count,
             damaged=list(self._damaged),

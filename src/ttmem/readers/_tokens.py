@@ -115,7 +115,7 @@ class LexedLog:
 
     tables: Tables
     token: NDArray[np.int32]
-    line: NDArray[np.int64]
+    line: NDArray[np.int32]
     """The source line of each token, from 1."""
     bytes: int
     lines: int
@@ -171,7 +171,7 @@ def merge(first: LexedLog, second: LexedLog) -> LexedLog:
     return LexedLog(
         tables=a,
         token=np.concatenate([first.token, second.token + np.int32(first_new)]),
-        line=np.concatenate([first.line, second.line + first.lines]),
+        line=np.concatenate([first.line, second.line + np.int32(first.lines)]),
         bytes=first.bytes + second.bytes,
         lines=first.lines + second.lines,
         damaged=first.damaged + [(line + first.lines, text) for line, text in second.damaged],
