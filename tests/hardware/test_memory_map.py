@@ -20,7 +20,7 @@ def test_wormhole_with_64_cores(board):
         "DRAM": (12, 1048640, 1072693184),
         "L1": (64, 105824, 1393312),
         "L1_SMALL": (0, 1499136, 0),
-        "TRACE": (0, 1073741824, 0),
+        "TRACE": (12, 1073741824, 0),
     }
 
 
@@ -52,6 +52,11 @@ def test_the_trace_region_is_a_total_spread_over_the_banks():
     assert pools("n150", trace_region_bytes=50_000_000)["TRACE"] == (12, 1048640 + 1068523456, 4169728)
     assert pools("n150", trace_region_bytes=50_000_000)["DRAM"] == (12, 1048640, 1068523456)
     assert pools("n150", trace_region_bytes=10_000_000)["TRACE"][2] == 835584
+
+
+def test_before_0_74_every_bank_lost_the_whole_trace_region():
+    assert pools("n150", "0.73.1", trace_region_bytes=50_000_000)["TRACE"][2] == 50_000_000
+    assert pools("p150", "0.72.0", trace_region_bytes=50_000_000)["DRAM"][2] == 4227141376
 
 
 def test_worker_l1_size_moves_the_base():

@@ -21,6 +21,8 @@ class Architecture:
     l1_bytes_per_core: int
     max_circular_buffers_per_core: int | None
     """None: not measured."""
+    ttnn_name: str
+    """As ttnn's messages spell it."""
     aliases: tuple[str, ...] = ()
 
     @property
@@ -30,6 +32,9 @@ class Architecture:
 
     def page_alignment_bytes(self, *, in_dram: bool) -> int:
         return self.dram_alignment_bytes if in_dram else self.l1_alignment_bytes
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __str__(self) -> str:
         return self.name
@@ -42,6 +47,7 @@ WORMHOLE = Architecture(
     l1_alignment_bytes=16,
     l1_bytes_per_core=1464 * 1024,
     max_circular_buffers_per_core=32,
+    ttnn_name="wormhole_b0",
     aliases=("wormhole_b0", "wh"),
 )
 BLACKHOLE = Architecture(
@@ -51,6 +57,7 @@ BLACKHOLE = Architecture(
     l1_alignment_bytes=16,
     l1_bytes_per_core=1536 * 1024,
     max_circular_buffers_per_core=64,
+    ttnn_name="blackhole",
     aliases=("bh",),
 )
 QUASAR = Architecture(
@@ -60,6 +67,7 @@ QUASAR = Architecture(
     l1_alignment_bytes=16,
     l1_bytes_per_core=4 << 20,
     max_circular_buffers_per_core=None,
+    ttnn_name="quasar",
 )
 
 ARCHITECTURES: Registry[Architecture] = Registry("architecture", (WORMHOLE, BLACKHOLE, QUASAR))

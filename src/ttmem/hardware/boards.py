@@ -57,6 +57,9 @@ class Board:
         known = ", ".join(name for name, _ in self.grids)
         raise BadInputError(f"board {self.name} does not open with dispatch {dispatch!r}", hint=f"known: {known}")
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 

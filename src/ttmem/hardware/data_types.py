@@ -26,6 +26,8 @@ class DataType:
     in_ttnn: bool = True
     """False: only MLIR or the host knows it; ttnn cannot allocate such a tensor."""
     row_major_only: bool = False
+    not_on: tuple[str, ...] = ()
+    """Architectures whose device tensors cannot have it."""
     aliases: tuple[str, ...] = ()
 
     @property
@@ -45,6 +47,9 @@ class DataType:
         """
         return elements * self.tile_bytes() // TILE_32X32.elements
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 
@@ -63,7 +68,14 @@ UINT16 = DataType("uint16", "u16", 16, aliases=("u16", "ui16"))
 UINT32 = DataType("uint32", "u32", 32, aliases=("u32", "ui32"))
 INT32 = DataType("int32", "si32", 32, aliases=("si32", "i32"))
 INT8 = DataType("int8", "si8", 8, aliases=("si8", "i8"))
-FP8_E4M3 = DataType("fp8_e4m3", "f8E4M3FN", 8, row_major_only=True, aliases=("f8e4m3fn", "fp8", "float8_e4m3fn"))
+FP8_E4M3 = DataType(
+    "fp8_e4m3",
+    "f8E4M3FN",
+    8,
+    row_major_only=True,
+    not_on=("wormhole",),
+    aliases=("f8e4m3fn", "fp8", "float8_e4m3fn"),
+)
 
 _MLIR_ONLY = (
     DataType("int16", "si16", 16, in_ttnn=False, aliases=("si16", "i16")),

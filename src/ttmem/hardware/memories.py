@@ -20,6 +20,9 @@ class Memory:
     description: str
     aliases: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 

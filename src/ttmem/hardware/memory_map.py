@@ -20,7 +20,7 @@ class OpenSettings:
 
     l1_small_bytes: int = 0
     trace_region_bytes: int = 0
-    """A total over all banks (per bank in releases before June 2026)."""
+    """A total over all banks; per bank in releases before 0.74."""
     worker_l1_bytes: int = 0
     """0: the release's default."""
     dispatch: str | None = None
@@ -61,6 +61,8 @@ class MemoryMap:
     settings: OpenSettings
     source: str
     """Where the sizes come from: a release's table or the evidence they were learned from."""
+    release: Release
+    """Whose habits apply: the table's own release, or the nearest one when the sizes were learned."""
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -114,8 +116,9 @@ def open_board(
             hint=f"the L1 bank has {l1_bytes - l1_base} B",
         )
     dram_bytes = architecture.dram_bytes_per_bank - reserved.dram_base_address
-    trace_total = _round_up(settings.trace_region_bytes, quantum)
-    trace = _round_up(-(-trace_total // board.dram_banks), _TRACE_PAGE_BYTES)
+    trace = _round_up(settings.trace_region_bytes, quantum)
+    if release.trace_region_is_total:
+        trace = _round_up(-(-trace // board.dram_banks), _TRACE_PAGE_BYTES)
     if trace >= dram_bytes:
         # The library does not check: its DRAM bank size wraps to about 2^64 and everything "fits".
         raise BadInputError(
@@ -131,10 +134,11 @@ def open_board(
         dram=Pool(DRAM, board.dram_banks, reserved.dram_base_address, dram_bytes - trace),
         l1=Pool(L1, grid.cores, l1_base, l1_bytes - l1_base - small),
         l1_small=Pool(L1_SMALL, grid.cores if small else 0, l1_bytes - small, small),
-        trace=Pool(TRACE, board.dram_banks if trace else 0, dram_end, trace),
+        trace=Pool(TRACE, board.dram_banks, dram_end, trace),
         l1_base_address=l1_base,
         settings=settings,
         source=str(release),
+        release=release,
         warnings=tuple(warnings),
     )
 

@@ -27,11 +27,15 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One ttnn release: bank tables and the habits of its messages that change the numbers."""
+    """One ttnn release: bank tables and the habits that change its numbers and texts."""
 
     name: str
     reserved: tuple[tuple[str, Reserved], ...]
     """By architecture name; an architecture that is missing was not measured for this release."""
+    trace_region_is_total: bool
+    """True: `trace_region_size` is spread over the DRAM banks. False: every bank loses that much."""
+    full_stop_after_oom: bool
+    """Whether the out-of-memory sentence ends in a full stop and, for L1_SMALL, is followed by advice."""
     aliases: tuple[str, ...] = ()
 
     def reserved_on(self, architecture: Architecture) -> Reserved:
@@ -46,6 +50,9 @@ class Release:
             "or learn the sizes from a log, a capture or an error message",
         )
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return f"ttnn {self.name}"
 
@@ -54,39 +61,45 @@ def _fold(name: str) -> str:
     return name.strip().lower().removeprefix("ttnn").lstrip(" =-v")
 
 
-_RING = 70656
-_DRAM_BASE_WITH_PRINT_REGION = {"wormhole": 1048640, "blackhole": 1048704}
-
-
-def _table(
-    name: str, *, wormhole_l1: int, blackhole_l1: int | None = None, dram: dict[str, int] | None = None
-) -> Release:
-    base = dram or _DRAM_BASE_WITH_PRINT_REGION
-    reserved = [("wormhole", Reserved(base["wormhole"], wormhole_l1, _RING))]
-    if blackhole_l1 is not None:
-        reserved.append(("blackhole", Reserved(base["blackhole"], blackhole_l1, _RING)))
-    return Release(name, tuple(reserved))
-
-
+_KERNEL_CONFIG_BYTES = 70656
+_DRAM_BASE = {"wormhole": 1048640, "blackhole": 1048704}
+_DRAM_BASE_BEFORE_0_72 = {"wormhole": 32, "blackhole": 64}
 _QUASAR = ("quasar", Reserved(17825920, 332864, 102400))
-_CURRENT = _table("0.81.1", wormhole_l1=105824, blackhole_l1=111744)
-_BARRIER_ONLY = {"wormhole": 32}
+
+
+def _release(
+    name: str,
+    l1_base: dict[str, int],
+    *,
+    dram_base: dict[str, int] = _DRAM_BASE,
+    trace_region_is_total: bool = True,
+    full_stop_after_oom: bool = False,
+    more: tuple[tuple[str, Reserved], ...] = (),
+) -> Release:
+    tables = ((arch, Reserved(dram_base[arch], base, _KERNEL_CONFIG_BYTES)) for arch, base in l1_base.items())
+    return Release(name, (*tables, *more), trace_region_is_total, full_stop_after_oom)
+
 
 RELEASES: Registry[Release] = Registry(
     "ttnn release",
     (
-        Release("0.81.1", (*_CURRENT.reserved, _QUASAR)),
-        _table("0.80.0", wormhole_l1=105696),
-        _table("0.79.0", wormhole_l1=105696),
-        _table("0.78.0", wormhole_l1=105696),
-        _table("0.77.0", wormhole_l1=105664),
-        _table("0.76.0", wormhole_l1=105664),
-        _table("0.75.0", wormhole_l1=105536, blackhole_l1=111360),
-        _table("0.74.0", wormhole_l1=105536),
-        _table("0.73.1", wormhole_l1=104224),
-        _table("0.72.0", wormhole_l1=103840),
-        _table("0.71.2", wormhole_l1=103744, dram=_BARRIER_ONLY),
-        _table("0.69.0", wormhole_l1=103712, dram=_BARRIER_ONLY),
+        _release("0.81.1", {"wormhole": 105824, "blackhole": 111744}, full_stop_after_oom=True, more=(_QUASAR,)),
+        _release("0.80.0", {"wormhole": 105696, "blackhole": 111616}),
+        _release("0.79.0", {"wormhole": 105696, "blackhole": 111616}),
+        _release("0.78.0", {"wormhole": 105696, "blackhole": 111616}),
+        _release("0.77.0", {"wormhole": 105664, "blackhole": 111488}),
+        _release("0.76.0", {"wormhole": 105664, "blackhole": 111488}),
+        _release("0.75.0", {"wormhole": 105536, "blackhole": 111360}),
+        _release("0.74.0", {"wormhole": 105536, "blackhole": 111360}),
+        _release("0.73.1", {"wormhole": 104224, "blackhole": 111360}, trace_region_is_total=False),
+        _release("0.72.0", {"wormhole": 103840, "blackhole": 111104}, trace_region_is_total=False),
+        _release(
+            "0.71.2",
+            {"wormhole": 103744, "blackhole": 111104},
+            dram_base=_DRAM_BASE_BEFORE_0_72,
+            trace_region_is_total=False,
+        ),
+        _release("0.69.0", {"wormhole": 103712}, dram_base=_DRAM_BASE_BEFORE_0_72, trace_region_is_total=False),
     ),
     fold=_fold,
 )

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape to padded shape, physical shape and pages: everything about a spec that no board decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ttmem.tensors.banks import round_up
+from ttmem.tensors.spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """A spec cut into pages, the units that are dealt to banks."""
+
+    padded_shape: tuple[int, ...]
+    physical_height: int
+    physical_width: int
+    """The padded shape as two dimensions; only these are stored."""
+    page_height: int
+    page_width: int
+    page_bytes: int
+    """Without alignment."""
+    pages: int
+
+    @property
+    def padded_bytes(self) -> int:
+        """Bytes of all pages, before alignment."""
+        return self.pages * self.page_bytes
+
+
+def paging_of(spec: TensorSpec) -> Paging:
+    """Pages of a spec, or the library's reason to refuse its shape and layout."""
+    _check_layout(spec)
+    padded_shape = _padded_shape(spec)
+    width = padded_shape[-1]
+    height = prod(padded_shape[:-1])
+    _check_shard_fits(spec, height, width)
+    _check_dtype(spec)
+    if len(padded_shape) == 1 and isinstance(spec.shard, Shard) and spec.shard.height != 1:
+        raise InvalidSpecError("Shard shape must be 1D for 1D tensor!")
+    page_height, page_width = _page_shape(spec, height, width)
+    if spec.layout is TILE:
+        page_bytes = spec.dtype.tile_bytes(spec.tile)
+    else:
+        page_bytes = page_width * (spec.dtype.element_bytes or 0)
+    pages = (height // page_height) * (width // page_width) if page_width else 0
+    return Paging(padded_shape, height, width, page_height, page_width, page_bytes, pages)
+
+
+def _check_layout(spec: TensorSpec) -> None:
+    if spec.layout is ROW_MAJOR:
+        if (spec.tile.height, spec.tile.width) != (32, 32):
+            raise InvalidSpecError(
+                "Configuring a ROW MAJOR page config with a custom tile configuration is not supported."
+            )
+        return
+    if not spec.tile.is_legal:
+        raise InvalidSpecError(f"tile {spec.tile} is not one of the library's tile shapes")
+    if isinstance(spec.shard, Shard):
+        height, width = spec.shard.height, spec.shard.width
+        printed = f"({height}, {width})"
+    elif spec.shard is not None:
+        height, width = (1, *spec.shard.shape)[-2:]
+        printed = f"Shape({list(spec.shard.shape)})"
+    else:
+        return
+    if height % spec.tile.height or width % spec.tile.width:
+        raise InvalidSpecError(
+            f"Physical shard shape {printed} must be tile {{{spec.tile.height}, {spec.tile.width}}} sized!"
+        )
+
+
+def _check_dtype(spec: TensorSpec) -> None:
+    if not spec.dtype.in_ttnn:
+        raise InvalidSpecError(f"ttnn has no device tensors of type {spec.dtype}")
+    if spec.dtype.is_block_float and spec.layout is ROW_MAJOR:
+        raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
+    if spec.dtype.row_major_only and spec.layout is TILE:
+        raise InvalidSpecError(f"Only ROW_MAJOR layout is supported for {spec.dtype.name.upper()} dtype!")
+
+
+def _padded_shape(spec: TensorSpec) -> tuple[int, ...]:
+    """Only the last two dimensions are ever padded, so `[N, C, H, W]` in tiles pads H once per image and channel."""
+    shape = spec.shape
+    if spec.layout is TILE:
+        height, width = (1, 1, *shape)[-2:]
+        return (*shape[:-2], round_up(height, spec.tile.height), round_up(width, spec.tile.width))
+    if isinstance(spec.shard, Shard):
+        alignment = spec.shard.width
+    elif spec.shard is not None:
+        alignment = spec.shard.shape[-1]
+    else:
+        alignment = 1
+    return (*shape[:-1], round_up((1, *shape)[-1], alignment))
+
+
+def _page_shape(spec: TensorSpec, physical_height: int, physical_width: int) -> tuple[int, int]:
+    if spec.layout is TILE:
+        return spec.tile.height, spec.tile.width
+    if physical_height == 0 or physical_width == 0:
+        # One 32-bit word, whatever the element: nothing is stored, but shard widths are checked against it.
+        return 1, 4 // (spec.dtype.element_bytes or 4)
+    if isinstance(spec.shard, NdShard):
+        return 1, spec.shard.shape[-1]
+    if isinstance(spec.shard, Shard) and spec.shard.kind != "height":
+        return 1, spec.shard.width
+    return 1, physical_width
+
+
+def _check_shard_fits(spec: TensorSpec, height: int, width: int) -> None:
+    """Legacy shards: the whole tensor must be covered with at most one shard per core."""
+    shard = spec.shard
+    if not isinstance(shard, Shard):
+        return
+    if shard.kind == "height":
+        if width != shard.width:
+            raise InvalidSpecError(f"Shard width {shard.width} must match physical width {width} for height sharded")
+        shards = -(-height // shard.height)
+        if shards > shard.cores:
+            raise InvalidSpecError(
+                f"Number of shards along height {shards} must not exceed number of cores {shard.cores}"
+            )
+    elif shard.kind == "width":
+        if height != shard.height:
+            raise InvalidSpecError(f"Shard height {shard.height} must match physical height {height} for width sharded")
+        shards = -(-width // shard.width)
+        if shards > shard.cores:
+            raise InvalidSpecError(
+                f"Number of shards along width {shards} must not exceed number of cores {shard.cores}"
+            )
+    else:
+        _check_block(shard, -(-height // shard.height), -(-width // shard.width))
+
+
+def _check_block(shard: Shard, shards_high: int, shards_wide: int) -> None:
+    if len(shard.ranges) != 1:
+        raise InvalidSpecError("Shard grid must be one full rectangular grid for block sharded!")
+    grid = shard.ranges[0]
+    limits = (
+        (("height", shards_high, "columns", grid.columns), ("width", shards_wide, "rows", grid.rows))
+        if shard.by_column
+        else (("height", shards_high, "rows", grid.rows), ("width", shards_wide, "columns", grid.columns))
+    )
+    orientation = "column" if shard.by_column else "row"
+    for along, shards, lines, limit in limits:
+        if shards > limit:
+            raise InvalidSpecError(
+                f"Number of shards along {along} {shards} must not exceed number of {lines} {limit} "
+                f"for {orientation} major orientation!"
+            )

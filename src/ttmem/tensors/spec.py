@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tensor is asked to be: shape, element format, layout, memory and sharding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from ttmem._errors import BadInputError
+from ttmem.hardware import BFLOAT16, DRAM, TILE_32X32, DataType, Memory, Registry, Tile
+
+
+class InvalidSpecError(BadInputError):
+    """The library refuses this spec; the message is the library's own reason where it gives one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How elements are grouped into pages: whole tiles, or rows."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _fold_layout(name: str) -> str:
+    return name.strip().lower().removeprefix("layout").lstrip(".:").removesuffix("_layout")
+
+
+TILE = Layout("tile", aliases=("tiled",))
+ROW_MAJOR = Layout("row_major", aliases=("row-major", "rm", "rowmajor"))
+LAYOUTS: Registry[Layout] = Registry("layout", (TILE, ROW_MAJOR), fold=_fold_layout)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreRange:
+    """A rectangle of cores, both corners included; x counts columns, y rows."""
+
+    start_x: int
+    start_y: int
+    end_x: int
+    end_y: int
+
+    @property
+    def columns(self) -> int:
+        return self.end_x - self.start_x + 1
+
+    @property
+    def rows(self) -> int:
+        return self.end_y - self.start_y + 1
+
+    @property
+    def cores(self) -> int:
+        return self.columns * self.rows
+
+    def intersects(self, other: CoreRange) -> bool:
+        return not (
+            self.end_x < other.start_x
+            or other.end_x < self.start_x
+            or self.end_y < other.start_y
+            or other.end_y < self.start_y
+        )
+
+    def walk(self, *, by_column: bool = False) -> Iterator[tuple[int, int]]:
+        """Core by core in the order in which shards are dealt: row by row, or column by column."""
+        if by_column:
+            for x in range(self.start_x, self.end_x + 1):
+                for y in range(self.start_y, self.end_y + 1):
+                    yield x, y
+        else:
+            for y in range(self.start_y, self.end_y + 1):
+                for x in range(self.start_x, self.end_x + 1):
+                    yield x, y
+
+    def __str__(self) -> str:
+        """As the library prints core ranges since mid 2026."""
+        return f"[{self.start_x}-{self.start_y} - {self.end_x}-{self.end_y}]"
+
+
+def grid_of(columns: int, rows: int) -> tuple[CoreRange, ...]:
+    """The grid that starts at core (0, 0)."""
+    return (CoreRange(0, 0, columns - 1, rows - 1),)
+
+
+def _check_ranges(ranges: tuple[CoreRange, ...]) -> None:
+    if not ranges:
+        raise InvalidSpecError("a shard grid needs at least one core")
+    for core_range in ranges:
+        if core_range.columns < 1 or core_range.rows < 1 or core_range.start_x < 0 or core_range.start_y < 0:
+            raise InvalidSpecError(f"core range {core_range} is empty or negative")
+    for i, first in enumerate(ranges):
+        if any(first.intersects(other) for other in ranges[i + 1 :]):
+            raise InvalidSpecError("core ranges of a shard grid overlap")
+
+
+def _check_sizes(shape: tuple[int, ...]) -> None:
+    """The library divides by these: a zero dies (SIGFPE) on some of its paths, so none gets that far."""
+    if not shape or not all(1 <= size < 1 << 32 for size in shape):
+        raise InvalidSpecError(f"shard shape {list(shape)} must have sizes in 1 .. 2^32-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Height, width or block sharding: one shard of `height` x `width` elements per core."""
+
+    kind: str
+    height: int
+    width: int
+    ranges: tuple[CoreRange, ...]
+    by_column: bool = False
+    """ShardOrientation.COL_MAJOR; it changes which core gets which shard, never the bytes."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("height", "width", "block"):
+            raise InvalidSpecError(f"unknown shard kind {self.kind!r}", hint="known: height, width, block, nd")
+        _check_sizes((self.height, self.width))
+        _check_ranges(self.ranges)
+
+    @property
+    def cores(self) -> int:
+        return sum(r.cores for r in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class NdShard:
+    """N-dimensional sharding: shards of any rank dealt over the cores, more than one per core if need be."""
+
+    shape: tuple[int, ...]
+    ranges: tuple[CoreRange, ...]
+    by_column: bool = False
+    distribution: str = "round_robin_1d"
+
+    def __post_init__(self) -> None:
+        if self.distribution not in ("round_robin_1d", "grid_2d"):
+            raise InvalidSpecError(
+                f"unknown shard distribution {self.distribution!r}", hint="known: round_robin_1d, grid_2d"
+            )
+        _check_sizes(self.shape)
+        _check_ranges(self.ranges)
+
+    @property
+    def cores(self) -> int:
+        return sum(r.cores for r in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor before it has an address."""
+
+    shape: tuple[int, ...]
+    dtype: DataType = BFLOAT16
+    layout: Layout = TILE
+    memory: Memory = DRAM
+    shard: Shard | NdShard | None = None
+    tile: Tile = field(default=TILE_32X32)
+
+    def __post_init__(self) -> None:
+        for dimension in self.shape:
+            if not 0 <= dimension < 1 << 32:
+                raise InvalidSpecError(f"dimension {dimension} of shape {list(self.shape)} is not in 0 .. 2^32-1")
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def logical_bytes(self) -> int:
+        """Bytes of the elements alone, before any padding."""
+        return self.dtype.logical_bytes(self.elements)
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.shape)) or "scalar"
+        sharded = "" if self.shard is None else " sharded"
+        return f"{shape} {self.dtype} {self.layout} {self.memory}{sharded}"

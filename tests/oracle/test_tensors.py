@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random tensors: address, pages, padded shape, bytes taken, and the reason when the library refuses one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from oracle.conftest import cases, is_long_run
+from oracle.real import RealDevice
+from oracle.strategies import kills_the_library, specs
+from oracle.twin import TwinDevice, spec_of
+from ttmem._errors import TtmemError
+from ttmem.tensors import place
+
+pytestmark = pytest.mark.oracle
+
+OPENED = {"l1_small_size": 65536, "trace_region_size": 100_000_000}
+BATCH = 15
+
+
+def is_guarded(step: dict[str, Any], twin: TwinDevice) -> bool:
+    """The twin warns that the library's answer would be wrong, so there is nothing to compare."""
+    try:
+        return bool(place(spec_of(step), twin.device.memory_map).warnings)
+    except TtmemError:
+        return False
+
+
+def refused_by_the_binding(answer: dict[str, Any]) -> bool:
+    return "incompatible function arguments" in answer.get("error", "")
+
+
+@pytest.mark.parametrize("board", ["n150", "n300", "p150", "p100"])
+def test_tensors_are_placed_as_the_library_places_them(real_device: Callable[[str], RealDevice], board: str) -> None:
+    real, twin = real_device(board), TwinDevice(board)
+    columns, rows = real.open(**OPENED)["grid"]
+    twin.open(**OPENED)
+
+    @settings(
+        max_examples=cases(0.1, BATCH),
+        deadline=None,
+        database=None,
+        derandomize=not is_long_run(),
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.lists(specs(columns, rows), min_size=8, max_size=30))
+    def compare(batch: list[dict[str, Any]]) -> None:
+        batch = [spec for spec in batch if not kills_the_library(spec)]
+        steps = [s for spec in batch for s in ({**spec, "alloc": "a"}, {"view": spec["memory"]}, {"clear": True})]
+        expected, found = real.run(steps), twin.run(steps)
+        for number, spec in enumerate(batch):
+            theirs, ours = expected[3 * number : 3 * number + 2], found[3 * number : 3 * number + 2]
+            if is_guarded(spec, twin):
+                continue
+            if refused_by_the_binding(theirs[0]):
+                assert not ours[0]["ok"], spec
+                continue
+            assert ours == theirs, spec
+
+    compare()
+
+
+def test_page_counts_that_wrap_in_the_library_are_right_here_and_carry_a_warning(
+    real_device: Callable[[str], RealDevice],
+) -> None:
+    # GIVEN 2^32 pages: 8 TiB
+    step = {"alloc": "a", "shape": [1 << 21, 1 << 21], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
+    real, twin = real_device("n150"), TwinDevice("n150")
+    real.open()
+    twin.open()
+    # WHEN the library allocates it THEN it takes 32 bytes per bank and is content
+    assert real.run([step, {"view": "DRAM"}, {"clear": True}])[1]["allocated"] == 32
+    # WHEN the twin does THEN it says what it takes, that it does not fit, and that the library would not notice
+    placement = place(spec_of(step), twin.device.memory_map)
+    assert placement.total_bytes == 1 << 43
+    assert not placement.fits_empty
+    assert "32-bit counters wrap" in placement.warnings[0]
