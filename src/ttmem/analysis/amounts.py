@@ -9,7 +9,7 @@ MIB = 1 << 20
 def megabytes(amount_bytes: float, *, decimals: int = 3, signed: bool = False) -> str:
     """``6.902 MB``; three decimals are what the logs print, so more would be invented."""
     sign = "+" if signed else ""
-    return f"{amount_bytes / MIB:{sign},.{decimals}f} MB"
+    return f"{_no_minus_zero(amount_bytes / MIB, decimals):{sign},.{decimals}f} MB"
 
 
 def percent(share: float | None, *, decimals: int = 1, signed: bool = False) -> str:
@@ -17,4 +17,8 @@ def percent(share: float | None, *, decimals: int = 1, signed: bool = False) -> 
     if share is None:
         return "-"
     sign = "+" if signed else ""
-    return f"{share:{sign},.{decimals}f}%"
+    return f"{_no_minus_zero(share, decimals):{sign},.{decimals}f}%"
+
+
+def _no_minus_zero(value: float, decimals: int) -> float:
+    return round(value, decimals) + 0.0

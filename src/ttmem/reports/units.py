@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 from ttmem.analysis.amounts import MIB, megabytes, percent
 
-__all__ = ["MIB", "megabytes", "mib", "one_line", "operation_label", "percent", "shape_text", "short", "thousands"]
+__all__ = [
+    "MIB",
+    "counted",
+    "megabytes",
+    "mib",
+    "one_line",
+    "operation_label",
+    "percent",
+    "shape_text",
+    "short",
+    "thousands",
+]
 
 _SHORT_DTYPES = {
     "bfloat16": "bf16",
@@ -30,6 +41,11 @@ def mib(amount_bytes: float, *, decimals: int = 3, signed: bool = False) -> str:
 def thousands(count: int) -> str:
     """``562,894``."""
     return f"{count:,}"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 run``, ``5 runs``."""
+    return f"{thousands(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def shape_text(shape: Sequence[int], dtype: str = "") -> str:
