@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ttmem.profile import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, MEMORIES, SNAPSHOT, CacheLookup, Timeline
 from ttmem.readers._programs import ProgramTracker
-from ttmem.readers._tokens import Event, Kind, LexedLog, What
+from ttmem.readers._tokens import Event, Kind, LexedLog, Tables, What
 
 Positions = NDArray[np.int64]
 
@@ -26,29 +26,34 @@ _BLOCK_KIND = {
 def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
     """One timeline per process (MPI rank), and what the log tells about the device."""
     kinds = np.array(log.tables.kind, np.int8)[log.token]
-    ranks = np.array(log.tables.rank, np.int32)[log.token]
+    subject = np.array(log.tables.payload, np.int32)[log.token]
     facts: dict[str, str] = {}
+    if max(log.tables.rank) < 0:
+        return [_timeline(log.tables, -1, kinds, subject, log.line, facts)], facts
+    ranks = np.array(log.tables.rank, np.int32)[log.token]
     device_ranks = np.unique(ranks[(kinds >= Kind.OPERATION) & (kinds <= Kind.VIEW_TRACE)]).tolist()
-    if not device_ranks:
-        device_ranks = [-1]
-    elif -1 in device_ranks and len(device_ranks) > 1:
+    if -1 in device_ranks and len(device_ranks) > 1:
         device_ranks.remove(-1)  # lines that lost their tag: no process owns them
     timelines = []
-    for number, rank in enumerate(device_ranks):
-        # Untagged failures (the launcher's own output) are reported once, with the first process.
-        mine = ranks == rank if number or rank == -1 else (ranks == rank) | ((ranks == -1) & (kinds == Kind.FAILURE))
-        if len(device_ranks) == 1:
-            mine = np.ones(len(ranks), bool)
-        timelines.append(_timeline(log, rank, np.flatnonzero(mine), kinds, facts))
+    for number, rank in enumerate(device_ranks or [-1]):
+        mine = ranks == rank
+        if not number:  # untagged failures (the launcher's own output) are reported once, with the first process
+            mine |= (ranks == -1) & (kinds == Kind.FAILURE)
+        if len(device_ranks) < 2:
+            mine[:] = True
+        timelines.append(_timeline(log.tables, rank, kinds[mine], subject[mine], log.line[mine], facts))
     return timelines, facts
 
 
-def _timeline(log: LexedLog, rank: int, mine: Positions, all_kinds: NDArray[np.int8], facts: dict[str, str]) -> Timeline:
-    kinds = all_kinds[mine]
-    codes = log.token[mine]
-    lines = log.line[mine].astype(np.int64)
-    subject = np.array(log.tables.payload, np.int32)[codes]
-
+def _timeline(
+    tables: Tables,
+    rank: int,
+    kinds: NDArray[np.int8],
+    subject: NDArray[np.int32],
+    lines: NDArray[np.int32],
+    facts: dict[str, str],
+) -> Timeline:
+    """One process; the arrays are parallel: what each token is, what it is about, and its line."""
     operation_at = np.flatnonzero(kinds == Kind.OPERATION)
     form = subject[operation_at]
     block_at, block_kind = _blocks(kinds, operation_at)
@@ -61,19 +66,19 @@ def _timeline(log: LexedLog, rank: int, mine: Positions, all_kinds: NDArray[np.i
         inside = block >= 0
         block_view[block[inside], memory] = subject[view_at[inside]]
 
-    tracker = _track(log, kinds, lines, operation_at, block_at, form, subject)
+    tracker = _track(tables, kinds, lines, operation_at, block_at, form, subject)
     facts.update({key: value for key, value in tracker.facts.items() if key not in facts})
     return Timeline(
         rank=rank,
         first_index=0,
         form=form,
-        line=lines[operation_at],
+        line=lines[operation_at].astype(np.int64),
         program=_program_column(tracker, len(form)),
         block_kind=block_kind,
         block_operation=block_operation,
         block_cause=_causes(block_operation, started),
         block_view=block_view,
-        block_line=lines[block_at],
+        block_line=lines[block_at].astype(np.int64),
         programs=tuple(tracker.programs),
         lookups=tuple(tracker.lookups),
         retained=frozenset(tracker.retained),
@@ -125,16 +130,15 @@ def _causes(block_operation: NDArray[np.int32], started: NDArray[np.int32]) -> N
 
 
 def _track(
-    log: LexedLog,
+    tables: Tables,
     kinds: NDArray[np.int8],
-    lines: NDArray[np.int64],
+    lines: NDArray[np.int32],
     operation_at: Positions,
     block_at: Positions,
     form: NDArray[np.int32],
     subject: NDArray[np.int32],
 ) -> ProgramTracker:
     """Walk the few lines that are neither operations nor memory states; ``subject`` is each token's payload."""
-    tables = log.tables
     tracker = ProgramTracker()
     whats = np.array([event.what for event in tables.events] or [-1], np.int8)
     event_at = np.flatnonzero(kinds == Kind.EVENT)

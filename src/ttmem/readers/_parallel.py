@@ -8,12 +8,15 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 from ttmem.readers._byte_source import GZIP_MAGIC, ZSTD_MAGIC, LineSplitter, Progress, TruncatedSourceError, chunks
 from ttmem.readers._lexer import Lexer
 from ttmem.readers._tokens import LexedLog, merge
 
-_SPLIT_FROM_BYTES = 128 << 20
+_SPLIT_FROM_BYTES = 256 << 20
+_HEAD_START_BYTES = 96 << 20
+"""How much this process lexes while a child is still starting and while it hands over its part."""
 _BORDER = b"Executing operation: "
 
 
@@ -27,13 +30,15 @@ def worth_splitting(source: str | Path, jobs: int | None) -> list[tuple[int, int
             return []
         size = path.stat().st_size
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        parts = jobs or min(cores, 4, size // _SPLIT_FROM_BYTES + 1)
+        parts = jobs or min(cores, 4, 1 + size // _SPLIT_FROM_BYTES)
         if parts < 2 or (jobs is None and size < _SPLIT_FROM_BYTES):
             return []
         with path.open("rb") as file:
             if file.read(4).startswith((GZIP_MAGIC, ZSTD_MAGIC)):
                 return []
-            borders = sorted({_border_near(file, size * part // parts, size) for part in range(1, parts)})
+            own = min(size, size // parts + _HEAD_START_BYTES * (parts - 1) // parts if jobs is None else size // parts)
+            wanted = (own + (size - own) * part // (parts - 1) for part in range(parts - 1))
+            borders = sorted({_border_near(file, at, size) for at in wanted})
     except OSError:
         return []
     edges = [0, *(at for at in borders if 0 < at < size), size]
@@ -41,13 +46,10 @@ def worth_splitting(source: str | Path, jobs: int | None) -> list[tuple[int, int
     return ranges if len(ranges) > 1 else []
 
 
-def _border_near(file: object, at: int, size: int) -> int:
+def _border_near(file: BinaryIO, at: int, size: int) -> int:
     """The start of the first operation line at or after ``at``: no failure text or torn line spans that."""
-    from typing import BinaryIO, cast
-
-    stream = cast(BinaryIO, file)
-    stream.seek(at)
-    window = stream.read(8 << 20)
+    file.seek(at)
+    window = file.read(8 << 20)
     found = window.find(_BORDER, window.find(b"\n") + 1)
     start = window.rfind(b"\n", 0, found) + 1 if found >= 0 else window.find(b"\n") + 1
     return at + start if start > 0 else size
