@@ -57,6 +57,9 @@ def _run_at(timeline: Timeline, block: int, moment: int) -> int | None:
     """The run whose tensors a state can show; between two runs only what both leave behind is left."""
     tops = [program for program in timeline.programs if program.parent < 0]
     for program in tops:
-        if program.first_operation <= moment < program.end_operation or program.first_block <= block < program.end_block:
+        if (
+            program.first_operation <= moment < program.end_operation
+            or program.first_block <= block < program.end_block
+        ):
             return program.run
     return tops[-1].run if tops else None

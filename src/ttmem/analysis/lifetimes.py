@@ -132,7 +132,9 @@ class _Replay:
         """Cached results whose making is not in this source: they were there before it began."""
         lookup = self.lookups.get(index)
         made = [
-            self.hold(self.weight_name(form) or name, type_number, None, program, self.timeline.first_index, weight=True)
+            self.hold(
+                self.weight_name(form) or name, type_number, None, program, self.timeline.first_index, weight=True
+            )
             for name, type_number in zip(form.results, form.result_types, strict=False)
         ]
         cached = [held for held in made if held]

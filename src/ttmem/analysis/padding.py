@@ -28,6 +28,7 @@ def padding_at_peak(profile: Profile, live: LiveSet | None = None) -> Padding:
     logical = sum(life.type.logical_bytes for life in tensors)
     padded = sum(life.type.padded_bytes for life in tensors)
     wasteful = sorted(
-        (life for life in tensors if life.type.padding_bytes), key=lambda life: (-life.type.padding_bytes, life.first_index)
+        (life for life in tensors if life.type.padding_bytes),
+        key=lambda life: (-life.type.padding_bytes, life.first_index),
     )
     return Padding(logical, padded, round(100 * (padded - logical) / logical, 4) if logical else 0.0, tuple(wasteful))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the columns of a loaded profile point where they may.
+"""Whether the columns of a profile point where they may.
 
 A digest only proves that a file is the one that was written, not that it was written well, and a column that points
-outside another one would surface much later as an IndexError in some report. A ``ValueError`` here names the column.
+outside another one would surface much later as an IndexError in some report. Both sides ask: what is saved can be
+loaded. A ``ValueError`` here names the column.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def _check_timeline(timeline: Timeline, *, forms: int, views: int) -> None:
         _within("parent program", (program.parent,), -1, len(timeline.programs))
         _within("program's operations", (program.first_operation, program.end_operation), 0, timeline.end_index + 1)
         _within("program's caller", (program.caller,), -1, timeline.end_index + 1)
+        _within("program's memory states", (program.first_block, program.end_block), 0, len(timeline.block_kind) + 1)
 
 
 def _same_length(what: str, columns: Iterable[NDArray[Any]]) -> None:

@@ -68,7 +68,7 @@ class OperationForms:
 
     def name_of(self, form: int) -> str:
         """The operation's name, such as ``ttnn.matmul``."""
-        return self.names[self.name[form]]
+        return self.names[int(self.name[form])]
 
 
 @lru_cache(maxsize=65536)

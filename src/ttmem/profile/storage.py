@@ -54,6 +54,7 @@ def load(path: str | Path) -> Profile:
 def to_bytes(profile: Profile) -> bytes:
     """The file's content."""
     try:
+        check_profile(profile)
         document = msgspec.msgpack.encode(profile, enc_hook=_encode_other, order="deterministic")
     except UnicodeEncodeError:
         # A file name that is not UTF-8 reaches us with lone surrogates, which no interchange format can hold.
@@ -61,6 +62,8 @@ def to_bytes(profile: Profile) -> bytes:
         document = msgspec.msgpack.encode(_printable(plain))
     except OverflowError:
         raise BadInputError("a number of the profile needs more than 64 bits", where=profile.name) from None
+    except ValueError as error:
+        raise BadInputError(f"the profile contradicts itself ({error})", where=profile.name) from None
     payload = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(document)
     return _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(payload), len(document), _digest(payload)) + payload
 

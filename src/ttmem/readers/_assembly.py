@@ -102,14 +102,16 @@ def _blocks(kinds: NDArray[np.int8], operation_at: Positions) -> tuple[Positions
     if not headless.size:
         return header_at, header_kind
     # A headless state right after an operation that has none yet is that operation's.
-    before = np.searchsorted(operation_at, headless)
-    last_operation_at = np.where(before > 0, operation_at[np.maximum(before, 1) - 1], -1) if len(operation_at) else np.full(len(headless), -1)
-    header_before = np.searchsorted(header_at, headless)
-    last_header_at = np.where(header_before > 0, header_at[np.maximum(header_before, 1) - 1], -1) if len(header_at) else np.full(len(headless), -1)
-    headless_kind = np.where(last_operation_at > last_header_at, BEFORE_OPERATION, SNAPSHOT).astype(np.int8)
+    follows_operation = _last_before(operation_at, headless) > _last_before(header_at, headless)
+    headless_kind = np.where(follows_operation, BEFORE_OPERATION, SNAPSHOT).astype(np.int8)
     at = np.concatenate([header_at, headless])
     order = np.argsort(at, kind="stable")
     return at[order], np.concatenate([header_kind, headless_kind])[order]
+
+
+def _last_before(positions: Positions, at: Positions) -> Positions:
+    """The last of ``positions`` before each of ``at``, -1 where there is none."""
+    return np.concatenate([[-1], positions])[np.searchsorted(positions, at)]
 
 
 def _owners(block_kind: NDArray[np.int8], started: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -124,7 +126,7 @@ def _owners(block_kind: NDArray[np.int8], started: NDArray[np.int32]) -> NDArray
 def _causes(block_operation: NDArray[np.int32], started: NDArray[np.int32]) -> NDArray[np.int32]:
     """The operation whose after-state each state is; -1 when nothing ran since the state before it."""
     last_done = np.where(block_operation >= 0, block_operation - 1, started - 1).astype(np.int32)
-    cause = last_done.copy()
+    cause: NDArray[np.int32] = last_done.copy()
     cause[1:][last_done[1:] == last_done[:-1]] = -1
     return cause
 
@@ -140,7 +142,7 @@ def _track(
 ) -> ProgramTracker:
     """Walk the few lines that are neither operations nor memory states; ``subject`` is each token's payload."""
     tracker = ProgramTracker()
-    whats = np.array([event.what for event in tables.events] or [-1], np.int8)
+    whats = np.array([int(event.what) for event in tables.events] or [-1], np.int8)
     event_at = np.flatnonzero(kinds == Kind.EVENT)
     what = whats[subject[event_at]]
     tracker.lookups = _lookups(tables.events, event_at, what, subject, operation_at)
@@ -167,7 +169,11 @@ def _track(
 
 
 def _lookups(
-    events: list[Event], event_at: Positions, what: NDArray[np.int8], subject: NDArray[np.int32], operation_at: Positions
+    events: list[Event],
+    event_at: Positions,
+    what: NDArray[np.int8],
+    subject: NDArray[np.int32],
+    operation_at: Positions,
 ) -> list[CacheLookup]:
     """What each load_cached found. The hash stands in the line before the verdict; older runtimes print no hash."""
     verdicts = np.flatnonzero((what == What.HIT) | (what == What.MISS))

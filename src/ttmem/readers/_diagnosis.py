@@ -28,9 +28,9 @@ _NO_STATES = (
 def nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) -> BadInputError:
     """The error for a source without any operation, memory state or failure."""
     if cut:
-        return BadInputError(f"nothing could be unpacked: {cut}", where=where, hint="make the file again, or unpack it yourself")
+        return BadInputError(f"nothing could be unpacked: {cut}", where=where, hint="make the file again")
     if not log.bytes:
-        return BadInputError("is empty", where=where, hint="see `tt-memory-profiler --log SCRIPT` for how to record a log")
+        return BadInputError("is empty", where=where, hint="record a log with `tt-memory-profiler --log SCRIPT`")
     if not log.saw_runtime and not graphs:
         return BadInputError(
             f"no line of a tt-mlir runtime log in {log.lines:,} lines",
@@ -39,7 +39,8 @@ def nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) -> 
             "are in that file",
         )
     seen = "module dumps" if graphs and not log.saw_runtime else "runtime lines"
-    return BadInputError(f"{seen}, but no operation and no memory state in {log.lines:,} lines", where=where, hint=_NO_DEBUG_BUILD)
+    what = f"{seen}, but no operation and no memory state in {log.lines:,} lines"
+    return BadInputError(what, where=where, hint=_NO_DEBUG_BUILD)
 
 
 def what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
@@ -53,8 +54,7 @@ def what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
         return [_NO_OPERATIONS]
     if not states and not np.any(kinds >= Kind.VIEW_DRAM):
         return [_NO_STATES]
-    missing = operations - sum(int(np.count_nonzero(t.block_operation >= 0)) for t in timelines)
-    per_operation = sum(int(np.count_nonzero(t.block_operation >= 0)) for t in timelines)
-    if missing and per_operation:
-        return [f"{missing} of {operations} operations have no memory state of their own"] if missing > len(timelines) else []
+    owned = sum(int(np.count_nonzero(t.block_operation >= 0)) for t in timelines)
+    if owned and operations - owned > len(timelines):  # a source that is cut loses one state per process
+        return [f"{operations - owned} of {operations} operations have no memory state of their own"]
     return []

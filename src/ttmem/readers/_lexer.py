@@ -203,7 +203,8 @@ class Lexer:
     def _operation(self, line: bytes, at: int, index: int) -> int:
         self._saw_runtime = self._saw_marker = True
         text = line[at + 21 :].rstrip()
-        if b" | " in text and (glued := _GLUED.search(text)):  # two threads wrote at once: the next record begins inside this line
+        if b" | " in text and (glued := _GLUED.search(text)):
+            # Two threads wrote at once: the next record begins inside this line.
             return self._pieces((line[: at + 21 + glued.start()], text[glued.start() :]), index)
         parsed = parse_operation(text)
         if parsed is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -42,7 +43,7 @@ def worth_splitting(source: str | Path, jobs: int | None) -> list[tuple[int, int
     except OSError:
         return []
     edges = [0, *(at for at in borders if 0 < at < size), size]
-    ranges = [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    ranges = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
     return ranges if len(ranges) > 1 else []
 
 

@@ -7,7 +7,7 @@ a line that says so. Everything here is about the few lines that are not operati
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ttmem.profile import CacheLookup, FailureText, Program
 from ttmem.readers._tokens import Event, What
@@ -68,7 +68,7 @@ class ProgramTracker:
         if self._any_program:
             if self._submit and self.programs:
                 top = max(i for i, p in enumerate(self.programs) if p.parent < 0)
-                self.programs[top] = _with_end_block(self.programs[top], blocks + 1)
+                self.programs[top] = replace(self.programs[top], end_block=blocks + 1)
         elif self._submit:
             first_operation, first_block = self._submit
             self.programs.append(
@@ -137,13 +137,6 @@ class ProgramTracker:
         self._broken = False
 
     def _close(self, number: int, operations: int, blocks: int, *, finished: bool) -> None:
-        p = self.programs[number]
-        self.programs[number] = Program(
-            p.name, p.parent, p.run, p.caller, p.first_operation, operations, finished, p.line, p.first_block, blocks
+        self.programs[number] = replace(
+            self.programs[number], end_operation=operations, end_block=blocks, finished=finished
         )
-
-
-def _with_end_block(p: Program, end_block: int) -> Program:
-    return Program(
-        p.name, p.parent, p.run, p.caller, p.first_operation, p.end_operation, p.finished, p.line, p.first_block, end_block
-    )

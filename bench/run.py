@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every benchmark, one table after the other: `make bench` (`QUICK=1` for the small inputs)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BENCHMARKS = ("profile_speed.py", "twin.py", "engines.py")
+
+
+def main(arguments: list[str]) -> int:
+    """Run those that exist; the worst status counts."""
+    worst = 0
+    for name in BENCHMARKS:
+        if (HERE / name).exists():
+            print(f"\n== {name} {' '.join(arguments)}", flush=True)
+            worst = max(worst, subprocess.run([sys.executable, str(HERE / name), *arguments], check=False).returncode)
+    return worst
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
