@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.peaks import operation_name
 from ttmem.analysis.states import seen_memories, state_column
-from ttmem.profile import BLOCK_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile
+from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile
 
 FRAGMENTED_PERCENT = 50.0
 """From here on a state counts as fragmented: less than half of the free bytes are in one piece."""
@@ -56,20 +56,22 @@ def fragmentation_of(
 ) -> Fragmentation | None:
     """One memory of one process; None when no state shows it."""
     timeline = profile.timelines[timeline_index]
-    free = state_column(profile, timeline, memory, VIEW_FREE)
-    if not len(free.value):
-        return None
-    largest = state_column(profile, timeline, memory, VIEW_LARGEST_FREE)
     allocated = state_column(profile, timeline, memory, VIEW_ALLOCATED)
+    if not len(allocated.value):
+        return None
     error_bytes = 2 * profile.source.state_error_bytes
-    scattered = (free.value - largest.value).clip(min=0)
+    # Views repeat a lot: what depends on the view alone is worked out per view.
+    free_of_view = profile.views[:, VIEW_FREE]
+    scattered_of_view = (free_of_view - profile.views[:, VIEW_LARGEST_FREE]).clip(min=0)
     # A difference within the rounding error is no evidence of a second free block.
-    above = (scattered > error_bytes) & (100.0 * scattered > threshold_percent * free.value)
+    above_of_view = (scattered_of_view > error_bytes) & (100.0 * scattered_of_view > threshold_percent * free_of_view)
+    view = timeline.block_view[allocated.block, MEMORIES.index(memory)]
+    scattered = scattered_of_view[view]
     worst = int(scattered.argmax())
-    block = int(free.block[worst])
+    block = int(allocated.block[worst])
     operation = int(timeline.block_operation[block])
     name = operation_name(profile, timeline, operation) or BLOCK_NAMES[int(timeline.block_kind[block])]
-    free_at_worst = int(free.value[worst])
+    free_at_worst = int(free_of_view[view[worst]])
     return Fragmentation(
         memory=memory,
         rank=timeline.rank,
@@ -80,6 +82,6 @@ def fragmentation_of(
         at_peak_bytes_per_bank=int(scattered[int(allocated.value.argmax())]),
         threshold_percent=threshold_percent,
         blocks=len(scattered),
-        blocks_above_threshold=int(above.sum()),
+        blocks_above_threshold=int(above_of_view[view].sum()),
         error_bytes=error_bytes,
     )

@@ -95,7 +95,7 @@ def _programs(profile: Profile) -> list[dict[str, Any]]:
 
 
 def _run_list(profile: Profile, found: Sequence[Run]) -> list[dict[str, Any]]:
-    columns = {run.timeline: state_column(profile, profile.timelines[run.timeline], "DRAM") for run in found}
+    columns = {number: state_column(profile, timeline, "DRAM") for number, timeline in enumerate(profile.timelines)}
     listed = []
     for run in found:
         states = columns[run.timeline]

@@ -65,9 +65,9 @@ def one_line(text: str) -> str:
 
 
 def short(text: str, width: int) -> str:
-    """Cut in the middle: the head names the module, the tail the tensor."""
+    """Cut in the middle, and more of the head than of the tail: names begin alike and end with what they are."""
     text = one_line(text)
     if len(text) <= width:
         return text
-    tail = (width - 1) // 2
+    tail = (width - 1) * 2 // 3
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"

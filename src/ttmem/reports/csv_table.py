@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One row per memory state, for spreadsheets and data frames; bytes per bank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ttmem.analysis.runs import runs_of
+from ttmem.profile import (
+    BLOCK_NAMES,
+    MEMORIES,
+    VIEW_ALLOCATED,
+    VIEW_FREE,
+    VIEW_LARGEST_FREE,
+    Profile,
+    Timeline,
+)
+
+_SPECIAL = re.compile(r'[",\r\n]')
+_FIGURES = (("allocated", VIEW_ALLOCATED), ("free", VIEW_FREE), ("largest_free", VIEW_LARGEST_FREE))
+HEADER = (
+    "index",
+    "op",
+    "location",
+    "program",
+    "run",
+    "rank",
+    "line",
+    *(f"{memory.lower()}_{figure}_bytes_per_bank" for memory in MEMORIES for figure, _ in _FIGURES),
+    "state",
+    "caused_by_index",
+)
+
+
+def render(profile: Profile) -> str:
+    """Empty cells say that the source does not tell; a submit state has no operation of its own.
+
+    A log repeats few operations and few states many times, so each distinct one is quoted once.
+    """
+    lines = [_quoted(HEADER)]
+    views = [
+        ",".join(str(row[column]) for _, column in _FIGURES)
+        for row in profile.views.tolist()  # plain integers are quicker to print than numpy ones
+    ]
+    views.append(",,")  # a state without a line for this memory (-1)
+    operations: dict[int, str] = {}
+    for index, timeline in enumerate(profile.timelines):
+        lines.extend(_rows(profile, timeline, index, views, operations))
+    return "\n".join(lines) + "\n"
+
+
+def _rows(
+    profile: Profile, timeline: Timeline, timeline_index: int, views: Sequence[str], operations: dict[int, str]
+) -> Iterator[str]:
+    run_of_block = np.full(len(timeline.block_kind), -1, dtype=np.int64)
+    for run in runs_of(timeline, timeline_index):
+        run_of_block[run.first_block : run.end_block] = run.number
+    program_names = [_quoted([program.name]) for program in timeline.programs]
+    program_names.append("")  # outside any program (-1)
+    rank = str(timeline.rank) if timeline.rank >= 0 else ""
+    forms, programs, first = timeline.form.tolist(), timeline.program.tolist(), timeline.first_index
+    for kind, operation, cause, run_number, line, (dram, l1, l1_small, trace) in zip(
+        timeline.block_kind.tolist(),
+        timeline.block_operation.tolist(),
+        timeline.block_cause.tolist(),
+        run_of_block.tolist(),
+        timeline.block_line.tolist(),
+        timeline.block_view.tolist(),
+        strict=True,
+    ):
+        if operation >= 0:
+            form = forms[operation - first]
+            label = operations.get(form)
+            if label is None:
+                name, place = profile.forms.name_of(form), profile.forms.location(form)
+                label = operations[form] = _quoted([name, place])
+            head = f"{operation},{label},{program_names[programs[operation - first]]}"
+        else:
+            head = ",,,"
+        yield (
+            f"{head},{run_number if run_number >= 0 else ''},{rank},{line},"
+            f"{views[dram]},{views[l1]},{views[l1_small]},{views[trace]},"
+            f"{BLOCK_NAMES[kind]},{cause if cause >= 0 else ''}"
+        )
+
+
+def _quoted(cells: Sequence[str]) -> str:
+    """RFC 4180: only what would be taken for a separator is quoted."""
+    return ",".join('"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell for cell in cells)
