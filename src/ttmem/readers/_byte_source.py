@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 """Called with (bytes read so far, bytes in all or 0 when unknown)."""
 
 # GitHub Actions and `docker logs -t` put a time in front of every line; it would make every line new.
-_TIME_PREFIX = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ")
+TIME_PREFIX = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ")
 
 
 def open_bytes(source: str | Path) -> tuple[BinaryIO, int, str]:
@@ -90,8 +90,8 @@ class LineSplitter:
     def _clean(self, text: bytes) -> bytes:
         if self._strip_times is None:
             head = text[:65536]
-            self._strip_times = len(_TIME_PREFIX.findall(head)) * 2 > head.count(b"\n") + 1
-        return _TIME_PREFIX.sub(b"", text) if self._strip_times else text
+            self._strip_times = len(TIME_PREFIX.findall(head)) * 2 > head.count(b"\n") + 1
+        return TIME_PREFIX.sub(b"", text) if self._strip_times else text
 
 
 def chunks(stream: BinaryIO, name: str, *, limit: int | None = None) -> Iterator[bytes]:

@@ -52,7 +52,7 @@ def what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
         return []
     if not operations:
         return [_NO_OPERATIONS]
-    if not states and not np.any(kinds >= Kind.VIEW_DRAM):
+    if not states and not np.any((kinds >= Kind.VIEW_DRAM) & (kinds <= Kind.VIEW_TRACE)):
         return [_NO_STATES]
     owned = sum(int(np.count_nonzero(t.block_operation >= 0)) for t in timelines)
     if owned and operations - owned > len(timelines):  # a source that is cut loses one state per process

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END, find_failures
 from ttmem.explain import MARKERS as FAILURE_MARKERS
 from ttmem.profile import TensorType
+from ttmem.readers._byte_source import TIME_PREFIX
 from ttmem.readers._mlir_module import parse_module_line
 from ttmem.readers._mlir_operation import OperationText, parse_operation, split_signature
 from ttmem.readers._mlir_types import parse_tensor_type
@@ -33,10 +34,12 @@ _PREFIX_BYTES = 200
 _FAILURES_KEPT = 2_000
 _DAMAGED_KEPT = 200
 
-_MPI = re.compile(rb"\[\d+,(\d+)\]<std(?:out|err)>:")
+_MPI = re.compile(rb"\[\d+,(\d{1,9})\]<std(?:out|err)>:")
+# Bounded digits: a damaged line may hold a number that no column can.
 _VIEW_BODY = re.compile(
-    rb"numBanks: (\d+), totalBytesPerBank: (\d+\.\d+) MB, totalBytesAllocatedPerBank: (\d+\.\d+) MB, "
-    rb"totalBytesFreePerBank: (\d+\.\d+) MB, largestContiguousBytesFreePerBank: (\d+\.\d+) MB$"
+    rb"numBanks: (\d{1,9}), totalBytesPerBank: (\d{1,12}\.\d{1,6}) MB, "
+    rb"totalBytesAllocatedPerBank: (\d{1,12}\.\d{1,6}) MB, totalBytesFreePerBank: (\d{1,12}\.\d{1,6}) MB, "
+    rb"largestContiguousBytesFreePerBank: (\d{1,12}\.\d{1,6}) MB$"
 )
 _HEADER = re.compile(rb"Device memory state (before operation \w|before submit|after submit)")
 _HEADER_KIND = {b"before s": Kind.BEFORE_SUBMIT, b"after su": Kind.AFTER_SUBMIT, b"before o": Kind.BEFORE_OPERATION}
@@ -46,8 +49,21 @@ _HIT_OR_MISS = re.compile(rb"Cache (hit|miss)(?: or invalid cache)? for function
 _GRID = re.compile(rb"Device grid size = \{ (\d+), (\d+) \}")
 _MESH = re.compile(rb"remapped mesh device shape \[(\d+), (\d+)\]")
 _ARCHITECTURE = re.compile(rb"#system_desc = .*?arch = <(\w+)>")
-_GLUED = re.compile(rb"(?:\x1b\[32m)? +(?:Always|Runtime\w+)(?:\x1b\[0m)? \| ")
+_RECORD = re.compile(
+    rb"(?:\[\d+,\d{1,9}\]<std(?:out|err)>:)?(?:\x1b\[32m)? *(?:Always|Runtime\w+)(?:\x1b\[0m)? \|"
+    rb"(?:\x1b\[[0-9;]*m)* +(?:TRACE|DEBUG|INFO|WARNING|ERROR|FATAL)(?:\x1b\[0m)? *\| "
+)
+"""Where a record of the runtime's logger begins (log-formats 1.5)."""
+_NOTHING_BUT_PREFIXES = re.compile(rb"(?:\s|\x1b\[[0-9;]*m|\[\d+,\d+\]<std(?:out|err)>:)*")
+_TORN = re.compile(
+    rb"(?:DEBUG|INFO)(?:\x1b\[0m)? *\| "
+    rb"(?:Executing op|Starting executio|Finished executio|Device (?:memory st|(?:DRAM|L1|L1_SMALL|TRACE) mem))"
+)
+"""A record that begins like one of ours; asked only of lines that could not be read as one."""
 _FAILURE = -1
+_MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @")
+_ENDS_FAILURE = (b"Executing operation: ", b"Device memory state ", b"xecution of program: ")
+"""Records that follow a failure and are no part of its text: what they lead to has its own."""
 # Everything but digits, dots and blanks goes, so that many views become one string of numbers.
 _ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
 _MIB = 1 << 20
@@ -140,6 +156,10 @@ class Lexer:
             line = line.rstrip(b"\r")
             if b"\r" in line:  # a progress bar was drawn over this line: every piece is a line of its own
                 return self._pieces(line.split(b"\r"), index)
+        if line[4:5] == b"-" and (time := TIME_PREFIX.match(line)):
+            line = line[time.end() :]  # the splitter removes times in bulk only where most lines have one
+        if line.count(b" | ") > 2 and len(records := _glued_records(line)) > 1:
+            return self._pieces(records, index)
         at = line.find(b"Executing operation: ", 0, _PREFIX_BYTES)
         if at >= 0:
             return self._operation(line, at, index)
@@ -157,10 +177,11 @@ class Lexer:
                 self._saw_runtime = True
                 what = What.STARTED if found[1] == b"Starting" else What.FINISHED
                 return self._event(line, Event(what, found[2].decode("utf-8", "replace")))
-        if line.startswith(b"#") or b"func.func " in line or b"MLIR Module " in line or b"module @" in line:
-            item = parse_module_line(line)
+        tag = _MPI.match(line)
+        if line.startswith(b"#", tag.end() if tag else 0) or any(mark in line for mark in _MODULE_MARKS):
+            item = parse_module_line(line[tag.end() :] if tag else line)
             if item:
-                return self._module(item)
+                return self._module(item, int(tag[1]) if tag else -1)
         if b"EXPECTED_ERROR" in line:
             for mark, what in _EXPECTED.items():
                 if mark in line:
@@ -168,8 +189,8 @@ class Lexer:
         for marker in FAILURE_MARKERS:
             if marker in line:
                 return _FAILURE
-        if b" | " in line or line.startswith(b"#system_desc"):
-            return self._runtime_message(line)
+        if b" | " in line or b"#system_desc" in line:
+            return self._runtime_message(line, index)
         return Kind.FOREIGN
 
     def _pieces(self, pieces: Iterable[bytes], index: int) -> int:
@@ -188,7 +209,7 @@ class Lexer:
         memory = line[device + 7 : at - 15] if device >= 0 else b""
         kind = VIEW_KIND_OF_MEMORY.get(memory)
         if kind is None:
-            return Kind.FOREIGN  # some other text that mentions a MemoryView
+            return self._header(line, index)  # a torn line, or some other text that mentions a MemoryView
         self._saw_marker = True
         end = line.find(b"}", at)
         body = line[at + 11 : end] if end >= 0 else b""
@@ -201,21 +222,27 @@ class Lexer:
         return self._add(kind, self._view_count - 1, _rank(line))
 
     def _operation(self, line: bytes, at: int, index: int) -> int:
-        self._saw_runtime = self._saw_marker = True
-        text = line[at + 21 :].rstrip()
-        if b" | " in text and (glued := _GLUED.search(text)):
-            # Two threads wrote at once: the next record begins inside this line.
-            return self._pieces((line[: at + 21 + glued.start()], text[glued.start() :]), index)
-        parsed = parse_operation(text)
+        if not line.startswith(b"| ", at - 2) and not _NOTHING_BUT_PREFIXES.fullmatch(line, 0, at):
+            return Kind.FOREIGN  # somebody talks about operations
+        parsed = parse_operation(line[at + 21 :].rstrip())
         if parsed is None:
+            if not _RECORD.search(line, 0, at):
+                return Kind.FOREIGN
+            self._saw_runtime = self._saw_marker = True
             return self._damage(index, "operation line is cut or mixed with other text")
-        if not parsed.complete:
-            self._damage(index, f"operation {parsed.name.decode('utf-8', 'replace')} is cut: its types are not known")
+        self._saw_runtime = self._saw_marker = True
         signature = self._signatures.get(parsed.types)
         if signature is None:
             signature = self._signature(parsed.types)
         self._forms.append((parsed, signature))
-        return self._add(Kind.OPERATION, len(self.tables.form_name) + len(self._forms) - 1, _rank(line))
+        code = self._add(Kind.OPERATION, len(self.tables.form_name) + len(self._forms) - 1, _rank(line))
+        if parsed.complete:
+            return code
+        # Not to be looked up by its line: every damaged line counts, however the log is cut into parts.
+        self._extra.append((self.line_count + index + 1, code))
+        return self._damage(
+            index, f"operation {parsed.name.decode('utf-8', 'replace')} is cut: its types are not known"
+        )
 
     def _signature(self, types: bytes) -> int:
         if len(self._signatures) > _KNOWN_SIGNATURES:
@@ -241,12 +268,12 @@ class Lexer:
         if found:
             self._saw_runtime = self._saw_marker = True
             return self._add(_HEADER_KIND[found[1][:8]], 0, _rank(line))
-        if b"Device " in line and b" memory state:" in line:
+        if (b"Device " in line and b" memory state:" in line) or _TORN.search(line):
             self._saw_marker = True
             return self._damage(index, "memory line is cut or mixed with other text")
         return Kind.FOREIGN
 
-    def _runtime_message(self, line: bytes) -> int:
+    def _runtime_message(self, line: bytes, index: int) -> int:
         if b"Always" in line or b"Runtime" in line:
             self._saw_runtime = True
         if b"LoadCachedOp" in line and (found := _LOOKUP.search(line)):
@@ -262,7 +289,7 @@ class Lexer:
             return self._event(line, Event(What.MESH, f"{int(found[1])}x{int(found[2])}"))
         if found := _ARCHITECTURE.search(line):
             return self._event(line, Event(What.SYSTEM, found[1].decode()))
-        return Kind.FOREIGN
+        return self._damage(index, "record is cut or mixed with other text") if _TORN.search(line) else Kind.FOREIGN
 
     def _event(self, line: bytes, event: Event) -> int:
         number = self._events.setdefault(event, len(self.tables.events))
@@ -270,9 +297,9 @@ class Lexer:
             self.tables.events.append(event)
         return self._add(Kind.EVENT, number, _rank(line))
 
-    def _module(self, item: object) -> int:
+    def _module(self, item: object, rank: int) -> int:
         self.tables.modules.append(item)
-        return self._add(Kind.MODULE, len(self.tables.modules) - 1, -1)
+        return self._add(Kind.MODULE, len(self.tables.modules) - 1, rank)
 
     def _damage(self, index: int, what: str) -> int:
         self._damaged_count += 1
@@ -358,6 +385,16 @@ def _append_pool(pool: bytearray, ends: array[int], texts: list[bytes]) -> None:
     pool += b"".join(texts)
 
 
+def _glued_records(line: bytes) -> list[bytes]:
+    """The records that two threads wrote on one line; a tag at its front holds for all of them."""
+    starts = [found.start() for found in _RECORD.finditer(line)]
+    if len(starts) < 2:
+        return []
+    tag = _MPI.match(line)
+    records = [line[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], len(line)], strict=True)]
+    return [record if i == 0 or not tag or _MPI.match(record) else tag[0] + record for i, record in enumerate(records)]
+
+
 def _rank(line: bytes) -> int:
     if line.find(b"]<std", 0, _PREFIX_BYTES) < 0:
         return -1
@@ -366,6 +403,16 @@ def _rank(line: bytes) -> int:
 
 
 def _failure_text(lines: list[bytes]) -> str:
-    """The text of a failure, empty when the lines tell of none (the word "error" alone is no failure)."""
-    text = "\n".join(line[:4000].decode("utf-8", "replace") for line in lines)
+    """The text of a failure, empty when the lines tell of none (the word "error" alone is no failure).
+
+    The lines below the first may be another process's, or begin the next operation's story.
+    """
+    rank = _rank(lines[0])
+    kept = [lines[0]]
+    for line in lines[1:]:
+        if any(mark in line for mark in _ENDS_FAILURE):
+            break
+        if _rank(line) in (rank, -1):
+            kept.append(line)
+    text = "\n".join(TIME_PREFIX.sub(b"", line[:4000]).decode("utf-8", "replace") for line in kept)
     return text if find_failures(text, include_other=True) else ""
