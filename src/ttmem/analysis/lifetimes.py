@@ -22,6 +22,9 @@ _VIEWS = ("ttnn.reshape", "ttnn.view", "ttnn.mesh_shard", "ttnn.squeeze", "ttnn.
 """Operations whose result is the operand under another name when nothing says otherwise."""
 _CALLS = ("ttcore.load_cached", "func.call", "ttnn.capture_or_execute_trace")
 
+_KEPT = ("ttcore.load_cached", "ttnn.capture_or_execute_trace")
+"""Operations whose nested program makes tensors that outlive the run."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorLife:
@@ -68,7 +71,8 @@ class _Replay:
         self.timeline = timeline
         self.architecture = architecture_of(profile)
         self.held: list[_Held] = []
-        self.values: dict[tuple[int, str], _Held] = {}
+        self.values: dict[int, dict[str, _Held]] = {}
+        """Per program, because every program numbers its values from %0."""
         self.cache: dict[str, list[_Held]] = {}
         self.banks: dict[str, int] = {}
         owned = np.flatnonzero(timeline.block_operation >= 0)
@@ -112,7 +116,7 @@ class _Replay:
             for child in children:
                 for position, operand in enumerate(operands):
                     if operand:
-                        self.values[child, f"%arg{position}"] = operand
+                        self.values.setdefault(child, {})[f"%arg{position}"] = operand
                         operand.names += 1
             return True
         if form.name != "ttcore.load_cached":
@@ -124,7 +128,7 @@ class _Replay:
                 return False
             cached = self._resident(index, program, form)
         for name, held in zip(form.results, cached, strict=False):
-            self.values[program, name] = held
+            self.values.setdefault(program, {})[name] = held
             held.names += 1
         return True
 
@@ -145,9 +149,10 @@ class _Replay:
         """A nested program ended: what the caller's results need stays, the rest dies with its executor."""
         timeline = self.timeline
         program = timeline.programs[number]
-        left = [held for (owner, _), held in self.values.items() if owner == number and held.program == number]
-        for key in [key for key in self.values if key[0] == number]:
-            self.values.pop(key).names -= 1
+        values = self.values.pop(number, {}).values()
+        left = [held for held in values if held.program == number]
+        for held in values:
+            held.names -= 1
         left = [held for held in left if held.last is None]
         position = program.caller - timeline.first_index
         if program.caller < 0 or not 0 <= position < len(timeline):
@@ -160,7 +165,7 @@ class _Replay:
             match = next((held for held in reversed(left) if held.type is self.type_of(type_number)), None)
             if match:
                 left.remove(match)
-                self.values[owner, name] = match
+                self.values.setdefault(owner, {})[name] = match
                 match.names += 1
                 match.program = owner
                 results.append(match)
@@ -184,7 +189,7 @@ class _Replay:
 
     def value(self, program: int, name: str, form: OperationForm, position: int) -> _Held | None:
         """The tensor behind an SSA name; a run's own arguments are on the device before it starts."""
-        known = self.values.get((program, name))
+        known = self.values.get(program, {}).get(name)
         if known or not name.startswith("%arg"):
             return known
         if program >= 0 and self.timeline.programs[program].parent >= 0:
@@ -195,7 +200,7 @@ class _Replay:
         weight_name = self.argument_names.get((number, self._shape(type_number)), "")
         held = self.hold(weight_name or name, type_number, None, program, first, weight=bool(weight_name))
         if held:
-            self.values[program, name] = held
+            self.values.setdefault(program, {})[name] = held
         return held
 
     def produce(self, index: int, program: int, form: OperationForm, operands: list[_Held | None]) -> None:
@@ -208,14 +213,14 @@ class _Replay:
             base = self._base_of_view(index, form, type_, operands)
             if base:
                 base.names += 1
-                self.values[program, name] = base
+                self.values.setdefault(program, {})[name] = base
                 continue
             held = self.hold(name, type_number, index, program, index)
             if held:
-                self.values[program, name] = held
+                self.values.setdefault(program, {})[name] = held
 
     def release(self, program: int, name: str, index: int) -> None:
-        held = self.values.pop((program, name), None)
+        held = self.values.get(program, {}).pop(name, None)
         if held is None:
             return
         held.names -= 1
@@ -305,7 +310,7 @@ def lifetimes(profile: Profile, timeline: Timeline, run: int | None) -> list[Ten
     for number, program in enumerate(timeline.programs):
         if program.parent >= 0:
             ends.setdefault(program.end_operation, []).append(number)
-    for index in _indices(timeline, run):
+    for index in _indices(profile, timeline, run):
         for number in reversed(ends.pop(index, [])):
             replay.end_program(number)
         replay.step(index)
@@ -315,17 +320,18 @@ def lifetimes(profile: Profile, timeline: Timeline, run: int | None) -> list[Ten
     return [_finish(replay, held, end) for held in replay.held]
 
 
-def _indices(timeline: Timeline, run: int | None) -> Iterator[int]:
-    """The operations to replay: a finished run leaves nothing behind but its const-eval results."""
+def _indices(profile: Profile, timeline: Timeline, run: int | None) -> Iterator[int]:
+    """The operations to replay: a finished run leaves nothing behind but const-eval results and trace slots."""
     if run is None or not timeline.programs:
         yield from range(timeline.first_index, timeline.end_index)
         return
     top = next(p for p in timeline.programs if p.run == run and p.parent < 0)
     for program in timeline.programs:
-        if program.run < run and program.parent >= 0 and timeline.programs[program.parent].parent < 0:
-            if program.caller >= timeline.first_index:
+        position = program.caller - timeline.first_index
+        if program.run < run and 0 <= position < len(timeline):
+            if profile.forms.name_of(int(timeline.form[position])) in _KEPT:
                 yield program.caller
-            yield from range(max(program.first_operation, timeline.first_index), program.end_operation)
+                yield from range(program.first_operation, program.end_operation)
     yield from range(max(top.first_operation, timeline.first_index), min(top.end_operation, timeline.end_index))
 
 

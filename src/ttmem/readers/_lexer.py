@@ -61,6 +61,7 @@ _TORN = re.compile(
 )
 """A record that begins like one of ours; asked only of lines that could not be read as one."""
 _FAILURE = -1
+_MODULE_BODY = (b"%", b'"ttnn.', b'"ttir.', b'"stablehlo.', b'"vhlo.', b"return ", b"}")
 _MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @")
 _ENDS_FAILURE = (b"Executing operation: ", b"Device memory state ", b"xecution of program: ")
 """Records that follow a failure and are no part of its text: what they lead to has its own."""
@@ -152,6 +153,8 @@ class Lexer:
 
     def _learn(self, line: bytes, index: int) -> int:
         """The code of a line that is seen for the first time; 0 for foreign lines, ``_FAILURE`` for failures."""
+        if line[:2] == b"  " and line.lstrip(b" ").startswith(_MODULE_BODY):
+            return Kind.FOREIGN  # an operation inside a module dump: there may be as many as were executed
         if b"\r" in line:
             line = line.rstrip(b"\r")
             if b"\r" in line:  # a progress bar was drawn over this line: every piece is a line of its own
