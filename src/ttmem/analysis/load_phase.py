@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.analysis.states import state_column
+from ttmem.analysis.states import change_per_operation, state_column
 from ttmem.profile import Profile, Timeline
 
 _UPLOAD = "to_device"
@@ -63,7 +63,7 @@ def load_phase_of(profile: Profile, timeline_index: int, memory: str = "DRAM") -
     )
     names = profile.forms.name[timeline.form]
     upload = name_is_upload[names] & ~in_const_eval
-    change = _change_per_operation(timeline, states.block, states.value)
+    change = change_per_operation(profile, timeline, memory)
     loaded_at = _loaded_at(timeline, const_eval)
     return LoadPhase(
         memory=memory,
@@ -92,16 +92,6 @@ def const_eval_programs(profile: Profile, timeline: Timeline) -> list[bool]:
         inherited = program.parent >= 0 and flags[program.parent]
         flags.append(cached or inherited or "_const_eval_" in program.name)
     return flags
-
-
-def _change_per_operation(timeline: Timeline, block: NDArray[np.intp], value: NDArray[np.int64]) -> NDArray[np.int64]:
-    """After-state minus before-state of every operation that has both, 0 for the others."""
-    change = np.zeros(len(timeline), dtype=np.int64)
-    cause = timeline.block_cause[block[1:]]
-    before = timeline.block_operation[block[:-1]]
-    whole = (cause >= timeline.first_index) & (cause == before)
-    change[cause[whole] - timeline.first_index] = np.diff(value)[whole]
-    return change
 
 
 def _loaded_at(timeline: Timeline, const_eval: list[bool]) -> int | None:

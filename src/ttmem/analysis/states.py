@@ -28,6 +28,17 @@ def state_column(profile: Profile, timeline: Timeline, memory: str, view_column:
     return StateColumn(block=shown, value=profile.views[views[shown], view_column])
 
 
+def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> Int64:
+    """After-state minus before-state (bytes per bank) of every operation that has both, 0 for the others."""
+    states = state_column(profile, timeline, memory)
+    change = np.zeros(len(timeline), dtype=np.int64)
+    cause = timeline.block_cause[states.block[1:]]
+    before = timeline.block_operation[states.block[:-1]]
+    whole = (cause >= timeline.first_index) & (cause == before)
+    change[cause[whole] - timeline.first_index] = np.diff(states.value)[whole]
+    return change
+
+
 def seen_memories(profile: Profile) -> tuple[str, ...]:
     """The memories with at least one state, in the order in which they are printed."""
     seen = np.zeros(len(MEMORIES), dtype=bool)
