@@ -17,6 +17,7 @@ VERBS = {
     "diff": ("ttmem.commands.diff", "What grew from one profile to another, and which operation did it."),
     "check": ("ttmem.commands.check", "Whether a profile stays within a memory budget, for CI."),
     "reports": ("ttmem.commands.reports", "List, find and remove the stored reports."),
+    "live": ("ttmem.commands.live", "What running processes hold on the cards, from shared memory."),
     "completion": ("ttmem.commands.completion", "Print the completion script for a shell."),
 }
 """Verb -> (module with a ``command``, one line of help): ``ttmem --help`` shows them without importing any."""
