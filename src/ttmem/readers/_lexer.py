@@ -46,8 +46,8 @@ _HEADER_KIND = {b"before s": Kind.BEFORE_SUBMIT, b"after su": Kind.AFTER_SUBMIT,
 _PROGRAM = re.compile(rb"(Starting|Finished) execution of program: (\S+)")
 _LOOKUP = re.compile(rb"Running LoadCachedOp for function (\S+) with hash: (\w+)")
 _HIT_OR_MISS = re.compile(rb"Cache (hit|miss)(?: or invalid cache)? for function: (\S+)")
-_GRID = re.compile(rb"Device grid size = \{ (\d+), (\d+) \}")
-_MESH = re.compile(rb"remapped mesh device shape \[(\d+), (\d+)\]")
+_GRID = re.compile(rb"Device grid size = \{ (\d{1,6}), (\d{1,6}) \}")
+_MESH = re.compile(rb"remapped mesh device shape \[(\d{1,6}), (\d{1,6})\]")
 _ARCHITECTURE = re.compile(rb"#system_desc = .*?arch = <(\w+)>")
 _RECORD = re.compile(
     rb"(?:\[\d+,\d{1,9}\]<std(?:out|err)>:)?(?:\x1b\[32m)? *(?:Always|Runtime\w+)(?:\x1b\[0m)? \|"

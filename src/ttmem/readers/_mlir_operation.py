@@ -12,11 +12,13 @@ import re
 from typing import NamedTuple
 
 _HEAD = re.compile(
-    rb'\s*(?:%(\w+)(?::(\d+))? = )?(?:"([\w.]+)(?:"|$)|([A-Za-z_]\w*(?:\.\w+)+|call\b))(?:[ ]*\(?@"?([\w.$-]+)"?)?'
+    rb'\s*(?:%(\w+)(?::(\d{1,6}))? = )?(?:"([\w.]+)(?:"|$)|([A-Za-z_]\w*(?:\.\w+)+|call\b))(?:[ ]*\(?@"?([\w.$-]+)"?)?'
 )
 _SSA = re.compile(rb"%\w+(?:#\d+)?")
 _SIMPLE_LOCATION = re.compile(rb'(?:"([^"\\]*)"(?:\("[^"\\]*"\))?|unknown)\)$')
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?| loc\(|->|[()<>{}\[\]]')
+_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(rb"\\(\\|[0-9A-Fa-f]{2})")
 _POSITION = re.compile(rb":\d+:\d+")
 _TYPE_SPLIT = re.compile(rb", (?=tensor<|!|none\b)")
 
@@ -61,12 +63,11 @@ def parse_operation(text: bytes) -> OperationText | None:
     while arrow >= 0 and text.startswith((b"(d", b"(0"), arrow + 5):  # a layout's affine map, not the operation's type
         arrow = text.rfind(b") -> ", start, arrow)
     types_at = text.rfind(b" : (", start, arrow + 1) if arrow >= 0 else -1
-    operands_end = types_at if types_at >= 0 else body_end
-    properties_at = text.find(b"<{", start, operands_end)
-    frees_input = False
-    if properties_at >= 0:
-        frees_input = text.find(b"deallocate_activation = true", properties_at, operands_end) >= 0
-        operands_end = properties_at
+    attributes_end = types_at if types_at >= 0 else body_end
+    operands_end = text.find(b")", start, attributes_end)  # operands are names and a list of names: no bracket inside
+    if operands_end < 0:
+        operands_end = attributes_end
+    frees_input = text.find(b"deallocate_activation = true", operands_end, attributes_end) >= 0
     return OperationText(
         generic or (b"func.call" if custom == b"call" else custom),
         values + b" ".join(_SSA.findall(text, start, operands_end)),
@@ -103,19 +104,24 @@ def location_text(text: bytes) -> bytes:
     """
     if text.startswith(b"unknown"):
         return b""
-    start = text.find(b'"', text.find(b"[") if text.startswith(b"fused<") else 0)
-    if start < 0:
-        return b""
-    end = start + 1
-    while True:
-        end = text.find(b'"', end)
-        if end < 0:
-            return text[start + 1 :].rstrip(b")")
-        if text[end - 1] != 0x5C:  # a backslash escapes the quote
-            break
-        end += 1
-    position = _POSITION.match(text, end + 1)
-    return text[start + 1 : end] + (position[0] if position else b"")
+    name = _STRING.search(text, text.find(b">[") if text.startswith(b"fused<") else 0)
+    if not name:
+        cut = text.find(b'"')  # the line ends inside the name
+        return text[cut + 1 :].rstrip(b")") if cut >= 0 else b""
+    position = _POSITION.match(text, name.end())
+    return unescaped(name[1]) + (position[0] if position else b"")
+
+
+def unescaped(text: bytes) -> bytes:
+    """A string attribute without MLIR's escapes: quotes and all bytes beyond ASCII are printed as two hex digits."""
+    return _ESCAPE.sub(_escaped_byte, text) if b"\\" in text else text
+
+
+def _escaped_byte(found: re.Match[bytes]) -> bytes:
+    if found[1] == b"\\":
+        return b"\\"
+    byte = bytes.fromhex(found[1].decode())
+    return byte if byte >= b" " else b" "  # a line break would break every table that shows the name
 
 
 def _scan_for_location(text: bytes) -> int:

@@ -14,12 +14,14 @@ from math import prod
 from ttmem.hardware import DATA_TYPES, DataType, Tile
 from ttmem.profile import HOST, TensorType
 
-_ELEMENT = re.compile(rb"tensor<((?:\d+x)*)(?:!tt(?:core)?\.tile<(\d+)x(\d+), ?(\w+)>|(\w+))")
-_MEMREF = re.compile(
-    rb"memref<((?:\d+x)*)(?:!tt(?:core)?\.tile<(\d+)x(\d+), ?(\w+)>|(\w+)), ?#(?:(?:ttnn\.)?buffer_type<)?(\w+)"
-)
-_GRID = re.compile(rb"(?:\), <|nd_layout<<?)(\d+(?:x\d+)*)[,>]")
+_STORED = rb"((?:\d{1,15}x)*)(?:!tt(?:core)?\.tile<([1-9]\d{0,3})x([1-9]\d{0,3}), ?(\w{1,32})>|([A-Za-z]\w{0,31}))"
+_ELEMENT = re.compile(rb"tensor<" + _STORED)
+_MEMREF = re.compile(rb"memref<" + _STORED + rb", ?#(?:(?:ttnn\.)?buffer_type<)?(\w+)")
+_GRID = re.compile(rb"(?:\), <|nd_layout<<?)(\d{1,6}(?:x\d{1,6})*)[,>]")
 _PLACEMENT = re.compile(rb"<(interleaved|height_sharded|width_sharded|block_sharded|nd_sharded)>")
+
+_MOST_ELEMENTS = 1 << 50
+"""More than any machine holds: such a shape is a damaged line, and its bytes would not fit a column."""
 
 _MEMORY_OF_BUFFER_TYPE = {
     b"dram": "DRAM",
@@ -50,6 +52,8 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
         return None
     shape = dimensions(element[1])
     elements = prod(shape)
+    if elements > _MOST_ELEMENTS:
+        return None
     memref = _MEMREF.search(text, element.end())
     if not memref:
         name, dtype = storage_type(element[4] or element[5])
@@ -66,7 +70,14 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
         page_bytes = dtype.logical_bytes(memref_dims[-1] if memref_dims else 1) if dtype else 0
         memref_bytes = prod(memref_dims[:-1]) * page_bytes
     placement = _PLACEMENT.search(text, memref.end())
+    interleaved = not placement or placement[1] == b"interleaved"
     grid = _GRID.search(text, element.end())
+    padded_bytes = memref_bytes * (prod(dimensions(grid[1])) if grid else 1)
+    if padded_bytes > memref_bytes and interleaved and memref[4]:
+        # Old logs print interleaved tensors with a grid and the memref of one core, rounded up: the shape bounds it.
+        padded_bytes = min(padded_bytes, _tiles(shape, int(memref[2]), int(memref[3])) * page_bytes)
+    if padded_bytes > _MOST_ELEMENTS:
+        return None
     return TensorType(
         shape=shape,
         dtype=name,
@@ -74,7 +85,12 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
         memory=_MEMORY_OF_BUFFER_TYPE.get(memref[6], ""),
         placement=placement[1].decode() if placement else "",
         logical_bytes=dtype.logical_bytes(elements) if dtype else 0,
-        padded_bytes=memref_bytes * (prod(dimensions(grid[1])) if grid else 1),
+        padded_bytes=padded_bytes,
         page_bytes=page_bytes,
-        shard_bytes=memref_bytes if placement and placement[1] != b"interleaved" else 0,
+        shard_bytes=0 if interleaved else memref_bytes,
     )
+
+
+def _tiles(shape: tuple[int, ...], height: int, width: int) -> int:
+    *outer, rows, columns = (1, 1, *shape)
+    return prod(outer) * -(-rows // height) * -(-columns // width)
