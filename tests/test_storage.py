@@ -107,6 +107,8 @@ def timelines(draw: st.DrawFn, form_count: int, views: int) -> Timeline:
                     end_operation=st.integers(0, end),
                     finished=st.booleans(),
                     line=COUNT,
+                    first_block=st.integers(0, blocks),
+                    end_block=st.integers(0, blocks),
                 ),
                 max_size=3,
             )
@@ -183,7 +185,7 @@ def small_profile() -> Profile:
                 block_cause=np.array([-1, 0], np.int32),
                 block_view=np.array([[0, -1, -1, -1], [0, -1, -1, -1]], np.int32),
                 block_line=np.array([2, 7], np.int64),
-                programs=(Program("main", -1, 0, -1, 0, 2, True, 1),),
+                programs=(Program("main", -1, 0, -1, 0, 2, True, 1, 0, 2),),
                 lookups=(CacheLookup(0, "const_eval_0", "abc", False),),
                 retained=frozenset({1}),
                 failures=(FailureText("Out of Memory", 9, 1, 2),),
@@ -307,6 +309,7 @@ BROKEN = {
     "no timelines": lambda d: d.pop("timelines"),
     "program of nowhere": lambda d: d["timelines"][0]["programs"][0].update(parent=3),
     "program beyond the end": lambda d: d["timelines"][0]["programs"][0].update(end_operation=99),
+    "memory state beyond the end": lambda d: d["timelines"][0]["programs"][0].update(end_block=9),
     "tensor type of nowhere": lambda d: d["forms"].update(signatures=[[[5], []]]),
     "text where a number belongs": lambda d: d["source"].update(bytes="many"),
 }
@@ -337,6 +340,12 @@ def test_numbers_beyond_64_bits_are_bad_input() -> None:
     huge = dataclasses.replace(small_profile(), facts={"bytes": 1 << 70})
     with pytest.raises(BadInputError, match="64 bits"):
         storage.to_bytes(huge)
+
+
+def test_what_could_not_be_loaded_is_not_saved() -> None:
+    broken = dataclasses.replace(small_profile(), views=np.zeros((0, 5), np.int64))
+    with pytest.raises(BadInputError, match="contradicts itself"):
+        storage.to_bytes(broken)
 
 
 def test_numpy_numbers_among_the_facts_become_plain_ones() -> None:

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from ttmem._errors import TtmemError
+from ttmem.commands._output import write_fully
 
 _CHUNK_BYTES = 1 << 16
 _POLL_SECONDS = 0.2
@@ -78,18 +79,15 @@ def _tee(child: subprocess.Popen[bytes], log: BinaryIO, echo: BinaryIO | None) -
                 return problem
             last_output = time.monotonic()
             if not problem:
-                problem = _write_all(log, chunk)
-            if echo is not None and _write_all(echo, chunk):
+                problem = _trouble_writing(log, chunk)
+            if echo is not None and _trouble_writing(echo, chunk):
                 echo = None
 
 
-def _write_all(stream: BinaryIO, chunk: bytes) -> str:
+def _trouble_writing(stream: BinaryIO, chunk: bytes) -> str:
     """Write everything, or say why not."""
     try:
-        view = memoryview(chunk)
-        while view:
-            view = view[stream.write(view) or 0 :]
-        stream.flush()
+        write_fully(stream, chunk)
     except (OSError, ValueError) as error:
         return str(getattr(error, "strerror", None) or error)
     return ""

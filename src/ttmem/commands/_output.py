@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 NARROWEST_COLUMNS = 60
 
@@ -16,12 +16,20 @@ def emit(answer: str, output: Path | None) -> None:
     """The answer, whole: into the file if one was named, else alone on stdout."""
     text = answer if answer.endswith("\n") else f"{answer}\n"
     if output is None:
-        sys.stdout.write(text)
         sys.stdout.flush()
+        write_fully(sys.stdout.buffer, text.encode(sys.stdout.encoding, "backslashreplace"))
         return
     from ttmem._atomic import write_bytes
 
     write_bytes(output, text.encode("utf-8", "backslashreplace"))
+
+
+def write_fully(stream: BinaryIO, content: bytes) -> None:
+    """Write all of it: an unbuffered stream (PYTHONUNBUFFERED) takes what it can, and Python would drop the rest."""
+    left = memoryview(content)
+    while left:
+        left = left[stream.write(left) :]
+    stream.flush()
 
 
 def note(text: str, *, quiet: bool = False) -> None:

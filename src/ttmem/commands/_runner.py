@@ -93,6 +93,10 @@ def run(command: click.Command, argv: Sequence[str] | None, *, prog_name: str, s
         if settings.debug:
             traceback.print_exc()
         _say(text)
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            _abandon_stdout()
         return settings.failure_code or code
 
 
@@ -140,7 +144,7 @@ def _survive_odd_encodings() -> None:
 
 
 def _abandon_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's own last flush does not complain about the pipe again."""
+    """Point stdout at nothing, so that the interpreter's own last flush does not complain again and change the code."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

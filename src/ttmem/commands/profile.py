@@ -80,6 +80,8 @@ def command(
     from ttmem.reports import store
 
     form = one_of(json=as_json, llm=as_llm, csv=as_csv)
+    if idle is not None and not follow:
+        raise click.UsageError("--idle goes with --follow")
     if name is not None:
         name = store.check_name(name)
     located = _sources.locate(source)

@@ -25,6 +25,7 @@ def check_profile(profile: Profile) -> None:
     _check_forms(profile.forms, len(profile.tensor_types))
     for timeline in profile.timelines:
         _check_timeline(timeline, forms=len(profile.forms), views=len(profile.views))
+        _check_captured(timeline, tensor_types=len(profile.tensor_types))
 
 
 def _check_forms(forms: OperationForms, tensor_types: int) -> None:
@@ -59,6 +60,25 @@ def _check_timeline(timeline: Timeline, *, forms: int, views: int) -> None:
         _within("program's operations", (program.first_operation, program.end_operation), 0, timeline.end_index + 1)
         _within("program's caller", (program.caller,), -1, timeline.end_index + 1)
         _within("program's memory states", (program.first_block, program.end_block), 0, len(timeline.block_kind) + 1)
+
+
+def _check_captured(timeline: Timeline, *, tensor_types: int) -> None:
+    needs, buffers = timeline.programs_l1, timeline.buffers
+    if needs is not None:
+        columns = (needs.tensors, needs.circular_buffers, needs.dataflow_buffers, needs.scratchpads, needs.measured)
+        _same_length("L1 needs of programs", (timeline.form, *columns))
+    if buffers is None:
+        return
+    _same_length("buffers", buffers.columns)
+    _within("buffer's memory", buffers.memory, 0, len(MEMORIES))
+    _within("buffer's name", buffers.name, 0, len(buffers.names))
+    _within("buffer's tensor type", buffers.tensor_type, -1, tensor_types)
+    _within("buffer's producer", buffers.producer, -1, timeline.end_index)
+    _within("buffer's last use", buffers.last_use, -1, timeline.end_index)
+    for what, column in (("first", buffers.first_block), ("last", buffers.last_block)):
+        _within(f"buffer's {what} memory state", column, 0, len(timeline.block_kind))
+    if bool(np.any(buffers.first_block > buffers.last_block)):
+        raise ValueError("a buffer ends before it begins")
 
 
 def _same_length(what: str, columns: Iterable[NDArray[Any]]) -> None:

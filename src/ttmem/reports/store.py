@@ -69,10 +69,10 @@ def folder() -> Path:
 
 def check_name(name: str) -> str:
     """The name, if it can be a folder of the store; what could leave the folder or hide in it is refused."""
-    normal = unicodedata.normalize("NFC", name)
-    if normal == usable_name(normal):
-        return normal
-    hint = f"letters, digits and ._+@=- are fine, for example '{usable_name(normal)}'"
+    usable = usable_name(name)
+    if usable == unicodedata.normalize("NFC", name):
+        return usable
+    hint = f"letters, digits and ._+@=- are fine, for example '{usable}'"
     raise BadInputError(f"'{name.encode('unicode_escape').decode()}' cannot be the name of a report", hint=hint)
 
 
@@ -144,12 +144,16 @@ def about(report: StoredReport) -> dict[str, object]:
 
 
 def usable_name(name: str) -> str:
-    """The closest name that is safe as a folder, as an argument and in a shell."""
-    safe = re.sub(r"[^\w.+@=-]+", "_", name).lstrip(".-")
-    while len(safe.encode("utf-8", "replace")) > _LONGEST_NAME_BYTES:
+    """The closest name that is safe as a folder, as an argument and in a shell; a safe one stays as it is."""
+    name = unicodedata.normalize("NFC", name)
+    safe = re.sub(r"[^\w.+@=-]+", "_", name)
+    if safe != name or safe[:1] in (".", "-"):
+        safe = safe.lstrip("._-").rstrip("_")
+    if safe.split(".")[0].lower() in _RESERVED:
+        safe = f"_{safe}"
+    while len(safe.encode()) > _LONGEST_NAME_BYTES:
         safe = safe[:-1]
-    safe = safe.strip("_") if safe != name else safe
-    return f"{safe}_" if safe.split(".")[0].lower() in _RESERVED else safe or "report"
+    return safe or "report"
 
 
 def _numbered(name: str) -> Iterator[str]:

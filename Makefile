@@ -1,0 +1,74 @@
+# Each target does all its own set-up from a bare checkout. Any CPython 3.10 to 3.13 will do: make PYTHON=python3.12 ...
+
+PYTHON ?= $(shell for python in python3 python3.12 python3.11 python3.13 python3.10; do \
+	"$$python" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	&& { echo "$$python"; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TTNN_READY := $(VENV)/.ttnn-ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+DEMO := .cache/demo
+N ?= 1000
+
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint bench docs oracle clean
+
+help:
+	@echo "make demo    profile a small log, print the report, write the HTML, show a failure"
+	@echo "make test    lint and all tests"
+	@echo "make setup   leave $(BIN)/ttmem ready"
+	@echo "also: lint, bench, docs, oracle N=$(N), clean; PYTHON=... chooses the interpreter"
+
+setup: $(READY) $(TTNN_READY)
+	@echo "ready: $(BIN)/ttmem"
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "no CPython 3.10 to 3.13 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) --upgrade pip
+	$(PIP) hatchling editables
+	$(PIP) --no-build-isolation --editable . --group dev
+	@touch $@
+
+# The real ttnn is the judge of many tests, but nothing here needs it: without it those tests say that they are skipped.
+$(TTNN_READY): $(READY) $(wildcard tools/ttnn_env.py)
+	@if [ ! -f tools/ttnn_env.py ]; then touch $@; \
+	elif $(BIN)/python tools/ttnn_env.py; then touch $@; \
+	else echo "no managed ttnn (see above); going on without the real library as the judge" >&2; fi
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/cli_docs.py --check
+
+test: setup lint
+	$(BIN)/pytest -n 2
+
+oracle: setup
+	TTMEM_ORACLE_CASES=$(N) $(BIN)/pytest tests/oracle
+
+bench: $(READY)
+	$(BIN)/python bench/run.py
+
+docs: $(READY)
+	$(BIN)/python tools/cli_docs.py
+
+demo: export TTMEM_HOME := $(CURDIR)/$(DEMO)/home
+demo: $(READY)
+	@mkdir -p $(DEMO)
+	@echo; echo "== A transformer that ran five times: its memory story, as an LLM agent reads it"; echo
+	$(BIN)/ttmem profile docs/examples/transformer-five-runs.log.gz --llm --html $(DEMO)/transformer.html
+	@echo; echo "== A run on Blackhole that ended out of memory: which operation asked for what"; echo
+	$(BIN)/ttmem profile docs/examples/blackhole-oom-ansi.log.gz
+	@echo; echo "== A real failure from a public issue: enough bytes were free, but not in one piece"; echo
+	$(BIN)/ttmem profile docs/examples/real-oom.log --llm -q | sed -n '/^## Failure/,$$p'
+	@echo; echo "== What is stored now"; echo
+	$(BIN)/ttmem reports
+	@echo; echo "The page to open in a browser: $(DEMO)/transformer.html"
+	@echo "Your own log:                  $(BIN)/ttmem profile LOG"
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for every verb: help, errors as one line, exit codes, signals, pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from support.command_line import FIVE_RUNS, REAL_OOM, Result, call, command_line, environment, start
+from ttmem import __version__
+from ttmem._errors import MissingPartError
+from ttmem.commands import VERBS, cli, profile
+
+Run = Callable[..., Result]
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_every_verb_with_its_line(run: Run, flag: str) -> None:
+    shown = run(flag)
+    assert shown.code == 0
+    assert shown.err == ""
+    for verb, (_, line) in VERBS.items():
+        assert verb in shown.out
+        assert line.split()[0] in shown.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_loads_and_says_the_same_line_as_the_table(verb: str) -> None:
+    command = cli.get_command(click.Context(cli), verb)
+    assert command is not None
+    assert command.name == verb
+    assert command.help
+    assert VERBS[verb][1].endswith(".")
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == Result(0, f"ttmem {__version__}\n", "")
+
+
+def test_no_arguments_is_a_question_that_help_answers(run: Run) -> None:
+    shown = run()
+    assert shown.code == 2
+    assert shown.out == ""
+    assert shown.err.startswith("Usage: ttmem ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["profil"], "no verb 'profil'; did you mean 'profile'?", "see 'ttmem --help'"),
+        (["xyzzy"], "no verb 'xyzzy'", "see 'ttmem --help'"),
+        ([str(REAL_OOM)], f"no verb '{REAL_OOM}'; did you mean 'ttmem profile {REAL_OOM}'?", "see 'ttmem --help'"),
+        (["--llm"], "--llm of which log? Use 'ttmem profile LOG --llm'", "see 'ttmem --help'"),
+        (["--json", "profile", "x"], "--json belongs after the verb 'profile'", "see 'ttmem --help'"),
+        (["profile", "x", "--json", "--llm"], "choose one of --json and --llm", "see 'ttmem profile --help'"),
+        (["profile", "x", "--idle", "3"], "--idle goes with --follow", "see 'ttmem profile --help'"),
+        (["check", "x", "--max-growth", "2%"], "--max-growth needs --baseline SOURCE", "see 'ttmem check --help'"),
+    ],
+)
+def test_bad_usage_is_one_line_and_a_hint(run: Run, arguments: list[str], message: str, hint: str) -> None:
+    assert run(*arguments) == Result(2, "", f"ttmem: error: {message}\n  hint: {hint}\n")
+
+
+def test_an_unknown_option_is_guessed_at(run: Run) -> None:
+    shown = run("profile", "--jsn", "x")
+    assert shown.code == 2
+    assert shown.out == ""
+    assert shown.err.startswith("ttmem: error: No such option")
+    assert "--json" in shown.err
+
+
+def test_an_error_keeps_its_own_exit_code_and_hint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise MissingPartError("ttnn is not installed", hint="ttmem device install", where="engine mock")
+
+    monkeypatch.setattr(profile.command, "callback", refuse)
+    expected = "ttmem: error: engine mock: ttnn is not installed\n  hint: ttmem device install\n"
+    assert run("profile", "x") == Result(3, "", expected)
+
+
+@pytest.mark.parametrize("error", [TypeError("a\nb"), KeyError("x"), RecursionError(), MemoryError(), AssertionError()])
+def test_a_bug_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(profile.command, "callback", fail)
+    shown = run("profile", "x")
+    assert shown.code == 2
+    assert shown.out == ""
+    first, hint = shown.err.splitlines()
+    assert first.startswith(f"ttmem: error: internal error: {type(error).__name__}")
+    assert "--debug shows the traceback" in hint
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "profile", "nowhere"], ["profile", "nowhere", "--debug"]])
+def test_debug_shows_the_traceback_wherever_it_stands(run: Run, arguments: list[str]) -> None:
+    shown = run(*arguments)
+    assert shown.code == 2
+    assert "Traceback (most recent call last)" in shown.err
+    assert shown.err.splitlines()[-1] == "ttmem: error: no such file or stored report 'nowhere'"
+
+
+def test_debug_by_variable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTMEM_DEBUG", "1")
+    assert "Traceback" in run("profile", "nowhere").err
+    monkeypatch.setenv("TTMEM_DEBUG", "0")
+    assert "Traceback" not in run("profile", "nowhere").err
+
+
+def test_an_error_of_the_system_names_the_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/some/file")
+
+    monkeypatch.setattr(profile.command, "callback", fail)
+    assert run("profile", "x") == Result(2, "", "ttmem: error: /some/file: Permission denied\n")
+
+
+def test_an_interrupt_is_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(profile.command, "callback", interrupt)
+    shown = run("profile", "x")
+    assert (shown.code, shown.out) == (130, "")
+    assert shown.err == "\nttmem: interrupted\n"
+
+
+def test_ctrl_c_while_reading_is_130_without_a_traceback() -> None:
+    # GIVEN a reader that waits for its input
+    child = start("profile", "-", "--json", stdin=subprocess.PIPE, env=environment())
+    time.sleep(1.0)
+    # WHEN it is interrupted
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    # THEN
+    assert child.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_a_reader_that_goes_away_ends_it_quietly() -> None:
+    # GIVEN a pipe whose other end closes at once, and an answer larger than any pipe's buffer
+    reader = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read(1)"], stdin=subprocess.PIPE)
+    code = "import sys; from ttmem.commands import _output, main, profile\n"
+    code += "profile.command.callback = lambda **_: _output.emit('x' * 5_000_000, None)\n"
+    code += "sys.exit(main(['profile', 'x']))"
+    writer = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=reader.stdin, stderr=subprocess.PIPE, env=environment(), text=True
+    )
+    assert reader.stdin is not None
+    reader.stdin.close()
+    reader.wait(timeout=30)
+    # THEN the writer says nothing, and does not claim that all is well
+    _, err = writer.communicate(timeout=60)
+    assert (writer.returncode, err) == (141, "")
+
+
+def test_help_into_a_closed_pipe_is_quiet() -> None:
+    readable, writable = os.pipe()
+    os.close(readable)
+    done = subprocess.run(
+        command_line("--help"), stdout=writable, stderr=subprocess.PIPE, env=environment(), text=True, check=False
+    )
+    os.close(writable)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_stdout_is_an_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = call("--help", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert done.code == 2
+    assert done.err == "ttmem: error: No space left on device\n"
+
+
+def test_a_terminal_that_cannot_show_a_letter_does_not_end_the_run(run: Run) -> None:
+    code = "from ttmem.commands import _output, main, profile\n"
+    code += "profile.command.callback = lambda **_: _output.emit('caf\\u00e9 \\udcff', None)\n"
+    code += "raise SystemExit(main(['profile', 'x']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(PYTHONIOENCODING="ascii"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "caf\\xe9 \\udcff\n", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(run: Run, shell: str) -> None:
+    shown = run("completion", shell)
+    assert shown.code == 0
+    assert "_TTMEM_COMPLETE" in shown.out
+
+
+def test_completion_of_verbs_and_stored_names(home: Path) -> None:
+    def complete(words: str, position: int) -> list[str]:
+        done = call(env=environment(_TTMEM_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(position)))
+        assert done.code == 0, done.err
+        return done.out.split()
+
+    assert complete("ttmem pro", 1) == ["plain,profile"]
+    (home / "reports" / "bert").mkdir(parents=True)
+    (home / "reports" / "bert" / "bert_profile.ttmem").touch()
+    assert complete("ttmem profile be", 2) == ["plain,bert"]
+    assert complete("ttmem profile ./be", 2) == ["file,./be"]
+
+
+def test_the_module_runs_like_the_script() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ttmem", "--version"], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"ttmem {__version__}\n"
+
+
+def test_the_seed_form_is_the_profile_verb(run: Run, tmp_path: Path) -> None:
+    asked = run("profile", FIVE_RUNS, "--llm")
+    seed = run("--llm", "--logfile", FIVE_RUNS)
+    assert asked.code == seed.code == 0
+    assert seed.out == asked.out
+    assert seed.out.startswith("# Memory Profile: transformer-five-runs\n")
+    written = run("--llm", "--logfile", FIVE_RUNS, "-o", tmp_path / "report.md")
+    assert (written.code, written.out) == (0, "")
+    assert (tmp_path / "report.md").read_text() == asked.out

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is loaded when: the cheap things stay cheap because they import little, not because a timer says so today."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.command_line import ROOT, environment
+
+HEAVY = {"numpy", "rich", "jinja2", "msgspec", "zstandard", "torch", "ttnn", "asyncio"}
+ROOMS = {entry.name for entry in (ROOT / "src" / "ttmem").iterdir() if (entry / "__init__.py").exists()}
+
+
+def loaded(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after running ``code``."""
+    program = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.splitlines())
+
+
+def run_of(*arguments: str) -> str:
+    """A program that runs the command line and keeps its output to itself."""
+    return f"""
+import contextlib, io
+from ttmem.commands import main
+with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+    assert main({list(arguments)!r}) == 0
+"""
+
+
+def rooms_in(modules: set[str]) -> set[str]:
+    return {room for room in ROOMS if f"ttmem.{room}" in modules}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["-h"]])
+def test_help_and_version_load_no_room_and_nothing_heavy(arguments: list[str]) -> None:
+    modules = loaded(run_of(*arguments))
+    assert rooms_in(modules) == {"commands"}
+    assert modules & HEAVY == set()
+    verbs = {name for name in modules if name.startswith("ttmem.commands.")}
+    assert verbs == {"ttmem.commands._runner"}, "no verb is loaded before it is used"
+
+
+def test_a_verbs_help_loads_nothing_heavy_either() -> None:
+    for verb in ("profile", "diff", "check", "reports", "completion"):
+        modules = loaded(run_of(verb, "--help"))
+        assert rooms_in(modules) == {"commands"}, verb
+        assert modules & HEAVY == set(), verb
+
+
+def test_importing_ttmem_is_cheap_and_its_public_names_are_there() -> None:
+    modules = loaded("import ttmem")
+    assert {name for name in modules if name.startswith("ttmem")} == {"ttmem", "ttmem._errors", "ttmem._version"}
+    assert modules & HEAVY == set()
+    import ttmem
+
+    assert dir(ttmem) == ["Profile", "TtmemError", "__version__", "read"]
+    assert ttmem.Profile.__module__ == "ttmem.profile.model"
+    assert callable(ttmem.read)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ttmem.nonsense
+
+
+def test_the_answer_for_a_script_needs_no_terminal_library() -> None:
+    log = ROOT / "docs" / "examples" / "real-oom.log"
+    modules = loaded(run_of("profile", str(log), "--json", "--no-store"))
+    assert modules & {"rich", "jinja2", "torch", "ttnn"} == set()
+
+
+def test_every_room_has_a_contract() -> None:
+    contracts = (ROOT / "pyproject.toml").read_text()
+    for room in ROOMS - {"commands"}:
+        assert f'source_modules = ["ttmem.{room}"]' in contracts, f"say in pyproject.toml what {room} may import"
+
+
+def test_every_source_file_names_its_licence() -> None:
+    for folder in ("src", "tests", "bench", "tools"):
+        for path in Path(ROOT / folder).rglob("*.py"):
+            text = path.read_text()
+            assert not text or text.startswith("# SPDX-License-Identifier: Apache-2.0"), path
