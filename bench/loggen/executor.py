@@ -63,6 +63,7 @@ class Executor:
         self._executed = 0
         self._compute_executed = 0
         self._blocks_printed = 0
+        self._misses = 0
         self._previous: tuple[int, Instruction] | None = None
         self._run: Run | None = None
         self.fail_const_eval: int | None = None
@@ -192,7 +193,7 @@ class Executor:
                     account.allocate_raw("TRACE", _TRACE_BYTES_PER_BANK, "op").owners = 1
                 elif kind == FAIL:
                     raise ProgramFailed(self._failing(op))
-                if in_const_eval and self.fail_const_eval == recorder.const_eval_misses and op.op == "ttnn.to_device":
+                if in_const_eval and self.fail_const_eval == self._misses and op.op == "ttnn.to_device":
                     self.fail_const_eval = None
                     raise ProgramFailed(self._failing(op))
                 for value in op.drops:
@@ -261,8 +262,8 @@ class Executor:
     ) -> Iterator[Segment]:
         buffer = frame.get(value)
         if value in retained_hosts if buffer is None else buffer.retained:
-            self.recorder.retained_deallocations += 1
             if self._lines_on:
+                self.recorder.retained_deallocations += 1
                 message = b"Tensor is retained thus not deallocating. To deallocate, set retain to false first\n"
                 yield OUT, self._always + message
         elif buffer is not None:
@@ -276,12 +277,13 @@ class Executor:
             yield OUT, self._always + f"Running LoadCachedOp for function {name} with hash: {callee.digest}\n".encode()
         cached = self._cache.get(callee.digest)
         if cached is not None:
-            self.recorder.const_eval_hits += 1
             if self._lines_on:
+                self.recorder.const_eval_hits += 1
                 yield OUT, self._always + f"Cache hit for function: {name}\n".encode()
         else:
-            self.recorder.const_eval_misses += 1
+            self._misses += 1
             if self._lines_on:
+                self.recorder.const_eval_misses += 1
                 yield OUT, self._always + f"Cache miss or invalid cache for function: {name}\n".encode()
             inner = self._bind(callee, [frame.get(v) for v in op.operands])
             results = yield from self._execute(callee, inner)
@@ -300,8 +302,8 @@ class Executor:
         slots, capture, execute = op.callees
         kept = self._traces.get(capture.name)
         if kept is None:
-            self.recorder.trace_captures += 1
             if self._lines_on:
+                self.recorder.trace_captures += 1
                 yield OUT, self._always + b"Trace cache miss, allocating slots and capturing trace\n"
             made = yield from self._execute(slots, {})
             operands = [frame.get(v) for v in op.operands[1:]]
@@ -311,8 +313,8 @@ class Executor:
                 buffer.retained = True
             self._traces[capture.name] = kept
         else:
-            self.recorder.trace_replays += 1
             if self._lines_on:
+                self.recorder.trace_replays += 1
                 yield OUT, self._always + b"Trace cache hit, executing trace directly\n"
             yield from self._execute(execute, {})
         for value, buffer in zip(op.results, kept, strict=False):

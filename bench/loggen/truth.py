@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is true of the log, collected while it is written.
 
+Counts are of what was printed; `executed_ops` alone counts ops whose lines were switched off too.
 Indices count `Executing operation` lines from 0. A block shows the state before its op, so the state an op left
 behind is in the next block, whatever program that belongs to: `caused_by` is the op executed just before. A peak
 is the first block whose *printed* value is the highest; `bytes` is what the account held there, exactly.
