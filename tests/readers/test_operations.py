@@ -270,7 +270,7 @@ def test_operation_text(
     assert list(form.operands) == operands
     assert shapes(profile, form.operand_types) == operand_shapes
     assert shapes(profile, form.result_types) == result_shapes
-    assert form.location == location
+    assert profile.forms.location(0) == location
     assert form.callee == callee
     assert form.frees_input is False
 
@@ -306,7 +306,7 @@ def test_operation_text(
 )
 def test_location(loc: str, location: str) -> None:
     profile, form = parsed(f'%72 = "ttnn.add"(%69, %71) : ({L}, {L}) -> {L} loc({loc})')
-    assert form.location == location
+    assert profile.forms.location(0) == location
     assert shapes(profile, form.operand_types) == [(32, 32), (32, 32)]
     assert shapes(profile, form.result_types) == [(32, 32)]
 

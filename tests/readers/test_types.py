@@ -140,7 +140,9 @@ INTERLEAVED = ", <interleaved>"
             id="old DRAM interleaved with a grid: rounded up per core, the shape bounds it",
         ),
         pytest.param(
-            f"tensor<32x32xf32, {layout('1x1x!ttcore.tile<32x32, f32>, #ttnn.buffer_type<l1_small>', tail=INTERLEAVED)}>",
+            "tensor<32x32xf32, "
+            + layout("1x1x!ttcore.tile<32x32, f32>, #ttnn.buffer_type<l1_small>", tail=INTERLEAVED)
+            + ">",
             TensorType((32, 32), "float32", "tile", "L1_SMALL", "interleaved", 4096, 4096, 4096, 0),
             id="L1_SMALL",
         ),

@@ -121,7 +121,7 @@ def _escaped_byte(found: re.Match[bytes]) -> bytes:
     if found[1] == b"\\":
         return b"\\"
     byte = bytes.fromhex(found[1].decode())
-    return byte if byte >= b" " else b" "  # a line break would break every table that shows the name
+    return max(byte, b" ")  # a line break would break every table that shows the name
 
 
 def _scan_for_location(text: bytes) -> int:
