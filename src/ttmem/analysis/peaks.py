@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ttmem.profile import (
     BEFORE_OPERATION,
@@ -16,9 +17,11 @@ from ttmem.profile import (
     VIEW_FREE,
     VIEW_LARGEST_FREE,
     VIEW_TOTAL,
+    WITHIN_OPERATION,
     Profile,
     Timeline,
 )
+from ttmem.profile.operation_forms import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Peak:
     block: int
     timeline: int
     error_bytes: int
+    within_operation: bool = False
+    """The fullest moment lies inside ``at_index``, among its temporaries; a log cannot show such a moment."""
 
 
 def peaks(profile: Profile) -> dict[str, Peak]:
@@ -86,12 +91,19 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
             caused_by_location=operation_location(profile, timeline, cause),
             free_bytes_at_peak=int(view[VIEW_FREE]),
             largest_free_bytes_at_peak=int(view[VIEW_LARGEST_FREE]),
-            end_bytes_per_bank=int(allocated[-1]),
+            end_bytes_per_bank=_last_outside(timeline, seen, allocated),
             block=block,
             timeline=timeline_number,
             error_bytes=profile.source.state_error_bytes,
+            within_operation=kind == WITHIN_OPERATION,
         )
     return found
+
+
+def _last_outside(timeline: Timeline, seen: NDArray[np.intp], allocated: Int64) -> int:
+    """What was left at the end: a moment inside an operation is not an end."""
+    outside = np.flatnonzero(timeline.block_kind[seen] != WITHIN_OPERATION)
+    return int(allocated[outside[-1]]) if len(outside) else 0
 
 
 def operation_name(profile: Profile, timeline: Timeline, operation: int) -> str:

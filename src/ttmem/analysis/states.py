@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.profile import MEMORIES, VIEW_ALLOCATED, Profile, Timeline
+from ttmem.profile import MEMORIES, VIEW_ALLOCATED, WITHIN_OPERATION, Profile, Timeline
 from ttmem.profile.operation_forms import Int64
 
 
@@ -30,13 +30,19 @@ def state_column(profile: Profile, timeline: Timeline, memory: str, view_column:
 
 def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> Int64:
     """After-state minus before-state (bytes per bank) of every operation that has both, 0 for the others."""
-    states = state_column(profile, timeline, memory)
+    states = _between_operations(timeline, state_column(profile, timeline, memory))
     change = np.zeros(len(timeline), dtype=np.int64)
     cause = timeline.block_cause[states.block[1:]]
     before = timeline.block_operation[states.block[:-1]]
     whole = (cause >= timeline.first_index) & (cause == before)
     change[cause[whole] - timeline.first_index] = np.diff(states.value)[whole]
     return change
+
+
+def _between_operations(timeline: Timeline, states: StateColumn) -> StateColumn:
+    """Without the moments inside operations: those are neither before nor after."""
+    kept = timeline.block_kind[states.block] != WITHIN_OPERATION
+    return StateColumn(block=states.block[kept], value=states.value[kept])
 
 
 def seen_memories(profile: Profile) -> tuple[str, ...]:

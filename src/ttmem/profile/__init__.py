@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one data model that every reader and engine fills and every question reads."""
 
+from ttmem.profile.captured import BufferTable, ProgramsL1
 from ttmem.profile.model import (
     AFTER_SUBMIT,
     BEFORE_OPERATION,
@@ -13,6 +14,7 @@ from ttmem.profile.model import (
     VIEW_FREE,
     VIEW_LARGEST_FREE,
     VIEW_TOTAL,
+    WITHIN_OPERATION,
     Argument,
     CacheLookup,
     FailureText,
@@ -37,13 +39,16 @@ __all__ = [
     "VIEW_FREE",
     "VIEW_LARGEST_FREE",
     "VIEW_TOTAL",
+    "WITHIN_OPERATION",
     "Argument",
+    "BufferTable",
     "CacheLookup",
     "FailureText",
     "OperationForm",
     "OperationForms",
     "Profile",
     "Program",
+    "ProgramsL1",
     "Source",
     "TensorType",
     "Timeline",

@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ttmem.profile.captured import BufferTable, ProgramsL1
 from ttmem.profile.operation_forms import Int32, Int64, OperationForms
 from ttmem.profile.tensor_type import TensorType
 
 MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 
-BEFORE_OPERATION, BEFORE_SUBMIT, AFTER_SUBMIT, SNAPSHOT = range(4)
-BLOCK_NAMES = ("before operation", "before submit", "after submit", "snapshot")
+BEFORE_OPERATION, BEFORE_SUBMIT, AFTER_SUBMIT, SNAPSHOT, WITHIN_OPERATION = range(5)
+"""The last kind is the fullest moment inside an operation. No log prints it; a capture has it where temporaries made a
+memory fuller than before and after. Its operation is its cause too, and it has a view only of those memories."""
+BLOCK_NAMES = ("before operation", "before submit", "after submit", "snapshot", "within operation")
 
 VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)
 """Columns of ``Profile.views``; all but the first are bytes per bank."""
@@ -73,7 +76,7 @@ class Timeline:
     program: Int32
     """Per operation: index into ``programs``, -1 outside any."""
     block_kind: NDArray[np.int8]
-    """Per memory state: one of ``BEFORE_OPERATION`` ... ``SNAPSHOT``."""
+    """Per memory state: one of ``BEFORE_OPERATION`` ... ``WITHIN_OPERATION``."""
     block_operation: Int32
     """Per memory state: the operation it was printed before, -1 when there is none."""
     block_cause: Int32
@@ -86,6 +89,10 @@ class Timeline:
     retained: frozenset[int] = frozenset()
     """Deallocate operations that freed nothing because the tensor was retained."""
     failures: tuple[FailureText, ...] = ()
+    programs_l1: ProgramsL1 | None = None
+    """What programs needed in L1; captures have it."""
+    buffers: BufferTable | None = None
+    """Who lived when, known and not worked out; captures have it."""
 
     def __len__(self) -> int:
         """How many operations were executed."""

@@ -13,6 +13,7 @@ from ttmem.analysis.growth import Growth, growth
 from ttmem.analysis.load_phase import LoadPhase, load_phase
 from ttmem.analysis.padding import Padding, padding_at_peak
 from ttmem.analysis.peaks import Peak, peaks
+from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.runs import Run, counted_runs, runs
 from ttmem.analysis.weights import Weights, weights
 from ttmem.profile import Profile
@@ -37,6 +38,11 @@ class Answers:
     @cached_property
     def peaks(self) -> dict[str, Peak]:
         return peaks(self._profile)
+
+    @cached_property
+    def programs_peak(self) -> ProgramPeak | None:
+        """The fullest L1 with the programs' own buffers, where a capture knows them."""
+        return programs_peak(self._profile)
 
     @cached_property
     def dram(self) -> LiveSet | None:

@@ -18,6 +18,7 @@ from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.load_phase import LoadPhase, const_eval_programs
 from ttmem.analysis.padding import Padding
 from ttmem.analysis.peaks import Peak, peaks_of
+from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.runs import Run
 from ttmem.analysis.states import state_column
 from ttmem.analysis.weights import Weights
@@ -50,7 +51,10 @@ def profile_document(profile: Profile) -> dict[str, Any]:
         "runs": known.counted_runs,
         "run_list": _run_list(profile, known.runs),
         "ranks": _ranks(profile),
-        "memories": {memory: _memory(peak) for memory, peak in known.peaks.items()},
+        "memories": {
+            memory: {**_memory(peak), **(_programs_peak(known.programs_peak) if memory == "L1" else {})}
+            for memory, peak in known.peaks.items()
+        },
         "weights": _weights(known.weights),
         "padding": _padding(known.padding),
         **_consumers(known.dram),
@@ -134,8 +138,19 @@ def _rank(rank: int) -> int | None:
     return rank if rank >= 0 else None
 
 
+def _programs_peak(peak: ProgramPeak | None) -> dict[str, Any]:
+    """What captured profiles add to L1; ``peak_bytes_per_bank`` stays the allocator's own figure, as logs print it."""
+    if peak is None:
+        return {}
+    return {
+        "peak_with_programs_bytes_per_core": peak.total_bytes_per_core,
+        "parts": peak.parts,
+        "peak_with_programs_at": {"index": peak.index, "name": peak.name, "location": peak.location},
+        "operations_with_unmeasured_programs": peak.unmeasured_operations,
+    }
+
+
 def _memory(peak: Peak) -> dict[str, Any]:
-    """Captured profiles will add ``peak_with_programs_bytes_per_core`` and its parts to L1."""
     caused_by = {"index": peak.caused_by_index, "name": peak.caused_by_name, "location": peak.caused_by_location}
     return {
         "banks": peak.banks,
@@ -143,6 +158,7 @@ def _memory(peak: Peak) -> dict[str, Any]:
         "peak_bytes_per_bank": peak.peak_bytes_per_bank,
         "peak_percent": peak.peak_percent,
         "peak_at": {"index": peak.at_index, "name": peak.at_name},
+        **({"peak_within_operation": True} if peak.within_operation else {}),
         "caused_by": caused_by if peak.caused_by_index is not None else None,
         "free_bytes_at_peak": peak.free_bytes_at_peak,
         "largest_free_bytes_at_peak": peak.largest_free_bytes_at_peak,
