@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ttmem.analysis.buffers import buffers_alive_in
 from ttmem.analysis.lifetimes import TensorLife, lifetimes
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.profile import Profile, Timeline
@@ -30,20 +31,20 @@ def alive_at_peak(profile: Profile, memory: str = "DRAM") -> LiveSet | None:
     if peak is None:
         return None
     timeline = profile.timelines[peak.timeline]
-    # The state was printed before this operation: it holds what earlier operations made and later ones free.
-    moment = _moment(timeline, peak)
-    alive = [
-        life
-        for life in lifetimes(profile, timeline, _run_at(timeline, peak.block, moment))
-        if life.type.memory == memory and _is_before(life, moment) and life.last_index >= moment
-    ]
+    if timeline.buffers is not None:
+        alive = buffers_alive_in(profile, timeline, timeline.buffers, memory=memory, block=peak.block)
+    else:
+        alive = _replayed(profile, timeline, peak)
     alive.sort(key=lambda life: (-life.bytes_per_bank, life.first_index, life.name))
     attributed = sum(life.bytes_per_bank for life in alive)
     return LiveSet(memory, peak.peak_bytes_per_bank, tuple(alive), peak.peak_bytes_per_bank - attributed, peak)
 
 
-def _is_before(life: TensorLife, moment: int) -> bool:
-    return life.first_index < moment if life.producer_index is not None else life.first_index <= moment
+def _replayed(profile: Profile, timeline: Timeline, peak: Peak) -> list[TensorLife]:
+    # The state was printed before this operation: it holds what earlier operations made and later ones free.
+    moment = _moment(timeline, peak)
+    run = _run_at(timeline, peak.block, moment)
+    return [life for life in lifetimes(profile, timeline, run, at=moment) if life.type.memory == peak.memory]
 
 
 def _moment(timeline: Timeline, peak: Peak) -> int:

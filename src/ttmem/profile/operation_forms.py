@@ -8,7 +8,6 @@ text pools keep both cheap (an operation costs a few dozen bytes, not a Python o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,6 @@ class OperationForm:
     result_types: tuple[int, ...]
     """Indices into ``Profile.tensor_types``; -1 for what is not a tensor (a device, a semaphore)."""
     operand_types: tuple[int, ...]
-    location: str
     callee: str
     """The function that a load_cached, call or trace operation runs, else empty."""
     frees_input: bool
@@ -58,8 +56,23 @@ class OperationForms:
         return len(self.name)
 
     def __getitem__(self, form: int) -> OperationForm:
-        """The parsed form, decoded from the columns (cached: a replay asks for the same forms again and again)."""
-        return _decode(self, form)
+        """The parsed form, decoded from the columns."""
+        results, _, operands = self.values(form).partition(b"=")
+        operand_types, result_types = self.signatures[int(self.signature[form])]
+        callee, frees_input = self.notes[int(self.note[form])]
+        return OperationForm(
+            self.name_of(form),
+            tuple(results.decode("ascii", "replace").split()),
+            tuple(operands.decode("ascii", "replace").split()),
+            result_types,
+            operand_types,
+            callee,
+            frees_input,
+        )
+
+    def values(self, form: int) -> bytes:
+        """``%5#0 %5#1=%3 %4``: the SSA names of results and operands."""
+        return self.ssa_pool[int(self.ssa_end[form - 1]) if form else 0 : int(self.ssa_end[form])]
 
     def location(self, form: int) -> str:
         """Where the operation comes from in the user's program, as the compiler wrote it."""
@@ -70,20 +83,3 @@ class OperationForms:
         """The operation's name, such as ``ttnn.matmul``."""
         return self.names[int(self.name[form])]
 
-
-@lru_cache(maxsize=65536)
-def _decode(forms: OperationForms, form: int) -> OperationForm:
-    start = int(forms.ssa_end[form - 1]) if form else 0
-    results, _, operands = forms.ssa_pool[start : int(forms.ssa_end[form])].decode("ascii", "replace").partition("=")
-    operand_types, result_types = forms.signatures[forms.signature[form]]
-    callee, frees_input = forms.notes[forms.note[form]]
-    return OperationForm(
-        name=forms.name_of(form),
-        results=tuple(results.split()),
-        operands=tuple(operands.split()),
-        result_types=result_types,
-        operand_types=operand_types,
-        location=forms.location(form),
-        callee=callee,
-        frees_input=frees_input,
-    )

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's operations replayed over their SSA names: which tensor was made, shared, freed by whom.
+
+The layouts say what a tensor needs, the memory states say what really happened; where both are known and disagree
+(a reshape that is a view, a convolution that frees its input), the states win. Names are looked up per program,
+because every program numbers its values from %0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ttmem.analysis.machine import architecture_of
+from ttmem.profile import MEMORIES, VIEW_ALLOCATED, VIEW_BANKS, OperationForm, Profile, TensorType, Timeline
+from ttmem.tensors import taken_bytes_per_bank
+
+LOAD_CACHED = "ttcore.load_cached"
+CAPTURE_TRACE = "ttnn.capture_or_execute_trace"
+_CALLS = (LOAD_CACHED, "func.call", CAPTURE_TRACE)
+_VIEWS = ("ttnn.reshape", "ttnn.view", "ttnn.mesh_shard", "ttnn.squeeze", "ttnn.unsqueeze")
+"""Operations whose result is the operand under another name when nothing says otherwise."""
+_UNKNOWN = -(1 << 62)
+_DECODED_FORMS = 20_000
+
+
+@dataclass(slots=True)
+class Held:
+    """A tensor while the replay runs."""
+
+    name: str
+    type: TensorType
+    producer: int
+    """-1: it was there before the run."""
+    program: int
+    first: int
+    bytes_per_bank: int
+    weight: bool = False
+    last: int = -1
+    """The operation that freed it, -1 while it is alive."""
+    last_use: int = -1
+    names: int = 1
+    """How many SSA names refer to it: a view keeps its base alive."""
+
+
+class Replay:
+    """The state while operations are replayed in order; ``held`` lists every tensor there ever was."""
+
+    def __init__(self, profile: Profile, timeline: Timeline) -> None:
+        self.profile = profile
+        self.timeline = timeline
+        self.held: list[Held] = []
+        self._values: dict[int, dict[str, Held]] = {}
+        self._cache: dict[str, list[Held]] = {}
+        """Const-eval results by the hash of the function that made them."""
+        self._forms: dict[int, OperationForm] = {}
+        self._needs: dict[int, int] = {}
+        self._architecture = architecture_of(profile)
+        self._banks = _banks(profile, timeline)
+        self._deallocates = frozenset(i for i, name in enumerate(profile.forms.names) if name == "ttnn.deallocate")
+        self._lookups = {lookup.operation: lookup for lookup in timeline.lookups}
+        self._children: dict[int, list[int]] = {}
+        self._ends: dict[int, list[int]] = {}
+        for number, program in enumerate(timeline.programs):
+            if program.caller >= 0:
+                self._children.setdefault(program.caller, []).append(number)
+            if program.parent >= 0:
+                self._ends.setdefault(program.end_operation, []).append(number)
+        self._weights = _weight_names(profile)
+        self._first = 0
+        self._growth: tuple[list[int], ...] = ()
+
+    def run(self, first: int, end: int) -> None:
+        """Replay the operations [first, end)."""
+        timeline, forms = self.timeline, self.profile.forms
+        first, end = max(first, timeline.first_index), min(end, timeline.end_index)
+        if first >= end:
+            return
+        window = slice(first - timeline.first_index, end - timeline.first_index)
+        self._first = first
+        self._growth = _growth(self.profile, timeline, first, end)
+        numbers = timeline.form[window].tolist()
+        names = forms.name[timeline.form[window]].tolist()
+        programs = timeline.program[window].tolist()
+        for index, number, name, program in zip(range(first, end), numbers, names, programs, strict=True):
+            if index in self._ends:
+                self._end_programs(index)
+            if name in self._deallocates:
+                self._release(program, number, index)
+            else:
+                self._step(index, program, self._form(number))
+        self._end_programs(end)
+
+    # --- what an operation does ---------------------------------------------------------------------------------
+
+    def _step(self, index: int, program: int, form: OperationForm) -> None:
+        values = self._values.get(program)
+        if values is None:
+            values = self._values[program] = {}
+        operands = []
+        for position, name in enumerate(form.operands):
+            operand = values.get(name) or (self._argument(program, name, form, position) if name[1] == "a" else None)
+            if operand:
+                operand.last_use = index
+                operands.append(operand)
+        if form.name in _CALLS and self._call(index, program, form):
+            return
+        if form.frees_input and operands and self._freed_input(index, operands[0], form):
+            operands[0].last = index
+        for name, type_number in zip(form.results, form.result_types, strict=False):
+            if type_number < 0:
+                continue
+            base = self._base_of_view(index, form, type_number, operands) if operands else None
+            if base:
+                base.names += 1
+                values[name] = base
+            else:
+                self._hold(name, name, type_number, index, program, index)
+
+    def _call(self, index: int, program: int, form: OperationForm) -> bool:
+        """A nested program makes the results, or the cache has them; False when neither is known."""
+        children = self._children.get(index)
+        if children:  # its results are bound when it ends; its arguments are our operands
+            values = self._values.get(program, {})
+            for child in children:
+                arguments = self._values.setdefault(child, {})
+                for position, name in enumerate(form.operands):
+                    if operand := values.get(name):
+                        arguments[f"%arg{position}"] = operand
+                        operand.names += 1
+            return True
+        if form.name != LOAD_CACHED:
+            return False
+        lookup = self._lookups.get(index)
+        key = lookup.key if lookup else form.callee
+        cached = self._cache.get(key)
+        if cached is None:
+            if lookup and not lookup.hit:
+                return False
+            # Made before this source began: resident all along.
+            start = self.timeline.first_index
+            made = [
+                self._hold("", self._weight_name(form) or name, type_number, -1, program, start, weight=True)
+                for name, type_number in zip(form.results, form.result_types, strict=False)
+            ]
+            cached = self._cache[key] = [held for held in made if held]
+        values = self._values.setdefault(program, {})
+        for name, held in zip(form.results, cached, strict=False):
+            values[name] = held
+            held.names += 1
+        return True
+
+    def _end_programs(self, index: int) -> None:
+        """Nested programs that end before this operation, innermost first."""
+        for number in reversed(self._ends.pop(index, [])):
+            self._end_program(number)
+
+    def _end_program(self, number: int) -> None:
+        """What the caller's results need stays, the rest dies with the program's executor."""
+        timeline = self.timeline
+        program = timeline.programs[number]
+        values = self._values.pop(number, {}).values()
+        left = [held for held in values if held.program == number and held.last < 0]
+        for held in values:
+            held.names -= 1
+        position = program.caller - timeline.first_index
+        form = self._form(int(timeline.form[position])) if 0 <= position < len(timeline) else None
+        if form:
+            results = self._bind_results(form, int(timeline.program[position]), left)
+            if form.name == LOAD_CACHED:
+                self._keep(form, program.caller, results)
+        if not form or form.name != CAPTURE_TRACE:  # a trace's slots are kept
+            for held in left:
+                held.last = program.end_operation - 1
+
+    def _bind_results(self, form: OperationForm, owner: int, left: list[Held]) -> list[Held]:
+        """The nested program's tensors that became the caller's results, taken out of ``left``."""
+        values = self._values.setdefault(owner, {})
+        results: list[Held] = []
+        for name, type_number in zip(form.results, form.result_types, strict=False):
+            wanted = self.profile.tensor_types[type_number] if type_number >= 0 else None
+            match = next((held for held in reversed(left) if held.type is wanted), None)
+            if match:
+                left.remove(match)
+                values[name] = match
+                match.names += 1
+                match.program = owner
+                results.append(match)
+        return results
+
+    def _keep(self, form: OperationForm, caller: int, results: list[Held]) -> None:
+        """Const-eval results live as long as the process."""
+        weight_name = self._weight_name(form)
+        for held in results:
+            held.weight = True
+            held.names += 1
+            if weight_name and len(results) == 1:
+                held.name = weight_name
+        lookup = self._lookups.get(caller)
+        self._cache[lookup.key if lookup else form.callee] = results
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    def _form(self, number: int) -> OperationForm:
+        form = self._forms.get(number)
+        if form is None:
+            if len(self._forms) > _DECODED_FORMS:  # a run that never repeats: remembering would only cost memory
+                self._forms.clear()
+            form = self._forms[number] = self.profile.forms[number]
+        return form
+
+    def _argument(self, program: int, name: str, form: OperationForm, position: int) -> Held | None:
+        """A run's own argument: on the device since before the run. Nested programs get theirs from their caller."""
+        if program >= 0 and self.timeline.programs[program].parent >= 0:
+            return None
+        type_number = form.operand_types[position] if position < len(form.operand_types) else -1
+        if type_number < 0:
+            return None
+        number = int(name[4:]) if name[4:].isdigit() else -1
+        weight_name = self._weights.get((number, self.profile.tensor_types[type_number].shape), "")
+        first = self.timeline.programs[program].first_operation if program >= 0 else self.timeline.first_index
+        return self._hold(name, weight_name or name, type_number, -1, program, first, weight=bool(weight_name))
+
+    def _hold(
+        self, ssa: str, name: str, type_number: int, producer: int, program: int, first: int, *, weight: bool = False
+    ) -> Held | None:
+        type_ = self.profile.tensor_types[type_number]
+        if not type_.on_device:
+            return None
+        held = Held(name, type_, producer, program, first, self._bytes_per_bank(type_number), weight)
+        self.held.append(held)
+        if ssa:
+            self._values.setdefault(program, {})[ssa] = held
+        return held
+
+    def _release(self, program: int, number: int, index: int) -> None:
+        for name in self.profile.forms.values(number)[1:].decode("ascii", "replace").split():
+            held = self._values.get(program, {}).get(name)
+            if held is None and name.startswith("%arg"):  # freed before any other operation used it
+                held = self._argument(program, name, self._form(number), 0)
+            if held is None:
+                continue
+            held.last_use = index
+            if index in self.timeline.retained:
+                continue
+            del self._values[program][name]
+            held.names -= 1
+            if held.names <= 0 and held.last < 0:
+                held.last = index
+
+    def _bytes_per_bank(self, number: int) -> int:
+        """What the allocator takes for a type: pages aligned, then rounded up to the chip's quantum."""
+        known = self._needs.get(number)
+        if known is None:
+            type_ = self.profile.tensor_types[number]
+            alignment = self._architecture.page_alignment_bytes(in_dram=type_.memory in ("DRAM", "TRACE"))
+            stored = type_.bytes_per_bank(self._banks.get(type_.memory, 0), alignment)
+            quantum = self._architecture.quantum_bytes
+            known = self._needs[number] = taken_bytes_per_bank(stored, quantum_bytes=quantum) if stored else 0
+        return known
+
+    def _weight_name(self, form: OperationForm) -> str:
+        """The parameter that a const-eval result was made from, when there is exactly one."""
+        types = self.profile.tensor_types
+        names = {
+            self._weights.get((int(name[4:]), types[number].shape), "")
+            for name, number in zip(form.operands, form.operand_types, strict=False)
+            if number >= 0 and name.startswith("%arg") and name[4:].isdigit()
+        }
+        return names.pop() if len(names) == 1 else ""
+
+    # --- what the states say ------------------------------------------------------------------------------------
+
+    def _base_of_view(self, index: int, form: OperationForm, number: int, operands: list[Held]) -> Held | None:
+        """The operand that the result shares its buffer with, None when the result has one of its own."""
+        type_ = self.profile.tensor_types[number]
+        candidates = [held for held in operands if held.type.memory == type_.memory and held.last < 0]
+        if not candidates:
+            return None
+        needed = self._bytes_per_bank(number)
+        base = min(candidates, key=lambda held: abs(held.bytes_per_bank - needed))
+        grown = self._growth[MEMORIES.index(type_.memory)][index - self._first]
+        if grown != _UNKNOWN and needed > 4 * self.profile.source.state_error_bytes:  # a change that can be seen
+            return base if grown < needed // 2 and base.bytes_per_bank >= needed // 2 else None
+        return base if form.name in _VIEWS and base.type.padded_bytes == type_.padded_bytes else None
+
+    def _freed_input(self, index: int, operand: Held, form: OperationForm) -> bool:
+        """Whether an operation that may free its input did so by itself."""
+        memory = operand.type.memory
+        grown = self._growth[MEMORIES.index(memory)][index - self._first]
+        types = self.profile.tensor_types
+        made = sum(self._bytes_per_bank(n) for n in form.result_types if n >= 0 and types[n].memory == memory)
+        return grown != _UNKNOWN and grown < made - operand.bytes_per_bank // 2
+
+
+def _growth(profile: Profile, timeline: Timeline, first: int, end: int) -> tuple[list[int], ...]:
+    """Per memory, how much each operation of [first, end) made it grow; known where both states around it are."""
+    owned = np.flatnonzero((timeline.block_operation >= first) & (timeline.block_operation < end))
+    operation = timeline.block_operation[owned]
+    followed = owned + 1 < len(timeline.block_cause)
+    owned, operation = owned[followed], operation[followed]
+    seen = timeline.block_cause[owned + 1] == operation  # the next state is this operation's after-state
+    owned, operation = owned[seen], operation[seen]
+    columns = []
+    for memory in range(len(MEMORIES)):
+        grown = np.full(end - first, _UNKNOWN, np.int64)
+        before, after = timeline.block_view[owned, memory], timeline.block_view[owned + 1, memory]
+        both = (before >= 0) & (after >= 0)
+        allocated = profile.views[:, VIEW_ALLOCATED]
+        grown[operation[both] - first] = allocated[after[both]] - allocated[before[both]]
+        columns.append(grown.tolist())
+    return tuple(columns)
+
+
+def _banks(profile: Profile, timeline: Timeline) -> dict[str, int]:
+    banks = {}
+    for column, memory in enumerate(MEMORIES):
+        views = timeline.block_view[:, column]
+        views = views[views >= 0]
+        if len(views):
+            banks[memory] = int(profile.views[views[0], VIEW_BANKS])
+    return banks
+
+
+def _weight_names(profile: Profile) -> dict[tuple[int, tuple[int, ...]], str]:
+    """(position, shape) -> name of the weights, where all graphs agree."""
+    names: dict[tuple[int, tuple[int, ...]], str] = {}
+    for argument in profile.arguments:
+        if argument.kind in ("parameter", "constant"):
+            key = (argument.position, argument.shape)
+            if names.setdefault(key, argument.name) != argument.name:
+                names[key] = ""
+    return names
