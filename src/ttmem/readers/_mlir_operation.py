@@ -56,7 +56,7 @@ def parse_operation(text: bytes) -> OperationText | None:
     if simple:
         location = simple[1] or b""
     else:
-        location_at = _scan_for_location(text)
+        location_at = _location_after_types(text, start)
         location = location_text(text[location_at + 5 :]) if location_at >= 0 else b""
     body_end = location_at if location_at >= 0 else len(text)
     arrow = text.rfind(b") -> ", start, body_end)
@@ -122,6 +122,14 @@ def _escaped_byte(found: re.Match[bytes]) -> bytes:
         return b"\\"
     byte = bytes.fromhex(found[1].decode())
     return max(byte, b" ")  # a line break would break every table that shows the name
+
+
+def _location_after_types(text: bytes, start: int) -> int:
+    """Where a callsite or fused location starts: types hold no `` loc(``, so the first one behind them is it."""
+    found = text.find(b" loc(", max(start, text.find(b" : (", start)))
+    if found > 0 and text[found - 1] in b">)" and text.find(b" loc(", found + 5) < 0:
+        return found
+    return _scan_for_location(text)
 
 
 def _scan_for_location(text: bytes) -> int:
