@@ -37,8 +37,9 @@ class ProgramTracker:
     facts: dict[str, str] = field(default_factory=dict)
     _stack: list[_Open] = field(default_factory=list)
     _runs: int = 0
-    _broken: bool = False
-    """A failure was printed: unless a program finishes after all, the next start is a new run."""
+    _broken_at: int = -1
+    """How many operations had started when a failure was printed: unless one more runs or a program finishes after
+    all (it was caught), the next start is a new run."""
     _resumed: tuple[int, int] = (-1, -1)
     """(operations at that moment, caller) when a nested program ended: until another operation runs, the caller is
     what is running."""
@@ -89,7 +90,7 @@ class ProgramTracker:
         elif not self._any_program:
             operation = operations - 1  # logs from before 2025-05 have no program lines at all
         self.failures.append(FailureText(text, line, operation, operations))
-        self._broken = True
+        self._broken_at = operations
 
     def end(self, *, operations: int, blocks: int) -> None:
         """The source ended."""
@@ -98,13 +99,15 @@ class ProgramTracker:
     def _start(self, name: str, operations: int, blocks: int, line: int, last_name: str) -> None:
         self._any_program = True
         calling = not last_name or last_name.startswith(_CALLERS) or self._resumed[0] == operations
-        nests = bool(self._stack) and not self._broken and calling
+        nests = bool(self._stack) and self._broken_at != operations and calling
         if nests and any(open_.name == name for open_ in self._stack[:1]):
             nests = False  # a program does not call itself: this is the next run
         if not nests:
             self._close_all(operations, blocks)
         parent = self._stack[-1].number if self._stack else -1
-        caller = operations - 1 if self._stack else -1
+        caller = -1
+        if self._stack:  # one operation may run several programs, one after the other
+            caller = self._resumed[1] if self._resumed[0] == operations else operations - 1
         first_block = blocks
         if parent < 0:
             if self._submit and self._submit[0] == operations:
@@ -116,7 +119,7 @@ class ProgramTracker:
         self.programs.append(Program(name, parent, run, caller, operations, -1, False, line, first_block, -1))
         self._stack.append(_Open(len(self.programs) - 1, name, caller))
         self.changes.append((operations, len(self.programs) - 1))
-        self._broken = False
+        self._broken_at = -1
 
     def _finish(self, name: str, operations: int, blocks: int) -> None:
         if not any(open_.name == name for open_ in self._stack):
@@ -126,7 +129,7 @@ class ProgramTracker:
             self._close(ended.number, operations, blocks, finished=ended.name == name)
             if ended.name == name:
                 break
-        self._broken = False
+        self._broken_at = -1
         self._resumed = (operations, ended.caller)
         self.changes.append((operations, self._stack[-1].number if self._stack else -1))
 
@@ -134,7 +137,7 @@ class ProgramTracker:
         while self._stack:
             self._close(self._stack.pop().number, operations, blocks, finished=False)
             self.changes.append((operations, -1))
-        self._broken = False
+        self._broken_at = -1
 
     def _close(self, number: int, operations: int, blocks: int, *, finished: bool) -> None:
         self.programs[number] = replace(
