@@ -91,7 +91,7 @@ def _merge_ranks(truths: list[dict[str, Any]]) -> dict[str, Any]:
         "arch": truths[0]["arch"],
         "op_count": sum(truth["op_count"] for truth in truths),
         "op_histogram": dict(sorted(histogram.items())),
-        "n_runs": sum(truth["n_runs"] for truth in truths),
+        "n_runs": max(truth["n_runs"] for truth in truths),
         "worst_rank": worst,
         "failure": truths[-1]["failure"],
         "oom": truths[-1]["oom"],

@@ -243,12 +243,13 @@ class Layers:
 
     def _update_cache(self, b: ProgramBuilder, layer: int, k: Value, v: Value) -> tuple[Value, Value, int]:
         """In-place updates with no result; decode then reads the whole cache, prefill its own keys."""
-        position = self.weights.position()
         for which, new in (("key", k), ("value", v)):
             cache = self.weights.cache(layer, which)
             loc = self.locs.make("scatter")
             if self.decode:
-                b.op("ttnn.paged_update_cache", (cache, new, position), (), "share_cache = false", loc=loc)
+                b.op(
+                    "ttnn.paged_update_cache", (cache, new, self.weights.position()), (), "share_cache = false", loc=loc
+                )
             else:
                 b.op("ttnn.fill_cache", (cache, new), (), "batch_offset = 0 : i32", loc=loc)
         if not self.decode:
