@@ -9,7 +9,7 @@ from loggen.tensors import TensorType
 
 MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 TRACE_REGION_BYTES_PER_BANK = 16 * MIB
-_MAX_CACHED_LINES = 50_000
+_MAX_CACHED_LINES = 8_192
 
 
 class OutOfMemoryError(Exception):
