@@ -10,7 +10,7 @@ import numpy as np
 
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.runs import Run
-from ttmem.profile import BLOCK_NAMES, Profile
+from ttmem.profile import BLOCK_NAMES, WITHIN_OPERATION, Profile
 from ttmem.reports.timeline import downsampled, series
 from ttmem.reports.units import MIB, mib, operation_label, percent
 
@@ -91,8 +91,7 @@ def chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: int | No
         ],
         peak_x_percent=x_percent(int(states.operation[peak_position])),
         peak_y_percent=round(100 - 100 * peak.peak_bytes_per_bank / top, 3),
-        peak_label=f"{mib(peak.peak_bytes_per_bank)} MB/bank ({percent(peak.peak_percent)}) "
-        + (f"before #{peak.at_index}" if peak.at_index is not None else peak.at_name),
+        peak_label=f"{mib(peak.peak_bytes_per_bank)} MB/bank ({percent(peak.peak_percent)}) " + _moment(peak),
         capacity_y_percent=round(100 - 100 * peak.bytes_per_bank / top, 3) if reaches else None,
         run_marks_percent=marks,
         failure_x_percent=x_percent(failure_index) if in_range and failure_index is not None else None,
@@ -114,7 +113,14 @@ def _state_label(profile: Profile, timeline_index: int, operation: int, kind: in
     position = operation - timeline.first_index
     if operation < 0 or not 0 <= position < len(timeline):
         return BLOCK_NAMES[kind]
-    return f"before {operation_label(operation, profile.forms.name_of(int(timeline.form[position])))}"
+    place = "within" if kind == WITHIN_OPERATION else "before"
+    return f"{place} {operation_label(operation, profile.forms.name_of(int(timeline.form[position])))}"
+
+
+def _moment(peak: Peak) -> str:
+    if peak.at_index is None:
+        return peak.at_name
+    return f"{'within' if peak.within_operation else 'before'} #{peak.at_index}"
 
 
 def _steps(x: list[float], y: list[float]) -> str:

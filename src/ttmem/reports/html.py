@@ -6,7 +6,7 @@ Python prepares rows and numbers; the template draws them, and escapes every tex
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,65 +14,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ttmem._version import __version__
-from ttmem.analysis.consumers import LiveSet
-from ttmem.analysis.lifetimes import TensorLife
-from ttmem.analysis.movers import movers
-from ttmem.analysis.peaks import Peak, peaks_of
-from ttmem.profile import Profile, TensorType
+from ttmem.profile import Profile
 from ttmem.reports.answers import Answers, answers
 from ttmem.reports.chart import HEIGHT, WIDTH, chart
-from ttmem.reports.notes import growth_text, load_text, next_command, notes, rounding_note, unattributed_text
-from ttmem.reports.units import (
-    counted,
-    megabytes,
-    mib,
-    one_line,
-    operation_label,
-    percent,
-    shape_text,
-    short,
-    thousands,
-)
+from ttmem.reports.notes import growth_text, l1_text, load_text, next_command, notes, rounding_note
+from ttmem.reports.page_cards import cards
+from ttmem.reports.page_tables import cell_text, tables
+from ttmem.reports.units import counted, megabytes, one_line, operation_label, thousands
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_MOST_ROWS = {"consumers": 300, "operations": 200, "padding": 100, "weights": 500, "distribution": 200, "runs": 100}
-_LONGEST_NAME = 160
-_MOST_REPLAYED_AGAIN = 100_000
-_WARN_PERCENT, _ALARM_PERCENT = 80.0, 90.0
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A table's column: ``number`` is set right and sorts as one, ``name`` may wrap, ``text`` stays on its line."""
-
-    title: str
-    kind: str = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """One headline figure."""
-
-    title: str
-    figure: str
-    unit: str
-    detail: str
-    bar_percent: float | None = None
-    level: str = "ok"
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table with its heading, the sentence that says what it shows, and what it leaves out."""
-
-    key: str
-    title: str
-    about: str
-    columns: list[Column]
-    rows: list[list[str]]
-    left_out: str = ""
-    bars: int | None = None
-    """The column whose figure is also drawn as a bar."""
 
 
 def render(profile: Profile) -> str:
@@ -92,23 +42,12 @@ def _context(profile: Profile, known: Answers) -> dict[str, Any]:
     charts = [
         chart(profile, known.peaks[memory], known.runs, failing) for memory in ("DRAM", "L1") if memory in known.peaks
     ]
-    sections = [
-        _peak_section(known),
-        _consumer_section(known.dram),
-        _consumer_section(_l1_live_set(known)),
-        _operation_section(profile),
-        _padding_section(known),
-        _weight_section(known),
-        _distribution_section(known),
-        _run_section(profile, known),
-        _rank_section(profile),
-    ]
     return {
         "version": __version__,
-        "name": _text(profile.name),
+        "name": cell_text(profile.name),
         "subtitle": _subtitle(profile, known),
-        "cards": _cards(known),
-        "notes": [*notes(known), *(_text(warning) for warning in profile.source.warnings[:20])],
+        "cards": cards(known),
+        "notes": [*notes(known), *(cell_text(warning) for warning in profile.source.warnings[:20])],
         "failure": known.failure,
         "failure_place": _failure_place(known),
         "failure_message": one_line(known.failure.message)[:4000] if known.failure else "",
@@ -119,7 +58,7 @@ def _context(profile: Profile, known: Answers) -> dict[str, Any]:
         "chart_width": WIDTH,
         "chart_height": HEIGHT,
         "points": [asdict(item.points) for item in charts],
-        "sections": [section for section in sections if section is not None],
+        "sections": tables(profile, known),
         "facts": _facts(profile, known),
         "next_command": next_command(profile, known),
         "style": Markup((_TEMPLATES / "report.css").read_text("utf-8")),  # our own files, not a log's text
@@ -140,236 +79,30 @@ def _subtitle(profile: Profile, known: Answers) -> str:
     return " · ".join(parts)
 
 
-def _cards(known: Answers) -> list[Card]:
-    cards = [_memory_card(known.peaks[memory]) for memory in ("DRAM", "L1") if memory in known.peaks]
-    padding, found = known.padding, known.weights
-    cards.append(
-        Card(
-            "Padding",
-            percent(padding.overhead_percent),
-            "overhead",
-            f"{megabytes(padding.padded_bytes - padding.logical_bytes)} of the tensors alive at the DRAM peak",
-            level="warn" if padding.overhead_percent > 50 else "ok",
-        )
-    )
-    if found.count:
-        places = [
-            f"{megabytes(found.bytes_in(where))} {label}"
-            for where, label in (("device", "on device"), ("host", "only on the host"))
-            if found.bytes_in(where)
-        ]
-        figure, unit = megabytes(found.bytes, decimals=1).rsplit(" ", 1)
-        detail = ", ".join([f"{counted(found.count, 'weight')}, logical bytes on one chip", *places])
-        cards.append(Card("Weights", figure, unit, detail))
-    growth = known.growth.get("DRAM")
-    if growth is not None and growth.compared_runs:
-        cards.append(
-            Card(
-                "Growth",
-                growth.verdict,
-                "",
-                f"DRAM {megabytes(growth.bytes_per_bank_per_run, decimals=4, signed=True)}/bank per run "
-                f"over {counted(growth.compared_runs, 'run')}",
-                level="alarm" if growth.verdict == "leak" else "ok",
-            )
-        )
-    return cards
-
-
-def _memory_card(peak: Peak) -> Card:
-    share = peak.peak_percent
-    level = "ok"
-    if share is not None and share > _WARN_PERCENT:
-        level = "alarm" if share > _ALARM_PERCENT else "warn"
-    return Card(
-        f"Peak {peak.memory}",
-        mib(peak.peak_bytes_per_bank),
-        "MB / bank",
-        f"{percent(share)} of {mib(peak.bytes_per_bank)} MB, {peak.banks} banks",
-        bar_percent=share,
-        level=level,
-    )
-
-
 def _failure_place(known: Answers) -> str:
     failure = known.failure
     if failure is None:
         return ""
     if failure.operation_index is None:
         return "outside any program: inputs and weights are uploaded there"
-    place = f" at {_text(failure.operation_location)}" if failure.operation_location else ""
-    return f"{operation_label(failure.operation_index, _text(failure.operation_name))}{place}"
-
-
-def _peak_section(known: Answers) -> Section | None:
-    rows = [
-        [
-            memory,
-            mib(peak.peak_bytes_per_bank),
-            percent(peak.peak_percent),
-            mib(peak.bytes_per_bank),
-            thousands(peak.banks),
-            _operation(peak.caused_by_index, peak.caused_by_name),
-            _text(peak.caused_by_location),
-            f"before {_operation(peak.at_index, peak.at_name)}" if peak.at_index is not None else peak.at_name,
-            mib(peak.free_bytes_at_peak),
-            mib(peak.largest_free_bytes_at_peak),
-            mib(peak.end_bytes_per_bank),
-        ]
-        for memory, peak in known.peaks.items()
-    ]
-    columns = _columns("Memory", "Peak#", "Of bank#", "Bank#", "Banks#", "Caused by~", "Location~", "State~", "Free#")
-    columns += _columns("Largest free#", "End#")
-    about = "MB per bank. A state is printed before its operation, so the operation before it caused it."
-    return _section("peaks", "Peaks", about, columns, rows)
-
-
-def _consumer_section(live: LiveSet | None) -> Section | None:
-    if live is None:
-        return None
-    total = live.total_bytes_per_bank
-    rows = [
-        [
-            *_tensor(life),
-            mib(life.bytes_per_bank),
-            percent(100 * life.bytes_per_bank / total if total else None),
-            mib(life.type.padded_bytes),
-            _operation(life.producer_index, life.producer_name) or "resident before the run",
-            _text(life.location),
-            f"#{life.first_index} to #{life.last_index}",
-            "" if life.last_use_index is None else f"#{life.last_use_index}",
-            "weight" if life.weight else "",
-        ]
-        for life in live.tensors[: _MOST_ROWS["consumers"]]
-    ]
-    rest = live.tensors[len(rows) :]
-    left = [f"{counted(len(rest), 'smaller tensor')}: {megabytes(sum(life.bytes_per_bank for life in rest))}/bank"]
-    return _section(
-        "consumers" if live.memory == "DRAM" else f"consumers-{live.memory.lower()}",
-        f"Alive at the {live.memory} peak",
-        f"The tensors that make up {megabytes(total)}/bank, largest first.",
-        _columns("Tensor~", "Shape", "MB/bank#", "Of peak#", "MB device#", "Producer~", "Location~")
-        + _columns("Alive", "Last use", "Kind"),
-        rows,
-        left_out=". ".join([*(left if rest else []), unattributed_text(live)]),
-        bars=3,
-    )
-
-
-def _l1_live_set(known: Answers) -> LiveSet | None:
-    """The tensors in L1 at its peak; a run of very many operations is not replayed a second time for them."""
-    peak = known.peaks.get("L1")
-    if peak is None or not peak.peak_bytes_per_bank:
-        return None
-    around = [
-        run for run in known.runs if run.timeline == peak.timeline and run.first_block <= peak.block < run.end_block
-    ]
-    if any(run.end_index - run.first_index > _MOST_REPLAYED_AGAIN for run in around):
-        return None
-    return known.l1
-
-
-def _operation_section(profile: Profile) -> Section | None:
-    rows = [
-        [
-            _operation(mover.index, mover.name),
-            _text(mover.location),
-            _shape(mover.result),
-            mib(mover.change_bytes_per_bank["DRAM"], signed=True),
-            mib(mover.change_bytes_per_bank["L1"], signed=True),
-            thousands(mover.executions),
-        ]
-        for mover in movers(profile, most=_MOST_ROWS["operations"])
-    ]
-    about = "Distinct operations that added most to DRAM in one execution: state after minus state before, MB per bank."
-    columns = _columns("Operation~", "Location~", "Result", "DRAM#", "L1#", "Executions#")
-    return _section("operations", "Operations that fill DRAM", about, columns, rows, bars=3)
-
-
-def _padding_section(known: Answers) -> Section | None:
-    padding = known.padding
-    rows = [
-        [
-            *_tensor(life),
-            mib(life.type.logical_bytes),
-            mib(life.type.padded_bytes),
-            mib(life.type.padding_bytes),
-            percent(100 * life.type.padding_bytes / life.type.logical_bytes if life.type.logical_bytes else None),
-            _operation(life.producer_index, life.producer_name),
-        ]
-        for life in padding.top[: _MOST_ROWS["padding"]]
-    ]
-    about = (
-        f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the device because "
-        "shapes are rounded up to tiles of 32 x 32 (or to shards)."
-    )
-    columns = _columns("Tensor~", "Shape", "Logical MB#", "Padded MB#", "Wasted MB#", "Overhead#", "Producer~")
-    return _section("padding", "Padding at the DRAM peak", about, columns, rows, _more(padding.top, rows), bars=4)
-
-
-def _weight_section(known: Answers) -> Section | None:
-    found = known.weights
-    rows = [
-        [_text(weight.name), shape_text(weight.shape, weight.dtype), mib(weight.bytes), weight.where, weight.kind]
-        for weight in found.entries[: _MOST_ROWS["weights"]]
-    ]
-    about = "Logical bytes on one chip, each weight once over all graphs. Host: it only feeds const-eval."
-    columns = _columns("Weight~", "Shape", "MB#", "Where", "Kind")
-    return _section("weights", "Weights", about, columns, rows, _more(found.entries, rows), bars=2)
-
-
-def _distribution_section(known: Answers) -> Section | None:
-    counts = known.distribution
-    rows = [
-        [_text(name), thousands(count), percent(100 * count / counts.executed)]
-        for name, count in list(counts.by_name.items())[: _MOST_ROWS["distribution"]]
-    ]
-    about = f"{thousands(counts.executed)} executed, {thousands(counts.compute)} of them compute."
-    columns = _columns("Operation~", "Count#", "Share#")
-    return _section("distribution", "Operation distribution", about, columns, rows, _more(counts.by_name, rows), bars=1)
-
-
-def _run_section(profile: Profile, known: Answers) -> Section | None:
-    if len(known.runs) < 2:
-        return None
-    rows = [
-        [
-            f"{run.number}" + (f" (rank {run.rank})" if run.rank >= 0 else ""),
-            _text(run.program),
-            f"#{run.first_index} to #{run.end_index - 1}" if run.end_index > run.first_index else "-",
-            thousands(run.end_index - run.first_index),
-            "yes" if run.finished else "no",
-        ]
-        for run in known.runs[: _MOST_ROWS["runs"]]
-    ]
-    about = "A run is one top-level execution. " + growth_text(known).capitalize()
-    columns = _columns("Run", "Program~", "Operations", "Count#", "Finished")
-    return _section("runs", "Runs", about, columns, rows, _more(known.runs, rows))
-
-
-def _rank_section(profile: Profile) -> Section | None:
-    if len(profile.timelines) < 2:
-        return None
-    rows = []
-    for number, timeline in enumerate(profile.timelines):
-        found = peaks_of(profile, number)
-        figures = [mib(found[memory].peak_bytes_per_bank) if memory in found else "-" for memory in ("DRAM", "L1")]
-        rows.append([str(timeline.rank), thousands(len(timeline)), *figures])
-    columns = _columns("Rank", "Operations#", "Peak DRAM#", "Peak L1#")
-    return _section("ranks", "Ranks", "Each process's own figures, MB per bank.", columns, rows)
+    place = f" at {cell_text(failure.operation_location)}" if failure.operation_location else ""
+    return f"{operation_label(failure.operation_index, cell_text(failure.operation_name))}{place}"
 
 
 def _facts(profile: Profile, known: Answers) -> list[tuple[str, str]]:
     source = profile.source
     damaged = f", {thousands(source.unrecognised_lines)} damaged" if source.unrecognised_lines else ""
     facts = [
-        ("Source", f"{_text(source.name)} ({thousands(source.bytes)} bytes, {thousands(source.lines)} lines{damaged})"),
-        *((_text(str(key)), _text(str(value))) for key, value in list(profile.facts.items())[:20]),
+        (
+            "Source",
+            f"{cell_text(source.name)} ({thousands(source.bytes)} bytes, {thousands(source.lines)} lines{damaged})",
+        ),
+        *((cell_text(str(key)), cell_text(str(value))) for key, value in list(profile.facts.items())[:20]),
         ("Load", load_text(known)),
         ("Growth", growth_text(known)),
         ("Fragmentation", _fragmentation(known)),
         ("Rounding", rounding_note(profile)),
-        ("Left out", "L1 figures leave out circular buffers: the allocator's state does not hold them."),
+        ("L1", cell_text(l1_text(known))),
     ]
     return [(label, text) for label, text in facts if text]
 
@@ -378,46 +111,8 @@ def _fragmentation(known: Answers) -> str:
     item = known.fragmentation.get("DRAM")
     if item is None:
         return ""
+    worst_at = cell_text(operation_label(item.worst_at_index, item.worst_at_name))
     return (
         f"DRAM at the peak: {megabytes(item.at_peak_bytes_per_bank)}/bank free outside the largest block; "
-        f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {_operation(item.worst_at_index, item.worst_at_name)}"
+        f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {worst_at}"
     )
-
-
-def _tensor(life: TensorLife) -> list[str]:
-    return [_text(life.name), _shape(life.type)]
-
-
-def _shape(found: TensorType | None) -> str:
-    return shape_text(found.shape, found.dtype) if found else ""
-
-
-def _operation(index: int | None, name: str) -> str:
-    return operation_label(index, _text(name))
-
-
-def _text(text: str) -> str:
-    return short(text, _LONGEST_NAME)
-
-
-def _columns(*titles: str) -> list[Column]:
-    """``Peak#`` is a column of numbers, ``Location~`` one of names of any length."""
-    kinds = {"#": "number", "~": "name"}
-    return [Column(title.rstrip("#~"), kinds.get(title[-1], "text")) for title in titles]
-
-
-def _more(entries: Any, rows: list[list[str]]) -> str:
-    left = len(entries) - len(rows)
-    return f"{thousands(left)} more are left out here; the JSON document has them." if left > 0 else ""
-
-
-def _section(
-    key: str,
-    title: str,
-    about: str,
-    columns: list[Column],
-    rows: list[list[str]],
-    left_out: str = "",
-    bars: int | None = None,
-) -> Section | None:
-    return Section(key, title, about, columns, rows, left_out, bars) if rows else None

@@ -11,10 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ttmem.analysis.lifetimes import TensorLife
-from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers, answers
-from ttmem.reports.notes import growth_text, load_text, next_command, notes, rounding_note, unattributed_text
+from ttmem.reports.notes import (
+    growth_text,
+    l1_text,
+    load_text,
+    moment_text,
+    next_command,
+    notes,
+    rounding_note,
+    unattributed_text,
+)
 from ttmem.reports.units import (
     counted,
     megabytes,
@@ -143,7 +151,7 @@ class _Report:
                 percent(peak.peak_percent),
                 self._operation(peak.caused_by_index, peak.caused_by_name) if peak.caused_by_index is not None else "-",
                 self._name(peak.caused_by_location) or "-",
-                self._moment(peak),
+                self._name(moment_text(peak)),
                 mib(peak.free_bytes_at_peak),
                 mib(peak.largest_free_bytes_at_peak),
                 mib(peak.end_bytes_per_bank),
@@ -155,7 +163,7 @@ class _Report:
         remarks = [f"Note: {note}" for note in notes(self._known)]
         remarks += [f"Growth: {text}" for text in [growth_text(self._known)] if text]
         remarks += [f"Load: {text}" for text in [load_text(self._known)] if text]
-        remarks.append("L1 leaves out circular buffers: they are not part of the allocator's state.")
+        remarks.append(short(l1_text(self._known), self._room.message_width))
         remarks.append(f"Next: `{next_command(self._profile, self._known)}`")
         return ["", "MB per bank.", "", *table, "", *(f"- {remark}" for remark in remarks)]
 
@@ -192,9 +200,10 @@ class _Report:
             "Kind",
         ]
         rest = live.tensors[len(shown) :]
+        moment = self._name(moment_text(live.peak))
         lines = [
             "",
-            f"Tensors alive at the peak ({megabytes(live.total_bytes_per_bank)}/bank, {self._moment(live.peak)}).",
+            f"Tensors alive at the peak: {megabytes(live.total_bytes_per_bank)}/bank {moment}.",
             "",
             *(_table(head, rows) or ["No tensor could be attributed."]),
             "",
@@ -299,10 +308,6 @@ class _Report:
         if others > 0:
             lines.append(f"- {others} other failure texts in the source (`--json` lists them)")
         return lines
-
-    def _moment(self, peak: Peak) -> str:
-        operation = self._operation(peak.at_index, peak.at_name)
-        return f"before {operation}" if peak.at_index is not None else operation
 
     def _producer(self, life: TensorLife) -> str:
         return self._operation(life.producer_index, life.producer_name) or "resident before the run"

@@ -7,9 +7,10 @@ import shlex
 
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.growth import LEAK
+from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers
-from ttmem.reports.units import megabytes, percent, thousands
+from ttmem.reports.units import counted, megabytes, operation_label, percent, thousands
 
 DRAM_TARGET_PERCENT, DRAM_RISK_PERCENT = 80.0, 90.0
 L1_TARGET_PERCENT, L1_RISK_PERCENT = 90.0, 95.0
@@ -67,6 +68,29 @@ def growth_text(known: Answers) -> str:
     slope = megabytes(growth.bytes_per_bank_per_run, decimals=4, signed=True)
     error = f" (+-{megabytes(growth.error_bytes_per_run, decimals=4)})" if growth.error_bytes_per_run else ""
     return f"{growth.verdict}: DRAM {slope}/bank per run{error} over {growth.compared_runs} runs"
+
+
+def moment_text(peak: Peak) -> str:
+    """When it was fullest: ``before #170 ttnn.deallocate``, ``within #3 ttnn.conv2d``, ``after submit``."""
+    if peak.at_index is None:
+        return peak.at_name
+    place = "within" if peak.within_operation else "before"
+    return f"{place} {operation_label(peak.at_index, peak.at_name)}"
+
+
+def l1_text(known: Answers) -> str:
+    """What the L1 figure leaves out, or, where a capture knows them, the programs' own buffers on top of it."""
+    programs = known.programs_peak
+    if programs is None:
+        return "L1 figures leave out circular buffers: they are not part of the allocator's state"
+    parts = ", ".join(
+        f"{name.replace('_', ' ')} {megabytes(amount)}" for name, amount in programs.parts.items() if amount
+    )
+    text = f"L1 with programs: {megabytes(programs.total_bytes_per_core)} per core ({parts or 'empty'})"
+    text += f" in {operation_label(programs.index, programs.name)}"
+    if programs.unmeasured_operations:
+        text += f"; programs of {counted(programs.unmeasured_operations, 'operation')} were not measured"
+    return text
 
 
 def unattributed_text(live: LiveSet) -> str:

@@ -13,7 +13,15 @@ from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers, answers
-from ttmem.reports.notes import growth_text, load_text, notes, rounding_note, unattributed_text
+from ttmem.reports.notes import (
+    growth_text,
+    l1_text,
+    load_text,
+    moment_text,
+    notes,
+    rounding_note,
+    unattributed_text,
+)
 from ttmem.reports.timeline import highest_per_column, series
 from ttmem.reports.units import (
     counted,
@@ -132,7 +140,7 @@ def _chart(profile: Profile, peak: Peak, width: int) -> Text:
     for row in range(_CHART_ROWS - 1, -1, -1):
         cells = "".join(_BARS[min(max(step - 8 * row, 0), 8)] for step in steps)
         chart.append(f"  {cells}\n", style="cyan")
-    at = f"peak at #{peak.at_index}" if peak.at_index is not None else f"peak {peak.at_name}"
+    at = short(f"peak {moment_text(peak)}", width - 8)
     label = f"▲ {at}"
     if peak_column + len(label) > width - 4:
         mark = " " * max(0, peak_column - len(label) + 1) + f"{at} ▲"
@@ -174,7 +182,12 @@ def _facts(profile: Profile, known: Answers) -> Table:
     facts.add_row("Padding", f"{percent(padding.overhead_percent)} of the tensors alive at the DRAM peak ({wasted})")
     if found.count:
         facts.add_row("Weights", f"{thousands(found.count)}, {megabytes(found.bytes)} logical on one chip")
-    for label, text in (("Growth", growth_text(known)), ("Load", load_text(known)), ("Error", rounding_note(profile))):
+    for label, text in (
+        ("L1", one_line(l1_text(known))),
+        ("Growth", growth_text(known)),
+        ("Load", load_text(known)),
+        ("Error", rounding_note(profile)),
+    ):
         if text:
             facts.add_row(label, text)
     common = ", ".join(f"{name} {thousands(count)}" for name, count in list(known.distribution.by_name.items())[:6])
