@@ -12,7 +12,7 @@ from ttmem.analysis.peaks import peaks_of
 from ttmem.analysis.tensor_life import TensorLife
 from ttmem.profile import Profile, TensorType
 from ttmem.reports.answers import Answers
-from ttmem.reports.notes import growth_text, unattributed_text
+from ttmem.reports.notes import growth_text, moment_text, unattributed_text
 from ttmem.reports.units import counted, megabytes, mib, operation_label, percent, shape_text, short, thousands
 
 _MOST_ROWS = {"consumers": 300, "operations": 200, "padding": 100, "weights": 500, "distribution": 200, "runs": 100}
