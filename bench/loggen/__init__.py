@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from loggen.generation import generate
 from loggen.options import OptionError, Options
-from loggen.session import GenerationError
+from loggen.process import GenerationError
 
 __all__ = ["GenerationError", "OptionError", "Options", "generate"]

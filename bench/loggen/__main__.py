@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loggen.generation import generate
 from loggen.options import FAILURES, FEATURES, MODULE_CHOICES, OOM_CAUSES, OptionError, Options, check
-from loggen.session import GenerationError
+from loggen.process import GenerationError
 
 
 def _parser() -> argparse.ArgumentParser:

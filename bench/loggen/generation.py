@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from loggen.layers import draw_dims
 from loggen.options import Options, check
 from loggen.output import LogWriter, PytestCapture, interleave_ranks
-from loggen.session import GenerationError, Session
+from loggen.process import GenerationError, Process
 
 _CALIBRATION_LAYERS = 24
 _REGRESS_RUNS = 3
@@ -47,18 +47,18 @@ def _write(options: Options, stream: BinaryIO | _Nowhere) -> dict[str, Any]:
     def position() -> int:
         return capture.bytes_seen if capture else writer.position
 
-    sessions = [Session(rank_options, position) for rank_options in _rank_options(options)]
+    processes = [Process(rank_options, position) for rank_options in _rank_options(options)]
     if options.ranks:
-        segments = interleave_ranks([s.output() for s in sessions], Random(f"ranks {options.seed}"))
+        segments = interleave_ranks([s.output() for s in processes], Random(f"ranks {options.seed}"))
     else:
-        segments = sessions[0].output()
+        segments = processes[0].output()
     if capture is not None:
-        segments = capture.rearrange(segments, lambda: sessions[-1].final_failure)
+        segments = capture.rearrange(segments, lambda: processes[-1].final_failure)
     writer.consume(segments)
     file_facts = {"log_bytes": writer.bytes_written, "log_lines": writer.lines_written, "sha256": writer.sha256}
     if not options.ranks:
-        return file_facts | sessions[0].truth()
-    return file_facts | _merge_ranks([session.truth() for session in sessions])
+        return file_facts | processes[0].truth()
+    return file_facts | _merge_ranks([process.truth() for process in processes])
 
 
 def _rank_options(options: Options) -> list[Options]:

@@ -88,9 +88,9 @@ def _prefix_lines(payload: bytes, prefix: bytes, *, at_line_start: bool) -> byte
     return (prefix if at_line_start else b"") + text + (b"\n" if complete else b"")
 
 
-def interleave_ranks(sessions: list[Iterable[Output]], rng: Random) -> Iterator[Output]:
+def interleave_ranks(processes: list[Iterable[Output]], rng: Random) -> Iterator[Output]:
     """Open MPI's tagged output: whole lines of all ranks, in no particular order."""
-    sources = [iter(session) for session in sessions]
+    sources = [iter(process) for process in processes]
     waiting: list[deque[Output]] = [deque() for _ in sources]
     alive = list(range(len(sources)))
     while alive:
@@ -157,7 +157,6 @@ def _replay(file: IO[bytes], kind: int, marks: list[tuple[int, Callable[[int], N
 
 def _pytest_head(failure: FailureText | None) -> bytes:
     text = (
-        "============================= test session starts ==============================\n"
         "platform linux -- Python 3.12.3, pytest-8.3.3, pluggy-1.5.0\n"
         "collected 1 item\n\n"
         f"tests/test_decoder.py {'F' if failure else '.'}{' ' * 51}[100%]\n\n"

@@ -40,9 +40,9 @@ class Moment:
 class PeakWatch:
     """Follows one memory through the printed blocks."""
 
-    def __init__(self, account: Account, memory: str, *, brief: bool = False) -> None:
+    def __init__(self, account: Account, memory: str, *, short: bool = False) -> None:
         self._account = account
-        self._brief = brief
+        self._short = short
         self._memory = memory
         self._pool = account.pools[memory]
         self._printed = -1.0
@@ -58,7 +58,7 @@ class PeakWatch:
             return
         self._printed = printed
         op = moment.instruction
-        if self._brief:
+        if self._short:
             assert op is not None
             self.record = {"bytes": value, "mb": printed, "index": moment.index, "op": op.op, "run": run}
             return
@@ -182,8 +182,8 @@ class Recorder:
     def __post_init__(self) -> None:
         self.dram = PeakWatch(self.account, "DRAM")
         self.l1 = PeakWatch(self.account, "L1")
-        self.dram_compute = PeakWatch(self.account, "DRAM", brief=True)
-        self.l1_compute = PeakWatch(self.account, "L1", brief=True)
+        self.dram_compute = PeakWatch(self.account, "DRAM", short=True)
+        self.l1_compute = PeakWatch(self.account, "L1", short=True)
 
     def wants_sample(self, index: int) -> bool:
         """All early ops, then ever rarer ones: powers of two and multiples of a prime."""

@@ -30,7 +30,7 @@ class GenerationError(RuntimeError):
     """The simulated model cannot do what the options ask, said in one line."""
 
 
-class Session:
+class Process:
     """Yields the process's output; `truth` is complete when the output is exhausted."""
 
     def __init__(self, options: Options, position: Callable[[], int]) -> None:
