@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
 import sys
@@ -13,9 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from ttmem._errors import BadInputError
+from ttmem.readers._packed import PackedReader, unpacker_for
 
-GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 CHUNK_BYTES = 1 << 20
 
 Progress = Callable[[int, int], None]
@@ -41,13 +39,9 @@ def open_bytes(source: str | Path) -> tuple[BinaryIO, int, str]:
         except OSError as error:
             raise BadInputError(f"cannot be read: {error.strerror or error}", where=name) from error
     buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
-    magic = buffered.peek(4)[:4]
-    if magic.startswith(GZIP_MAGIC):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered)), size, name
-    if magic == ZSTD_MAGIC:
-        import zstandard
-
-        return zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True), size, name
+    unpacker = unpacker_for(buffered.peek(4)[:4])
+    if unpacker:
+        return cast(BinaryIO, PackedReader(cast(BinaryIO, buffered), unpacker)), size, name
     return cast(BinaryIO, buffered), size, name
 
 

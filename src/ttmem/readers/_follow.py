@@ -10,8 +10,9 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.profile import Profile
-from ttmem.readers._byte_source import GZIP_MAGIC, ZSTD_MAGIC, LineSplitter, chunks
+from ttmem.readers._byte_source import LineSplitter, chunks
 from ttmem.readers._lexer import Lexer
+from ttmem.readers._packed import GZIP_MAGIC, ZSTD_MAGIC
 from ttmem.readers.runtime_log import profile_of
 
 _POLL_SECONDS = 0.25

@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
 
-from ttmem.profile import HOST, Argument
+from ttmem.profile import HOST, Argument, TensorType
+from ttmem.readers._mlir_operation import unescaped
 from ttmem.readers._mlir_types import parse_tensor_type
 
 _STAGE = re.compile(rb"MLIR Module (\w+):")
@@ -26,6 +28,9 @@ _KIND = re.compile(rb"argument_type<(\w+)>")
 _NAME = re.compile(rb'ttir\.name = "((?:[^"\\]|\\.)*)"')
 _LOCATION = re.compile(rb'loc\("((?:[^"\\]|\\.)*)"')
 _LOCAL_SHAPE = re.compile(rb"local_shape = (tensor<[^>]*>)")
+_CALLED = re.compile(rb"_const_eval_\d|^cpu_hoisted_|trace_\d+_")
+"""Names of functions that the compiler splits off an entry (log-formats 3.2, 3.3)."""
+_CALLED_ATTRIBUTE = re.compile(rb'\battributes \{[^{}]*(?:\bconst_eval\b|function_type = "(?!forward_device))')
 
 # In the order the compiler prints them; from shlo_frontend on the arguments are annotated.
 _STAGES = (
@@ -70,6 +75,7 @@ class FunctionLine:
 
     name: str
     private: bool
+    """Not an entry: declared so, or split off an entry by the compiler."""
     arguments: tuple[tuple[bytes, str, str, bytes, bool], ...]
 
 
@@ -82,7 +88,7 @@ def parse_module_line(line: bytes) -> ModuleItem | None:
     if function:
         return FunctionLine(
             name=function[2].decode("utf-8", "replace"),
-            private=function[1] == b"private",
+            private=function[1] == b"private" or _is_called(line, function),
             arguments=tuple(map(_argument, _split_arguments(line, function.end()))),
         )
     stage = _STAGE.search(line)
@@ -95,6 +101,11 @@ def parse_module_line(line: bytes) -> ModuleItem | None:
     if name:
         return ModuleLine(name[1].decode("utf-8", "replace"))
     return None
+
+
+def _is_called(line: bytes, function: re.Match[bytes]) -> bool:
+    """Whether only the entry calls it: its arguments are copies of the entry's, annotations and all."""
+    return bool(_CALLED.search(function[2]) or _CALLED_ATTRIBUTE.search(line, max(function.end(), len(line) - 400)))
 
 
 def _split_arguments(line: bytes, start: int) -> Iterator[bytes]:
@@ -126,7 +137,7 @@ def _argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
     return (
         rest[: rest.index(b" {")] if b" {" in rest else rest.partition(b" loc(")[0],
         kind[1].decode() if kind else "unknown",
-        name[1].decode("utf-8", "replace") if name else "",
+        unescaped(name[1]).decode("utf-8", "replace") if name else "",
         local[1] if local else b"",
         b"ttcore.kv_cache" in rest,
     )
@@ -177,10 +188,18 @@ def _arguments(function: FunctionLine, graph: str, aliases: dict[bytes, bytes]) 
             shape=(on_chip or full).shape,
             dtype=full.dtype,
             kind=kind if kind != "default" else "unknown",
-            bytes=(on_chip or full).logical_bytes,
+            bytes=_bytes_on_one_chip(full, on_chip),
             on_device=None if not full.memory else full.memory != HOST,
             kv_cache=kv_cache,
         )
+
+
+def _bytes_on_one_chip(full: TensorType, on_chip: TensorType | None) -> int:
+    """The local shape is printed with the element type; what an element takes follows from how it is stored."""
+    if on_chip is None:
+        return full.logical_bytes
+    elements, local_elements = prod(full.shape), prod(on_chip.shape)
+    return full.logical_bytes * local_elements // elements if elements else 0
 
 
 def _resolve(type_text: bytes, aliases: dict[bytes, bytes]) -> bytes:

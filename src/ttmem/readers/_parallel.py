@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from ttmem.readers._byte_source import GZIP_MAGIC, ZSTD_MAGIC, LineSplitter, Progress, TruncatedSourceError, chunks
+from ttmem.readers._byte_source import LineSplitter, Progress, TruncatedSourceError, chunks
 from ttmem.readers._lexer import Lexer
+from ttmem.readers._packed import GZIP_MAGIC, ZSTD_MAGIC
 from ttmem.readers._tokens import LexedLog, merge
 
 _SPLIT_FROM_BYTES = 256 << 20

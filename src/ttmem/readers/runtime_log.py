@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from ttmem.profile import Argument, Profile, Source
 from ttmem.readers._assembly import assemble
@@ -13,7 +15,7 @@ from ttmem.readers._diagnosis import nothing_to_profile, what_is_missing
 from ttmem.readers._lexer import Lexer
 from ttmem.readers._mlir_module import registry
 from ttmem.readers._parallel import lex_in_parallel, worth_splitting
-from ttmem.readers._tokens import LexedLog
+from ttmem.readers._tokens import Kind, LexedLog
 
 KIND = "tt-mlir-log"
 PRINTED_ERROR_BYTES = 525
@@ -57,12 +59,22 @@ def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str]:
     return lexer.snapshot(), cut
 
 
+def _registered(log: LexedLog) -> Iterator[Argument]:
+    """The arguments of every graph; a dump may repeat lines of an earlier one, and every rank prints its own."""
+    kinds = np.array(log.tables.kind, np.int8)[log.token]
+    codes = log.token[kinds == Kind.MODULE]
+    items = np.array(log.tables.payload, np.int32)[codes]
+    ranks = np.array(log.tables.rank, np.int32)[codes]
+    for rank in np.unique(ranks).tolist():
+        yield from registry([log.tables.modules[item] for item in items[ranks == rank].tolist()])
+
+
 def profile_of(
     log: LexedLog, *, name: str, where: str, cut: str = "", modules: Sequence[Argument] = (), allow_empty: bool = False
 ) -> Profile:
     """A lexed log as a Profile; raises when there is nothing about a device in it."""
     timelines, facts = assemble(log)
-    arguments = (*registry(log.tables.modules), *modules)
+    arguments = (*_registered(log), *modules)
     if not log.saw_marker and not any(log.tables.failures) and not allow_empty:
         raise nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
     warnings = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
