@@ -47,7 +47,7 @@ class Row:
 
 
 def run(command: Sequence[str], *, repeat: int = 3, env: dict[str, str] | None = None) -> Measured:
-    """Run a command ``repeat`` times with its output thrown away; children count in CPU time and in memory."""
+    """Run a command ``repeat`` times with its output read and dropped; children count in CPU time and in memory."""
     walls, cpus, rss = [], [], 0.0
     for _ in range(repeat):
         wall, cpu, peak = _once(command, {**os.environ, **(env or {})})
@@ -57,11 +57,12 @@ def run(command: Sequence[str], *, repeat: int = 3, env: dict[str, str] | None =
     return Measured(statistics.median(walls), statistics.median(cpus), rss)
 
 
-# A fresh interpreter runs the command, so that RUSAGE_CHILDREN holds this command (and its children) alone.
+# A fresh interpreter runs the command, so that RUSAGE_CHILDREN holds this command (and its children) alone. Output
+# goes into a pipe: grep stops at the first match when it sees that nobody reads (/dev/null).
 _PROBE = """
 import resource, subprocess, sys, time
 start = time.perf_counter()
-status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+status = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).returncode
 wall = time.perf_counter() - start
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(status, wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
