@@ -100,6 +100,9 @@ def envelopes(text: CleanText) -> Iterator[Envelope]:
 
 def _exception_envelope(text: CleanText, found: re.Match[str]) -> Envelope:
     row_end = text.row_end(found.end())
+    following = _exception().search(text.rows, found.end(), row_end)
+    if following is not None:  # several exceptions on one row: each ends where the next begins
+        row_end = following.start()
     condition, _, inline = text.rows[found.end() : row_end].removeprefix(":").partition("info:")
     condition = condition.strip()
     message, end = inline.strip(), row_end

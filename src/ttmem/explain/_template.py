@@ -194,9 +194,10 @@ def _arguments(wanted: tuple[Slot, ...]) -> re.Pattern[str]:
 
 
 def matches(template: Template, flat: str) -> Iterator[Match]:
-    """All places of a cleaned text where this sentence stands, without overlaps."""
-    if template.anchor not in flat:
-        return
+    """All places of a cleaned text where this sentence stands, without overlaps.
+
+    Callers look for the anchor first: it is a plain search, and most sentences are never compiled.
+    """
     lead, sentence, kept = _compiled(template.text)
     for found in sentence.finditer(flat):
         values = {slot: found[slot.name] for slot in kept}

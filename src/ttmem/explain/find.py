@@ -43,8 +43,9 @@ def find_failures(text: str, *, first_line: int = 1, include_other: bool = False
 
 
 def _known(clean: CleanText) -> Iterator[_Hit]:
-    for template in templates():
-        for match in matches(template, clean.flat):
+    flat = clean.flat
+    for template in [template for template in templates() if template.anchor in flat]:
+        for match in matches(template, flat):
             if _counts(clean, template, match):
                 yield _Hit(match.start, match.end, _failure(clean, template, match))
 

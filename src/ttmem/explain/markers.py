@@ -14,7 +14,7 @@ MARKERS: tuple[bytes, ...] = (
     b"rror",  # RuntimeError, error: (MLIR), Fatal Python error, Error code
     # What only a warning or the shell says.
     b"active trace",
-    b"Segmentation fault",
+    b"egmentation fault",
     b"Aborted",
     b"Killed",
     b"Timeout",
