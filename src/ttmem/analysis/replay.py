@@ -80,16 +80,16 @@ class Replay:
         window = slice(first - timeline.first_index, end - timeline.first_index)
         self._first = first
         self._growth = _growth(self.profile, timeline, first, end)
-        numbers = timeline.form[window].tolist()
-        names = forms.name[timeline.form[window]].tolist()
-        programs = timeline.program[window].tolist()
+        chosen = timeline.form[window]
+        numbers, names, programs = chosen.tolist(), forms.name[chosen].tolist(), timeline.program[window].tolist()
+        deallocates, ends, known = self._deallocates, self._ends, self._forms
         for index, number, name, program in zip(range(first, end), numbers, names, programs, strict=True):
-            if index in self._ends:
+            if index in ends:
                 self._end_programs(index)
-            if name in self._deallocates:
+            if name in deallocates:
                 self._release(program, number, index)
             else:
-                self._step(index, program, self._form(number))
+                self._step(index, program, known.get(number) or self._form(number))
         self._end_programs(end)
 
     # --- what an operation does ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ text pools keep both cheap (an operation costs a few dozen bytes, not a Python o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,8 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class OperationForm:
-    """One parsed operation text."""
+class OperationForm(NamedTuple):
+    """One parsed operation text; a tuple, because a replay makes one per distinct operation."""
 
     name: str
     results: tuple[str, ...]

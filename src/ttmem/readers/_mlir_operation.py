@@ -14,6 +14,7 @@ from typing import NamedTuple
 _HEAD = re.compile(
     rb'\s*(?:%(\w+)(?::(\d{1,6}))? = )?(?:"([\w.]+)(?:"|$)|([A-Za-z_]\w*(?:\.\w+)+|call\b))(?:[ ]*\(?@"?([\w.$-]+)"?)?'
 )
+_DEALLOCATE = b'"ttnn.deallocate"('
 _SSA = re.compile(rb"%\w+(?:#\d+)?")
 _SIMPLE_LOCATION = re.compile(rb'(?:"([^"\\]*)"(?:\("[^"\\]*"\))?|unknown)\)$')
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?| loc\(|->|[()<>{}\[\]]')
@@ -40,6 +41,8 @@ class OperationText(NamedTuple):
 
 def parse_operation(text: bytes) -> OperationText | None:
     """The operation's parts, or None when the text does not begin like an operation."""
+    if text.startswith(_DEALLOCATE) and (parsed := _parse_deallocate(text)):
+        return parsed
     head = _HEAD.match(text)
     if not head:
         return None
@@ -77,6 +80,21 @@ def parse_operation(text: bytes) -> OperationText | None:
         frees_input,
         arrow >= 0 and location_at >= 0,
     )
+
+
+def _parse_deallocate(text: bytes) -> OperationText | None:
+    """Nearly every second operation is this one; its ordinary form needs no regular expression but the location's."""
+    operand_end = text.find(b") <{", len(_DEALLOCATE))
+    types_at = text.find(b"}> : (", operand_end)
+    location_at = text.rfind(b") -> () loc(")
+    if operand_end < 0 or types_at < 0 or location_at < types_at:
+        return None
+    simple = _SIMPLE_LOCATION.match(text, location_at + 12)
+    operand = text[len(_DEALLOCATE) : operand_end]
+    if not simple or not operand.startswith(b"%") or b" " in operand:
+        return None
+    types = text[types_at + 6 : location_at + 7]
+    return OperationText(b"ttnn.deallocate", b"=" + operand, types, simple[1] or b"", b"", False, True)
 
 
 def split_signature(types: bytes) -> tuple[list[bytes], list[bytes]]:

@@ -12,7 +12,7 @@ from ttmem.profile import Argument, Profile, Source
 from ttmem.readers._assembly import assemble
 from ttmem.readers._byte_source import LineSplitter, Progress, TruncatedSourceError, chunks, open_bytes
 from ttmem.readers._diagnosis import nothing_to_profile, what_is_missing
-from ttmem.readers._lexer import Lexer
+from ttmem.readers._lexer import Lexer, without_garbage_collection
 from ttmem.readers._mlir_module import registry
 from ttmem.readers._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers._tokens import Kind, LexedLog
@@ -32,10 +32,11 @@ def read_runtime_log(
 ) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
     parts = worth_splitting(source, jobs)
-    if parts:
-        log, cut = lex_in_parallel(Path(source), parts, progress), ""
-    else:
-        log, cut = _lex(source, progress)
+    with without_garbage_collection():
+        if parts:
+            log, cut = lex_in_parallel(Path(source), parts, progress), ""
+        else:
+            log, cut = _lex(source, progress)
     return profile_of(log, name=name, where=str(source), cut=cut, modules=modules)
 
 
