@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttmem.analysis.budget import Verdict
-from ttmem.reports.units import one_line
+from ttmem.reports.units import counted, one_line
 
 
 def render(verdicts: Sequence[Verdict]) -> str:
@@ -20,5 +20,10 @@ def render(verdicts: Sequence[Verdict]) -> str:
             line = f", line {verdict.line}" if verdict.line else ""
             lines.append(f"{'':<{width + 8}}#{verdict.operation_index} {one_line(verdict.operation_name)}{place}{line}")
     broken = sum(not verdict.ok for verdict in verdicts)
-    lines.append(f"{broken} of {len(verdicts)} limits broken" if broken else f"all {len(verdicts)} limits hold")
+    if broken:
+        lines.append(f"{broken} of {counted(len(verdicts), 'limit')} broken")
+    elif len(verdicts) > 1:
+        lines.append(f"all {len(verdicts)} limits hold")
+    else:
+        lines.append("the limit holds" if verdicts else "no limit was given")
     return "\n".join(lines) + "\n"

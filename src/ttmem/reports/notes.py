@@ -10,7 +10,7 @@ from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers
-from ttmem.reports.units import counted, megabytes, operation_label, percent, thousands
+from ttmem.reports.units import counted, megabytes, operation_label, percent
 
 DRAM_TARGET_PERCENT, DRAM_RISK_PERCENT = 80.0, 90.0
 L1_TARGET_PERCENT, L1_RISK_PERCENT = 90.0, 95.0
@@ -50,7 +50,7 @@ def load_text(known: Answers) -> str:
     text = f"{megabytes(phase.before_first_bytes_per_bank)}/bank resident before the first operation"
     if phase.const_eval_programs:
         added = megabytes(phase.const_eval_bytes_per_bank, signed=True)
-        text += f"; const-eval ({thousands(phase.const_eval_programs)} programs) {added}/bank"
+        text += f"; const-eval ({counted(phase.const_eval_programs, 'program')}) {added}/bank"
     if phase.upload_operations:
         text += f"; to_device outside const-eval {megabytes(phase.upload_bytes_per_bank, signed=True)}/bank"
     if phase.loaded_at_index is not None and phase.loaded_bytes_per_bank is not None:

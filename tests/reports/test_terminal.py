@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The summary for people: fits its width, loses nothing without colour."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from support.build_profile import ProfileBuilder
+from ttmem.reports import terminal
+
+from .stories import ALL, hostile, two_layers
+
+
+def test_the_whole_summary_at_eighty_columns(snapshot: SnapshotAssertion) -> None:
+    assert terminal.render(two_layers(runs=6, leak_bytes=4096, failed=True), width=80) == snapshot
+
+
+@pytest.mark.parametrize("width", [40, 80, 133])
+@pytest.mark.parametrize("story", ALL)
+def test_no_line_is_wider_than_the_terminal(story: str, width: int) -> None:
+    text = terminal.render(ALL[story](), width=width)
+    assert max(map(len, text.splitlines()), default=0) <= width
+    assert "\x1b" not in text
+
+
+def test_colour_adds_colour_and_nothing_else() -> None:
+    plain, coloured = (terminal.render(two_layers(failed=True), width=100, color=color) for color in (False, True))
+    assert "\x1b[" in coloured
+    without = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert [line.rstrip() for line in without.splitlines()] == plain.splitlines()
+
+
+def test_the_mark_stands_under_the_peak() -> None:
+    # GIVEN a single high state among low ones
+    build = ProfileBuilder()
+    for number in range(200):
+        build.operation("ttnn.add", dram=1000 if number == 150 else 100)
+    lines = terminal.render(build.build(), width=80).splitlines()
+    mark = next(line for line in lines if "▲" in line)
+    highest = lines[lines.index(mark) - 3]
+    assert highest.index("█") == mark.index("▲")
+    assert highest.count("█") == 1
+    assert "peak before #150 ttnn.add" in mark
+
+
+def test_nasty_names_cannot_write_to_the_terminal() -> None:
+    text = terminal.render(hostile(), width=100)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", text)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Amounts and names, as every report writes them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttmem.reports.units import MIB, counted, megabytes, mib, one_line, operation_label, percent, shape_text, short
+
+
+def test_amounts() -> None:
+    assert megabytes(7_237_272) == "6.902 MB"
+    assert megabytes(1024 * MIB) == "1,024.000 MB"
+    assert megabytes(-300) == "0.000 MB"  # no minus zero
+    assert megabytes(MIB, signed=True) == "+1.000 MB"
+    assert mib(MIB // 2, decimals=1) == "0.5"
+
+
+def test_shares() -> None:
+    assert (percent(81.34), percent(None), percent(-0.01), percent(5.0, signed=True)) == ("81.3%", "-", "0.0%", "+5.0%")
+
+
+def test_shapes() -> None:
+    assert shape_text((1, 32, 4, 262144), "float32") == "1x32x4x262144 (f32)"
+    assert shape_text((), "bfloat8_b") == "scalar (bfp8)"
+    assert shape_text((7,), "float8") == "7 (float8)"
+
+
+def test_words() -> None:
+    assert (counted(1, "run"), counted(1200, "run")) == ("1 run", "1,200 runs")
+    assert (operation_label(3, "ttnn.add"), operation_label(None, "after submit")) == ("#3 ttnn.add", "after submit")
+
+
+def test_long_names_lose_their_middle() -> None:
+    assert short("abcdefghij", 10) == "abcdefghij"
+    assert short("abcdefghijk", 7) == "ab…hijk"
+    assert short("model.layers.17.self_attn.q_proj.weight", 20) == "model.l…_proj.weight"
+
+
+@given(st.text(max_size=60), st.integers(1, 40))
+def test_short_is_short_and_one_line(text: str, width: int) -> None:
+    assert len(short(text, width)) <= width
+    assert one_line(text).isprintable()
+    assert one_line(one_line(text)) == one_line(text)
