@@ -229,7 +229,7 @@ def test_repeated_names_are_told_apart_by_shape() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "ttcore.local_shape = #ttcore<local_shape local_shape = tensor<64x16xbf16>>, ttcore.shard_status = <presharded>",
+        "ttcore.local_shape = #ttcore<local_shape local_shape = tensor<64x16xbf16>>, ttcore.shard_status = <pre>",
         "ttcore.runtime_tensor_sharding = #ttcore<runtime_tensor_sharding s = <u>, local_shape = tensor<64x16xbf16>>",
     ],
     ids=["local_shape", "runtime_tensor_sharding"],

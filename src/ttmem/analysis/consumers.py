@@ -50,8 +50,8 @@ def _replayed(profile: Profile, timeline: Timeline, peak: Peak) -> list[TensorLi
 def _moment(timeline: Timeline, peak: Peak) -> int:
     if peak.at_index is not None:
         return peak.at_index
-    earlier = timeline.block_operation[: peak.block + 1]
-    return int(earlier.max(initial=timeline.first_index - 1)) + 1
+    done = timeline.block_cause[: peak.block + 1].max(initial=timeline.first_index - 1)
+    return int(max(done, timeline.block_operation[: peak.block + 1].max(initial=timeline.first_index - 1))) + 1
 
 
 def _run_at(timeline: Timeline, block: int, moment: int) -> int | None:

@@ -24,33 +24,38 @@ def lifetimes(profile: Profile, timeline: Timeline, run: int | None, *, at: int 
         lives = buffer_lives(profile, timeline, timeline.buffers)
         return lives if at is None else [life for life in lives if life.first_index < at <= life.last_index]
     replay = Replay(profile, timeline)
-    end = timeline.end_index
-    for first, end in _ranges(profile, timeline, run):
-        replay.run(first, end)
+    first, end = timeline.first_index, timeline.end_index
+    if run is not None and timeline.programs:
+        for kept_first, kept_end in _kept_of_earlier_runs(profile, timeline, run):
+            replay.run(kept_first, kept_end)
+        replay.leave_runs()
+        top = next(program for program in timeline.programs if program.run == run and program.parent < 0)
+        first, end = top.first_operation, top.end_operation
+    replay.run(first, end)
     return [_finish(replay, held, end - 1) for held in replay.held if at is None or _is_alive(held, at, end - 1)]
 
 
 def _is_alive(held: Held, at: int, end: int) -> bool:
-    """What an operation makes is in the states after it; what was there before the run is in its first state too."""
+    """What an operation makes is in the states after it; what was there before the run is in its first state too.
+
+    What no operation freed is still there in the state after the run: outputs stay until the caller drops them.
+    """
     if held.first > at or (held.producer >= 0 and held.first == at):
         return False
-    return held.last >= at if held.last >= 0 else held.weight or end >= at
+    return held.last >= at if held.last >= 0 else held.weight or end + 1 >= at
 
 
-def _ranges(profile: Profile, timeline: Timeline, run: int | None) -> Iterator[tuple[int, int]]:
-    """The operations to replay: a finished run leaves nothing behind but const-eval results and trace slots."""
-    if run is None or not timeline.programs:
-        yield timeline.first_index, timeline.end_index
-        return
+def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Iterator[tuple[int, int]]:
+    """The operations to replay before a run: a finished one leaves behind const-eval results and trace slots."""
     names = profile.forms.names
     kept = {number for number, name in enumerate(names) if name in (LOAD_CACHED, CAPTURE_TRACE)}
-    top = next(program for program in timeline.programs if program.run == run and program.parent < 0)
+    done = 0
     for program in timeline.programs:
         position = program.caller - timeline.first_index
         is_earlier = program.run < run and 0 <= position < len(timeline)
         if is_earlier and int(profile.forms.name[timeline.form[position]]) in kept:
-            yield program.caller, program.end_operation
-    yield top.first_operation, top.end_operation
+            yield max(program.caller, done), program.end_operation  # one operation may run several programs
+            done = max(done, program.end_operation)
 
 
 def _finish(replay: Replay, held: Held, end: int) -> TensorLife:

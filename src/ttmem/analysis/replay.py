@@ -92,6 +92,12 @@ class Replay:
                 self._step(index, program, known.get(number) or self._form(number))
         self._end_programs(end)
 
+    def leave_runs(self) -> None:
+        """Before another run: what earlier ones took as arguments has other names there, or is gone."""
+        cached = {id(held) for results in self._cache.values() for held in results}
+        self.held = [held for held in self.held if held.producer >= 0 or id(held) in cached]
+        self._values.clear()
+
     # --- what an operation does ---------------------------------------------------------------------------------
 
     def _step(self, index: int, program: int, form: OperationForm) -> None:
@@ -106,12 +112,14 @@ class Replay:
                 operands.append(operand)
         if form.name in _CALLS and self._call(index, program, form):
             return
+        freed_bytes = 0
         if form.frees_input and operands and self._freed_input(index, operands[0], form):
             operands[0].last = index
+            freed_bytes = operands[0].bytes_per_bank
         for name, type_number in zip(form.results, form.result_types, strict=False):
             if type_number < 0:
                 continue
-            base = self._base_of_view(index, form, type_number, operands) if operands else None
+            base = self._base_of_view(index, form, type_number, operands, freed_bytes) if operands else None
             if base:
                 base.names += 1
                 values[name] = base
@@ -186,6 +194,7 @@ class Replay:
                 values[name] = match
                 match.names += 1
                 match.program = owner
+                match.name = name
                 results.append(match)
         return results
 
@@ -217,8 +226,7 @@ class Replay:
         type_number = form.operand_types[position] if position < len(form.operand_types) else -1
         if type_number < 0:
             return None
-        number = int(name[4:]) if name[4:].isdigit() else -1
-        weight_name = self._weights.get((number, self.profile.tensor_types[type_number].shape), "")
+        weight_name = self._weights.get((_argument_number(name), self.profile.tensor_types[type_number].shape), "")
         first = self.timeline.programs[program].first_operation if program >= 0 else self.timeline.first_index
         return self._hold(name, weight_name or name, type_number, -1, program, first, weight=bool(weight_name))
 
@@ -231,7 +239,11 @@ class Replay:
         held = Held(name, type_, producer, program, first, self._bytes_per_bank(type_number), weight)
         self.held.append(held)
         if ssa:
-            self._values.setdefault(program, {})[ssa] = held
+            values = self._values.setdefault(program, {})
+            if program < 0 and (earlier := values.get(ssa)) and earlier.last < 0:
+                # No program lines, so only a name that comes back tells that another run has begun.
+                earlier.last = max(earlier.first, producer - 1)
+            values[ssa] = held
         return held
 
     def _release(self, program: int, number: int, index: int) -> None:
@@ -264,15 +276,17 @@ class Replay:
         """The parameter that a const-eval result was made from, when there is exactly one."""
         types = self.profile.tensor_types
         names = {
-            self._weights.get((int(name[4:]), types[number].shape), "")
+            self._weights.get((_argument_number(name), types[number].shape), "")
             for name, number in zip(form.operands, form.operand_types, strict=False)
-            if number >= 0 and name.startswith("%arg") and name[4:].isdigit()
+            if number >= 0 and _argument_number(name) >= 0
         }
         return names.pop() if len(names) == 1 else ""
 
     # --- what the states say ------------------------------------------------------------------------------------
 
-    def _base_of_view(self, index: int, form: OperationForm, number: int, operands: list[Held]) -> Held | None:
+    def _base_of_view(
+        self, index: int, form: OperationForm, number: int, operands: list[Held], freed_bytes: int
+    ) -> Held | None:
         """The operand that the result shares its buffer with, None when the result has one of its own."""
         type_ = self.profile.tensor_types[number]
         candidates = [held for held in operands if held.type.memory == type_.memory and held.last < 0]
@@ -282,7 +296,7 @@ class Replay:
         base = min(candidates, key=lambda held: abs(held.bytes_per_bank - needed))
         grown = self._growth[MEMORIES.index(type_.memory)][index - self._first]
         if grown != _UNKNOWN and needed > 4 * self.profile.source.state_error_bytes:  # a change that can be seen
-            return base if grown < needed // 2 and base.bytes_per_bank >= needed // 2 else None
+            return base if grown + freed_bytes < needed // 2 and base.bytes_per_bank >= needed // 2 else None
         return base if form.name in _VIEWS and base.type.padded_bytes == type_.padded_bytes else None
 
     def _freed_input(self, index: int, operand: Held, form: OperationForm) -> bool:
@@ -302,6 +316,9 @@ def _growth(profile: Profile, timeline: Timeline, first: int, end: int) -> tuple
     owned, operation = owned[followed], operation[followed]
     seen = timeline.block_cause[owned + 1] == operation  # the next state is this operation's after-state
     owned, operation = owned[seen], operation[seen]
+    # A program's temporaries die with it, between its last operation and the next state.
+    last = np.array([program.end_operation - 1 for program in timeline.programs], np.int64)
+    ended = last[(last >= first) & (last < end)] - first
     columns = []
     for memory in range(len(MEMORIES)):
         grown = np.full(end - first, _UNKNOWN, np.int64)
@@ -309,8 +326,15 @@ def _growth(profile: Profile, timeline: Timeline, first: int, end: int) -> tuple
         both = (before >= 0) & (after >= 0)
         allocated = profile.views[:, VIEW_ALLOCATED]
         grown[operation[both] - first] = allocated[after[both]] - allocated[before[both]]
+        grown[ended] = _UNKNOWN
         columns.append(grown.tolist())
     return tuple(columns)
+
+
+def _argument_number(name: str) -> int:
+    """3 of ``%arg3``, -1 of every other name."""
+    digits = name[4:]
+    return int(digits) if name.startswith("%arg") and digits.isdigit() and len(digits) < 10 else -1
 
 
 def _banks(profile: Profile, timeline: Timeline) -> dict[str, int]:
