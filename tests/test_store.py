@@ -269,6 +269,29 @@ def test_the_home_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert store.folder() == tmp_path / "elsewhere" / "reports"
 
 
+def test_without_any_home_nothing_is_stored_and_nothing_else_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("TTMEM_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert store.find("bert") is None
+    assert store.names() == store.listing() == []
+    with pytest.raises(BadInputError, match="no home folder") as caught:
+        store.keep(small(), origin="/a")
+    assert "TTMEM_HOME" in caught.value.hint
+
+
+def test_a_store_that_cannot_be_entered_holds_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    store.keep(small(), origin="/a")
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert store.find("bert") is None
+    assert store.names() == []
+
+
 WRITER = """
 import sys
 sys.path[:0] = sys.argv[1:2]

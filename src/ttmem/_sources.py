@@ -30,6 +30,8 @@ class Located:
     @property
     def origin(self) -> str:
         """What tells one source from another; empty for standard input."""
+        if self.stored:
+            return store.origin(self.stored)
         return "" if self.path == STDIN else os.path.realpath(self.path)
 
 

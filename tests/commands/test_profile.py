@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import ttmem
@@ -130,6 +131,15 @@ def test_a_chosen_name_is_used_and_replaces(run: Run, home: Path) -> None:
     assert sorted(entry.name for entry in (home / "reports").iterdir()) == ["keep", "nightly"]
 
 
+def test_a_copy_under_another_name_still_belongs_to_its_log(run: Run, log: Path, home: Path) -> None:
+    # GIVEN a stored report that was stored again over itself
+    run("profile", log)
+    run("profile", "gpt", "--name", "gpt")
+    # WHEN the log is read again THEN it is recognised as the same source
+    run("profile", log)
+    assert [entry.name for entry in (home / "reports").iterdir()] == ["gpt"]
+
+
 def test_a_hostile_name_is_refused_before_any_work(run: Run, home: Path) -> None:
     shown = run("profile", FIVE_RUNS, "--name", "../../x")
     assert (shown.code, shown.out) == (2, "")
@@ -230,6 +240,18 @@ def test_a_failed_run_is_an_answer(run: Run) -> None:
     shown = run("profile", BLACKHOLE_OOM, "--json")
     assert shown.code == 0
     assert json.loads(shown.out)["failure"]["class"] == "oom/too-big"
+
+
+def test_a_file_name_that_is_not_utf8(run: Run, log: Path, home: Path) -> None:
+    odd = Path(os.fsdecode(b"mod\xffel.log"))
+    log.rename(odd)
+    document = msgspec.json.decode(run("profile", odd, "--json").out)
+    assert document["name"] == "mod?el"
+    assert [entry.name for entry in (home / "reports").iterdir()] == ["mod_el"]
+    assert msgspec.json.decode(run("profile", "mod_el", "--json").out)["memories"] == document["memories"]
+    for form in ("--llm", "--csv", "--quiet"):
+        assert run("profile", odd, form).code == 0
+    assert run("reports", "--json").code == 0
 
 
 def test_following_a_growing_log(log: Path) -> None:

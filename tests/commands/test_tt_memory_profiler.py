@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import FIVE_RUNS, Result, call, environment, start
+from support.command_line import FIVE_RUNS, Result, call, command_line, environment, start
 from ttmem.commands.tt_memory_profiler import child_environment
 
 
@@ -197,6 +199,37 @@ def test_signals_reach_the_child_and_its_own_ending_is_kept(number: signal.Signa
     assert (profiling.returncode, out) == (42, "cleaning up\n")
     assert "Traceback" not in err
     assert the_log().read_text() == "ready\ncleaning up\n"
+
+
+def test_ctrl_c_at_a_terminal_reaches_the_child_once() -> None:
+    # GIVEN the profiler in the foreground of a terminal, and a child that counts its interrupts
+    script(
+        "import signal, sys, time\n"
+        "count = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: count.append(1))\n"
+        "print('ready', flush=True)\n"
+        "while not count: time.sleep(0.05)\n"
+        "time.sleep(0.5)\n"
+        "print('interrupts:', len(count), flush=True)\nsys.exit(42)"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        words = command_line("--log", "model.py", program="tt-memory-profiler")
+        os.execve(words[0], words, environment())
+    seen = b""
+    while b"ready" not in seen:
+        seen += os.read(terminal, 4096)
+    # WHEN Ctrl-C is typed
+    os.write(terminal, b"\x03")
+    with contextlib.suppress(OSError):  # the terminal is gone when the profiler has ended
+        while chunk := os.read(terminal, 4096):
+            seen += chunk
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    # THEN
+    assert os.waitstatus_to_exitcode(status) == 42
+    assert the_log().read_text() == "ready\ninterrupts: 1\n"
+    assert b"Traceback" not in seen
 
 
 def test_ctrl_c_of_an_ordinary_script_is_130() -> None:

@@ -42,7 +42,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         return
     from ttmem.reports import store
 
-    found = [store.about(report) for name in store.names() if (report := store.find(name))]
+    found = store.listing()
     if as_json:
         emit(json_text({"folder": str(store.folder()), "reports": found}), None)
     elif found:

@@ -77,19 +77,17 @@ def check_name(name: str) -> str:
 
 
 def find(name: str) -> StoredReport | None:
-    """The stored report of that name, if there is one."""
-    try:
-        name = check_name(name)
-    except BadInputError:
-        return None
-    report = StoredReport(name, folder() / name)
-    return report if report.profile_path.is_file() else None
+    """The stored report of that name, if there is one that can be read."""
+    with contextlib.suppress(BadInputError, OSError):
+        report = StoredReport(check_name(name), folder() / check_name(name))
+        return report if report.profile_path.is_file() else None
+    return None
 
 
 def names() -> list[str]:
     """All stored reports, by name."""
-    with contextlib.suppress(OSError):
-        return sorted(entry.name for entry in folder().iterdir() if entry.is_dir() and find(entry.name))
+    with contextlib.suppress(BadInputError, OSError):
+        return sorted(entry.name for entry in folder().iterdir() if find(entry.name))
     return []
 
 
@@ -124,6 +122,21 @@ def remove(name: str) -> None:
     hidden = _hidden_folder(path.parent)
     path.rename(hidden)  # first out of sight at once, then deleted at leisure
     _discard(hidden)
+
+
+def origin(report: StoredReport) -> str:
+    """What the report was made from, so that a copy of it still counts as read from there."""
+    return str(_about(report).get("origin") or "")
+
+
+def listing() -> list[dict[str, object]]:
+    """What is stored, by name; a report that is removed meanwhile is left out."""
+    entries = []
+    for name in names():
+        with contextlib.suppress(OSError):
+            if report := find(name):
+                entries.append(about(report))
+    return entries
 
 
 def about(report: StoredReport) -> dict[str, object]:
