@@ -258,7 +258,7 @@ class Lexer:
         # Not to be looked up by its line: every damaged line counts, however the log is cut into parts.
         self._extra.append((self.line_count + index + 1, code))
         return self._damage(
-            index, f"operation {parsed.name.decode('utf-8', 'replace')} is cut: its types are not known"
+            index, f"operation {parsed.name.decode('utf-8', 'replace')} is cut: not all of its types are known"
         )
 
     def _signature(self, types: bytes) -> int:
