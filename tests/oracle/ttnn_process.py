@@ -61,6 +61,49 @@ def dispatch_config(name):
     return ttnn.DispatchCoreConfig(type=types.WORKER, axis={"row": axes.ROW, "col": axes.COL}[name])
 
 
+def matmul(tensors, arguments, options):
+    config = arguments["program_config"]
+    grid = tensors[0].device().compute_with_storage_grid_size()
+    program_config = ttnn.MatmulMultiCoreReuseMultiCastProgramConfig(
+        compute_with_storage_grid_size=(grid.x, grid.y),
+        in0_block_w=config["in0_block_w"],
+        out_subblock_h=1,
+        out_subblock_w=1,
+        per_core_M=config["per_core_M"],
+        per_core_N=config["per_core_N"],
+        transpose_mcast=False,
+        fused_activation=None,
+    )
+    if "dtype" in arguments:
+        options["dtype"] = data_type(arguments["dtype"])
+    return ttnn.matmul(*tensors, program_config=program_config, **options)
+
+
+# How ttnn wants what the twin calls by name; operations that take tensors alone are not listed.
+OPERATIONS = {
+    "typecast": lambda t, a, o: ttnn.typecast(t[0], data_type(a["dtype"]), **o),
+    "concat": lambda t, a, o: ttnn.concat(t, dim=a["dim"], **o),
+    "transpose": lambda t, a, o: ttnn.transpose(t[0], a["dim0"], a["dim1"], **o),
+    "permute": lambda t, a, o: ttnn.permute(t[0], a["dims"], **o),
+    "slice": lambda t, a, o: ttnn.slice(t[0], a["begins"], a["ends"], **o),
+    "pad": lambda t, a, o: ttnn.pad(t[0], [tuple(p) for p in a["padding"]], 0.0, **o),
+    "reshape": lambda t, a, o: ttnn.reshape(t[0], a["shape"], **o),
+    "softmax": lambda t, a, o: ttnn.softmax(t[0], dim=a["dim"], **o),
+    "to_memory_config": lambda t, a, o: ttnn.to_memory_config(t[0], o["memory_config"]),
+    "to_layout": lambda t, a, o: ttnn.to_layout(t[0], LAYOUTS[a["layout"]], **o),
+    "matmul": matmul,
+    "leaky_relu": lambda t, a, o: ttnn.leaky_relu(t[0], 0.1, **o),
+    **{
+        name: lambda t, a, o, name=name: getattr(ttnn, name)(t[0], dim=a["dim"], keepdim=a["keepdim"], **o)
+        for name in ("sum", "mean", "max", "min")
+    },
+    **{
+        name: lambda t, a, o, name=name: getattr(ttnn, name)(t[0], t[1] if len(t) > 1 else 2.0, **o)
+        for name in ("add", "subtract", "multiply", "divide")
+    },
+}
+
+
 class Session:
     """One open device and the tensors that were given names on it."""
 
@@ -187,18 +230,13 @@ class Session:
         return {"ok": True, "addresses": [int(p["address"]) for p in placed]}
 
     def op(self, step):
-        inputs = [[self.tensors[n] for n in x] if isinstance(x, list) else self.tensors[x] for x in step["inputs"]]
-        arguments, options = list(step.get("args", [])), dict(step.get("options", {}))
+        tensors = [self.tensors[name] for name in step["inputs"]]
+        arguments, options = step.get("args", {}), {}
         if "memory" in step:
-            options["memory_config"] = self.memory_config(step)
-        if "dtype" in step and step["op"] == "typecast":
-            arguments.append(data_type(step["dtype"]))
-        elif "dtype" in step:
-            options["dtype"] = data_type(step["dtype"])
-        function = ttnn
-        for part in step["op"].split("."):
-            function = getattr(function, part)
-        return function(*inputs, *arguments, **options)
+            options["memory_config"] = self.memory_config({"memory": step["memory"]})
+        if step["op"] in OPERATIONS:
+            return OPERATIONS[step["op"]](tensors, arguments, options)
+        return getattr(ttnn, step["op"])(*tensors, **options)
 
     def step(self, step):
         if "alloc" in step:
@@ -206,9 +244,8 @@ class Session:
             self.tensors[step["alloc"]] = tensor
             return self.describe(tensor)
         if "free" in step:
-            tensor = self.tensors.pop(step["free"])
-            if step.get("force", True):
-                ttnn.deallocate(tensor)
+            # The buffer dies with its last reference: a view keeps it alive.
+            del self.tensors[step["free"]]
             return {"ok": True}
         if "view" in step:
             return self.view(step["view"], step.get("blocks", False))
@@ -220,8 +257,7 @@ class Session:
             return self.describe(tensor)
         if "clear" in step:
             self.tensors.clear()
-            if step["clear"] == "cache":
-                self.device.clear_program_cache()
+            self.device.clear_program_cache()
             return {"ok": True}
         raise ValueError(f"unknown step {step}")
 

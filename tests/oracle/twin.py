@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from ttmem._errors import TtmemError
-from ttmem.allocator import Device, Program, StaticBuffer
+from ttmem.allocator import Buffer, Device, Program, StaticBuffer
+from ttmem.allocator.operations import Call, ProgramCache, run_call
 from ttmem.hardware import DATA_TYPES, MEMORIES, OpenSettings, Tile, open_board
 from ttmem.tensors import LAYOUTS, CoreRange, NdShard, Shard, TensorSpec
 
@@ -40,13 +41,14 @@ class TwinDevice:
 
     def __init__(self, board: str) -> None:
         self.board = board
-        self.buffers: dict[str, Any] = {}
+        self.tensors: dict[str, tuple[TensorSpec, Buffer]] = {}
         self.warnings: list[str] = []
 
     def open(
         self, l1_small_size: int = 0, trace_region_size: int = 0, worker_l1_size: int = 0, dispatch: str | None = None
     ) -> dict[str, Any]:
-        self.buffers.clear()
+        self.tensors.clear()
+        self.cache = ProgramCache()
         try:
             memory_map = open_board(
                 self.board, OpenSettings(l1_small_size, trace_region_size, worker_l1_size, dispatch)
@@ -77,11 +79,13 @@ class TwinDevice:
         if "alloc" in step:
             spec = spec_of(step)
             buffer = self.device.allocate(spec)
-            self.buffers[step["alloc"]] = buffer
-            return self.describe(buffer)
+            self.tensors[step["alloc"]] = (spec, buffer)
+            return self.describe(spec, buffer)
         if "free" in step:
-            self.device.free(self.buffers.pop(step["free"]))
+            self.drop(step["free"])
             return {"ok": True}
+        if "op" in step:
+            return self.operate(step)
         if "view" in step:
             view = self.device.view(MEMORIES.find(step["view"]))
             answer: dict[str, Any] = {
@@ -102,22 +106,37 @@ class TwinDevice:
             self.warnings += layout.warnings
             return {"ok": True, "addresses": list(layout.addresses)}
         if "clear" in step:
-            for buffer in self.buffers.values():
-                self.device.free(buffer)
-            self.buffers.clear()
+            for name in list(self.tensors):
+                self.drop(name)
+            self.cache.clear(self.device)
             return {"ok": True}
         raise AssertionError(step)
 
-    @staticmethod
-    def describe(buffer: Any) -> dict[str, Any]:
-        placement = buffer.placement
+    def drop(self, name: str) -> None:
+        """A buffer dies with the last tensor that uses it."""
+        _, buffer = self.tensors.pop(name)
+        if not any(other is buffer for _, other in self.tensors.values()):
+            self.device.free(buffer)
+
+    def operate(self, step: dict[str, Any]) -> dict[str, Any]:
+        inputs = [self.tensors[name] for name in step["inputs"]]
+        memory = MEMORIES.find(step["memory"]) if "memory" in step else None
+        call = Call(step["op"], tuple(spec for spec, _ in inputs), step.get("args", {}), memory)
+        result = run_call(self.device, call, [buffer for _, buffer in inputs], self.cache)
+        assert result.buffer is not None
+        assert result.plan.result_spec is not None
+        self.tensors[step["out"]] = (result.plan.result_spec, result.buffer)
+        return self.describe(result.plan.result_spec, result.buffer)
+
+    def describe(self, spec: TensorSpec, buffer: Buffer) -> dict[str, Any]:
+        placement = self.device.place(spec)
         return {
             "ok": True,
             "address": buffer.address,
             "pages": placement.paging.pages,
             "page_bytes": placement.paging.page_bytes,
             "aligned_page_bytes": placement.aligned_page_bytes,
-            "shape": list(placement.spec.shape),
+            "shape": list(spec.shape),
             "padded_shape": list(placement.paging.padded_shape),
         }
 

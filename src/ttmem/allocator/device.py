@@ -125,6 +125,10 @@ class Device:
         """Raise the clash or overflow that the library would."""
         check_regions(regions, family, self.memory_map, self._l1.lowest_taken_address)
 
+    def check_region(self, end_address: int, family: str) -> None:
+        """As `check`, for an operation of which only the height of its static buffers is known, not the cores."""
+        check_regions((Region(None, end_address),), family, self.memory_map, self._l1.lowest_taken_address)
+
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(tuple(free_list.checkpoint() for free_list in self._free_lists.values()))
 

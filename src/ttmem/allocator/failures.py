@@ -60,7 +60,7 @@ class OutOfMemoryError(DeviceFailureError):
 class StaticBuffersError(DeviceFailureError):
     """The static buffers of a program do not fit on a core range."""
 
-    def __init__(self, message: str, *, family: str, core_range: CoreRange, region_end_address: int) -> None:
+    def __init__(self, message: str, *, family: str, core_range: CoreRange | None, region_end_address: int) -> None:
         super().__init__(message)
         self.family = family
         self.core_range = core_range
@@ -70,10 +70,13 @@ class StaticBuffersError(DeviceFailureError):
 class BufferClashError(StaticBuffersError):
     """A program's static buffers reach into an L1 tensor."""
 
-    def __init__(self, *, family: str, core_range: CoreRange, region_end_address: int, lowest_address: int) -> None:
+    def __init__(
+        self, *, family: str, core_range: CoreRange | None, region_end_address: int, lowest_address: int
+    ) -> None:
         self.lowest_address = lowest_address
+        where = f" on core range {core_range}" if core_range else ""
         super().__init__(
-            f"Statically allocated {family} buffers clash with L1 buffers on core range {core_range}. L1 buffer "
+            f"Statically allocated {family} buffers clash with L1 buffers{where}. L1 buffer "
             f"allocated at {lowest_address} and static {family} buffer region ends at {region_end_address}",
             family=family,
             core_range=core_range,
@@ -89,10 +92,13 @@ class BufferClashError(StaticBuffersError):
 class BufferOverflowError(StaticBuffersError):
     """A program's static buffers alone are larger than a core's L1."""
 
-    def __init__(self, *, family: str, core_range: CoreRange, region_end_address: int, l1_bytes_per_core: int) -> None:
+    def __init__(
+        self, *, family: str, core_range: CoreRange | None, region_end_address: int, l1_bytes_per_core: int
+    ) -> None:
         self.l1_bytes_per_core = l1_bytes_per_core
+        where = f" on core range {core_range}" if core_range else ""
         super().__init__(
-            f"Statically allocated {family} buffers on core range {core_range} grow to {region_end_address} B "
+            f"Statically allocated {family} buffers{where} grow to {region_end_address} B "
             f"which is beyond max L1 size of {l1_bytes_per_core} B",
             family=family,
             core_range=core_range,

@@ -45,7 +45,8 @@ class Program:
 class Region:
     """How far the static buffers of a program reach on one core range."""
 
-    core_range: CoreRange
+    core_range: CoreRange | None
+    """None: which cores is not known."""
     end_address: int
 
 
@@ -123,26 +124,9 @@ def _overlaps_l1_small(regions: Sequence[Region], memory_map: MemoryMap) -> bool
 def _check(program: Program, memory_map: MemoryMap) -> None:
     limit = memory_map.architecture.max_circular_buffers_per_core
     grid = memory_map.grid
-    for buffer in program.buffers:
-        for index in buffer.indices:
-            if limit is not None and index >= limit:
-                raise InvalidSpecError(
-                    f"Buffer index ({index}) exceeds max number of circular buffers per core ({limit})"
-                )
-        if buffer.page_bytes is not None:
-            if buffer.page_bytes < 1 or buffer.total_bytes % buffer.page_bytes:
-                raise InvalidSpecError(
-                    f"Total circular buffer size {buffer.total_bytes} B must be divisible by page size "
-                    f"{buffer.page_bytes} B"
-                )
-            pages = buffer.total_bytes // buffer.page_bytes
-            if pages > MAX_PAGES_PER_BUFFER:
-                raise InvalidSpecError(
-                    f"For buffer index {buffer.indices[0] if buffer.indices else 0}, number of CB pages {pages} is "
-                    f"greater than {MAX_PAGES_PER_BUFFER}. Would cause wraparound in the CB calculations."
-                )
     seen: list[tuple[int, CoreRange]] = []
     for buffer in program.buffers:
+        _check_sizes(buffer, limit)
         for core_range in buffer.ranges:
             for index in buffer.indices:
                 if any(other == index and used.intersects(core_range) for other, used in seen):
@@ -158,3 +142,21 @@ def _check(program: Program, memory_map: MemoryMap) -> None:
                     f"Circular buffer core range {core_range} exceeds device compute grid ({grid}) and is not "
                     "entirely on cores claimed via ServiceCoreManager"
                 )
+
+
+def _check_sizes(buffer: StaticBuffer, limit: int | None) -> None:
+    for index in buffer.indices:
+        if limit is not None and index >= limit:
+            raise InvalidSpecError(f"Buffer index ({index}) exceeds max number of circular buffers per core ({limit})")
+    if buffer.page_bytes is None:
+        return
+    if buffer.page_bytes < 1 or buffer.total_bytes % buffer.page_bytes:
+        raise InvalidSpecError(
+            f"Total circular buffer size {buffer.total_bytes} B must be divisible by page size {buffer.page_bytes} B"
+        )
+    pages = buffer.total_bytes // buffer.page_bytes
+    if pages > MAX_PAGES_PER_BUFFER:
+        raise InvalidSpecError(
+            f"For buffer index {buffer.indices[0] if buffer.indices else 0}, number of CB pages {pages} is "
+            f"greater than {MAX_PAGES_PER_BUFFER}. Would cause wraparound in the CB calculations."
+        )

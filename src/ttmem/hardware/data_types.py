@@ -31,6 +31,10 @@ class DataType:
     aliases: tuple[str, ...] = ()
 
     @property
+    def is_float(self) -> bool:
+        return "float" in self.name or self.name.startswith("fp")
+
+    @property
     def element_bytes(self) -> int | None:
         """Bytes of one row-major element; None for block floats, whose elements have no bytes of their own."""
         return None if self.is_block_float else self.mantissa_bits // 8

@@ -134,7 +134,13 @@ def _deal_shards(spec: TensorSpec, paging: Paging, memory_map: MemoryMap) -> tup
     folded = (prod(tensor_pages[: len(tensor_pages) - rank + 1]), *tensor_pages[len(tensor_pages) - rank + 1 :])
     shards = prod(-(-tensor // part) for tensor, part in zip(folded, shard_pages, strict=True))
     cores = sum(r.cores for r in ranges)
-    return min(cores, shards), -(-shards // cores) * prod(shard_pages)
+    used = min(cores, shards)
+    if used > memory_map.grid.cores:  # only TRACE gets here: its cores were not checked
+        raise InvalidSpecError(
+            f"Expected number of shards {used} to be less than or equal to total number of L1 banks "
+            f"{memory_map.grid.cores} in compute cores"
+        )
+    return used, -(-shards // cores) * prod(shard_pages)
 
 
 def _in_pages(shape: tuple[int, ...], paging: Paging) -> tuple[int, ...]:

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concat, slice, pad, copies between memories and between layouts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations.elementwise import cast, double_buffered_tiles, result_like
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.hardware import BFLOAT16, DRAM
+from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, TensorSpec, paging_of, round_up
+
+
+def concat(call: Call, plan: PlanWriter) -> Plan:
+    """The result goes to DRAM unless the caller says otherwise, whatever the inputs."""
+    first, rank = call.inputs[0], len(call.inputs[0].shape)
+    if len(call.inputs) == 1:
+        return to_memory_config(replace(call, memory=call.memory or DRAM), plan)
+    axis = int(call.arguments["dim"]) % rank
+    shape = list(first.shape)
+    shape[axis] = sum(spec.shape[axis] for spec in call.inputs)
+    result = replace(result_like(first, call.memory or DRAM), shape=tuple(shape))
+    if any(spec.shard is not None for spec in call.inputs):
+        slot = plan.allocate(result)
+        plan.launch_at_least([], "concat of sharded tensors picks its own kernels")
+        return plan.finish(slot, result)
+    padded = first.layout is TILE and (
+        rank == 1 or (axis >= rank - 2 and any(spec.shape[axis] % 32 for spec in call.inputs))
+    )
+    if not padded:
+        slot = plan.allocate(result)
+        _join(call, plan, result, axis)
+        return plan.finish(slot, result)
+    # Tiles with padding in the middle cannot be joined: kernels and temporaries differ from type to type.
+    result = replace(result, dtype=BFLOAT16 if first.dtype.is_block_float else first.dtype)
+    slot = plan.allocate(result)
+    plan.launch_at_least(double_buffered_tiles(first), "concat along a padded dimension")
+    return plan.finish(slot, result)
+
+
+def _join(call: Call, plan: PlanWriter, result: TensorSpec, axis: int) -> None:
+    if result.layout is TILE:
+        plan.launch(double_buffered_tiles(result))
+    elif axis == len(result.shape) - 1:
+        plan.launch_at_least([2 * paging_of(result).page_bytes], "row-major concat along the last dimension")
+    else:
+        alignment = max(plan.memory_map.page_alignment_bytes(s.memory) for s in (*call.inputs, result))
+        plan.launch([2 * round_up(paging_of(result).page_bytes, alignment)])
+
+
+def slice_(call: Call, plan: PlanWriter) -> Plan:
+    """A slice that starts on a tile boundary copies tiles; any other goes through row-major copies."""
+    source, rank = call.inputs[0], len(call.inputs[0].shape)
+    begins = [int(b) for b in call.arguments["begins"]]
+    ends = [int(e) for e in call.arguments["ends"]]
+    steps = [int(s) for s in call.arguments.get("steps", [1] * rank)]
+    if not len(begins) == len(ends) == len(steps) == rank:
+        raise BadInputError(f"begins, ends and steps of a slice need {rank} numbers each")
+    shape = tuple(-(-(e - b) // s) for b, e, s in zip(begins, ends, steps, strict=True))
+    result = replace(result_like(source, call.memory), shape=shape)
+    if shape == source.shape:
+        return to_memory_config(call, plan)
+    if source.layout is TILE and source.shard is None and rank >= 2 and set(steps) == {1}:
+        if begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0:
+            slot = plan.allocate(result)
+            plan.launch([*double_buffered_tiles(source), 4 * rank])
+            return plan.finish(slot, result)
+        plain = BFLOAT16 if source.dtype.is_block_float else source.dtype
+        rows = plan.allocate(replace(result_like(source, call.memory), layout=ROW_MAJOR, dtype=plain))
+        cut = plan.allocate(replace(result, layout=ROW_MAJOR, dtype=plain))
+        plan.launch_at_least(double_buffered_tiles(source), "a slice off the tile grid goes through row-major copies")
+        result = replace(result, dtype=plain)
+        slot = plan.allocate(result)
+        plan.free(cut, rows)
+        return plan.finish(slot, result)
+    slot = plan.allocate(result)
+    plan.launch_at_least([], "row-major, strided and sharded slices size their buffers by what is left of L1")
+    return plan.finish(slot, result)
+
+
+def pad(call: Call, plan: PlanWriter) -> Plan:
+    """Padding at the ends; what hides in the last tiles is overwritten in place first."""
+    source = call.inputs[0]
+    padding = [(int(before), int(after)) for before, after in call.arguments["padding"]]
+    padding = [(0, 0)] * (len(source.shape) - len(padding)) + padding
+    shape = tuple(size + b + a for size, (b, a) in zip(source.shape, padding, strict=True))
+    result = replace(result_like(source, call.memory), shape=shape)
+    if shape == source.shape:
+        return plan.finish(-1, source)
+    if len(shape) > 4:
+        return plan.give_up("pad of more than four dimensions goes in stages")
+    if source.layout is not TILE or source.shard is not None or any(before for before, _ in padding):
+        slot = plan.allocate(result)
+        plan.launch_at_least([], "only padding at the end of interleaved tiles is modelled")
+        return plan.finish(slot, result)
+    filled_slot = -1
+    if has_tile_padding(source):
+        filled_slot = fill_padding(plan, source)
+    if paging_of(result).padded_shape == paging_of(source).padded_shape:
+        # Room enough in the tiles that are there: the (filled) input under a new shape, whatever memory was asked for.
+        return plan.finish(filled_slot, replace(source, shape=shape))
+    if not source.dtype.is_block_float:
+        slot = _pad(plan, source, result)
+        plan.free(filled_slot)
+        return plan.finish(slot, result)
+    plain = cast(plan, source, replace(source, dtype=BFLOAT16))
+    wide_spec = replace(result, dtype=BFLOAT16)
+    wide = _pad(plan, replace(source, dtype=BFLOAT16), wide_spec)
+    slot = cast(plan, wide_spec, result)
+    plan.free(wide, plain, filled_slot)
+    return plan.finish(slot, result)
+
+
+def _pad(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    slot = plan.allocate(result)
+    plan.launch([*double_buffered_tiles(source), source.dtype.tile_bytes(source.tile)])
+    return slot
+
+
+def has_tile_padding(spec: TensorSpec) -> bool:
+    height, width = (1, 1, *spec.shape)[-2:]
+    return bool(height % spec.tile.height or width % spec.tile.width)
+
+
+def fill_padding(plan: PlanWriter, spec: TensorSpec) -> int:
+    """Write a value into the unused part of the last tiles: in place, or for block floats through bfloat16.
+
+    Returns the slot of the filled tensor, -1 when it is the input itself.
+    """
+    plain = replace(spec, dtype=BFLOAT16) if spec.dtype.is_block_float else spec
+    copy = cast(plan, spec, plain) if plain is not spec else 0
+    fill_in_place(plan, plain)
+    if plain is spec:
+        return -1
+    slot = cast(plan, plain, spec)
+    plan.free(copy)
+    return slot
+
+
+def fill_in_place(plan: PlanWriter, spec: TensorSpec) -> None:
+    height, width = (1, 1, *spec.shape)[-2:]
+    tile = spec.dtype.tile_bytes(spec.tile)
+    masks = [tile] * (bool(height % spec.tile.height) + bool(width % spec.tile.width))
+    plan.launch([2 * tile, *masks, 2 * tile])
+
+
+def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
+    """A copy between DRAM and interleaved L1; nothing when the tensor is there already."""
+    source = call.inputs[0]
+    if call.memory in (None, source.memory) and source.shard is None:
+        return plan.finish(-1, source)
+    result = result_like(source, call.memory)
+    slot = plan.allocate(result)
+    if source.shard is not None:
+        plan.launch_at_least([], "sharded to interleaved")
+    elif source.layout is TILE:
+        plan.launch(double_buffered_tiles(source))
+    else:
+        plan.launch_at_least([2 * paging_of(source).page_bytes], "row-major copy")
+    return plan.finish(slot, result)
+
+
+def to_layout(call: Call, plan: PlanWriter) -> Plan:
+    """Tilize or untilize; block floats become bfloat16 rows."""
+    source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]))
+    if layout is source.layout:
+        return plan.finish(-1, source)
+    plain = BFLOAT16 if source.dtype.is_block_float else source.dtype
+    result = replace(result_like(source, call.memory), layout=layout, dtype=plain)
+    slot = plan.allocate(result)
+    plan.launch_at_least(double_buffered_tiles(source)[:1], "row blocks are sized by what is left of L1")
+    return plan.finish(slot, result)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transpose and permute: which kernel the library picks, and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations.elementwise import cast, double_buffered_tiles, result_like
+from ttmem.allocator.operations.movement import to_memory_config
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.hardware import BFLOAT8_B, BFLOAT16
+from ttmem.hardware.tiles import FACE_WIDTH
+from ttmem.tensors import TILE, TensorSpec, paging_of, round_up
+
+
+def transpose(call: Call, plan: PlanWriter) -> Plan:
+    source = call.inputs[0]
+    rank = len(source.shape)
+    first, second = (_dimension(call.arguments[name], rank) for name in ("dim0", "dim1"))
+    order = list(range(rank))
+    order[first], order[second] = order[second], order[first]
+    return _permute(call, plan, tuple(order))
+
+
+def permute(call: Call, plan: PlanWriter) -> Plan:
+    rank = len(call.inputs[0].shape)
+    order = tuple(_dimension(d, rank) for d in call.arguments["dims"])
+    if sorted(order) != list(range(rank)):
+        raise BadInputError(f"permutation {list(order)} does not fit a tensor of rank {rank}")
+    return _permute(call, plan, order)
+
+
+def _dimension(value: object, rank: int) -> int:
+    number = int(str(value))
+    if not -rank <= number < rank:
+        raise BadInputError(f"dimension {number} of a tensor of rank {rank}")
+    return number % rank
+
+
+def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...]) -> Plan:
+    source = call.inputs[0]
+    if is_view(source, order):
+        return to_memory_config(call, plan)
+    shape = tuple(source.shape[d] for d in order)
+    lead = 4 - len(source.shape)
+    if lead > 0:  # the library works on four dimensions
+        source = replace(source, shape=(1,) * lead + source.shape)
+        order = (*range(lead), *(d + lead for d in order))
+    result = replace(result_like(source, call.memory), shape=tuple(source.shape[d] for d in order))
+    if source.shard is not None or result.shard is not None:
+        slot = plan.allocate(result)
+        plan.launch_at_least([], "sharded permutations pick their own kernels")
+        return plan.finish(slot, replace(result, shape=shape))
+    through_bfloat16 = (
+        source.dtype is BFLOAT8_B and len(order) == 4 and order not in ((0, 1, 3, 2), (1, 0, 2, 3), (1, 0, 3, 2))
+    )
+    if not through_bfloat16:
+        slot = move(plan, source, order, result)
+        return plan.finish(slot, replace(result, shape=shape))
+    # The typecast back goes where the permuted tensor is; both temporaries live until the end.
+    plain = replace(source, dtype=BFLOAT16)
+    copy = cast(plan, source, plain)
+    moved_spec = replace(result, dtype=BFLOAT16)
+    moved = move(plan, plain, order, moved_spec)
+    slot = cast(plan, moved_spec, result)
+    plan.free(moved, copy)
+    return plan.finish(slot, replace(result, shape=shape))
+
+
+def is_view(source: TensorSpec, order: tuple[int, ...]) -> bool:
+    """Nothing moves: the order is the identity, or only dimensions of size 1 change places above the stored ones."""
+    rank = len(order)
+    if rank <= 1 or order == tuple(range(rank)):
+        return True
+    kept = 2 if source.layout is TILE else 1
+    if order[rank - kept :] != tuple(range(rank - kept, rank)):
+        return False
+    return all(i == d or source.shape[i] == source.shape[d] == 1 for i, d in enumerate(order))
+
+
+def move(plan: PlanWriter, source: TensorSpec, order: tuple[int, ...], result: TensorSpec) -> int:
+    """One permutation kernel with its output."""
+    slot = plan.allocate(result)
+    if source.layout is TILE:
+        plan.launch(_tiled(plan, source, order, result))
+    elif order[-1] == len(order) - 1:
+        alignment = plan.memory_map.page_alignment_bytes(source.memory)
+        plan.launch([2 * round_up(paging_of(source).page_bytes, alignment)])
+    else:
+        element = source.dtype.element_bytes or 0
+        block = 32 * 32 * element
+        plan.launch([2 * block] * 3)
+    return slot
+
+
+def _tiled(plan: PlanWriter, source: TensorSpec, order: tuple[int, ...], result: TensorSpec) -> list[int]:
+    rank = len(order)
+    last, second_last = rank - 1, rank - 2
+    streams = double_buffered_tiles(source)
+    element = source.dtype.mantissa_bits // 8
+    face_row = FACE_WIDTH * element
+    height = result.shape[-2]
+    if order == (0, 2, 1, 3):
+        # Tiles are rebuilt row by row; when C is no multiple of 32 a quarter tile holds the padding.
+        return streams + ([streams[0] // 8] if source.shape[1] % 32 else [])
+    if order[-2:] in ((second_last, last), (last, second_last)):
+        return streams + (double_buffered_tiles(result) if order[-1] == second_last else [])
+    if order[-1] in (last, second_last):
+        padding = [face_row] if height % 32 else []
+        swapped = double_buffered_tiles(result) if order[-1] == second_last else []
+        return streams + padding + swapped
+    # Both tile dimensions move: blocks are tilized, transposed and written face row by face row.
+    misaligned = max(plan.memory_map.page_alignment_bytes(source.memory) - face_row, 0)
+    block = 2 * (result.dtype.tile_bytes(result.tile) + misaligned)
+    return [block] * 3 + ([face_row] if height % 32 else [])
