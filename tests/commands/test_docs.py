@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shlex
 from types import ModuleType
@@ -11,6 +12,7 @@ import click
 import pytest
 
 from support.command_line import ROOT
+from ttmem._errors import BadInputError
 from ttmem.commands import cli
 from ttmem.commands.tt_memory_profiler import command as profiler
 
@@ -52,4 +54,5 @@ def test_every_example_parses(path: tuple[str, ...], command: click.Command) -> 
             child = parsed.get_command(click.Context(parsed), rest[0])
             assert child is not None, example
             parsed, rest = child, rest[1:]
-        parsed.make_context(words[0], rest)
+        with contextlib.suppress(BadInputError):  # files of an example need not exist; its words must be right
+            parsed.make_context(words[0], rest)

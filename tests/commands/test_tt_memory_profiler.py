@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -212,24 +210,28 @@ def test_ctrl_c_at_a_terminal_reaches_the_child_once() -> None:
         "time.sleep(0.5)\n"
         "print('interrupts:', len(count), flush=True)\nsys.exit(42)"
     )
-    pid, terminal = pty.fork()
-    if pid == 0:
-        words = command_line("--log", "model.py", program="tt-memory-profiler")
-        os.execve(words[0], words, environment())
+    in_a_terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    terminal = subprocess.Popen(
+        [sys.executable, "-c", in_a_terminal, *command_line("--log", "model.py", program="tt-memory-profiler")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
+        bufsize=0,
+    )
+    assert terminal.stdin is not None
+    assert terminal.stdout is not None
     seen = b""
     while b"ready" not in seen:
-        seen += os.read(terminal, 4096)
+        seen += terminal.stdout.read(4096)
     # WHEN Ctrl-C is typed
-    os.write(terminal, b"\x03")
-    with contextlib.suppress(OSError):  # the terminal is gone when the profiler has ended
-        while chunk := os.read(terminal, 4096):
-            seen += chunk
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
+    terminal.stdin.write(b"\x03")
+    seen += terminal.stdout.read()
     # THEN
-    assert os.waitstatus_to_exitcode(status) == 42
+    assert terminal.wait(timeout=30) == 42
     assert the_log().read_text() == "ready\ninterrupts: 1\n"
     assert b"Traceback" not in seen
+    terminal.stdin.close()
+    terminal.stdout.close()
 
 
 def test_ctrl_c_of_an_ordinary_script_is_130() -> None:
