@@ -27,16 +27,25 @@ def write_bytes(path: Path, content: bytes) -> None:
     because renaming a file over it would destroy it.
     """
     check_target(path)
-    target = Path(os.path.realpath(path))
     try:
-        mode = target.stat().st_mode
+        _write(path, content)
+    except BrokenPipeError:
+        raise  # nobody reads any more: not a fault of the place
+    except OSError as error:
+        raise BadInputError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        mode = path.stat().st_mode
     except FileNotFoundError:
         mode = None
     if mode is not None and not stat.S_ISREG(mode):
-        with target.open("wb") as stream:
+        with path.open("wb") as stream:
             stream.write(content)
         return
-    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".ttmem-{os.getpid()}-{os.urandom(6).hex()}.tmp")
     # os.open and not mkstemp: the umask decides who may read a new file, as for any other program's output.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
