@@ -64,7 +64,6 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
     kept = [index for index, program in enumerate(timeline.programs) if program.run == run.number]
     renumbered = np.full(len(timeline.programs) + 1, -1, dtype=np.int32)  # the last entry maps "no program" to itself
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)
-    cause = timeline.block_cause[blocks]
     return Timeline(
         rank=timeline.rank,
         first_index=run.first_index,
@@ -72,9 +71,8 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
         line=timeline.line[operations],
         program=renumbered[timeline.program[operations]],
         block_kind=timeline.block_kind[blocks],
-        block_operation=timeline.block_operation[blocks],
-        # The run's first state is the after-state of an operation that is not here any more.
-        block_cause=np.where(cause < run.first_index, np.int32(-1), cause),
+        block_operation=_own(timeline.block_operation[blocks], run),
+        block_cause=_own(timeline.block_cause[blocks], run),
         block_view=timeline.block_view[blocks],
         block_line=timeline.block_line[blocks],
         programs=tuple(
@@ -94,6 +92,12 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
     )
 
 
+def _own(operation: Int32, run: Run) -> Int32:
+    """Operations of other runs are not here any more: a run's first state has no cause, an older buffer no producer."""
+    inside = (operation >= run.first_index) & (operation < run.end_index)
+    return np.where(inside, operation, np.int32(-1))
+
+
 def _needs_of(needs: ProgramsL1, operations: slice) -> ProgramsL1:
     return ProgramsL1(
         tensors=needs.tensors[operations],
@@ -108,11 +112,6 @@ def _buffers_of(buffers: BufferTable, run: Run) -> BufferTable:
     """The buffers that show in the run's states, with the part of their life that does."""
     kept = np.flatnonzero((buffers.last_block >= run.first_block) & (buffers.first_block < run.end_block))
 
-    def own(operation: Int32) -> Int32:
-        """What was made before the run has no producer in it."""
-        inside = (operation >= run.first_index) & (operation < run.end_index)
-        return np.where(inside, operation, np.int32(-1))
-
     return BufferTable(
         address=buffers.address[kept],
         memory=buffers.memory[kept],
@@ -120,8 +119,8 @@ def _buffers_of(buffers: BufferTable, run: Run) -> BufferTable:
         total_bytes=buffers.total_bytes[kept],
         first_block=np.maximum(buffers.first_block[kept] - np.int32(run.first_block), np.int32(0)),
         last_block=np.minimum(buffers.last_block[kept], np.int32(run.end_block - 1)) - np.int32(run.first_block),
-        producer=own(buffers.producer[kept]),
-        last_use=own(buffers.last_use[kept]),
+        producer=_own(buffers.producer[kept], run),
+        last_use=_own(buffers.last_use[kept], run),
         tensor_type=buffers.tensor_type[kept],
         name=buffers.name[kept],
         names=buffers.names,

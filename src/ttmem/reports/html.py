@@ -17,7 +17,7 @@ from ttmem._version import __version__
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers, answers
 from ttmem.reports.chart import HEIGHT, WIDTH, chart
-from ttmem.reports.notes import growth_text, l1_text, load_text, next_command, notes, rounding_note
+from ttmem.reports.notes import growth_text, l1_text, load_text, next_command, notes, rounding_note, runs_text
 from ttmem.reports.page_cards import cards
 from ttmem.reports.page_tables import cell_text, tables
 from ttmem.reports.units import counted, megabytes, one_line, operation_label, thousands
@@ -71,7 +71,7 @@ def _subtitle(profile: Profile, known: Answers) -> str:
     parts = [
         profile.source.kind,
         f"{counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute)",
-        counted(known.counted_runs, "run"),
+        runs_text(known),
     ]
     ranks = [timeline.rank for timeline in profile.timelines if timeline.rank >= 0]
     if len(ranks) > 1:

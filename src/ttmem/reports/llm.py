@@ -21,6 +21,7 @@ from ttmem.reports.notes import (
     next_command,
     notes,
     rounding_note,
+    runs_text,
     unattributed_text,
 )
 from ttmem.reports.units import (
@@ -109,7 +110,7 @@ class _Report:
             f"- Source: {source.kind}, {thousands(source.lines)} lines{damaged}",
             f"- Operations: {thousands(counts.executed)} executed, {thousands(counts.compute)} compute",
             "- Compute leaves out deallocate and get_device; indices (#) count every executed operation from 0",
-            f"- Runs: {known.counted_runs}{self._unfinished()}",
+            f"- Runs: {runs_text(known)}",
         ]
         if len(ranks) > 1:
             lines.append(f"- Ranks: {self._listed(ranks)}; each memory shows its worst rank")
@@ -132,12 +133,6 @@ class _Report:
             for memory, peak in known.peaks.items()
         ]
         return [*lines, "", *_table(["Memory", "Banks", "MB/bank", "MB device"], rows)]
-
-    def _unfinished(self) -> str:
-        last_ones = {run.timeline: run for run in self._known.runs}.values()
-        if any(not run.finished for run in last_ones):
-            return " (the source ends inside an unfinished run)"
-        return ""
 
     def _listed(self, numbers: Sequence[int]) -> str:
         shown = ", ".join(map(str, numbers[:16]))

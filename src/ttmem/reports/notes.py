@@ -70,6 +70,16 @@ def growth_text(known: Answers) -> str:
     return f"{growth.verdict}: DRAM {slope}/bank per run{error} over {growth.compared_runs} runs"
 
 
+def runs_text(known: Answers) -> str:
+    """``5 runs``, ``1 run and an unfinished one``."""
+    last_ones = {run.timeline: run for run in known.runs}.values()
+    if all(run.finished for run in last_ones):
+        return counted(known.counted_runs, "run")
+    if len(known.runs) == len(last_ones):
+        return "1 unfinished run"
+    return f"{counted(known.counted_runs, 'run')} and an unfinished one"
+
+
 def moment_text(peak: Peak) -> str:
     """When it was fullest: ``before #170 ttnn.deallocate``, ``within #3 ttnn.conv2d``, ``after submit``."""
     if peak.at_index is None:

@@ -20,6 +20,7 @@ from ttmem.reports.notes import (
     moment_text,
     notes,
     rounding_note,
+    runs_text,
     unattributed_text,
 )
 from ttmem.reports.timeline import highest_per_column, series
@@ -96,7 +97,7 @@ def _title(profile: Profile, known: Answers) -> Text:
     title.append(one_line(profile.name), style="bold")
     title.append(
         f"  {profile.source.kind}, {counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute), "
-        f"{counted(known.counted_runs, 'run')}",
+        f"{runs_text(known)}",
         style="dim",
     )
     ranks = [timeline.rank for timeline in profile.timelines if timeline.rank >= 0]
