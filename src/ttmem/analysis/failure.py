@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.peaks import operation_location, operation_name
 from ttmem.explain import Failure, deduplicate, find_failures
-from ttmem.profile import Profile
+from ttmem.profile import FailureText, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,13 @@ def failures(profile: Profile) -> list[RunFailure]:
     for timeline in profile.timelines:
         seen: list[tuple[Failure, int, int]] = []
         for text in timeline.failures:
-            seen += [
-                (failure, text.operation, text.next_operation)
-                for failure in find_failures(text.text, first_line=text.line, include_other=True)
-            ]
+            told = find_failures(text.text, first_line=text.line, include_other=True)
+            if not told and text.is_exception:
+                told = [_of_unknown_wording(text)]
+            seen += [(failure, text.operation, text.next_operation) for failure in told]
         # A message may be known from one of its prints and cut in another: the same failure must keep its first place.
         for failure in deduplicate([failure for failure, _, _ in seen]):
-            same = [row for row in seen if row[0].line == failure.line] or seen
-            _, operation, next_operation = same[0]
+            operation, next_operation = _place(failure, seen)
             found.append(
                 RunFailure(
                     failure_class=failure.failure_class,
@@ -60,6 +59,24 @@ def failures(profile: Profile) -> list[RunFailure]:
                 )
             )
     return found
+
+
+def _place(failure: Failure, seen: list[tuple[Failure, int, int]]) -> tuple[int, int]:
+    """The operation of a failure and how many had started: of its first print, and among texts that overlap of the
+    last that holds it.
+
+    pytest shows the exception above the captured log, outside any program; a print inside one then tells more.
+    """
+    first = [(operation, started) for same, operation, started in seen if same.line == failure.line]
+    inside = [(operation, started) for same, operation, started in seen if same.key == failure.key and operation >= 0]
+    if first and (first[-1][0] >= 0 or not inside):
+        return first[-1]
+    return (inside or [(operation, started) for _, operation, started in seen])[0]
+
+
+def _of_unknown_wording(text: FailureText) -> Failure:
+    message = " ".join(text.text.split())
+    return Failure(failure_class="none", memory=None, message=message, template="", line=text.line)
 
 
 def failure(profile: Profile) -> RunFailure | None:

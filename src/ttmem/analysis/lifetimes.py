@@ -28,8 +28,8 @@ def lifetimes(profile: Profile, timeline: Timeline, run: int | None, *, at: int 
     if run is not None and timeline.programs:
         for kept_first, kept_end in _kept_of_earlier_runs(profile, timeline, run):
             replay.run(kept_first, kept_end)
-        replay.leave_runs()
         top = next(program for program in timeline.programs if program.run == run and program.parent < 0)
+        replay.leave_runs(top.first_operation)
         first, end = top.first_operation, top.end_operation
     replay.run(first, end)
     return [_finish(replay, held, end - 1) for held in replay.held if at is None or _is_alive(held, at, end - 1)]
@@ -42,13 +42,13 @@ def _is_alive(held: Held, at: int, end: int) -> bool:
     """
     if held.first > at or (held.producer >= 0 and held.first == at):
         return False
-    return held.last >= at if held.last >= 0 else held.weight or end + 1 >= at
+    return held.last >= at if held.last >= 0 else held.stays or end + 1 >= at
 
 
 def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Iterator[tuple[int, int]]:
     """The operations to replay before a run: a finished one leaves behind const-eval results and trace slots."""
     names = profile.forms.names
-    kept = {number for number, name in enumerate(names) if name in (LOAD_CACHED, CAPTURE_TRACE)}
+    kept = {number for number, name in enumerate(names) if name in (*LOAD_CACHED, CAPTURE_TRACE)}
     done = 0
     for program in timeline.programs:
         position = program.caller - timeline.first_index
@@ -68,7 +68,7 @@ def _finish(replay: Replay, held: Held, end: int) -> TensorLife:
         location=operation_location(profile, timeline, held.producer),
         program=timeline.programs[held.program].name if held.program >= 0 else "",
         first_index=held.first,
-        last_index=held.last if held.last >= 0 else (timeline.end_index - 1 if held.weight else end),
+        last_index=held.last if held.last >= 0 else (timeline.end_index - 1 if held.stays else end),
         last_use_index=held.last_use if held.last_use >= 0 else None,
         weight=held.weight,
         bytes_per_bank=held.bytes_per_bank,

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ttmem.analysis.machine import architecture_of
+from ttmem.analysis.residents import argument_number, resident_arguments, resident_names
 from ttmem.profile import MEMORIES, VIEW_ALLOCATED, VIEW_BANKS, OperationForm, Profile, TensorType, Timeline
 from ttmem.tensors import taken_bytes_per_bank
 
-LOAD_CACHED = "ttcore.load_cached"
+LOAD_CACHED = ("ttcore.load_cached", "tt.load_cached")
+"""Today's name and the one before 2025-06."""
 CAPTURE_TRACE = "ttnn.capture_or_execute_trace"
-_CALLS = (LOAD_CACHED, "func.call", CAPTURE_TRACE)
+_CALLS = (*LOAD_CACHED, "func.call", CAPTURE_TRACE)
 _VIEWS = ("ttnn.reshape", "ttnn.view", "ttnn.mesh_shard", "ttnn.squeeze", "ttnn.unsqueeze")
 """Operations whose result is the operand under another name when nothing says otherwise."""
 _UNKNOWN = -(1 << 62)
@@ -37,6 +39,8 @@ class Held:
     first: int
     bytes_per_bank: int
     weight: bool = False
+    stays: bool = False
+    """It lives as long as the process: a const-eval result, a parameter, a cache that the graph updates."""
     last: int = -1
     """The operation that freed it, -1 while it is alive."""
     last_use: int = -1
@@ -52,8 +56,8 @@ class Replay:
         self.timeline = timeline
         self.held: list[Held] = []
         self._values: dict[int, dict[str, Held]] = {}
-        self._cache: dict[str, list[Held]] = {}
-        """Const-eval results by the hash of the function that made them."""
+        self._cache: dict[str, list[Held | None]] = {}
+        """Const-eval results by the hash of the function that made them; None where one lies on the host."""
         self._forms: dict[int, OperationForm] = {}
         self._needs: dict[int, int] = {}
         self._architecture = architecture_of(profile)
@@ -67,7 +71,9 @@ class Replay:
                 self._children.setdefault(program.caller, []).append(number)
             if program.parent >= 0:
                 self._ends.setdefault(program.end_operation, []).append(number)
-        self._weights = _weight_names(profile)
+        self._names = resident_names(profile)
+        self._residents: dict[tuple[str, int], Held] = {}
+        """Arguments that earlier runs left on the device, by name and type."""
         self._first = 0
         self._growth: tuple[list[int], ...] = ()
 
@@ -92,11 +98,18 @@ class Replay:
                 self._step(index, program, known.get(number) or self._form(number))
         self._end_programs(end)
 
-    def leave_runs(self) -> None:
-        """Before another run: what earlier ones took as arguments has other names there, or is gone."""
-        cached = {id(held) for results in self._cache.values() for held in results}
+    def leave_runs(self, end: int) -> None:
+        """Before another run: of the arguments of the runs before operation ``end``, those that stay are known by
+        their name; the others have other names now, or are gone."""
+        cached = {id(held) for results in self._cache.values() for held in filter(None, results)}
         self.held = [held for held in self.held if held.producer >= 0 or id(held) in cached]
         self._values.clear()
+        if self._names:
+            for known, type_number in resident_arguments(self.profile, self.timeline, self._names, end):
+                held = self._hold("", known.name, type_number, -1, -1, self.timeline.first_index)
+                if held:
+                    held.weight, held.stays = known.weight, True
+                    self._residents[known.name, type_number] = held
 
     # --- what an operation does ---------------------------------------------------------------------------------
 
@@ -138,7 +151,7 @@ class Replay:
                         arguments[f"%arg{position}"] = operand
                         operand.names += 1
             return True
-        if form.name != LOAD_CACHED:
+        if form.name not in LOAD_CACHED:
             return False
         lookup = self._lookups.get(index)
         key = lookup.key if lookup else form.callee
@@ -148,15 +161,17 @@ class Replay:
                 return False
             # Made before this source began: resident all along.
             start = self.timeline.first_index
-            made = [
-                self._hold("", self._weight_name(form) or name, type_number, -1, program, start, weight=True)
+            cached = self._cache[key] = [
+                self._hold("", self._weight_name(form) or name, type_number, -1, program, start)
                 for name, type_number in zip(form.results, form.result_types, strict=False)
             ]
-            cached = self._cache[key] = [held for held in made if held]
+            for resident in filter(None, cached):
+                resident.weight = resident.stays = True
         values = self._values.setdefault(program, {})
         for name, held in zip(form.results, cached, strict=False):
-            values[name] = held
-            held.names += 1
+            if held:
+                values[name] = held
+                held.names += 1
         return True
 
     def _end_programs(self, index: int) -> None:
@@ -176,16 +191,16 @@ class Replay:
         form = self._form(int(timeline.form[position])) if 0 <= position < len(timeline) else None
         if form:
             results = self._bind_results(form, int(timeline.program[position]), left)
-            if form.name == LOAD_CACHED:
+            if form.name in LOAD_CACHED:
                 self._keep(form, program.caller, results)
         if not form or form.name != CAPTURE_TRACE:  # a trace's slots are kept
             for held in left:
                 held.last = program.end_operation - 1
 
-    def _bind_results(self, form: OperationForm, owner: int, left: list[Held]) -> list[Held]:
+    def _bind_results(self, form: OperationForm, owner: int, left: list[Held]) -> list[Held | None]:
         """The nested program's tensors that became the caller's results, taken out of ``left``."""
         values = self._values.setdefault(owner, {})
-        results: list[Held] = []
+        results: list[Held | None] = []
         for name, type_number in zip(form.results, form.result_types, strict=False):
             wanted = self.profile.tensor_types[type_number] if type_number >= 0 else None
             match = next((held for held in reversed(left) if held.type is wanted), None)
@@ -195,14 +210,14 @@ class Replay:
                 match.names += 1
                 match.program = owner
                 match.name = name
-                results.append(match)
+            results.append(match)
         return results
 
-    def _keep(self, form: OperationForm, caller: int, results: list[Held]) -> None:
+    def _keep(self, form: OperationForm, caller: int, results: list[Held | None]) -> None:
         """Const-eval results live as long as the process."""
         weight_name = self._weight_name(form)
-        for held in results:
-            held.weight = True
+        for held in filter(None, results):
+            held.weight = held.stays = True
             held.names += 1
             if weight_name and len(results) == 1:
                 held.name = weight_name
@@ -226,17 +241,22 @@ class Replay:
         type_number = form.operand_types[position] if position < len(form.operand_types) else -1
         if type_number < 0:
             return None
-        weight_name = self._weights.get((_argument_number(name), self.profile.tensor_types[type_number].shape), "")
+        known = self._names.get((argument_number(name), self.profile.tensor_types[type_number].shape))
+        if known and (resident := self._residents.get((known.name, type_number))):
+            resident.names += 1
+            resident.program = program
+            self._values.setdefault(program, {})[name] = resident
+            return resident
         first = self.timeline.programs[program].first_operation if program >= 0 else self.timeline.first_index
-        return self._hold(name, weight_name or name, type_number, -1, program, first, weight=bool(weight_name))
+        held = self._hold(name, known.name if known else name, type_number, -1, program, first)
+        if held and known:
+            held.weight, held.stays = known.weight, True
+        return held
 
-    def _hold(
-        self, ssa: str, name: str, type_number: int, producer: int, program: int, first: int, *, weight: bool = False
-    ) -> Held | None:
-        type_ = self.profile.tensor_types[type_number]
-        if not type_.on_device:
+    def _hold(self, ssa: str, name: str, type_number: int, producer: int, program: int, first: int) -> Held | None:
+        if type_number < 0 or not (type_ := self.profile.tensor_types[type_number]).on_device:
             return None
-        held = Held(name, type_, producer, program, first, self._bytes_per_bank(type_number), weight)
+        held = Held(name, type_, producer, program, first, self._bytes_per_bank(type_number))
         self.held.append(held)
         if ssa:
             values = self._values.setdefault(program, {})
@@ -276,9 +296,11 @@ class Replay:
         """The parameter that a const-eval result was made from, when there is exactly one."""
         types = self.profile.tensor_types
         names = {
-            self._weights.get((_argument_number(name), types[number].shape), "")
+            known.name
+            if (known := self._names.get((argument_number(name), types[number].shape))) and known.weight
+            else ""
             for name, number in zip(form.operands, form.operand_types, strict=False)
-            if number >= 0 and _argument_number(name) >= 0
+            if number >= 0 and argument_number(name) >= 0
         }
         return names.pop() if len(names) == 1 else ""
 
@@ -331,12 +353,6 @@ def _growth(profile: Profile, timeline: Timeline, first: int, end: int) -> tuple
     return tuple(columns)
 
 
-def _argument_number(name: str) -> int:
-    """3 of ``%arg3``, -1 of every other name."""
-    digits = name[4:]
-    return int(digits) if name.startswith("%arg") and digits.isdigit() and len(digits) < 10 else -1
-
-
 def _banks(profile: Profile, timeline: Timeline) -> dict[str, int]:
     banks = {}
     for column, memory in enumerate(MEMORIES):
@@ -345,14 +361,3 @@ def _banks(profile: Profile, timeline: Timeline) -> dict[str, int]:
         if len(views):
             banks[memory] = int(profile.views[views[0], VIEW_BANKS])
     return banks
-
-
-def _weight_names(profile: Profile) -> dict[tuple[int, tuple[int, ...]], str]:
-    """(position, shape) -> name of the weights, where all graphs agree."""
-    names: dict[tuple[int, tuple[int, ...]], str] = {}
-    for argument in profile.arguments:
-        if argument.kind in ("parameter", "constant"):
-            key = (argument.position, argument.shape)
-            if names.setdefault(key, argument.name) != argument.name:
-                names[key] = ""
-    return names

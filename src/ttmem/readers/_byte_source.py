@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,14 +12,12 @@ from typing import BinaryIO, cast
 
 from ttmem._errors import BadInputError
 from ttmem.readers._packed import PackedReader, unpacker_for
+from ttmem.readers._prefix import TIME_PREFIX
 
 CHUNK_BYTES = 1 << 20
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read so far, bytes in all or 0 when unknown)."""
-
-# GitHub Actions and `docker logs -t` put a time in front of every line; it would make every line new.
-TIME_PREFIX = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ")
 
 
 def open_bytes(source: str | Path) -> tuple[BinaryIO, int, str]:

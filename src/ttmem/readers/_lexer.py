@@ -17,26 +17,22 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END, find_failures
+from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.explain import MARKERS as FAILURE_MARKERS
 from ttmem.profile import TensorType
-from ttmem.readers._byte_source import TIME_PREFIX
+from ttmem.readers._failure_window import FAILURE_REACH_LINES, FailureWindow
 from ttmem.readers._mlir_module import parse_module_line
 from ttmem.readers._mlir_operation import OperationText, parse_operation, split_signature
 from ttmem.readers._mlir_types import parse_tensor_type
+from ttmem.readers._prefix import MPI_TAG, PREFIX_BYTES, TIME_PREFIX, rank_of
 from ttmem.readers._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
 _KNOWN_LINES_BYTES = 40 << 20
 """How much line text the look-up table may hold before it starts anew: bounds memory, costs only repeated parsing."""
 _KNOWN_SIGNATURES = 50_000
-_FAILURE_LINES = 8
-"""A failure's numbers may stand a few lines below its first (``info:``, wrapped text)."""
-_PREFIX_BYTES = 200
-"""Where a record's text begins at the latest in an ordinary line; only odd lines are searched further."""
 _FAILURES_KEPT = 2_000
 _DAMAGED_KEPT = 200
 
-_MPI = re.compile(rb"\[\d+,(\d{1,9})\]<std(?:out|err)>:")
 # Bounded digits: a damaged line may hold a number that no column can.
 _VIEW_BODY = re.compile(
     rb"numBanks: (\d{1,9}), totalBytesPerBank: (\d{1,12}\.\d{1,6}) MB, "
@@ -65,8 +61,6 @@ _TORN = re.compile(
 _FAILURE = -1
 _MODULE_BODY = (b"%", b'"ttnn.', b'"ttir.', b'"stablehlo.', b'"vhlo.', b"return ", b"}")
 _MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @")
-_ENDS_FAILURE = (b"Executing operation: ", b"Device memory state ", b"xecution of program: ")
-"""Records that follow a failure and are no part of its text: what they lead to has its own."""
 # Everything but digits, dots and blanks goes, so that many views become one string of numbers.
 _ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
 _MIB = 1 << 20
@@ -104,7 +98,7 @@ class Lexer:
         self._lines: list[NDArray[np.int32]] = []
         self._views: list[bytes] = []
         self._view_count = 0
-        self._open_failures: list[tuple[int, list[bytes]]] = []
+        self._open_failures: list[tuple[int, FailureWindow]] = []
         self._damaged: list[tuple[int, str]] = []
         self._damaged_count = 0
         self._saw_runtime = False
@@ -115,7 +109,7 @@ class Lexer:
         """Take the next lines, without their line ends."""
         count = len(lines)
         if self._open_failures:
-            self._continue_failures(lines)
+            self.continue_failures(lines)
         codes = np.fromiter(map(self._codes.get, lines, repeat(-1)), np.int32, count)
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
@@ -177,7 +171,7 @@ class Lexer:
             line = line[time.end() :]  # the splitter removes times in bulk only where most lines have one
         if line.count(b" | ") > 2 and len(records := _glued_records(line)) > 1:
             return self._pieces(records, index)
-        at = line.find(b"Executing operation: ", 0, _PREFIX_BYTES)
+        at = line.find(b"Executing operation: ", 0, PREFIX_BYTES)
         if at >= 0:
             return self._operation(line, at, index)
         at = line.find(b"MemoryView{")
@@ -194,7 +188,7 @@ class Lexer:
                 self._saw_runtime = True
                 what = What.STARTED if found[1] == b"Starting" else What.FINISHED
                 return self._event(line, Event(what, found[2].decode("utf-8", "replace")))
-        tag = _MPI.match(line)
+        tag = MPI_TAG.match(line)
         if line.startswith(b"#", tag.end() if tag else 0) or any(mark in line for mark in _MODULE_MARKS):
             item = parse_module_line(line[tag.end() :] if tag else line)
             if item:
@@ -236,7 +230,7 @@ class Lexer:
             return self._pieces((line[: end + 1], line[end + 1 :]), index)
         self._views.append(body)
         self._view_count += 1
-        return self._add(kind, self._view_count - 1, _rank(line))
+        return self._add(kind, self._view_count - 1, rank_of(line))
 
     def _operation(self, line: bytes, at: int, index: int) -> int:
         if not line.startswith(b"| ", at - 2) and not _NOTHING_BUT_PREFIXES.fullmatch(line, 0, at):
@@ -252,7 +246,7 @@ class Lexer:
         if signature is None:
             signature = self._signature(parsed.types)
         self._forms.append((parsed, signature))
-        code = self._add(Kind.OPERATION, len(self.tables.form_name) + len(self._forms) - 1, _rank(line))
+        code = self._add(Kind.OPERATION, len(self.tables.form_name) + len(self._forms) - 1, rank_of(line))
         if parsed.complete:
             return code
         # Not to be looked up by its line: every damaged line counts, however the log is cut into parts.
@@ -284,7 +278,7 @@ class Lexer:
         found = _HEADER.search(line)
         if found:
             self._saw_runtime = self._saw_marker = True
-            return self._add(_HEADER_KIND[found[1][:8]], 0, _rank(line))
+            return self._add(_HEADER_KIND[found[1][:8]], 0, rank_of(line))
         if (b"Device " in line and b" memory state:" in line) or _TORN.search(line):
             self._saw_marker = True
             return self._damage(index, "memory line is cut or mixed with other text")
@@ -312,7 +306,7 @@ class Lexer:
         number = self._events.setdefault(event, len(self.tables.events))
         if number == len(self.tables.events):
             self.tables.events.append(event)
-        return self._add(Kind.EVENT, number, _rank(line))
+        return self._add(Kind.EVENT, number, rank_of(line))
 
     def _module(self, item: object, rank: int) -> int:
         self.tables.modules.append(item)
@@ -328,25 +322,27 @@ class Lexer:
 
     def _failure(self, lines: list[bytes], index: int) -> int:
         """A line that may tell of a failure, with the lines below it; what turns out harmless is a foreign line."""
-        text = lines[index : index + _FAILURE_LINES]
-        complete = len(text) == _FAILURE_LINES
-        failure = _failure_text(text)
-        if (complete and not failure) or len(self.tables.failures) >= _FAILURES_KEPT:
+        window = FailureWindow(lines[index])
+        window.take(lines[index + 1 : index + 1 + FAILURE_REACH_LINES])
+        failure = window.text()
+        if (window.complete and not failure) or len(self.tables.failures) >= _FAILURES_KEPT:
             return Kind.FOREIGN
         self.tables.failures.append(failure)
-        if not complete:
-            self._open_failures.append((len(self.tables.failures) - 1, list(text)))
-        return self._add(Kind.FAILURE, len(self.tables.failures) - 1, _rank(lines[index]))
+        if not window.complete:
+            self._open_failures.append((len(self.tables.failures) - 1, window))
+        return self._add(Kind.FAILURE, len(self.tables.failures) - 1, window.rank)
 
-    def _continue_failures(self, lines: list[bytes]) -> None:
+    @property
+    def has_open_failures(self) -> bool:
+        """Whether the lines to come may belong to a failure that was already seen."""
+        return bool(self._open_failures)
+
+    def continue_failures(self, lines: list[bytes]) -> None:
         """The lines below a failure were not there yet when its first line was."""
-        still_open = []
-        for number, text in self._open_failures:
-            text += lines[: _FAILURE_LINES - len(text)]
-            self.tables.failures[number] = _failure_text(text)
-            if len(text) < _FAILURE_LINES:
-                still_open.append((number, text))
-        self._open_failures = still_open
+        for number, window in self._open_failures:
+            window.take(lines)
+            self.tables.failures[number] = window.text()
+        self._open_failures = [(number, window) for number, window in self._open_failures if not window.complete]
 
     # --- bulk ---------------------------------------------------------------------------------------------------
 
@@ -407,29 +403,8 @@ def _glued_records(line: bytes) -> list[bytes]:
     starts = [found.start() for found in _RECORD.finditer(line)]
     if len(starts) < 2:
         return []
-    tag = _MPI.match(line)
+    tag = MPI_TAG.match(line)
     records = [line[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], len(line)], strict=True)]
-    return [record if i == 0 or not tag or _MPI.match(record) else tag[0] + record for i, record in enumerate(records)]
-
-
-def _rank(line: bytes) -> int:
-    if line.find(b"]<std", 0, _PREFIX_BYTES) < 0:
-        return -1
-    found = _MPI.search(line)
-    return int(found[1]) if found else -1
-
-
-def _failure_text(lines: list[bytes]) -> str:
-    """The text of a failure, empty when the lines tell of none (the word "error" alone is no failure).
-
-    The lines below the first may be another process's, or begin the next operation's story.
-    """
-    rank = _rank(lines[0])
-    kept = [lines[0]]
-    for line in lines[1:]:
-        if any(mark in line for mark in _ENDS_FAILURE):
-            break
-        if _rank(line) in (rank, -1):
-            kept.append(line)
-    text = "\n".join(TIME_PREFIX.sub(b"", line[:4000]).decode("utf-8", "replace") for line in kept)
-    return text if find_failures(text, include_other=True) else ""
+    return [
+        record if i == 0 or not tag or MPI_TAG.match(record) else tag[0] + record for i, record in enumerate(records)
+    ]

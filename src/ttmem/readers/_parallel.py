@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ttmem.readers._byte_source import LineSplitter, Progress, TruncatedSourceError, chunks
+from ttmem.readers._failure_window import FAILURE_REACH_LINES
 from ttmem.readers._lexer import Lexer
 from ttmem.readers._packed import GZIP_MAGIC, ZSTD_MAGIC
 from ttmem.readers._tokens import LexedLog, merge
@@ -21,6 +22,7 @@ _SPLIT_FROM_BYTES = 256 << 20
 _HEAD_START_BYTES = 96 << 20
 """How much this process lexes while a child is still starting and while it hands over its part."""
 _BORDER = b"Executing operation: "
+_BEYOND_BYTES = 1 << 20
 
 
 def worth_splitting(source: str | Path, jobs: int | None) -> list[tuple[int, int]]:
@@ -50,7 +52,7 @@ def worth_splitting(source: str | Path, jobs: int | None) -> list[tuple[int, int
 
 
 def _border_near(file: BinaryIO, at: int, size: int) -> int:
-    """The start of the first operation line at or after ``at``: no failure text or torn line spans that."""
+    """The start of the first operation line at or after ``at``; the next line where there is none near."""
     file.seek(at)
     window = file.read(8 << 20)
     found = window.find(_BORDER, window.find(b"\n") + 1)
@@ -69,9 +71,11 @@ def lex_part(path: Path, start: int, end: int, progress: Progress | None = None)
                 lexer.feed(splitter.split(chunk))
                 if progress:
                     progress(start + lexer.byte_count, 0)
+            lexer.feed(splitter.rest())
+            if lexer.has_open_failures:  # their text goes on beyond the border
+                lexer.continue_failures(file.read(_BEYOND_BYTES).split(b"\n")[:FAILURE_REACH_LINES])
         except TruncatedSourceError:  # the file shrank while it was read: what was read is used
-            pass
-    lexer.feed(splitter.rest())
+            lexer.feed(splitter.rest())
     return lexer.snapshot()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from ttmem.profile import CacheLookup, FailureText, Program
 from ttmem.readers._tokens import Event, What
 
-_CALLERS = ("ttcore.load_cached", "func.call", "ttnn.capture_or_execute_trace")
+_CALLERS = ("ttcore.load_cached", "tt.load_cached", "func.call", "ttnn.capture_or_execute_trace")
 
 
 @dataclass(slots=True)
