@@ -16,6 +16,7 @@ VERBS = {
     "profile": ("ttmem.commands.profile", "What filled the memory: peaks, consumers, padding, weights, failure."),
     "diff": ("ttmem.commands.diff", "What grew from one profile to another, and which operation did it."),
     "check": ("ttmem.commands.check", "Whether a profile stays within a memory budget, for CI."),
+    "run": ("ttmem.commands.run", "Run a ttnn script on a mock board and tell what it did to the memory."),
     "reports": ("ttmem.commands.reports", "List, find and remove the stored reports."),
     "live": ("ttmem.commands.live", "What running processes hold on the cards, from shared memory."),
     "completion": ("ttmem.commands.completion", "Print the completion script for a shell."),

@@ -39,7 +39,7 @@ def run_and_capture(
     command: Sequence[str], *, log_path: Path, environment: Mapping[str, str], echo: BinaryIO | None
 ) -> tuple[int, str]:
     """The child's status as a shell reports it (128 + signal when it was killed), and why the copy is incomplete."""
-    shares_terminal = _is_foreground()
+    shares_terminal = is_foreground()
     try:
         child = subprocess.Popen(
             command,
@@ -55,7 +55,7 @@ def run_and_capture(
         reason = getattr(error, "strerror", None) or error
         hint = "is it installed, and on PATH?" if isinstance(error, FileNotFoundError) else ""
         raise ChildNotStartedError(f"cannot run it: {reason}", where=command[0], hint=hint) from None
-    with _forwarding(child, shares_terminal=shares_terminal), log_path.open("xb", buffering=0) as log:
+    with forwarding(child, shares_terminal=shares_terminal), log_path.open("xb", buffering=0) as log:
         problem = _tee(child, log, echo)
         status = child.wait()
     return (128 - status if status < 0 else status), problem
@@ -93,7 +93,7 @@ def _trouble_writing(stream: BinaryIO, chunk: bytes) -> str:
     return ""
 
 
-def _is_foreground() -> bool:
+def is_foreground() -> bool:
     """Whether a terminal would deliver Ctrl-C to our process group, and so to the child."""
     for stream in (sys.stdin, sys.stderr, sys.stdout):
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -102,7 +102,7 @@ def _is_foreground() -> bool:
 
 
 @contextlib.contextmanager
-def _forwarding(child: subprocess.Popen[bytes], *, shares_terminal: bool) -> Iterator[None]:
+def forwarding(child: subprocess.Popen[bytes], *, shares_terminal: bool) -> Iterator[None]:
     """Pass signals on to the child and live on to report how it ended."""
 
     def forward(number: int, _: FrameType | None) -> None:

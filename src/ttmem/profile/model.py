@@ -114,6 +114,8 @@ class FailureText:
     """The operation that was running, -1 when no program was open (uploads happen outside programs)."""
     next_operation: int
     """How many operations had been started when it was printed: later ones mean that the process went on."""
+    is_exception: bool = False
+    """It was raised or ended the process, so it is a failure whatever it says; a log's line may only mention one."""
 
 
 @dataclass(frozen=True, slots=True)

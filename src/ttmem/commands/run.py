@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem run``: the user's own ttnn script on a mock board, and what it did to the memory."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ttmem.commands._options import one_of, writable_place
+from ttmem.commands._output import emit, note
+from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option
+
+if TYPE_CHECKING:
+    from ttmem.engines.running import CapturedRun, RunSettings
+
+OWN_FAILURE = 125
+"""As ``env`` and ``timeout`` do: every other status is the script's."""
+
+_EXAMPLES = """
+ttmem run block.py
+ttmem run block.py --board p150 --json
+ttmem run block.py --batch 4 --board n300 --html report.html
+ttmem run block.py --board n150 -- --json
+"""
+
+
+class PassingThrough(WithExamples):
+    """Words that are no options of ours belong to the child, and so does its exit status: our own failures are 125."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """From here on every failure of ours has that code, wrong usage included."""
+        settings = ctx.find_object(Settings)
+        if settings is not None:
+            settings.failure_code = OWN_FAILURE
+        return super().parse_args(ctx, args)
+
+
+PASSING_CONTEXT = {**CONTEXT, "ignore_unknown_options": True, "help_option_names": ["--help"]}
+"""No short options at all: ``-n 4`` must reach the child whole."""
+
+
+@click.command("run", cls=PassingThrough, epilog=_EXAMPLES, context_settings=PASSING_CONTEXT)
+@click.argument("script", type=click.Path(), metavar="SCRIPT")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board; see 'ttmem boards'.")
+@click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document (schema ttmem.profile/1).")
+@click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens.")
+@click.option("--csv", "as_csv", is_flag=True, help="One row per memory state.")
+@click.option(
+    "--html", "html_path", callback=writable_place, metavar="FILE", help="Also write the report as one offline page."
+)
+@click.option("--output", callback=writable_place, metavar="FILE", help="Write the answer there instead of to stdout.")
+@click.option("--name", metavar="NAME", help="Call the report NAME (default: after the script).")
+@click.option("--no-store", is_flag=True, help="Do not keep the report under ~/.ttmem (TTMEM_HOME).")
+@click.option("--python", metavar="PATH", help="The interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
+@click.option("--timeout", type=float, metavar="SECONDS", help="End the script after so long.")
+@click.option("--l1-small", type=click.IntRange(min=0), metavar="BYTES", help="Open devices with this L1_SMALL region.")
+@click.option(
+    "--trace-region", type=click.IntRange(min=0), metavar="BYTES", help="Open devices with this trace region."
+)
+@click.option("--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster).")
+@click.option("--quiet", is_flag=True, help="No notes on stderr.")
+def command(
+    script: str,
+    arguments: tuple[str, ...],
+    board: str,
+    card: bool,
+    as_json: bool,
+    as_llm: bool,
+    as_csv: bool,
+    html_path: Path | None,
+    output: Path | None,
+    name: str | None,
+    no_store: bool,
+    python: str | None,
+    timeout: float | None,
+    l1_small: int | None,
+    trace_region: int | None,
+    no_programs: bool,
+    quiet: bool,
+) -> int:
+    """Run SCRIPT, your own unedited ttnn program, on a mock board and tell what it did to the memory.
+
+    Nothing is computed: allocator, validation, programs and errors are the real library's, values are zeros. The
+    script's output goes to stderr, its exit status becomes ours (128 + signal when it was killed), and 125 means that
+    ttmem itself failed. Options of ttmem may stand anywhere; what follows -- is the script's alone.
+    """
+    from ttmem.commands._child import forwarding, is_foreground
+    from ttmem.engines.running import RunSettings, run_script
+    from ttmem.reports import store
+
+    form = one_of(json=as_json, llm=as_llm, csv=as_csv)
+    if name is not None:
+        name = store.check_name(name)
+    settings = RunSettings(
+        board=board,
+        card=card,
+        python=python,
+        l1_small_bytes=l1_small,
+        trace_region_bytes=trace_region,
+        timeout_seconds=timeout,
+        measure_programs=not no_programs,
+    )
+    _say_where(settings, quiet=quiet)
+    shares_terminal = is_foreground()
+    run = run_script(
+        script,
+        arguments,
+        settings=settings,
+        name=name,
+        output=sys.stderr.fileno(),
+        own_session=not shares_terminal,
+        supervise=partial(forwarding, shares_terminal=shares_terminal),
+    )
+    _answer(run, script, form, html_path=html_path, output=output, name=name, no_store=no_store, quiet=quiet)
+    return run.status
+
+
+command.params.append(debug_option())
+
+
+def _say_where(settings: RunSettings, *, quiet: bool) -> None:
+    from ttmem.engines.workspace import cards
+
+    if settings.card:
+        note("running on the card", quiet=quiet)
+    elif cards():
+        note(f"running on a mock {settings.board}; --card uses the card of this machine", quiet=quiet)
+
+
+def _answer(
+    run: CapturedRun,
+    script: str,
+    form: str | None,
+    *,
+    html_path: Path | None,
+    output: Path | None,
+    name: str | None,
+    no_store: bool,
+    quiet: bool,
+) -> None:
+    from ttmem._sources import Located
+    from ttmem.commands import _reading
+    from ttmem.commands.profile import render
+
+    answer = render(run.profile, form, to_file=output is not None)
+    kept = None if no_store else _reading.keep(run.profile, Located(script, None), name=name)
+    if html_path:
+        from ttmem.reports import html
+
+        emit(html.render(run.profile), html_path)
+    emit(answer, output)
+    for path in filter(None, (output, html_path)):
+        note(f"wrote {path}", quiet=quiet)
+    if run.status:
+        ended = "ran out of time and" if run.timed_out else "the script"
+        note(f"{ended} ended with status {run.status}", quiet=quiet)
+    if kept is not None:
+        note(f"stored as '{kept.name}' in {kept.folder}", quiet=quiet)
+        note(f"next: ttmem profile {kept.name} --llm", quiet=quiet)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding an interpreter that has ttnn: it has wheels for CPython 3.10 and 3.12 only, and ttmem may run on another."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttmem._errors import MissingPartError
+from ttmem._home import home_folder
+
+PINNED_TTNN = "0.81.1"
+"""The release whose bank tables, messages and captures this ttmem was tested with."""
+OLDEST_TTNN = (0, 75)
+"""Older releases crash on a mock cluster or do not check for clashes there (measured, release by release)."""
+WHEEL_PYTHONS = ("3.12", "3.10")
+"""CPython versions that the pinned release has wheels for, the better one first."""
+VARIABLE = "TTMEM_TTNN_PYTHON"
+
+_PROBE = """
+import importlib.metadata, importlib.util, json, platform, sys
+sys.path[:] = [place for place in sys.path if place]  # a folder 'ttnn' in the working directory is not the package
+def version(name):
+    try: return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError: return ''
+def has(name): return importlib.util.find_spec(name) is not None
+spec = importlib.util.find_spec('ttnn')
+places = list(spec.submodule_search_locations or []) if spec and spec.origin else []
+print(json.dumps({
+    'python': platform.python_version(), 'implementation': platform.python_implementation(),
+    'ttnn': version('ttnn'), 'package': places[0] if places else '', 'torch': version('torch'),
+    'pytest': version('pytest'), 'venv': has('venv') and has('ensurepip'),
+}))
+"""
+"""Asks without importing ttnn, which takes half a second and may crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python that runs, and what it has."""
+
+    path: str
+    found_by: str
+    """How we came to it, in words for the user."""
+    python_version: str
+    implementation: str
+    ttnn_version: str
+    """Empty when it has none, or a build without metadata (then ``package`` is set)."""
+    package: str
+    """Folder of the ttnn package."""
+    torch_version: str
+    pytest_version: str
+    has_venv: bool
+
+    @property
+    def has_ttnn(self) -> bool:
+        return bool(self.package)
+
+    @property
+    def is_too_old(self) -> bool:
+        """Whether its ttnn is known not to work here; a version that cannot be read is given a chance."""
+        numbers = re.match(r"(\d+)\.(\d+)", self.ttnn_version)
+        return numbers is not None and (int(numbers[1]), int(numbers[2])) < OLDEST_TTNN
+
+
+def managed_folder() -> Path:
+    """Where ``ttmem device install`` puts its environment."""
+    return home_folder() / "device"
+
+
+def managed_python() -> Path:
+    """The interpreter of the managed environment; it may not exist."""
+    return managed_folder() / "bin" / "python"
+
+
+def probe(path: str | Path, found_by: str) -> Interpreter | str:
+    """What an interpreter has, or why it cannot be used."""
+    try:
+        done = subprocess.run([str(path), "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return f"{path} does not run: {getattr(error, 'strerror', None) or error}"
+    try:
+        told = json.loads(done.stdout)
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        return f"{path} does not answer: {last}"
+    return Interpreter(
+        path=str(path),
+        found_by=found_by,
+        python_version=told["python"],
+        implementation=told["implementation"],
+        ttnn_version=told["ttnn"],
+        package=told["package"],
+        torch_version=told["torch"],
+        pytest_version=told["pytest"],
+        has_venv=told["venv"],
+    )
+
+
+def find_interpreter(python: str | None = None) -> Interpreter:
+    """The interpreter to run ttnn with: the one named, ``TTMEM_TTNN_PYTHON``, this one, the managed one.
+
+    One that was named must do; the others are tried in turn.
+    """
+    named = (python, "--python") if python else (os.environ.get(VARIABLE), VARIABLE)
+    if named[0]:
+        return _must_have_ttnn(_resolved(named[0]), named[1])
+    reasons = []
+    for path, found_by in ((sys.executable, "this interpreter"), (managed_python(), "the managed environment")):
+        if not Path(path).exists():
+            continue
+        found = probe(path, found_by)
+        if isinstance(found, Interpreter) and found.has_ttnn and not found.is_too_old:
+            return found
+        reasons.append(_why_not(found))
+    raise MissingPartError(
+        f"no interpreter with ttnn ({'; '.join(reasons)})",
+        hint="make one with 'ttmem device install', or name yours: --python PATH",
+    )
+
+
+def _must_have_ttnn(path: str, found_by: str) -> Interpreter:
+    found = probe(path, found_by)
+    if isinstance(found, Interpreter) and found.has_ttnn and not found.is_too_old:
+        return found
+    install = f"{path} -m pip install ttnn=={PINNED_TTNN}"
+    hint = f"install it there ({install}), or leave {found_by} out and run 'ttmem device install'"
+    raise MissingPartError(_why_not(found), hint=hint, where=found_by)
+
+
+def _why_not(found: Interpreter | str) -> str:
+    if isinstance(found, str):
+        return found
+    if found.is_too_old:
+        oldest = ".".join(map(str, OLDEST_TTNN))
+        return f"{found.path} has ttnn {found.ttnn_version}; mock boards need {oldest} or newer"
+    return f"{found.path} (Python {found.python_version}) has no ttnn"
+
+
+def _resolved(name: str) -> str:
+    """A bare name is looked up as a shell would."""
+    return name if os.sep in name else shutil.which(name) or name
+
+
+def installed_pythons() -> Iterator[tuple[str, str]]:
+    """Interpreters of a version that ttnn has wheels for, best first: (path, how it was found). They may not run."""
+    seen: set[str] = set()
+    for version in WHEEL_PYTHONS:
+        for path, found_by in _candidates(version):
+            real = os.path.realpath(path)
+            if real not in seen and os.access(path, os.X_OK):
+                seen.add(real)
+                yield path, found_by
+
+
+def _candidates(version: str) -> Iterator[tuple[str, str]]:
+    home = Path.home()
+    if sys.version.startswith(f"{version}."):
+        yield sys.executable, "this interpreter"
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        yield str(Path(folder) / f"python{version}"), "PATH"
+    pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv")
+    yield from ((str(path), "pyenv") for path in _newest_first(pyenv / "versions", f"{version}.*/bin/python"))
+    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local" / "share" / "uv" / "python")
+    yield from ((str(path), "uv") for path in _newest_first(uv, f"cpython-{version}.*/bin/python{version}"))
+    roots = [
+        os.environ.get("CONDA_PREFIX", ""),
+        *(str(home / name) for name in ("miniconda3", "miniforge3", "anaconda3")),
+    ]
+    for root in filter(None, roots):
+        yield str(Path(root) / "bin" / f"python{version}"), "conda"
+        yield from ((str(path), "conda") for path in _newest_first(Path(root) / "envs", f"*/bin/python{version}"))
+
+
+def _newest_first(folder: Path, pattern: str) -> list[Path]:
+    def numbers(path: Path) -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", str(path.relative_to(folder)))]
+
+    return sorted(folder.glob(pattern), key=numbers, reverse=True) if folder.is_dir() else []

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which buffers there are, kept from what the library reports about each operation: plain arithmetic, no ttnn.
+
+The library's memory view says how much is taken, its graph nodes say what one operation took and gave back in which
+order. Together they give every moment inside an operation exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from .library import Pool
+
+TAKE, GIVE, LAUNCH = "take", "give", "launch"
+
+
+class Move(NamedTuple):
+    """One thing that happened inside an operation: memory taken, given back, or a program launched."""
+
+    kind: str
+    memory: str = ""
+    address: int = 0
+    bytes_per_bank: int = 0
+    total_bytes: int = 0
+    program: str = ""
+    """For a launch: which device operation and factory made it."""
+
+
+class Buffer(NamedTuple):
+    """One allocation, numbered in order."""
+
+    number: int
+    memory: str
+    address: int
+    bytes_per_bank: int
+    """What the allocator takes: rounded up to its quantum."""
+    total_bytes: int
+
+
+class Fullest(NamedTuple):
+    """The fullest moment of one memory inside an operation."""
+
+    allocated: int
+    largest_free: int
+    born: tuple[int, ...]
+    """Buffers of this operation that were there."""
+    gone: tuple[int, ...]
+    """Buffers from before that were not there any more."""
+
+
+class Story(NamedTuple):
+    """What one operation did to the account."""
+
+    born: tuple[Buffer, ...]
+    gone: tuple[int, ...]
+    """Numbers of the buffers it gave back, its own included."""
+    fullest: dict[str, Fullest]
+    """Only memories that were fuller inside than before and after."""
+    l1_at_launch: tuple[int, ...]
+    """Bytes per bank that tensors took in L1 when each program was launched."""
+    highest_l1: int
+    unknown_gives: int
+    """Buffers given back that the account did not know: it is reconciled with the library's table then."""
+
+
+class Account:
+    """The buffers of one opened device."""
+
+    def __init__(self, pools: Mapping[str, Pool], quantum: int) -> None:
+        self.pools = dict(pools)
+        self._quantum = quantum
+        self._next = 0
+        self.live: dict[str, dict[int, Buffer]] = {memory: {} for memory in pools}
+        self.allocated: dict[str, int] = dict.fromkeys(pools, 0)
+
+    def taken(self, bytes_per_bank: int) -> int:
+        """What the allocator takes for so many bytes."""
+        return -(-bytes_per_bank // self._quantum) * self._quantum
+
+    def apply(self, moves: Iterable[Move]) -> Story:
+        """Bring the account up to date with an operation, and tell what happened inside it."""
+        inside = _Inside(self)
+        for move in moves:
+            inside.follow(move)
+        return inside.story()
+
+    def reconcile(self, memory: str, blocks: Mapping[int, int]) -> tuple[list[Buffer], list[int]]:
+        """Accept the library's own table: buffers that came and went outside operations (``del``, uploads)."""
+        live = self.live[memory]
+        gone = [
+            self.drop(buffer).number
+            for address, buffer in list(live.items())
+            if blocks.get(address) != buffer.bytes_per_bank
+        ]
+        banks = self.pools[memory].banks
+        came = [
+            self.add(memory, address, size, size * banks)
+            for address, size in sorted(blocks.items())
+            if address not in live
+        ]
+        return came, gone
+
+    def l1_key(self) -> int:
+        """Equal for equal L1 contents: programs of some operations depend on what is free when they are made."""
+        live = self.live.get("L1", {})
+        return hash(frozenset((buffer.address, buffer.bytes_per_bank) for buffer in live.values()))
+
+    def add(self, memory: str, address: int, bytes_per_bank: int, total_bytes: int) -> Buffer:
+        """A buffer came."""
+        buffer = Buffer(self._next, memory, address, bytes_per_bank, total_bytes)
+        self._next += 1
+        self.live[memory][address] = buffer
+        self.allocated[memory] += bytes_per_bank
+        return buffer
+
+    def drop(self, buffer: Buffer) -> Buffer:
+        """A buffer went."""
+        del self.live[buffer.memory][buffer.address]
+        self.allocated[buffer.memory] -= buffer.bytes_per_bank
+        return buffer
+
+
+class _Inside:
+    """Follows one operation move by move and remembers each memory's fullest moment."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._before = dict(account.allocated)
+        self._born: dict[int, Buffer] = {}
+        self._gone: dict[int, Buffer] = {}
+        self._tops: dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+        self._at_launch: list[int] = []
+        self._highest_l1 = account.allocated.get("L1", 0)
+        self._unknown = 0
+
+    def follow(self, move: Move) -> None:
+        if move.kind == LAUNCH:
+            self._at_launch.append(self._account.allocated.get("L1", 0))
+        elif move.memory not in self._account.live:
+            return
+        elif move.kind == TAKE:
+            self._take(move)
+        else:
+            known = self._account.live[move.memory].get(move.address)
+            if known:
+                self._gone[known.number] = self._account.drop(known)
+            else:
+                self._unknown += 1
+
+    def _take(self, move: Move) -> None:
+        account, memory = self._account, move.memory
+        if replaced := account.live[memory].get(move.address):
+            # Two buffers cannot share an address: this one was given back unseen, before the operation.
+            self._gone[replaced.number] = account.drop(replaced)
+            self._before[memory] -= replaced.bytes_per_bank
+        buffer = account.add(memory, move.address, account.taken(move.bytes_per_bank), move.total_bytes)
+        self._born[buffer.number] = buffer
+        now = account.allocated[memory]
+        if memory == "L1":
+            self._highest_l1 = max(self._highest_l1, now)
+        if now > self._tops.get(memory, (self._before[memory],))[0]:
+            here = tuple(b.number for b in self._born.values() if b.memory == memory and b.number not in self._gone)
+            absent = tuple(b.number for b in self._gone.values() if b.memory == memory and b.number not in self._born)
+            self._tops[memory] = (now, here, absent)
+
+    def story(self) -> Story:
+        fullest = {
+            memory: Fullest(top, self._largest_hole(memory, here, absent), here, absent)
+            for memory, (top, here, absent) in self._tops.items()
+            if top > max(self._before[memory], self._account.allocated[memory])
+        }
+        return Story(
+            tuple(self._born.values()),
+            tuple(self._gone),
+            fullest,
+            tuple(self._at_launch),
+            self._highest_l1,
+            self._unknown,
+        )
+
+    def _largest_hole(self, memory: str, here: tuple[int, ...], absent: tuple[int, ...]) -> int:
+        """Of the fullest moment: what was there before and still was, and what had come."""
+        known = (*self._account.live[memory].values(), *(b for b in self._gone.values() if b.memory == memory))
+        earlier = [b for b in known if b.number not in self._born and b.number not in absent]
+        there = [*earlier, *(self._born[number] for number in here)]
+        return largest_hole(self._account.pools[memory], ((b.address, b.bytes_per_bank) for b in there))
+
+
+def largest_hole(pool: Pool, taken: Iterable[tuple[int, int]]) -> int:
+    """The largest free stretch of a bank in which (address, bytes) are taken."""
+    largest, end = 0, pool.base
+    for address, size in sorted(taken):
+        largest = max(largest, address - end)
+        end = max(end, address + size)
+    return max(largest, pool.base + pool.bytes_per_bank - end)

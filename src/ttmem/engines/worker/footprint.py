@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operation's programs need in L1, measured in a forked copy of this process right after the operation ran.
+
+No single capture tells it: a NORMAL one never lists dataflow buffers, and circular buffers only for programs that are
+new; a NO_DISPATCH one lists both but allocates nothing. And the sizes are not the operation's alone: some operations
+make smaller programs when L1 is full. So the operation really runs first, which leaves its programs in the cache; then
+the copy gives the results back, which restores the L1 that the operation found, and asks for the same operation without
+dispatch. It finds the same programs in the cache and lists what they hold. A copy, because giving back inside a
+NO_DISPATCH capture loses memory for good, and because a crash then costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from .library import Library, Pool
+from .nodes import ProgramNeeds, needs_of, used_cached_programs
+from .tensors import address_key, device_tensors
+
+TIMEOUT_SECONDS = 60.0
+_SETTLING_SECONDS = 0.002
+"""The library's threads are done with their work but not yet idle; forking at that moment makes it print a warning."""
+
+_BORROWS_ALL = ("MoveShardedProgramFactory",)
+"""Programs that only lay buffers over tensors. Without dispatch all addresses are 0, so a move has nothing to do there
+and is left out."""
+
+
+class Call(NamedTuple):
+    """An operation as it was called."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+    results: Any
+    """None when it raised."""
+
+
+class Measured(NamedTuple):
+    """The needs of the programs, in the order of their launches; None where one is not known."""
+
+    needs: tuple[ProgramNeeds | None, ...]
+    problem: str
+    """Why something is not known, empty when all is."""
+
+
+def measure(
+    library: Library, call: Call, *, device: Any, launched: list[str], l1_before: Mapping[int, int], l1: Pool
+) -> Measured:
+    """The needs of the programs that ``launched`` names, in the L1 that the operation found (address -> bytes)."""
+
+    def answer() -> dict[str, Any]:
+        return _dry_run(library, call, device, l1_before, l1)
+
+    told = in_copy(answer, TIMEOUT_SECONDS)
+    if "error" in told:
+        return Measured((None,) * len(launched), str(told["error"]))
+    found = [ProgramNeeds(*row) for row in told["needs"]]
+    needs = align(launched, found)
+    missing = sum(need is None for need in needs)
+    problem = f"{missing} of {len(launched)} programs were not seen without dispatch" if missing else str(told["note"])
+    return Measured(needs, problem)
+
+
+def align(launched: list[str], found: list[ProgramNeeds]) -> tuple[ProgramNeeds | None, ...]:
+    """Match the programs that ran with those seen without dispatch: same order, some may be missing."""
+    matched: list[ProgramNeeds | None] = []
+    position = 0
+    for name in launched:
+        later = next((i for i in range(position, len(found)) if found[i].program == name), None)
+        if later is not None:
+            matched.append(found[later])
+            position = later + 1
+        elif name.endswith(_BORROWS_ALL):
+            matched.append(ProgramNeeds(name, 0, 0, 0))
+        else:
+            matched.append(None)
+    return tuple(matched)
+
+
+def _dry_run(library: Library, call: Call, device: Any, l1_before: Mapping[int, int], l1: Pool) -> dict[str, Any]:
+    graph = library.graph
+    made = _not_there_before(library, call)
+    for tensor in made:
+        library.ttnn.deallocate(tensor)
+    arguments = _revived(library, call.arguments, device)
+    options = {name: _revived(library, value, device) for name, value in call.options.items()}
+    same = library.blocks(device, "L1", l1.base) == dict(l1_before)
+    graph.begin_graph_capture(graph.RunMode.NO_DISPATCH)
+    try:
+        call.function(*arguments, **options)
+    finally:
+        nodes = graph.end_graph_capture()
+    note = "" if same else "L1 could not be brought back to what the operation found"
+    if same and call.results is not None and not used_cached_programs(nodes):
+        note = "another program was made without dispatch"
+    return {"needs": needs_of(nodes), "note": note}
+
+
+def _not_there_before(library: Library, call: Call) -> list[Any]:
+    """Results with a buffer of their own: not those in place, not views of an argument, and each buffer once."""
+    seen = {address_key(tensor) for tensor in device_tensors(library, (call.arguments, dict(call.options)))}
+    made = []
+    for tensor in device_tensors(library, call.results):
+        key = address_key(tensor)
+        if key not in seen:
+            seen.add(key)
+            made.append(tensor)
+    return made
+
+
+def _revived(library: Library, value: Any, device: Any) -> Any:
+    """Arguments that the operation consumed (a convolution frees its input), allocated anew as they were."""
+    if isinstance(value, library.ttnn.Tensor):
+        consumed = value.storage_type() == library.ttnn.DEVICE_STORAGE_TYPE and not value.is_allocated()
+        return library.ttnn.allocate_tensor_on_device(value.spec, device) if consumed else value
+    if isinstance(value, (list, tuple)):
+        items = [_revived(library, item, device) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    return value
+
+
+def in_copy(answer: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
+    """Run a function in a forked copy of this process and take its answer; a crash or a hang is ``{"error": ...}``."""
+    reading, writing = os.pipe()
+    time.sleep(_SETTLING_SECONDS)
+    with warnings.catch_warnings():
+        # The library has idle threads; Python warns that a copy has none of them.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        copy = os.fork()
+    if copy == 0:
+        _become_copy(answer, writing)
+    os.close(writing)
+    try:
+        raw = _read_until(reading, time.monotonic() + timeout)
+    finally:
+        os.close(reading)
+    if raw is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(copy, signal.SIGKILL)
+    status = os.waitpid(copy, 0)[1]
+    if raw is None:
+        return {"error": f"no answer within {timeout:g} s"}
+    try:
+        message: dict[str, Any] = json.loads(raw)
+    except ValueError:
+        return {"error": f"ended with {_ending(status)}"}
+    return message
+
+
+def _become_copy(answer: Callable[[], dict[str, Any]], writing: int) -> None:
+    """Never returns: the copy must not run the user's exit handlers, nor say anything."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        try:
+            message = answer()
+        except BaseException as error:
+            message = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+        raw = json.dumps(message, default=str).encode()
+        while raw:
+            raw = raw[os.write(writing, raw) :]
+    finally:
+        os._exit(0)
+
+
+def _read_until(descriptor: int, deadline: float) -> bytes | None:
+    raw = b""
+    ready = select.poll()  # select() itself ends at descriptor 1024
+    ready.register(descriptor, select.POLLIN | select.POLLHUP)
+    while (left := deadline - time.monotonic()) > 0:
+        if ready.poll(left * 1000):
+            chunk = os.read(descriptor, 1 << 16)
+            if not chunk:
+                return raw
+            raw += chunk
+    return None
+
+
+def _ending(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    return f"status {os.WEXITSTATUS(status)}"

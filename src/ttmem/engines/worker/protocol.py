@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One JSON document per line, both ways. Both sides import this file, so what they promise cannot drift apart.
+
+Requests to the server: ``{"id": n, "steps": [...], "timeout": s, "isolated": true}``; its answer has the same ``id``.
+What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, ``closed``, ``exit`` (see ``recorder``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+VERSION = 1
+"""Raised when one side would misunderstand the other; each says its own in ``hello``."""
+
+MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
+"""In the order in which states list them."""
+
+MOST_BYTES_OF_TEXT = 20_000
+"""An error's text is cut there: a backtrace of a C++ library can be megabytes."""
+
+
+class LineWriter:
+    """Writes whole lines to a descriptor; what is written is with the reader even if this process dies next."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def send(self, message: dict[str, Any]) -> None:
+        """One line, however often the system takes only a part of it."""
+        rest = memoryview(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        os.close(self._descriptor)
+
+
+def decode(line: bytes | str) -> dict[str, Any]:
+    """The message of one line; ``ValueError`` when it is none (a process that died in the middle of it)."""
+    message = json.loads(line)
+    if not isinstance(message, dict):
+        raise ValueError("not a message")
+    return message
+
+
+def error_text(error: BaseException) -> str:
+    """What an exception says, without the library's backtrace: that names machine code, not the user's."""
+    text = str(error).split("\nbacktrace:", 1)[0].rstrip()
+    return text[:MOST_BYTES_OF_TEXT] or type(error).__name__

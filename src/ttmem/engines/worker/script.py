@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the user's own script, unedited, with the recorder between it and the library."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import runpy
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+from . import protocol
+from .devices import OpenOptions
+from .library import Library
+from .recorder import Recorder
+
+
+def main(words: list[str]) -> int:
+    """``script SETTINGS FILE ARGUMENTS...`` with settings as JSON; the events go to the descriptor named there."""
+    settings: dict[str, Any] = json.loads(words[0])
+    file, arguments = words[1], words[2:]
+    os.set_inheritable(settings["events"], False)
+    writer = protocol.LineWriter(settings["events"])
+    _give_back_temporary_folder(settings.get("temporary", ""))
+    library = Library()
+    writer.send(
+        {
+            "hello": protocol.VERSION,
+            "ttnn": library.version,
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "pid": os.getpid(),
+        }
+    )
+    recorder = Recorder(
+        library,
+        writer.send,
+        options=OpenOptions(**settings.get("open", {})),
+        measure_programs=settings.get("measure", True),
+    )
+    recorder.install()
+    status, error = _run(file, arguments)
+    with contextlib.suppress(BrokenPipeError):
+        recorder.finish()
+        writer.send({"exit": status, "error": error})
+    recorder.uninstall()
+    return status
+
+
+def _run(file: str, arguments: list[str]) -> tuple[int, str]:
+    """The status a plain interpreter would have ended with, and the text of what was not caught."""
+    sys.argv = [file, *arguments]
+    sys.path.insert(0, str(Path(file).resolve().parent))
+    try:
+        runpy.run_path(file, run_name="__main__")
+    except SystemExit as leaving:
+        return _status_of(leaving), ""
+    except KeyboardInterrupt:
+        _print_error(file)
+        return 128 + signal.SIGINT, "KeyboardInterrupt"
+    except BaseException as error:
+        _print_error(file)
+        return 1, f"{type(error).__name__}: {protocol.error_text(error)}"
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+    return 0, ""
+
+
+def _status_of(leaving: SystemExit) -> int:
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF
+    sys.stderr.write(f"{leaving.code}\n")
+    return 1
+
+
+def _print_error(file: str) -> None:
+    """As a plain interpreter prints it: from the script's own first frame on."""
+    kind, error, frames = sys.exc_info()
+    while frames is not None and frames.tb_frame.f_code.co_filename != file:
+        frames = frames.tb_next
+    traceback.print_exception(kind, error, frames)
+
+
+def _give_back_temporary_folder(folder: str) -> None:
+    """TMPDIR leads the library's leftovers to a folder that is removed; the script's own files belong elsewhere."""
+    if folder:
+        tempfile.tempdir = folder

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in the user's program an operation was called, and what the program calls its result."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import sys
+from functools import lru_cache
+from types import FrameType
+from typing import NamedTuple
+
+_OPERATORS = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.MatMult: "matmul",
+    ast.Pow: "pow",
+}
+HANDED_ON = ("<handed on>",)
+_MOST_HANDED_ON = 8
+_METHODS_CALLED_AS_OBJECTS = ("__call__", "forward")
+"""``y = self.mlp(x)`` runs one of these, so the call's own name says nothing."""
+_SYNONYMS = {"sub": "subtract", "mul": "multiply", "div": "divide"}
+
+
+class Site(NamedTuple):
+    """One place in the user's source."""
+
+    file: str
+    line: int
+    names: tuple[str, ...]
+    """What the statement assigns the operation's results to; empty when it does something else with them."""
+
+
+class Sites:
+    """Finds the user's frame among those of the library and of this package."""
+
+    def __init__(self, own_folders: tuple[str, ...]) -> None:
+        self._own = tuple(os.path.realpath(folder) + os.sep for folder in own_folders)
+        self._is_own: dict[str, bool] = {}
+
+    def of_caller(self, operation: str) -> Site:
+        """The innermost frame that is neither ours nor ttnn's."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and self._skipped(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is None:
+            return Site("", 0, ())
+        return Site(frame.f_code.co_filename, frame.f_lineno, _names(frame, operation.rpartition(".")[2]))
+
+    def _skipped(self, file: str) -> bool:
+        known = self._is_own.get(file)
+        if known is None:
+            known = file.startswith("<frozen") or os.path.realpath(file).startswith(self._own)
+            self._is_own[file] = known
+        return known
+
+
+def _names(frame: FrameType | None, called: str) -> tuple[str, ...]:
+    """What the result is assigned to: here, or further out when functions only hand it on (``return ttnn.add(x)``)."""
+    for _ in range(_MOST_HANDED_ON):
+        if frame is None:
+            break
+        found = outcome(frame.f_code.co_filename, frame.f_lineno, called)
+        if found is not HANDED_ON:
+            return found
+        called, frame = frame.f_code.co_name, frame.f_back
+    return ()
+
+
+@lru_cache(maxsize=4096)
+def outcome(file: str, line: int, called: str) -> tuple[str, ...]:
+    """``("q", "k")`` for ``q, k = ttnn.split(...)``, ``HANDED_ON`` for ``return ttnn.split(...)``.
+
+    Only when the statement's value is this very call; empty when the statement does something else with it.
+    """
+    for statement in _statements(file):
+        last_line = statement.end_lineno or statement.lineno
+        if statement.lineno <= line <= last_line and _calls(statement.value, called):
+            if isinstance(statement, ast.Return):
+                return HANDED_ON
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            return _texts(targets[0])
+    return ()
+
+
+@lru_cache(maxsize=64)
+def _statements(file: str) -> tuple[ast.Assign | ast.AnnAssign | ast.Return, ...]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return)))
+
+
+def _calls(value: ast.expr | None, operation: str) -> bool:
+    operation = _SYNONYMS.get(operation, operation)
+    if isinstance(value, ast.BinOp):
+        return _OPERATORS.get(type(value.op)) == operation
+    if not isinstance(value, ast.Call):
+        return False
+    called = value.func
+    if operation in _METHODS_CALLED_AS_OBJECTS:
+        return True
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return _SYNONYMS.get(name, name) == operation
+
+
+def _texts(target: ast.expr) -> tuple[str, ...]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return tuple(ast.unparse(element) for element in target.elts)
+    return (ast.unparse(target),)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Started as a file by any interpreter: loads this folder as the package ``ttmem_worker`` and runs one of its jobs.
+
+The folder must not be put on ``sys.path``: a user's script may have modules of the same names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+NAME = "ttmem_worker"
+JOBS = ("server", "script", "tests")
+
+
+def load() -> None:
+    """Make ``import ttmem_worker.x`` work without the folder on the path."""
+    folder = Path(__file__).resolve().parent
+    spec = importlib.util.spec_from_file_location(
+        NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {folder}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[NAME] = module
+    spec.loader.exec_module(module)
+
+
+def main() -> int:
+    """``start.py JOB ...``: the job's own module knows the rest."""
+    job, *words = sys.argv[1:]
+    if job not in JOBS:
+        raise SystemExit(f"no job '{job}'")
+    sys.path.pop(0)  # our own folder, which Python puts there for the file it runs
+    load()
+    status: int = importlib.import_module(f"{NAME}.{job}").main(words)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

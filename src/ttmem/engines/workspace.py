@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folders and variables with which ttnn opens a board that is not there, and leaves nothing behind.
+
+Kept under ``$TTMEM_HOME/cache``: the runtime root (links into the package and the stub compiler) and the kernel cache,
+which saves most of the time of a first call. Everything else goes to a folder of one process that is removed with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttmem._errors import BadInputError, MissingPartError
+from ttmem._home import home_folder
+from ttmem.engines import stub_compiler
+from ttmem.engines.clusters import Cluster, cluster_of, descriptor
+from ttmem.engines.interpreters import Interpreter
+from ttmem.hardware import BOARDS, Board
+
+_UNWANTED_ON_MOCK = (
+    "TT_METAL_SIMULATOR",
+    "TT_METAL_SIMULATOR_HOME",
+    "TT_METAL_SLOW_DISPATCH_MODE",
+    "TT_METAL_EMULE_MODE",
+    "TT_MESH_GRAPH_DESC_PATH",
+    "TT_VISIBLE_DEVICES",
+    "ARCH_NAME",
+)
+"""What a user may have set for a real machine and what would change the mock."""
+
+_QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
+_CARDS = Path("/dev/tenstorrent")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One process's surroundings."""
+
+    board: Board | None
+    """None on a card: the board is what is plugged in."""
+    cluster: Cluster | None
+    variables: dict[str, str]
+    unset: tuple[str, ...]
+    folder: Path
+    """Private to the process and removed afterwards."""
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """The child's environment: the user's, with ours on top; a log level that the user chose stays."""
+        kept = {name: base[name] for name in _QUIET if name in base}
+        inherited = {name: value for name, value in base.items() if name not in self.unset}
+        return {**inherited, **self.variables, **kept}
+
+
+@contextmanager
+def workspace(interpreter: Interpreter, *, board: str | None, card: bool = False) -> Iterator[Workspace]:
+    """Everything a process needs to open the board (or the card), removed afterwards as far as it is private."""
+    folder = Path(tempfile.mkdtemp(prefix="ttmem-"))
+    try:
+        yield _on_card(folder) if card else _on_mock(interpreter, BOARDS.find(board or "n150"), folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def cards() -> list[str]:
+    """The device files of cards in this machine."""
+    with contextlib.suppress(OSError):
+        return sorted(str(path) for path in _CARDS.iterdir() if path.is_char_device())
+    return []
+
+
+def _private(folder: Path) -> dict[str, str]:
+    """Where the library's leftovers go: reports, MPI session folders, driver folders."""
+    return {"TT_METAL_LOGS_PATH": str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self"}
+
+
+def _on_card(folder: Path) -> Workspace:
+    if not cards():
+        raise MissingPartError(
+            "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
+        )
+    return Workspace(None, None, {**_private(folder), **_QUIET}, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
+
+
+def _on_mock(interpreter: Interpreter, board: Board, folder: Path) -> Workspace:
+    cluster = cluster_of(board)
+    cache = cache_folder(interpreter)
+    root = runtime_root(interpreter, cache)
+    described = folder / f"{board.name}.yaml"
+    described.write_text(descriptor(cluster))
+    variables = {
+        "TT_METAL_RUNTIME_ROOT": str(root),
+        "TT_METAL_HOME": str(root),  # releases before the variable above
+        "TT_METAL_CACHE": str(cache / "kernels"),
+        "TT_METAL_MOCK_CLUSTER_DESC_PATH": str(described),
+        "TT_METAL_SHM_TRACKING_DISABLED": "1",
+        **_private(folder),
+        **_QUIET,
+    }
+    return Workspace(board, cluster, variables, _UNWANTED_ON_MOCK, folder)
+
+
+def cache_folder(interpreter: Interpreter) -> Path:
+    """What may be kept between runs of one ttnn; a home that cannot be written to costs speed, nothing else."""
+    key = hashlib.sha256(interpreter.package.encode()).hexdigest()[:8]
+    name = f"ttnn-{interpreter.ttnn_version or 'unknown'}-{key}"
+    for parent in (home_folder() / "cache", Path(tempfile.gettempdir()) / f"ttmem-cache-{os.getuid()}"):
+        with contextlib.suppress(OSError):
+            (parent / name).mkdir(parents=True, exist_ok=True)
+            if os.access(parent / name, os.W_OK):
+                return parent / name
+    raise BadInputError("no place for a kernel cache", hint="say where ttmem may write: TTMEM_HOME=FOLDER")
+
+
+def runtime_root(interpreter: Interpreter, cache: Path) -> Path:
+    """A root in which the library finds its own files and our compiler. Several processes may make it at once."""
+    root = cache / "root"
+    compiler = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"
+    compiler.parent.mkdir(parents=True, exist_ok=True)
+    _write_executable(compiler, stub_compiler.script())
+    source = _source_of(Path(interpreter.package))
+    for name in ("tt_metal", "ttnn", "runtime/hw"):
+        link, target = root / name, source / name
+        if not target.exists():
+            raise MissingPartError(f"ttnn's own files are missing: {target}", hint="install ttnn again")
+        if not link.is_symlink():
+            with contextlib.suppress(FileExistsError):
+                link.symlink_to(target)
+    return root
+
+
+def _source_of(package: Path) -> Path:
+    """A wheel carries the sources inside the package, a build from source has them two folders up."""
+    return package if (package / "tt_metal").is_dir() else package.parent.parent
+
+
+def _write_executable(path: Path, text: str) -> None:
+    if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
+        return
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.chmod(0o755)
+    fresh.replace(path)
