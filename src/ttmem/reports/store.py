@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttmem._errors import BadInputError
+from ttmem._home import home_folder
 
 if TYPE_CHECKING:
     from ttmem.profile import Profile
@@ -60,11 +61,7 @@ class StoredReport:
 
 def folder() -> Path:
     """Where reports are kept; ``TTMEM_HOME`` moves it."""
-    home = os.environ.get("TTMEM_HOME")
-    try:
-        return (Path(home).expanduser() if home else Path.home() / ".ttmem") / "reports"
-    except RuntimeError:
-        raise BadInputError("no home folder is known", hint="say where reports go: export TTMEM_HOME=FOLDER") from None
+    return home_folder() / "reports"
 
 
 def check_name(name: str) -> str:
