@@ -41,6 +41,13 @@ def test_every_verb_loads_and_says_the_same_line_as_the_table(verb: str) -> None
     assert VERBS[verb][1].endswith(".")
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_loading_a_verb_hides_nothing_that_main_needs(run: Run, verb: str) -> None:
+    """A verb's file becomes an attribute of the package: it must not have the name of something used there."""
+    assert run(verb, "--help").code == 0
+    assert run("--version").code == 0
+
+
 def test_version(run: Run) -> None:
     assert run("--version") == Result(0, f"ttmem {__version__}\n", "")
 

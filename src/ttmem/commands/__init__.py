@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ttmem._version import __version__
-from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option, run
+from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option, exit_code_of
 
 VERBS = {
     "profile": ("ttmem.commands.profile", "What filled the memory: peaks, consumers, padding, weights, failure."),
@@ -111,4 +111,4 @@ cli = click.version_option(__version__, "-V", "--version", prog_name="ttmem", me
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ttmem and return its exit code; the one place where errors are printed."""
-    return run(cli, argv, prog_name="ttmem", settings=Settings())
+    return exit_code_of(cli, argv, prog_name="ttmem", settings=Settings())

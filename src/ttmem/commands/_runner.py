@@ -71,7 +71,7 @@ def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         settings.debug = True
 
 
-def run(command: click.Command, argv: Sequence[str] | None, *, prog_name: str, settings: Settings) -> int:
+def exit_code_of(command: click.Command, argv: Sequence[str] | None, *, prog_name: str, settings: Settings) -> int:
     """Parse, invoke, flush; whatever is raised becomes an exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     settings.debug = os.environ.get("TTMEM_DEBUG", "") not in ("", "0")

@@ -15,7 +15,7 @@ import click
 from ttmem._errors import BadInputError, TtmemError
 from ttmem.commands._options import one_of, quiet_option, writable_place
 from ttmem.commands._output import emit, note, warn
-from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option, describe, run
+from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option, describe, exit_code_of
 
 if TYPE_CHECKING:
     from ttmem.profile import Profile
@@ -127,7 +127,7 @@ command.params.append(debug_option())
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the profiler and return its exit code."""
-    return run(command, argv, prog_name="tt-memory-profiler", settings=Settings(failure_code=OWN_FAILURE))
+    return exit_code_of(command, argv, prog_name="tt-memory-profiler", settings=Settings(failure_code=OWN_FAILURE))
 
 
 def child_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
