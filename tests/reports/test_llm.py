@@ -12,7 +12,7 @@ from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.profile import Profile
 from ttmem.reports import llm
 
-from .stories import ALL, hostile, many_weights, two_layers, without_operations, without_states
+from .stories import ALL, OOM, hostile, many_weights, two_layers, without_operations, without_states
 
 SECTIONS = [
     "## Configuration",
@@ -120,7 +120,7 @@ def test_notes_on_leak_fragmentation_and_padding() -> None:
     found = re.findall(r"^- Note: (.*)$", text, re.MULTILINE)
     fragmented = (
         "DRAM is fragmented in 50.0% of the states (over 50% of the free bytes lie outside the largest free block); "
-        "worst 700.000 MB/bank before #0 ttnn.add"
+        "worst 700.000 MB/bank at #0 ttnn.add"
     )
     assert found == [
         "Leak: DRAM starts each run +1.0000 MB/bank higher, over 3 runs that load nothing",
@@ -143,3 +143,31 @@ def test_a_command_to_run_next_is_quoted_for_the_shell() -> None:
     assert "- Next: `ttmem profile 'logs/my run.log' --html report.html`" in llm.render(named)
     unprintable = replace(profile, source=replace(profile.source, name="a\nb"))
     assert "- Next: `ttmem profile SOURCE --html report.html`" in llm.render(unprintable)
+
+
+def test_no_text_of_the_source_is_long_enough_to_break_the_bound() -> None:
+    # GIVEN a source in which every name, shape and message is as long as it can be
+    from dataclasses import replace
+
+    build = ProfileBuilder(
+        "n" * 5000,
+        warnings=["w" * 9000] * 9,
+        facts={"k" * 500 + str(number): "v" * 5000 for number in range(30)},
+        totals={"DRAM": 10**6},
+    )
+    huge = replace(tensor(1, 1), shape=tuple(range(1, 900)), dtype="d" * 700)
+    for number in range(200):
+        build.argument("a" * 2000 + str(number), *range(1, 200), logical_bytes=5)
+    with build.program("p" * 2000):
+        for number in range(50):
+            build.operation(
+                "漢" * 4000 + str(number),
+                results={f"%{number}": huge},
+                location="l" * 9000,
+                dram=(1000 * number, 10**6 - 1000 * number, 10),
+            )
+        build.fail(f"{OOM} {'é' * 9000}")
+    # THEN
+    text = llm.render(build.build())
+    assert len(text.encode()) <= 24_000
+    assert has_sections(text, "## Failure")

@@ -170,7 +170,7 @@ class _Report:
         rows = [
             [
                 self._name(life.name),
-                shape_text(life.type.shape, life.type.dtype),
+                self._name(shape_text(life.type.shape, life.type.dtype)),
                 mib(life.bytes_per_bank),
                 percent(100 * life.bytes_per_bank / live.total_bytes_per_bank if live.total_bytes_per_bank else None),
                 mib(life.type.padded_bytes),
@@ -214,7 +214,7 @@ class _Report:
         rows = [
             [
                 self._name(life.name),
-                shape_text(life.type.shape, life.type.dtype),
+                self._name(shape_text(life.type.shape, life.type.dtype)),
                 mib(life.type.logical_bytes),
                 mib(life.type.padded_bytes),
                 mib(life.type.padding_bytes),
@@ -241,7 +241,7 @@ class _Report:
         rows = [
             [
                 self._name(weight.name),
-                shape_text(weight.shape, weight.dtype),
+                self._name(shape_text(weight.shape, weight.dtype)),
                 mib(weight.bytes),
                 weight.where,
                 "constant" if weight.kind == "constant" else "",

@@ -10,7 +10,7 @@ from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers
-from ttmem.reports.units import counted, megabytes, operation_label, percent
+from ttmem.reports.units import counted, megabytes, operation_label, percent, short
 
 DRAM_TARGET_PERCENT, DRAM_RISK_PERCENT = 80.0, 90.0
 L1_TARGET_PERCENT, L1_RISK_PERCENT = 90.0, 95.0
@@ -18,6 +18,7 @@ PADDING_HIGH_PERCENT = 50.0
 """The targets that readers of these reports know."""
 
 _LONGEST_COMMAND = 200
+_LONGEST_NAME = 80
 
 
 def notes(known: Answers) -> list[str]:
@@ -97,7 +98,7 @@ def l1_text(known: Answers) -> str:
         f"{name.replace('_', ' ')} {megabytes(amount)}" for name, amount in programs.parts.items() if amount
     )
     text = f"L1 with programs: {megabytes(programs.total_bytes_per_core)} per core ({parts or 'empty'})"
-    text += f" in {operation_label(programs.index, programs.name)}"
+    text += f" in {short(operation_label(programs.index, programs.name), _LONGEST_NAME)}"
     if programs.unmeasured_operations:
         text += f"; programs of {counted(programs.unmeasured_operations, 'operation')} were not measured"
     return text
@@ -151,12 +152,11 @@ def _fragmentation(known: Answers) -> str:
     for memory in ("DRAM", "L1"):
         item = known.fragmentation.get(memory)
         if item is not None and item.blocks_above_threshold:
+            worst_at = short(operation_label(item.worst_at_index, item.worst_at_name), _LONGEST_NAME)
             return (
                 f"{memory} is fragmented in {percent(item.share_above_threshold_percent)} of the states "
                 f"(over {item.threshold_percent:g}% of the free bytes lie outside the largest free block); "
-                f"worst {megabytes(item.worst_bytes_per_bank)}/bank before #{item.worst_at_index} {item.worst_at_name}"
-                if item.worst_at_index is not None
-                else f"{memory} is fragmented; worst {megabytes(item.worst_bytes_per_bank)}/bank ({item.worst_at_name})"
+                f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {worst_at}"
             )
     return ""
 
