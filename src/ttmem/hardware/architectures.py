@@ -23,6 +23,8 @@ class Architecture:
     """None: not measured."""
     ttnn_name: str
     """As ttnn's messages spell it."""
+    dram_regions: tuple[tuple[str, int], ...]
+    """What a build may keep at the bottom of every DRAM bank: the first always, the others by how it was built."""
     aliases: tuple[str, ...] = ()
 
     @property
@@ -48,6 +50,7 @@ WORMHOLE = Architecture(
     l1_bytes_per_core=1464 * 1024,
     max_circular_buffers_per_core=32,
     ttnn_name="wormhole_b0",
+    dram_regions=(("barrier", 32), ("profiler", 1920000), ("print", 1048608)),
     aliases=("wormhole_b0", "wh"),
 )
 BLACKHOLE = Architecture(
@@ -58,6 +61,7 @@ BLACKHOLE = Architecture(
     l1_bytes_per_core=1536 * 1024,
     max_circular_buffers_per_core=64,
     ttnn_name="blackhole",
+    dram_regions=(("barrier", 64), ("profiler", 4800000), ("print", 1048640)),
     aliases=("bh",),
 )
 QUASAR = Architecture(
@@ -68,6 +72,7 @@ QUASAR = Architecture(
     l1_bytes_per_core=4 << 20,
     max_circular_buffers_per_core=None,
     ttnn_name="quasar",
+    dram_regions=(("reserved", 17825920),),
 )
 
 ARCHITECTURES: Registry[Architecture] = Registry("architecture", (WORMHOLE, BLACKHOLE, QUASAR))

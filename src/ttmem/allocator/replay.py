@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocation scripts: one JSON object per line, `{"alloc": "a", "shape": [..], ..}` or `{"free": "a"}`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.device import Buffer, Device
+from ttmem.allocator.failures import OutOfMemoryError
+from ttmem.hardware import DATA_TYPES, MEMORIES
+from ttmem.tensors import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
+
+_ALLOC_KEYS = {"alloc", "shape", "dtype", "layout", "memory", "shard"}
+_SHARD_KEYS = {"kind", "shape", "grid", "ranges", "orientation", "distribution"}
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What the device said to one step."""
+
+    ok: bool
+    buffer: Buffer | None = None
+    """Of an allocation that fitted."""
+    failure: OutOfMemoryError | InvalidSpecError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        if self.failure is None:
+            if self.buffer is None:
+                return {"ok": True}
+            placement = self.buffer.placement
+            answer: dict[str, Any] = {
+                "ok": True,
+                "address": self.buffer.address,
+                "bytes_per_bank": placement.bytes_per_bank,
+                "taken_bytes_per_bank": placement.taken_bytes_per_bank,
+            }
+            if placement.warnings:
+                answer["warnings"] = list(placement.warnings)
+            return answer
+        if isinstance(self.failure, OutOfMemoryError):
+            return {
+                "ok": False,
+                "error": "oom",
+                "need": self.failure.bytes_per_bank,
+                "allocated": self.failure.allocated_bytes_per_bank,
+                "free": self.failure.free_bytes_per_bank,
+                "largest_free": self.failure.largest_free_bytes_per_bank,
+                "message": self.failure.message,
+            }
+        return {"ok": False, "error": "invalid", "message": self.failure.message}
+
+
+def read_steps(lines: Iterable[str], name: str = "steps") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Steps with the place they come from; blank lines and `#` comments are skipped."""
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        where = f"{name}:{number}"
+        try:
+            step = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise BadInputError(f"not JSON: {error.msg} at column {error.colno}", where=where) from None
+        if not isinstance(step, dict):
+            raise BadInputError("a step is an object with `alloc` or `free`", where=where)
+        yield where, step
+
+
+def spec_from_step(step: Mapping[str, Any], where: str = "") -> TensorSpec:
+    """The spec of an `alloc` step; library defaults are bfloat16 tiles in DRAM."""
+    unknown = set(step) - _ALLOC_KEYS
+    if unknown:
+        raise BadInputError(f"unknown key {min(unknown)!r}", where=where, hint=_known(_ALLOC_KEYS))
+    shape = step.get("shape")
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+        raise BadInputError("`shape` must be a list of integers", where=where)
+    try:
+        return TensorSpec(
+            tuple(shape),
+            DATA_TYPES.find(str(step.get("dtype", "bfloat16"))),
+            LAYOUTS.find(str(step.get("layout", "tile"))),
+            MEMORIES.find(str(step.get("memory", "DRAM"))),
+            _shard(step["shard"], where) if step.get("shard") is not None else None,
+        )
+    except InvalidSpecError:
+        raise
+    except BadInputError as error:
+        raise BadInputError(error.message, where=error.where or where, hint=error.hint) from None
+
+
+def _known(keys: set[str]) -> str:
+    return f"known: {', '.join(sorted(keys))}"
+
+
+def _shard(raw: Any, where: str) -> Shard | NdShard:
+    if not isinstance(raw, dict) or set(raw) - _SHARD_KEYS or "kind" not in raw or "shape" not in raw:
+        raise BadInputError(
+            "`shard` needs kind and shape, and grid [columns, rows]", where=where, hint=_known(_SHARD_KEYS)
+        )
+    shape = raw["shape"]
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+        raise BadInputError("the shard's `shape` must be a list of integers", where=where)
+    ranges = _ranges(raw, where)
+    orientation = raw.get("orientation", "row")
+    if orientation not in ("row", "col"):
+        raise BadInputError(f"unknown orientation {orientation!r}", where=where, hint="known: row, col")
+    if raw["kind"] == "nd":
+        return NdShard(tuple(shape), ranges, orientation == "col", str(raw.get("distribution", "round_robin_1d")))
+    if len(shape) != 2:
+        raise BadInputError(f"a {raw['kind']} shard has two sizes", where=where)
+    return Shard(str(raw["kind"]), shape[0], shape[1], ranges, orientation == "col")
+
+
+def _ranges(raw: Mapping[str, Any], where: str) -> tuple[CoreRange, ...]:
+    """`grid` is [columns, rows] from core (0, 0); `ranges` lists rectangles [x0, y0, x1, y1]."""
+    if "ranges" in raw:
+        ranges = raw["ranges"]
+        if not isinstance(ranges, list) or not all(_numbers(r, 4) for r in ranges):
+            raise BadInputError("`ranges` must be a list of [x0, y0, x1, y1]", where=where)
+        return tuple(CoreRange(*r) for r in ranges)
+    if not _numbers(raw.get("grid"), 2):
+        raise BadInputError("`grid` must be [columns, rows]", where=where)
+    return grid_of(*raw["grid"])
+
+
+def _numbers(value: Any, count: int) -> bool:
+    return isinstance(value, list) and len(value) == count and all(type(n) is int for n in value)
+
+
+class Replay:
+    """Runs steps on a device and remembers the names; a failed allocation has none, so freeing it does nothing."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._buffers: dict[str, Buffer | None] = {}
+        # A script repeats the same few specs; reading one costs more than allocating it.
+        self._specs: dict[str, TensorSpec] = {}
+
+    def step(self, step: Mapping[str, Any], where: str = "") -> StepResult:
+        if "free" in step:
+            name = str(step["free"])
+            if name not in self._buffers:
+                raise BadInputError(f"free of {name!r}, which is not allocated", where=where)
+            buffer = self._buffers.pop(name)
+            if buffer is not None:
+                self.device.free(buffer)
+            return StepResult(True)
+        if "alloc" not in step:
+            raise BadInputError("a step needs `alloc` or `free`", where=where)
+        name = str(step["alloc"])
+        if self._buffers.get(name) is not None:
+            raise BadInputError(f"{name!r} is allocated already; free it first", where=where)
+        self._buffers[name] = None
+        try:
+            buffer = self.device.allocate(self._spec(step, where))
+        except (OutOfMemoryError, InvalidSpecError) as failure:
+            return StepResult(False, failure=failure)
+        self._buffers[name] = buffer
+        return StepResult(True, buffer)
+
+    def _spec(self, step: Mapping[str, Any], where: str) -> TensorSpec:
+        key = repr([step.get(k) for k in ("shape", "dtype", "layout", "memory", "shard")]) + str(len(step))
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = spec_from_step(step, where)
+        return spec
