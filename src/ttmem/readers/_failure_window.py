@@ -16,7 +16,7 @@ FAILURE_REACH_LINES = 64
 """How far below its first line a failure may go on; ranks that print at once stretch it."""
 _OWN_LINES = 8
 _LINE_BYTES = 4000
-_ENDS_FAILURE = (b"Executing operation: ", b"Device memory state ", b"xecution of program: ")
+_ENDS_FAILURE = (b"Executing operation: ", b"Device memory state ", b"MemoryView{", b"xecution of program: ")
 
 
 class FailureWindow:

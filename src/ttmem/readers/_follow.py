@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from ttmem._errors import BadInputError
 from ttmem.profile import Profile
@@ -17,6 +17,7 @@ from ttmem.readers.runtime_log import profile_of
 
 _POLL_SECONDS = 0.25
 _UPDATE_SECONDS = 1.0
+_TAIL_BYTES = 256
 
 
 def follow(
@@ -32,46 +33,75 @@ def follow(
     ``on_update`` gets the profile so far, at most once a second. A file that shrinks or is replaced (rotation, a new
     run of the same script) is read from its beginning.
     """
-    path = Path(path)
-    lexer, splitter = Lexer(), LineSplitter()
-    offset, identity = 0, None
+    log = _GrowingLog(Path(path))
     last_growth = last_update = time.monotonic()
     fresh = False
     try:
         while True:
-            try:
-                status = path.stat()
-            except FileNotFoundError:
-                status = None  # between the rename and the new file, or not yet written
-            if status is not None:
-                found = (status.st_dev, status.st_ino)
-                if identity not in (None, found) or status.st_size < offset:
-                    lexer, splitter, offset = Lexer(), LineSplitter(), 0
-                identity = found
-                if status.st_size > offset:
-                    offset = _read_new(path, offset, lexer, splitter)
-                    last_growth = time.monotonic()
-                    fresh = True
+            if log.catch_up():
+                last_growth = time.monotonic()
+                fresh = True
             now = time.monotonic()
             if on_update and fresh and now - last_update >= _UPDATE_SECONDS:
-                on_update(profile_of(lexer.snapshot(), name=name, where=str(path), allow_empty=True))
+                on_update(profile_of(log.lexer.snapshot(), name=name, where=str(path), allow_empty=True))
                 last_update, fresh = now, False
             if stop() or (idle_seconds is not None and now - last_growth >= idle_seconds):
                 break
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         pass  # the ordinary way to end following: the answer comes now
-    lexer.feed(splitter.rest())
-    return profile_of(lexer.snapshot(), name=name, where=str(path))
+    log.lexer.feed(log.splitter.rest())
+    return profile_of(log.lexer.snapshot(), name=name, where=str(path))
 
 
-def _read_new(path: Path, offset: int, lexer: Lexer, splitter: LineSplitter) -> int:
-    with path.open("rb") as file:
-        if not offset and file.read(4).startswith((GZIP_MAGIC, ZSTD_MAGIC)):
-            raise BadInputError("a packed file cannot be followed", where=str(path), hint="follow the plain log")
-        file.seek(offset, os.SEEK_SET)
-        for chunk in chunks(file, str(path)):
-            offset += len(chunk)
-            lexer.byte_count += len(chunk)
-            lexer.feed(splitter.split(chunk))
-    return offset
+class _GrowingLog:
+    """A file, how far it has been read, and what was understood of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.lexer, self.splitter = Lexer(), LineSplitter()
+        self._offset = 0
+        self._tail = b""
+        """The last bytes that were read: a file that was emptied and filled again has others there, even when it
+        is already longer and, as file systems reuse them, has the same number."""
+        self._state: tuple[int, ...] = ()
+
+    def catch_up(self) -> bool:
+        """Read what is new; whether there was anything."""
+        try:
+            status = self.path.stat()
+            state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            if state == self._state:
+                return False
+            with self.path.open("rb") as file:
+                if not self._is_the_same(file, state):
+                    self._start_over()
+                before = self._offset
+                self._read(file)
+        except FileNotFoundError:
+            return False  # between the rename and the new file, or not yet written
+        except OSError as error:
+            raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(self.path)) from error
+        self._state = state
+        return self._offset > before
+
+    def _is_the_same(self, file: BinaryIO, state: tuple[int, ...]) -> bool:
+        if self._state and (self._state[:2] != state[:2] or state[2] < self._offset):
+            return False
+        file.seek(self._offset - len(self._tail))
+        return file.read(len(self._tail)) == self._tail
+
+    def _read(self, file: BinaryIO) -> None:
+        file.seek(self._offset)
+        for chunk in chunks(file, str(self.path)):
+            if not self._offset and chunk.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
+                raise BadInputError(
+                    "a packed file cannot be followed", where=str(self.path), hint="follow the plain log"
+                )
+            self._offset += len(chunk)
+            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+            self.lexer.byte_count += len(chunk)
+            self.lexer.feed(self.splitter.split(chunk))

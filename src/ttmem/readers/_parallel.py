@@ -73,7 +73,9 @@ def lex_part(path: Path, start: int, end: int, progress: Progress | None = None)
                     progress(start + lexer.byte_count, 0)
             lexer.feed(splitter.rest())
             if lexer.has_open_failures:  # their text goes on beyond the border
-                lexer.continue_failures(file.read(_BEYOND_BYTES).split(b"\n")[:FAILURE_REACH_LINES])
+                beyond = file.read(_BEYOND_BYTES)
+                lines = splitter.split(beyond) + (splitter.rest() if len(beyond) < _BEYOND_BYTES else [])
+                lexer.continue_failures(lines[:FAILURE_REACH_LINES])
         except TruncatedSourceError:  # the file shrank while it was read: what was read is used
             lexer.feed(splitter.rest())
     return lexer.snapshot()
