@@ -146,12 +146,17 @@ def test_a_failure_that_the_process_survived_is_no_verdict() -> None:
         ("700 mb", Limit(700 * MIB, BYTES)),
         ("1.5G", Limit(1.5 * (1 << 30), BYTES)),
         ("64k", Limit(65536, BYTES)),
-        ("4096", Limit(4096, BYTES)),
         ("4096B", Limit(4096, BYTES)),
     ],
 )
 def test_limits_are_written_as_people_write_them(text: str, limit: Limit) -> None:
     assert parse_limit(text) == limit
+
+
+def test_a_number_without_a_unit_is_refused_where_it_could_mean_anything() -> None:
+    with pytest.raises(BadInputError, match="has no unit") as caught:
+        parse_limit("80")
+    assert caught.value.hint == "write 80% or 80MiB"
 
 
 def test_a_bare_number_can_mean_percent() -> None:

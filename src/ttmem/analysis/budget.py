@@ -71,10 +71,10 @@ class Verdict:
     """Of that operation in the source."""
 
 
-def parse_limit(text: str, *, bare_unit: str = BYTES) -> Limit:
+def parse_limit(text: str, *, bare_unit: str | None = None) -> Limit:
     """``80%``, ``0.8`` (a fraction), ``700MiB``, ``1GB`` (binary, as everywhere here).
 
-    A whole number without a unit is in ``bare_unit``.
+    A number without a unit is in ``bare_unit``, and refused where nobody could know what it means.
     """
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
@@ -85,8 +85,10 @@ def parse_limit(text: str, *, bare_unit: str = BYTES) -> Limit:
     unit = text.strip()[match.end("number") :].strip()
     if not unit and "." in match["number"] and number <= 1:
         return Limit(100 * number, PERCENT)
+    if not unit and bare_unit is None:
+        raise BadInputError(f"{text!r} has no unit", hint=f"write {text}% or {text}MiB")
     if not unit:
-        return Limit(number, bare_unit)
+        return Limit(number, bare_unit or BYTES)
     return Limit(number * _UNITS[match["unit"].lower()], BYTES)
 
 

@@ -82,4 +82,3 @@ class OperationForms:
     def name_of(self, form: int) -> str:
         """The operation's name, such as ``ttnn.matmul``."""
         return self.names[int(self.name[form])]
-
