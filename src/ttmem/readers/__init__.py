@@ -18,7 +18,8 @@ def read(
     progress: Progress | None = None,
     mlir: Sequence[str | Path] = (),
 ) -> Profile:
-    """The Profile in a source: a runtime log (plain, .gz, .zst, ``-``), a saved profile or an .mlir file.
+    """The Profile in a source: a runtime log (plain, .gz, .zst, ``-``), a saved profile, an .mlir file, a graph
+    capture, a ttnn-visualizer report, tt-metal's memory reports or ttrt's memory results.
 
     ``mlir`` names module dumps that belong to the log but lie in files of their own; ``jobs`` bounds the processes
     that read a large log (None: as many as pay off).
@@ -27,9 +28,15 @@ def read(
 
     name = name or default_name(source)
     if str(source) != "-":
+        from ttmem.readers._captures import read_captured_file, read_folder
+
+        if Path(source).is_dir():
+            return read_folder(Path(source), name=name)
         head = _head(source)
         if is_saved_profile(head):
             return load(Path(source))
+        if captured := read_captured_file(source, head, name=name):
+            return captured
         if _is_module(source, head):
             from ttmem.readers.mlir_file import read_mlir_file
 
@@ -45,6 +52,10 @@ def default_name(source: str | Path) -> str:
     """The report's name when none is given: the file's stem without what every log is called."""
     if str(source) == "-":
         return "stdin"
+    from ttmem.readers._captures import captured_name
+
+    if captured := captured_name(Path(source)):
+        return captured
     stem = Path(source).name
     for suffix in (".gz", ".zst", ".log", ".txt", ".mlir", ".ttmem"):
         stem = stem.removesuffix(suffix)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ttnn prints into captures as text: tensor specs, core ranges, stack frames.
+
+The same object is spelled differently by C++ (``DataType::BFLOAT16``), Python (``DataType.BFLOAT16``) and by releases;
+everything here reads all spellings that were seen and gives up quietly on others, because a capture stays useful
+without them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from math import prod
+
+from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
+from ttmem.profile import HOST, MEMORIES, TensorType
+
+_DIMENSION = re.compile(r"(\d{1,15})(?:\[\d+\])?")
+"""2024's shapes print the padded size in brackets behind the logical one."""
+_MEMORY_LAYOUT = re.compile(r"TensorMemoryLayout(?:::|\.)(\w+)")
+_BUFFER_TYPE = re.compile(r"BufferType(?:::|\.)(\w+)")
+_SHARD_SHAPE = re.compile(r"(?<!\w)(?:shard_)?shape\"?[=:][\[{(](?P<sizes>[\d, ]+)[\]})]")
+_ND_SHAPE = re.compile(r'nd_shard_spec=\{"shard_shape":\[([\d, ]+)\]')
+_RECTANGLE = re.compile(r"(\d+)\D{1,4}(\d+)\)?\s-\s\D{0,3}(\d+)\D{1,4}(\d+)")
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+_MOST_ELEMENTS = 1 << 50
+
+_BUFFER_NUMBERS = {0: "DRAM", 1: "L1", 2: HOST, 3: "L1_SMALL", 4: "TRACE"}
+
+Rectangle = tuple[int, int, int, int]
+"""First column, first row, last column, last row; both ends belong to it."""
+
+
+def memory_named(value: object) -> str:
+    """``DRAM`` ... ``TRACE`` or ``HOST`` of a buffer type, which is a number or (newer) its name; empty if unknown."""
+    if isinstance(value, str):
+        name = value.rpartition(":")[2].rpartition(".")[2].upper()
+        if name in MEMORIES:
+            return name
+        if name == "SYSTEM_MEMORY":
+            return HOST
+        if not name.isdecimal():
+            return ""
+        value = int(name)
+    return _BUFFER_NUMBERS.get(value, "") if isinstance(value, int) else ""
+
+
+@lru_cache(maxsize=4096)
+def tensor_type(
+    shape: str, dtype: str, layout: str, memory_config: str, buffer_type: object = None
+) -> TensorType | None:
+    """The type of a captured tensor; None when its shape or element type cannot be read."""
+    dimensions = tuple(int(size) for size in _DIMENSION.findall(shape))
+    known = DATA_TYPES.get(dtype)
+    if known is None or prod(dimensions) > _MOST_ELEMENTS:
+        return None
+    kind = _MEMORY_LAYOUT.search(memory_config)
+    where = _BUFFER_TYPE.search(memory_config)
+    memory = memory_named(where[1]) if where else memory_named(buffer_type)
+    tiled = "ROW_MAJOR" not in layout.upper()
+    placement = kind[1].lower() if kind else ""
+    shard = _shard_shape(memory_config) if placement.endswith("sharded") else ()
+    page_bytes, padded_bytes, shard_bytes = _sizes(dimensions, known, tiled, shard)
+    return TensorType(
+        shape=dimensions,
+        dtype=known.name,
+        layout="tile" if tiled else "row_major",
+        memory=memory or HOST,
+        placement=placement,
+        logical_bytes=known.logical_bytes(prod(dimensions)),
+        padded_bytes=padded_bytes,
+        page_bytes=page_bytes,
+        shard_bytes=shard_bytes,
+    )
+
+
+def _shard_shape(memory_config: str) -> tuple[int, ...]:
+    """Of the spec that the tensor was made with: a legacy spec is printed as an n-dimensional one too."""
+    found = _ND_SHAPE.search(memory_config) if "created_with_nd_shard_spec=1" in memory_config else None
+    sizes = found[1] if found else (other["sizes"] if (other := _SHARD_SHAPE.search(memory_config)) else "")
+    return tuple(int(size) for size in sizes.split(",") if size.strip())
+
+
+def _sizes(shape: tuple[int, ...], dtype: DataType, tiled: bool, shard: tuple[int, ...]) -> tuple[int, int, int]:
+    """Bytes of one page, of the whole padded tensor, and of one shard (0 when there is none)."""
+    *outer, rows, columns = (1, 1, *shape)
+    if not tiled:
+        height, width = prod(outer) * rows, columns
+        if not shard:
+            page_bytes = dtype.logical_bytes(width)
+            return page_bytes, height * page_bytes, 0
+        page_bytes = dtype.logical_bytes(shard[-1])
+        shard_bytes = prod(shard[:-1]) * page_bytes
+        return page_bytes, _shards(shape, shard) * shard_bytes, shard_bytes
+    page_bytes = dtype.tile_bytes(TILE_32X32)
+    if not shard:
+        tiles = prod(outer) * -(-rows // 32) * -(-columns // 32)
+        return page_bytes, tiles * page_bytes, 0
+    *shard_outer, shard_rows, shard_columns = (1, 1, *shard)
+    shard_bytes = prod(shard_outer) * -(-shard_rows // 32) * -(-shard_columns // 32) * page_bytes
+    padded = (*outer, -(-rows // 32) * 32, -(-columns // 32) * 32)
+    return page_bytes, _shards(padded, shard) * shard_bytes, shard_bytes
+
+
+def _shards(shape: tuple[int, ...], shard: tuple[int, ...]) -> int:
+    """How many shards cover a tensor: what the shard has no dimension for is folded into its first one."""
+    rank = len(shard)
+    shape = (1,) * (rank - len(shape)) + shape
+    folded = (prod(shape[: len(shape) - rank + 1]), *shape[len(shape) - rank + 1 :])
+    return prod(-(-size // max(part, 1)) for size, part in zip(folded, shard, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def rectangles(core_range_set: str) -> tuple[Rectangle, ...]:
+    """``{[0-0 - 7-7]}``, and the older ``{[(x=0,y=0) - (x=7,y=7)]}``."""
+    found = (tuple(map(int, numbers)) for numbers in _RECTANGLE.findall(core_range_set))
+    return tuple((a, b, c, d) for a, b, c, d in found)
+
+
+def innermost_frame(stack_trace: str) -> str:
+    """``file.py:12`` of the frame that called the operation: captures print the innermost one first."""
+    frame = _FRAME.search(stack_trace)
+    return f"{frame[1]}:{frame[2]}" if frame else ""
+
+
+def operation_named(name: str) -> str:
+    """``ttnn::add`` and ``ttnn.add`` are one operation; ``Tensor::deallocate`` is a deallocation like any other."""
+    return name.replace("::", ".")
