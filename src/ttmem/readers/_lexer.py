@@ -10,9 +10,9 @@ from __future__ import annotations
 import gc
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import repeat
+from itertools import accumulate, islice, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from ttmem.readers._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Ta
 
 _KNOWN_LINES_BYTES = 40 << 20
 """How much line text the look-up table may hold before it starts anew: bounds memory, costs only repeated parsing."""
+_FORGETTING_LINES = 1_000_000
 _KNOWN_SIGNATURES = 50_000
 _FAILURES_KEPT = 2_000
 _DAMAGED_KEPT = 200
@@ -104,6 +105,10 @@ class Lexer:
         self._saw_runtime = False
         self._saw_marker = False
         self._extra: list[tuple[int, int]] = []
+        self._operation_at = 0
+        """Where the text of an operation begins in its line: the same place in nearly all of them."""
+        self._forget_until = 0
+        self._remembered_from = 0
 
     def feed(self, lines: list[bytes]) -> None:
         """Take the next lines, without their line ends."""
@@ -145,6 +150,12 @@ class Lexer:
         code = self._codes.get(line)  # it may have been learned a few lines above
         if code is not None:
             return code
+        at = self._operation_at
+        if line.startswith(b"Executing operation: ", at) and line.count(b" | ") == 2 and b"\r" not in line:
+            code = self._operation(line, at, index)  # the ordinary case of what is most often new
+            if code and self.line_count >= self._forget_until:
+                self._remember(line, code)
+            return code
         code = self._learn(line, index)
         if code == _FAILURE:  # its text goes on in the lines below, so it cannot be looked up by this line alone
             return self._failure(lines, index)
@@ -155,20 +166,24 @@ class Lexer:
     def _remember(self, line: bytes, code: int) -> None:
         self._codes_bytes += len(line) + 100
         if self._codes_bytes > _KNOWN_LINES_BYTES:
+            if len(self._codes) * 8 > self.line_count - self._remembered_from:
+                # At least every eighth line was new: operations do not repeat, so keeping their lines is wasted.
+                self._forget_until = self.line_count + _FORGETTING_LINES
             self._codes.clear()
             self._codes_bytes = len(line)
+            self._remembered_from = self.line_count
         self._codes[line] = code
 
     def _learn(self, line: bytes, index: int) -> int:
         """The code of a line that is seen for the first time; 0 for foreign lines, ``_FAILURE`` for failures."""
-        if line[:2] == b"  " and line.lstrip(b" ").startswith(_MODULE_BODY):
+        if line[4:5] == b"-" and (time := TIME_PREFIX.match(line)):
+            line = line[time.end() :]  # the splitter removes times in bulk only where most lines have one
+        if line[:2] == b"  " and line.lstrip(b" ").startswith(_MODULE_BODY) and b" | " not in line:
             return Kind.FOREIGN  # an operation inside a module dump: there may be as many as were executed
         if b"\r" in line:
             line = line.rstrip(b"\r")
             if b"\r" in line:  # a progress bar was drawn over this line: every piece is a line of its own
                 return self._pieces(line.split(b"\r"), index)
-        if line[4:5] == b"-" and (time := TIME_PREFIX.match(line)):
-            line = line[time.end() :]  # the splitter removes times in bulk only where most lines have one
         if line.count(b" | ") > 2 and len(records := _glued_records(line)) > 1:
             return self._pieces(records, index)
         at = line.find(b"Executing operation: ", 0, PREFIX_BYTES)
@@ -242,6 +257,7 @@ class Lexer:
             self._saw_runtime = self._saw_marker = True
             return self._damage(index, "operation line is cut or mixed with other text")
         self._saw_runtime = self._saw_marker = True
+        self._operation_at = at
         signature = self._signatures.get(parsed.types)
         if signature is None:
             signature = self._signature(parsed.types)
@@ -373,13 +389,18 @@ class Lexer:
             tables.rank.extend(ranks)
             self._new_codes.clear()
         if self._forms:
-            names, notes = tables.names, tables.notes
             texts, signatures = zip(*self._forms, strict=True)
+            names, values, _, locations, callees, frees, _ = zip(*texts, strict=True)
+            name_numbers, notes = tables.names, tables.notes
             tables.form_signature.extend(signatures)
-            tables.form_name.extend([names.setdefault(text.name, len(names)) for text in texts])
-            tables.form_note.extend([notes.setdefault((text.callee, text.frees_input), len(notes)) for text in texts])
-            _append_pool(tables.ssa_pool, tables.ssa_end, [text.values for text in texts])
-            _append_pool(tables.location_pool, tables.location_end, [text.location for text in texts])
+            tables.form_name.extend([name_numbers.setdefault(name, len(name_numbers)) for name in names])
+            tables.form_note.extend(
+                [notes.setdefault(note, len(notes)) for note in zip(callees, frees, strict=True)]
+                if any(callees) or any(frees)
+                else repeat(0, len(names))
+            )
+            _append_pool(tables.ssa_pool, tables.ssa_end, values)
+            _append_pool(tables.location_pool, tables.location_end, locations)
             self._forms.clear()
         if self._views:
             self._flush_views()
@@ -393,8 +414,8 @@ class Lexer:
         self._views.clear()
 
 
-def _append_pool(pool: bytearray, ends: array[int], texts: list[bytes]) -> None:
-    ends.extend((np.cumsum([len(text) for text in texts]) + len(pool)).tolist())
+def _append_pool(pool: bytearray, ends: array[int], texts: Sequence[bytes]) -> None:
+    ends.extend(islice(accumulate(map(len, texts), initial=len(pool)), 1, None))
     pool += b"".join(texts)
 
 
