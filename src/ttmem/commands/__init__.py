@@ -17,6 +17,7 @@ VERBS = {
     "diff": ("ttmem.commands.diff", "What grew from one profile to another, and which operation did it."),
     "check": ("ttmem.commands.check", "Whether a profile stays within a memory budget, for CI."),
     "run": ("ttmem.commands.run", "Run a ttnn script on a mock board and tell what it did to the memory."),
+    "device": ("ttmem.commands.device", "What can run ttnn here, making it, and why it does not work."),
     "reports": ("ttmem.commands.reports", "List, find and remove the stored reports."),
     "live": ("ttmem.commands.live", "What running processes hold on the cards, from shared memory."),
     "completion": ("ttmem.commands.completion", "Print the completion script for a shell."),

@@ -11,23 +11,16 @@ NO_DISPATCH capture loses memory for good, and because a crash then costs nothin
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import select
-import signal
-import time
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from .isolation import Copy, Tell
 from .library import Library, Pool
 from .nodes import ProgramNeeds, needs_of, used_cached_programs
+from .protocol import error_text
 from .tensors import address_key, device_tensors
 
 TIMEOUT_SECONDS = 60.0
-_SETTLING_SECONDS = 0.002
-"""The library's threads are done with their work but not yet idle; forking at that moment makes it print a warning."""
 
 _BORROWS_ALL = ("MoveShardedProgramFactory",)
 """Programs that only lay buffers over tensors. Without dispatch all addresses are 0, so a move has nothing to do there
@@ -57,10 +50,14 @@ def measure(
 ) -> Measured:
     """The needs of the programs that ``launched`` names, in the L1 that the operation found (address -> bytes)."""
 
-    def answer() -> dict[str, Any]:
-        return _dry_run(library, call, device, l1_before, l1)
+    def work(tell: Tell) -> None:
+        try:
+            tell(_dry_run(library, call, device, l1_before, l1))
+        except Exception as error:
+            tell({"error": f"{type(error).__name__}: {error_text(error)[:300]}"})
 
-    told = in_copy(answer, TIMEOUT_SECONDS)
+    copy = Copy(work)
+    told = next(iter([*copy.messages(TIMEOUT_SECONDS)]), {"error": copy.ending or "no answer"})
     if "error" in told:
         return Measured((None,) * len(launched), str(told["error"]))
     found = [ProgramNeeds(*row) for row in told["needs"]]
@@ -126,68 +123,3 @@ def _revived(library: Library, value: Any, device: Any) -> Any:
         items = [_revived(library, item, device) for item in value]
         return items if isinstance(value, list) else tuple(items)
     return value
-
-
-def in_copy(answer: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
-    """Run a function in a forked copy of this process and take its answer; a crash or a hang is ``{"error": ...}``."""
-    reading, writing = os.pipe()
-    time.sleep(_SETTLING_SECONDS)
-    with warnings.catch_warnings():
-        # The library has idle threads; Python warns that a copy has none of them.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        copy = os.fork()
-    if copy == 0:
-        _become_copy(answer, writing)
-    os.close(writing)
-    try:
-        raw = _read_until(reading, time.monotonic() + timeout)
-    finally:
-        os.close(reading)
-    if raw is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(copy, signal.SIGKILL)
-    status = os.waitpid(copy, 0)[1]
-    if raw is None:
-        return {"error": f"no answer within {timeout:g} s"}
-    try:
-        message: dict[str, Any] = json.loads(raw)
-    except ValueError:
-        return {"error": f"ended with {_ending(status)}"}
-    return message
-
-
-def _become_copy(answer: Callable[[], dict[str, Any]], writing: int) -> None:
-    """Never returns: the copy must not run the user's exit handlers, nor say anything."""
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(nowhere, stream)
-        try:
-            message = answer()
-        except BaseException as error:
-            message = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
-        raw = json.dumps(message, default=str).encode()
-        while raw:
-            raw = raw[os.write(writing, raw) :]
-    finally:
-        os._exit(0)
-
-
-def _read_until(descriptor: int, deadline: float) -> bytes | None:
-    raw = b""
-    ready = select.poll()  # select() itself ends at descriptor 1024
-    ready.register(descriptor, select.POLLIN | select.POLLHUP)
-    while (left := deadline - time.monotonic()) > 0:
-        if ready.poll(left * 1000):
-            chunk = os.read(descriptor, 1 << 16)
-            if not chunk:
-                return raw
-            raw += chunk
-    return None
-
-
-def _ending(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return signal.Signals(os.WTERMSIG(status)).name
-    return f"status {os.WEXITSTATUS(status)}"

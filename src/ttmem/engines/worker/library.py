@@ -72,9 +72,13 @@ class Library:
         return [self.view(device, memory) for memory in MEMORIES]
 
     def blocks(self, device: Any, memory: str, base: int) -> dict[int, int]:
-        """What is taken in one memory: address -> bytes per bank. The table counts from the pool's base, in text."""
+        """What is taken in one memory whose pool begins at ``base``: address -> bytes per bank."""
+        return {base + address: size for address, size, taken in self.block_table(device, memory) if taken}
+
+    def block_table(self, device: Any, memory: str) -> list[tuple[int, int, bool]]:
+        """The library's own table: address from the pool's base, bytes, whether taken."""
         table = self.ttnn.get_memory_view(device, self._types[memory]).block_table
-        return {base + int(block["address"]): int(block["size"]) for block in table if block["allocated"] == "yes"}
+        return [(int(block["address"]), int(block["size"]), block["allocated"] == "yes") for block in table]
 
     def pools(self, device: Any) -> dict[str, Pool]:
         """Where the memories lie. The library tells only the bases of DRAM and L1; the others lie above those."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One JSON document per line, both ways. Both sides import this file, so what they promise cannot drift apart.
 
-Requests to the server: ``{"id": n, "steps": [...], "timeout": s, "isolated": true}``; its answer has the same ``id``.
+Requests to the server: ``{"id": n, "cases": [[step, ...], ...], "timeout": s, "isolated": true, "stop": false}``; one
+answer per case, with the same ``id``.
 What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, ``closed``, ``exit`` (see ``recorder``).
 """
 

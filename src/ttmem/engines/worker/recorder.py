@@ -13,39 +13,20 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from .account import LAUNCH, Account, Buffer, Story
+from .account import Buffer
 from .devices import OpenOptions, device_facts, watch_devices
-from .footprint import Call, Measured, measure
 from .library import Library
-from .nodes import ProgramNeeds, moves_of, program_key, used_cached_programs
 from .protocol import MEMORIES, error_text
 from .sites import Site, Sites
 from .tensors import address_key, describe, device_tensors, tensors_in
+from .watching import Seen, State, Watch
 
 Send = Callable[[dict[str, Any]], None]
 
 _TENSOR_METHODS = ("to", "cpu", "deallocate")
 """Ways to move memory that are not registered operations."""
-
-
-class _Opened:
-    """The device that is followed."""
-
-    def __init__(self, library: Library, device: Any) -> None:
-        self.device = device
-        self.number = device.id()
-        self.account = Account(library.pools(device), library.quantum)
-        self.typed: set[int] = set()
-        """Buffers whose tensor was described already."""
-
-
-class _Before(NamedTuple):
-    """What is remembered of the moment before an operation."""
-
-    l1_blocks: dict[int, int]
-    l1_key: int
 
 
 class Recorder:
@@ -61,9 +42,9 @@ class Recorder:
         self._depth = threading.local()
         self._sites = Sites((library.folder, str(Path(__file__).resolve().parent)))
         self._index = 0
-        self._opened: _Opened | None = None
-        self._others = 0
-        self._known: dict[tuple[str, int], Measured] = {}
+        self._watch: Watch | None = None
+        self._typed: set[int] = set()
+        """Buffers whose tensor was described already."""
         self._undo: list[Callable[[], None]] = []
 
     # --- switching on and off -----------------------------------------------------------------------------------
@@ -104,25 +85,24 @@ class Recorder:
         if os.getpid() != self._process:
             return
         with self._lock:
-            if self._opened is not None:
-                if device is not self._opened.device:
-                    self._others += 1
-                    self._send({"note": "more than one device is open: only the memory of the first is followed"})
-                return
-            self._opened = _Opened(self._library, device)
-            self._send({"device": device_facts(self._library, device)})
+            if self._watch is None:
+                self._watch = Watch(self._library, device, measure_programs=self._measures)
+                self._typed.clear()
+                self._send({"device": device_facts(self._library, device)})
+            elif device is not self._watch.device:
+                self._send({"note": "more than one device is open: only the memory of the first is followed"})
 
     def device_closing(self, device: Any) -> None:
         """The last view of a device that is about to be closed."""
         with self._lock:
-            if self._opened is not None and device is self._opened.device and os.getpid() == self._process:
-                self._send({"closed": True, **self._state(self._opened)})
-                self._opened = None
+            if self._watch is not None and device is self._watch.device and os.getpid() == self._process:
+                self._send({"closed": True, **_told_state(self._watch.state())})
+                self._watch = None
 
     def finish(self) -> None:
         """The program has ended; what it left open is told as it is."""
-        if self._opened is not None:
-            self.device_closing(self._opened.device)
+        if self._watch is not None:
+            self.device_closing(self._watch.device)
 
     # --- operations ---------------------------------------------------------------------------------------------
 
@@ -144,170 +124,68 @@ class Recorder:
     ) -> Any:
         index, self._index = self._index, self._index + 1
         site = self._sites.of_caller(name)
-        opened = self._opened
+        watch = self._watch
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
-        if opened is None:
+        if watch is None:
             self._send(started)
             try:
-                return function(*arguments, **options)
-            except BaseException as error:
-                self._send({"end": index, "error": _told(error)})
-                raise
-        started.update(self._state(opened))
-        started.update(self._inputs(opened, (arguments, options)))
-        self._send(started)
-        l1 = opened.account.live["L1"]
-        before = _Before({a: b.bytes_per_bank for a, b in l1.items()}, opened.account.l1_key())
-        graph = self._library.graph
-        captures = not self._is_captured_by_program()
-        if captures:
-            graph.begin_graph_capture(graph.RunMode.NORMAL)
-        nodes: list[Any] = []
-        try:
-            try:
                 results = function(*arguments, **options)
-            finally:
-                if captures:
-                    nodes = graph.end_graph_capture()
-        except BaseException as error:
-            self._end(index, opened, nodes, before, Call(function, arguments, options, None), site, error)
-            raise
-        self._end(index, opened, nodes, before, Call(function, arguments, options, results), site, None)
-        return results
+            except BaseException as error:
+                self._send({"end": index, "error": _told_error(error)})
+                raise
+            self._send({"end": index})
+            return results
+        started.update(_told_state(watch.state()))
+        started.update(self._inputs(watch, (arguments, options)))
+        self._send(started)
+        return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
 
-    def _end(
-        self,
-        index: int,
-        opened: _Opened,
-        nodes: list[Any],
-        before: _Before,
-        call: Call,
-        site: Site,
-        error: BaseException | None,
-    ) -> None:
-        own = [node for node in nodes if self._belongs(node, opened)]
-        moves = moves_of(own, self._library.memory_of)
-        story = opened.account.apply(moves)
-        launched = [move.program for move in moves if move.kind == LAUNCH]
+    def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
         message: dict[str, Any] = {
             "end": index,
-            "born": [_row(buffer) for buffer in story.born],
-            "gone": list(story.gone),
-            "fullest": {memory: list(top) for memory, top in story.fullest.items()},
+            "born": [_row(buffer) for buffer in seen.story.born],
+            "gone": list(seen.story.gone),
+            "fullest": {memory: list(top) for memory, top in seen.story.fullest.items()},
+            "l1": [*seen.l1, 0 if seen.problem else 1],
         }
-        message["l1"], problem = self._l1(opened, own, before, call, story, launched)
-        if problem:
-            message["unmeasured"] = problem
-        if call.results is not None:
-            message["tensors"], message["names"] = self._results(opened, call.results, site, story)
-        if error is not None:
-            message["error"] = _told(error)
+        if seen.problem:
+            message["unmeasured"] = seen.problem
+        if seen.error is not None:
+            message["error"] = _told_error(seen.error)
+        else:
+            message["tensors"], message["names"] = self._results(watch, seen, site)
         self._send(message)
 
-    # --- parts of the messages ----------------------------------------------------------------------------------
+    # --- tensors ------------------------------------------------------------------------------------------------
 
-    def _state(self, opened: _Opened) -> dict[str, Any]:
-        """The allocator's view, and the buffers that changed since the last operation ended.
-
-        The table of all blocks is long, so it is asked for only when the view's total is not the account's. Two equal
-        changes that cancel out are noticed when the address is taken again.
-        """
-        state, came, gone = [], [], []
-        for memory in MEMORIES:
-            pool = opened.account.pools[memory]
-            if not pool.bytes_per_bank:
-                state.append([pool.banks, 0, 0, 0, 0])
-                continue
-            view = self._library.view(opened.device, memory)
-            state.append(list(view))
-            if view.allocated != opened.account.allocated[memory]:
-                blocks = self._library.blocks(opened.device, memory, pool.base)
-                new, lost = opened.account.reconcile(memory, blocks)
-                came += [_row(buffer) for buffer in new]
-                gone += lost
-        return {"state": state, "came": came, "gone": gone}
-
-    def _inputs(self, opened: _Opened, values: Any) -> dict[str, Any]:
+    def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
         """The buffers an operation reads, and descriptions of those not seen before."""
         uses, told = [], []
         for tensor in device_tensors(self._library, values):
-            buffer = _buffer_of(opened, tensor)
+            buffer = _buffer_of(watch, tensor)
             if buffer is None:
                 continue
             uses.append(buffer.number)
-            if buffer.number not in opened.typed:
-                opened.typed.add(buffer.number)
+            if buffer.number not in self._typed:
+                self._typed.add(buffer.number)
                 told.append([buffer.number, describe(tensor)])
         return {"uses": uses, "tensors": told}
 
-    def _results(
-        self, opened: _Opened, results: Any, site: Site, story: Story
-    ) -> tuple[list[list[Any]], list[list[Any]]]:
+    def _results(self, watch: Watch, seen: Seen, site: Site) -> tuple[list[list[Any]], list[list[Any]]]:
         """Descriptions and names of the buffers that the results brought."""
-        born = {buffer.number for buffer in story.born}
+        born = {buffer.number for buffer in seen.story.born}
         told, names = [], []
-        tensors = list(tensors_in(self._library, results))
+        tensors = list(tensors_in(self._library, seen.results))
         for position, tensor in enumerate(tensors):
-            buffer = _buffer_of(opened, tensor) if self._library.is_on_device(tensor) else None
-            if buffer is None or buffer.number not in born or buffer.number in opened.typed:
+            buffer = _buffer_of(watch, tensor) if self._library.is_on_device(tensor) else None
+            if buffer is None or buffer.number not in born or buffer.number in self._typed:
                 continue
-            opened.typed.add(buffer.number)
+            self._typed.add(buffer.number)
             told.append([buffer.number, describe(tensor)])
-            name = _name(site.names, position, len(tensors), is_single=tensors[0] is results)
+            name = _name(site.names, position, len(tensors), is_single=tensors[0] is seen.results)
             if name:
                 names.append([buffer.number, name])
         return told, names
-
-    def _l1(
-        self, opened: _Opened, nodes: list[Any], before: _Before, call: Call, story: Story, launched: list[str]
-    ) -> tuple[list[int], str]:
-        """Tensors, circular buffers, dataflow buffers and scratchpads at the worst moment, then 1 if all is known."""
-        measured = self._measured(opened, nodes, before, call, launched) if launched else Measured((), "")
-        worst = (story.highest_l1, 0, 0, 0)
-        for tensors, need in zip(story.l1_at_launch, measured.needs, strict=True):
-            moment = (tensors, *(need[1:] if need is not None else (0, 0, 0)))
-            if sum(moment) > sum(worst):
-                worst = moment
-        return [*worst, 0 if measured.problem else 1], measured.problem
-
-    def _measured(
-        self, opened: _Opened, nodes: list[Any], before: _Before, call: Call, launched: list[str]
-    ) -> Measured:
-        unknown: tuple[ProgramNeeds | None, ...] = (None,) * len(launched)
-        if not self._measures:
-            return Measured(unknown, "not asked for")
-        if self._is_tracing(opened.device):
-            return Measured(unknown, "inside a trace capture")
-        key = (program_key(nodes), before.l1_key)
-        known = self._known.get(key)
-        if known is not None and used_cached_programs(nodes):
-            return known
-        measured = measure(
-            self._library,
-            call,
-            device=opened.device,
-            launched=launched,
-            l1_before=before.l1_blocks,
-            l1=opened.account.pools["L1"],
-        )
-        self._known[key] = measured
-        return measured
-
-    # --- what the program itself is doing -----------------------------------------------------------------------
-
-    def _is_captured_by_program(self) -> bool:
-        """The program captures a graph itself; a second capture inside one without dispatch would tell nonsense."""
-        active = getattr(self._library.graph, "is_graph_capture_active", None)
-        return bool(active()) if active else False
-
-    def _is_tracing(self, device: Any) -> bool:
-        active = getattr(self._library.core.device, "is_trace_capture_active", None)
-        return bool(active(device)) if active else False
-
-    def _belongs(self, node: Any, opened: _Opened) -> bool:
-        """Nodes of another device (a second one, a submesh) are none of the followed one's."""
-        device = (node["params"] or {}).get("device_id")
-        return device is None or not node["node_type"].startswith("buffer_") or int(device) == opened.number
 
 
 def _method_name(method: str, _: Any) -> str:
@@ -318,9 +196,13 @@ def _row(buffer: Buffer) -> list[Any]:
     return [buffer.number, MEMORIES.index(buffer.memory), buffer.address, buffer.bytes_per_bank, buffer.total_bytes]
 
 
-def _buffer_of(opened: _Opened, tensor: Any) -> Buffer | None:
+def _told_state(state: State) -> dict[str, Any]:
+    return {"state": [list(view) for view in state.views], "came": [_row(b) for b in state.came], "gone": state.gone}
+
+
+def _buffer_of(watch: Watch, tensor: Any) -> Buffer | None:
     memory, address = address_key(tensor)
-    return opened.account.live.get(memory, {}).get(address)
+    return watch.account.live.get(memory, {}).get(address)
 
 
 def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool) -> str:
@@ -332,7 +214,7 @@ def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool)
     return f"{names[0]}[{position}]" if len(names) == 1 else ""
 
 
-def _told(error: BaseException) -> str:
+def _told_error(error: BaseException) -> str:
     """The library's errors speak for themselves; of others the type matters too."""
     text = error_text(error)
     return text if isinstance(error, RuntimeError) else f"{type(error).__name__}: {text}"

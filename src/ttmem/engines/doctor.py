@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this machine has for running ttnn, what works, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttmem._errors import TtmemError
+from ttmem._home import home_folder
+from ttmem.engines.clusters import CLUSTERS
+from ttmem.engines.interpreters import (
+    OLDEST_TTNN,
+    PINNED_TTNN,
+    VARIABLE,
+    Interpreter,
+    find_interpreter,
+    installed_pythons,
+    managed_python,
+    probe,
+)
+from ttmem.engines.ttnn import Step, TtnnEngine
+from ttmem.engines.workspace import cache_folder, cards, runtime_root
+
+FINE, WARNING, PROBLEM = "ok", "warning", "problem"
+
+_DRIVER = Path("/sys/module/tenstorrent/version")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    state: str
+    detail: str
+    do: str = ""
+    """What to do about it, empty when nothing need be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What there is, without trying it."""
+
+    interpreters: tuple[Interpreter, ...]
+    """Those with ttnn, in the order in which they are tried."""
+    chosen: Interpreter | None
+    cards: tuple[str, ...]
+    driver_version: str
+    boards: tuple[str, ...]
+    """Boards that have a mock."""
+    cache: str
+    cache_bytes: int
+
+
+def machine(python: str | None = None) -> Machine:
+    """Look around; nothing is started but interpreters that say what they have."""
+    found = []
+    for path, found_by in _places(python):
+        known = probe(path, found_by) if Path(path).exists() else ""
+        if isinstance(known, Interpreter) and known.has_ttnn:
+            found.append(known)
+    try:
+        chosen: Interpreter | None = find_interpreter(python)
+    except TtmemError:
+        chosen = None
+    cache = home_folder() / "cache"
+    return Machine(
+        interpreters=tuple(found),
+        chosen=chosen,
+        cards=tuple(cards()),
+        driver_version=_driver_version(),
+        boards=tuple(CLUSTERS),
+        cache=str(cache),
+        cache_bytes=_size(cache),
+    )
+
+
+def examine(python: str | None = None, *, board: str = "n150") -> list[Check]:
+    """Everything that has to be right for a mock board to open, tried in that order; a problem ends the list."""
+    checks: list[Check] = []
+    for check in _checks(python, board):
+        checks.append(check)
+        if check.state == PROBLEM:
+            break
+    return [*checks, _card()]
+
+
+def _checks(python: str | None, board: str) -> Iterator[Check]:
+    yield _home()
+    try:
+        interpreter = find_interpreter(python)
+    except TtmemError as error:
+        pythons = [path for path, _ in installed_pythons()]
+        detail = f"{error}; interpreters that could get it: {', '.join(pythons) or 'none'}"
+        yield Check("interpreter", PROBLEM, detail, error.hint)
+        return
+    yield _release(interpreter)
+    yield _compiler(interpreter)
+    yield _mock(python, board)
+
+
+def _home() -> Check:
+    home = home_folder()
+    place = home if home.exists() else home.parent
+    if os.access(place, os.W_OK):
+        return Check("home", FINE, str(home))
+    return Check("home", WARNING, f"{home} cannot be written to: nothing is cached or stored", "set TTMEM_HOME")
+
+
+def _release(interpreter: Interpreter) -> Check:
+    has = f"{interpreter.path} ({interpreter.found_by}): Python {interpreter.python_version}, ttnn"
+    if interpreter.ttnn_version == PINNED_TTNN:
+        return Check("interpreter", FINE, f"{has} {interpreter.ttnn_version}")
+    version = interpreter.ttnn_version or "without a version, a build of your own"
+    oldest = ".".join(map(str, OLDEST_TTNN))
+    return Check(
+        "interpreter",
+        WARNING,
+        f"{has} {version}; ttmem was tested with {PINNED_TTNN}, releases from {oldest} on are known to work",
+    )
+
+
+def _compiler(interpreter: Interpreter) -> Check:
+    """The stub compiler must be allowed to run where it lies: a home on a noexec mount cannot hold it."""
+    try:
+        root = runtime_root(interpreter, cache_folder(interpreter))
+        stub = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"
+        done = subprocess.run([stub, "--version"], capture_output=True, timeout=30, check=False)
+    except (OSError, TtmemError, subprocess.TimeoutExpired) as error:
+        return Check("runtime root", PROBLEM, str(error), "set TTMEM_HOME to a folder where programs may run")
+    if done.returncode:
+        return Check("runtime root", PROBLEM, f"{stub} ended with status {done.returncode}", "is there a /bin/sh?")
+    return Check("runtime root", FINE, str(root))
+
+
+def _mock(python: str | None, board: str) -> Check:
+    steps: list[Step] = [
+        {"alloc": "a", "shape": [64, 64], "dtype": "bfloat16", "layout": "tile"},
+        {"call": "ttnn.add", "args": [{"tensor": "a"}, {"tensor": "a"}]},
+    ]
+    started = time.monotonic()
+    try:
+        with TtnnEngine(board=board, python=python) as engine:
+            outcome = engine.ask(steps)
+            pools = engine.device["pools"]
+    except TtmemError as error:
+        return Check(f"mock {board}", PROBLEM, str(error), error.hint)
+    if not outcome.ok:
+        return Check(f"mock {board}", PROBLEM, f"an addition ended with {outcome.status}: {outcome.message}")
+    banks = ", ".join(f"{name} {pools[name][0]} x {pools[name][2]} B" for name in ("DRAM", "L1"))
+    return Check(f"mock {board}", FINE, f"opens and adds in {time.monotonic() - started:.1f} s ({banks})")
+
+
+def _card() -> Check:
+    found = cards()
+    if not found:
+        return Check("card", FINE, "none in this machine; mock boards need none")
+    closed = [path for path in found if not os.access(path, os.R_OK | os.W_OK)]
+    if closed:
+        return Check(
+            "card", WARNING, f"{', '.join(closed)} may not be opened", "join the group that owns the device file"
+        )
+    version = _driver_version() or "unknown"
+    return Check("card", FINE, f"{len(found)} ({', '.join(found)}), driver {version}; 'ttmem run --card' uses it")
+
+
+def _places(python: str | None) -> Iterator[tuple[str, str]]:
+    for path, found_by in ((python, "--python"), (os.environ.get(VARIABLE), VARIABLE)):
+        if path:
+            yield path, found_by
+    yield sys.executable, "this interpreter"
+    yield str(managed_python()), "the managed environment"
+
+
+def _driver_version() -> str:
+    try:
+        return _DRIVER.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            path = Path(parent) / name
+            if not path.is_symlink():
+                total += path.stat().st_size
+    return total

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the managed environment: a virtual environment with the pinned ttnn, made by an interpreter that has wheels."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttmem._errors import TtmemError
+from ttmem.engines.interpreters import (
+    PINNED_TTNN,
+    WHEEL_PYTHONS,
+    Interpreter,
+    installed_pythons,
+    managed_folder,
+    managed_python,
+    probe,
+)
+
+PACKAGES = (f"ttnn=={PINNED_TTNN}", "pytest>=8.2")
+"""pytest too, because ``ttmem test`` runs it beside ttnn."""
+
+_COMPLETE = ".ttmem-complete"
+"""Written last: an environment without it was interrupted and is made anew."""
+
+
+class NotInstalledError(TtmemError):
+    """There is still no managed environment (exit 3)."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The managed environment."""
+
+    interpreter: Interpreter
+    made_now: bool
+
+
+def installed() -> Interpreter | None:
+    """The managed environment, if it is whole and has the pinned ttnn."""
+    if not managed_python().exists():
+        return None
+    found = probe(managed_python(), "the managed environment")
+    return found if isinstance(found, Interpreter) and found.ttnn_version == PINNED_TTNN else None
+
+
+def install(
+    python: str | None = None, *, force: bool = False, say: Callable[[str], None] = lambda _: None
+) -> Installed:
+    """Make the environment, or find it made. ``python`` names the interpreter to make it with."""
+    with _locked(managed_folder().with_suffix(".lock")):
+        there = installed()
+        if there is not None and not force:
+            return Installed(there, made_now=False)
+        base = _base(python)
+        folder = managed_folder()
+        say(f"making {folder} with Python {base.python_version} ({base.found_by})")
+        try:
+            _make(base, folder, say)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    made = installed()
+    if made is None:
+        raise NotInstalledError("the environment was made but has no working ttnn", where=str(folder))
+    return Installed(made, made_now=True)
+
+
+def _make(base: Interpreter, folder: Path, say: Callable[[str], None]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
+    python = folder / "bin" / "python"
+    say(f"installing {' and '.join(PACKAGES)} (about 220 MB to download, 700 MB on disk)")
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    _run([*pip, *PACKAGES], f"pip could not install {PACKAGES[0]}")
+    (folder / _COMPLETE).write_text(f"{PINNED_TTNN}\n")
+
+
+def _base(python: str | None) -> Interpreter:
+    """The interpreter to make the environment with: one that really runs and can make environments."""
+    reasons: list[str] = []
+    for path, found_by in [(python, "--python")] if python else installed_pythons():
+        found = probe(path, found_by)
+        if isinstance(found, str):
+            reasons.append(found)
+        elif not found.python_version.startswith(tuple(f"{version}." for version in WHEEL_PYTHONS)):
+            reasons.append(f"{path} is Python {found.python_version}")
+        elif found.implementation != "CPython" or not found.has_venv:
+            reasons.append(f"{path} is no CPython with the modules venv and ensurepip")
+        else:
+            return found
+    wanted = " or ".join(WHEEL_PYTHONS)
+    raise NotInstalledError(
+        f"no CPython {wanted} that runs, and ttnn {PINNED_TTNN} has wheels for no other"
+        + (f" ({'; '.join(reasons)})" if reasons else ""),
+        hint="install one (for example 'uv python install 3.12'), or name it: ttmem device install --python PATH",
+    )
+
+
+def _run(command: list[str], what: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    except OSError as error:
+        raise NotInstalledError(f"{what}: {error.strerror}", where=command[0]) from None
+    if done.returncode:
+        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        errors = [line for line in lines if line.upper().startswith("ERROR")] or lines
+        reason = " ".join(errors[-3:])[-600:]
+        raise NotInstalledError(
+            f"{what}: {reason}", hint="it needs an index that has the wheel, and room on the disk; then try again"
+        )
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Two that install at once would fill one folder together."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work done in a forked copy of this process: it starts with an open device, and whatever happens to it stays with it.
+
+ttnn allows for it: in the copy its thread pool is made anew. Measured, a copy answers within milliseconds where a new
+process needs a third of a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Message = dict[str, Any]
+Tell = Callable[[Message], None]
+
+_SETTLING_SECONDS = 0.002
+"""The library's threads are done with their work but not yet idle; forking at that moment makes it print a warning."""
+_PR_SET_PDEATHSIG = 1
+
+
+class Copy:
+    """A forked copy at work. What it tells is kept even if it dies later."""
+
+    def __init__(self, work: Callable[[Tell], None], *, memory_cap: int | None = None, own_group: bool = False) -> None:
+        """``memory_cap`` bounds its data, in bytes; with ``own_group`` the processes that it starts end with it."""
+        self._own_group = own_group
+        self._reading, writing = os.pipe()
+        parent = os.getpid()
+        time.sleep(_SETTLING_SECONDS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python's general warning about threads and fork
+            self._process = os.fork()
+        if self._process == 0:
+            _become_copy(work, writing, memory_cap, own_group, parent)
+        os.close(writing)
+        self.signal = 0
+        """Which killed it, 0 when none did."""
+        self.timed_out = False
+
+    def messages(self, silence: float) -> Iterator[Message]:
+        """What it tells, until it ends or has said nothing for so many seconds; then it is gone."""
+        try:
+            for line in self._lines(silence):
+                with contextlib.suppress(ValueError):  # half a line of a copy that died
+                    yield json.loads(line)
+        finally:
+            self._end()
+
+    @property
+    def ending(self) -> str:
+        """In words, empty when it came to its own end."""
+        if self.timed_out:
+            return "no answer in time"
+        return signal.Signals(self.signal).name if self.signal else ""
+
+    def _lines(self, silence: float) -> Iterator[bytes]:
+        rest = b""
+        ready = select.poll()  # select() itself ends at descriptor 1024
+        ready.register(self._reading, select.POLLIN | select.POLLHUP)
+        while True:
+            if not ready.poll(silence * 1000):
+                self.timed_out = True
+                return
+            chunk = os.read(self._reading, 1 << 16)
+            if not chunk:
+                return
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from whole
+
+    def _end(self) -> None:
+        os.close(self._reading)
+        for kill in (os.killpg, os.kill) if self._own_group else (os.kill,):  # the group may not exist yet
+            if self.timed_out:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(self._process, signal.SIGKILL)
+        status = os.waitpid(self._process, 0)[1]
+        if os.WIFSIGNALED(status) and not self.timed_out:
+            self.signal = os.WTERMSIG(status)
+
+
+def _become_copy(
+    work: Callable[[Tell], None], writing: int, memory_cap: int | None, own_group: bool, parent: int
+) -> None:
+    """Never returns: the copy must not run exit handlers of the process it came from, nor speak on its streams."""
+    try:
+        _end_with(parent)
+        if own_group:
+            os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        if memory_cap is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (memory_cap, memory_cap))
+        work(lambda message: _write(writing, message))
+    finally:
+        os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """Nobody reads what an orphan says: it ends when the process it came from does."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _write(descriptor: int, message: Message) -> None:
+    raw = json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n"
+    while raw:
+        raw = raw[os.write(descriptor, raw) :]

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers requests until its input ends: opens the board once, then works in forked copies of itself.
+
+Requests and answers are lines on stdin and stdout. A request holds cases, a case is a list of steps, and every case is
+answered on its own as soon as it is done. One that crashes, hangs or eats the host's memory is answered like any other,
+and the cases after it go on in a new copy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from . import protocol
+from .isolation import Copy, Tell
+from .library import Library
+from .protocol import LineWriter, error_text
+from .steps import Session
+
+_SILENCE_SECONDS = 60.0
+
+
+class _Case:
+    """What was told of one case so far."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.answers: list[dict[str, Any]] = []
+        self.started = time.perf_counter()
+
+    def hear(self, message: dict[str, Any]) -> None:
+        self.answers.append(message["answer"])
+
+    def told(self, summary: dict[str, Any], *, signal: int = 0, timed_out: bool = False) -> dict[str, Any]:
+        return {
+            "case": self.number,
+            "answers": self.answers,
+            "peaks": summary.get("peaks", {}),
+            "l1": summary.get("l1"),
+            "l1_problem": summary.get("l1_problem", ""),
+            "signal": signal,
+            "timed_out": timed_out,
+            "finished": bool(summary),
+            "seconds": time.perf_counter() - self.started,
+        }
+
+
+class Server:
+    """One session, copied for the cases of a request."""
+
+    def __init__(self, session: Session, memory_cap: int | None) -> None:
+        self._session = session
+        self._memory_cap = memory_cap
+
+    def answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """One answer per case, in order."""
+        cases: list[list[dict[str, Any]]] = request["cases"]
+        if not request.get("isolated", True):
+            for number, steps in enumerate(cases):
+                case = _Case(number)
+                self._session.begin_case()
+                self._run(steps, request, case.hear)
+                yield case.told(self._session.summary())
+            return
+        first = 0
+        while first < len(cases):
+            done = yield from self._in_copy(cases, first, request)
+            first += done
+
+    def _in_copy(self, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any]) -> Any:
+        """Work through the cases from ``first`` on in one copy; how many of them that settled."""
+
+        def work(tell: Tell) -> None:
+            for steps in cases[first:]:
+                self._session.begin_case()
+                self._run(steps, request, tell)
+                tell({"summary": self._session.summary()})
+                if not self._session.end_case():
+                    return  # something stayed behind: the next case wants a clean copy
+
+        copy = Copy(work, memory_cap=self._memory_cap, own_group=True)
+        done = 0
+        case = _Case(first)
+        for message in copy.messages(request.get("timeout") or _SILENCE_SECONDS):
+            if "answer" in message:
+                case.hear(message)
+            else:
+                yield case.told(message["summary"])
+                done += 1
+                case = _Case(first + done)
+        if first + done < len(cases) and (copy.signal or copy.timed_out or not done):
+            yield case.told({}, signal=copy.signal, timed_out=copy.timed_out)
+            done += 1
+        return done
+
+    def _run(self, steps: list[dict[str, Any]], request: dict[str, Any], tell: Tell) -> None:
+        for step in steps:
+            answered = self._session.run(step)
+            tell({"answer": answered})
+            if request.get("stop", False) and not answered["ok"]:
+                return
+
+
+def main(words: list[str]) -> int:
+    """``server SETTINGS``: settings as JSON."""
+    settings: dict[str, Any] = json.loads(words[0])
+    answers = LineWriter(os.dup(1))
+    # The library prints failures to stdout: that stream must hold answers alone.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    library = Library()
+    session = Session(
+        library,
+        worker_dispatch=settings.get("worker_dispatch", False),
+        measure_programs=settings.get("measure", True),
+    )
+    hello: dict[str, Any] = {"hello": protocol.VERSION, "ttnn": library.version, "pid": os.getpid()}
+    try:
+        hello["device"] = session.open(settings.get("open") or {})
+    except Exception as error:
+        hello["error"] = error_text(error)
+    answers.send(hello)
+    server = Server(session, settings.get("memory_cap"))
+    for line in sys.stdin.buffer:
+        try:
+            request = protocol.decode(line)
+            for answer in server.answers(request):
+                answers.send({"id": request.get("id"), **answer})
+        except (ValueError, KeyError, TypeError) as error:
+            answers.send({"id": None, "bad_request": f"{type(error).__name__}: {error}"})
+    session.close()
+    return 0

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single steps asked of the library: open, allocate, call an operation, free, look at the memory.
+
+A request is a list of steps, each a small JSON object; each has one answer, ``{"ok": true, ...}`` or ``{"ok": false,
+"error": text}``, and a failed step does not stop the next one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from .devices import OpenOptions, device_facts
+from .library import Library
+from .protocol import MEMORIES, error_text
+from .tensors import describe, device_tensors
+from .values import Values
+from .watching import Seen, Watch
+
+Step = dict[str, Any]
+Answer = dict[str, Any]
+
+_MOST_PAGES = 1 << 32
+"""The library counts pages in 32 bits: beyond, the count wraps and a huge tensor "fits" into a few bytes."""
+_PLAUSIBLE_BANK_BYTES = 1 << 40
+"""A trace region larger than DRAM makes the bank size wrap to about 2^64 without an error."""
+
+
+class Session:
+    """One open device and the tensors that steps gave names to."""
+
+    def __init__(self, library: Library, *, worker_dispatch: bool, measure_programs: bool = True) -> None:
+        self._library = library
+        self._worker_dispatch = worker_dispatch
+        self._measures = measure_programs
+        self._watch: Watch | None = None
+        self._is_mesh = False
+        self.tensors: dict[str, Any] = {}
+        self.peaks: dict[str, int] = {}
+        """Fullest moments so far, bytes per bank, also those inside calls."""
+        self.l1_worst = (0, 0, 0, 0)
+        self.l1_problem = ""
+        self._values = Values(library, self.tensors, lambda: self.device)
+
+    @property
+    def device(self) -> Any:
+        if self._watch is None:
+            raise ValueError("no device is open")
+        return self._watch.device
+
+    def run(self, step: Step) -> Answer:
+        """One step; what it raises is its answer."""
+        kind = next(iter(step), "")
+        action = getattr(self, f"_do_{kind}", None)
+        if action is None:
+            return {"ok": False, "error": f"unknown step '{kind}'", "kind": "ValueError"}
+        try:
+            answer: Answer = action(step)
+        except Exception as error:
+            answer = {"ok": False, "error": error_text(error), "kind": type(error).__name__}
+        self._look()
+        return {"ok": True, **answer}
+
+    def begin_case(self) -> None:
+        """Peaks are counted anew."""
+        self.peaks.clear()
+        self.l1_worst, self.l1_problem = (0, 0, 0, 0), ""
+        self._look()
+
+    def summary(self) -> Answer:
+        """What the steps since ``begin_case`` came to."""
+        return {"peaks": self.peaks, "l1": self.l1_worst, "l1_problem": self.l1_problem}
+
+    def end_case(self) -> bool:
+        """Forget the tensors and programs; whether nothing stayed behind, so that the next case finds what this found.
+
+        Programs may hold memory of their own (a reshape keeps a table in DRAM), and a cached one would hide what a new
+        one needs.
+        """
+        self.tensors.clear()
+        if self._watch is None:
+            return False
+        self.device.clear_program_cache()
+        return not any(view.allocated for view in self._watch.state().views)
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.tensors.clear()
+        if self._watch is not None:
+            device, self._watch = self._watch.device, None
+            ttnn = self._library.ttnn
+            (ttnn.close_mesh_device if self._is_mesh else ttnn.close_device)(device)
+
+    def open(self, settings: dict[str, Any]) -> Answer:
+        """Open the board: one chip, or the mesh that is asked for."""
+        self.close()
+        ttnn, core = self._library.ttnn, self._library.core
+        settings = dict(settings)
+        mesh, dispatch = settings.pop("mesh", None), settings.pop("dispatch", None)
+        options = OpenOptions(worker_dispatch=self._worker_dispatch and not dispatch, **settings)
+        arguments = options.arguments(self._library)
+        if dispatch:
+            arguments["dispatch_core_config"] = self._dispatch(dispatch)
+        self._is_mesh = mesh is not None
+        if mesh is None:
+            device = ttnn.open_device(device_id=0, **arguments)
+        else:
+            device = ttnn.open_mesh_device(ttnn.MeshShape(*mesh), **arguments)
+        self._watch = Watch(self._library, device, measure_programs=self._measures)
+        if self._watch.account.pools["DRAM"].bytes_per_bank > _PLAUSIBLE_BANK_BYTES:
+            self.close()
+            raise ValueError("the trace region is larger than DRAM: the library accepts it and wraps the bank size")
+        return {
+            **device_facts(self._library, device),
+            "dram_alignment": core.device.get_dram_alignment(),
+            "l1_alignment": core.device.get_l1_alignment(),
+            "max_worker_l1": core.device.get_max_worker_l1_unreserved_size(),
+        }
+
+    def _dispatch(self, name: str) -> Any:
+        device = self._library.ttnn.device
+        if name == "eth":
+            return device.DispatchCoreConfig(type=device.DispatchCoreType.ETH)
+        axis = {"row": device.DispatchCoreAxis.ROW, "col": device.DispatchCoreAxis.COL}[name]
+        return device.DispatchCoreConfig(type=device.DispatchCoreType.WORKER, axis=axis)
+
+    # --- steps --------------------------------------------------------------------------------------------------
+
+    def _do_open(self, step: Step) -> Answer:
+        return self.open(step["open"])
+
+    def _do_alloc(self, step: Step) -> Answer:
+        self._guard(step)
+        tensor = self._values.allocate(step)
+        self.tensors[step["alloc"]] = tensor
+        return self._told(tensor)
+
+    def _do_host(self, step: Step) -> Answer:
+        """A tensor on the host, such as the weights of a convolution."""
+        tensor = self._values.host_tensor(step)
+        self.tensors[step["host"]] = tensor
+        return {}
+
+    def _do_free(self, step: Step) -> Answer:
+        tensor = self.tensors.pop(step["free"])
+        if step.get("force", True):
+            self._library.ttnn.deallocate(tensor)
+        return {}
+
+    def _do_view(self, step: Step) -> Answer:
+        memory = step["view"]
+        view = self._library.view(self.device, memory)
+        answer: Answer = {"allocated": view.allocated, "free": view.free, "largest_free": view.largest_free}
+        if step.get("blocks"):
+            table = self._library.block_table(self.device, memory)
+            answer["blocks"] = [list(block) for block in table]
+        return answer
+
+    def _do_call(self, step: Step) -> Answer:
+        """Any function of the library, by name; see ``values`` for how arguments are written."""
+        function = self._values.attribute(step["call"])
+        arguments = tuple(self._values.of(value) for value in step.get("args", []))
+        options = {name: self._values.of(value) for name, value in step.get("kwargs", {}).items()}
+        seen: list[Seen] = []
+        assert self._watch is not None
+        try:
+            results = self._watch.call(function, arguments, options, seen.append)
+        finally:
+            self._count(seen[0])
+        tensors = device_tensors(self._library, results)
+        self._keep(step.get("out"), results)
+        answer: Answer = {"results": [self._told(tensor) for tensor in tensors]}
+        answer["l1"] = list(seen[0].l1)
+        if seen[0].problem:
+            answer["unmeasured"] = seen[0].problem
+        return answer
+
+    def _do_program(self, step: Step) -> Answer:
+        """A program of circular buffers alone, to see where they are put; ``io`` must be an allocated tensor."""
+        nodes = self._values.run_program(step["program"], self.tensors["io"])
+        placed = [node["params"] for node in nodes if node["node_type"] == "circular_buffer_allocate"]
+        return {"addresses": [int(params["address"]) for params in placed]}
+
+    def _do_clear(self, step: Step) -> Answer:
+        self.tensors.clear()
+        if step["clear"] == "cache":
+            self.device.clear_program_cache()
+        return {}
+
+    # --- what they share ----------------------------------------------------------------------------------------
+
+    def _keep(self, out: Any, results: Any) -> None:
+        """Names for the results: one name, or one per item of a list; without a name they are dropped."""
+        if isinstance(out, str):
+            self.tensors[out] = results
+        elif isinstance(out, list):
+            self.tensors.update(zip(out, results, strict=False))
+
+    def _told(self, tensor: Any) -> Answer:
+        return {
+            **describe(tensor),
+            "address": tensor.buffer_address(),
+            "aligned_page_bytes": tensor.buffer_aligned_page_size(),
+        }
+
+    def _look(self) -> None:
+        if self._watch is None:
+            return
+        for memory, view in zip(MEMORIES, self._watch.state().views, strict=True):
+            self.peaks[memory] = max(self.peaks.get(memory, 0), view.allocated)
+
+    def _count(self, seen: Seen) -> None:
+        for memory, top in seen.story.fullest.items():
+            self.peaks[memory] = max(self.peaks.get(memory, 0), top.allocated)
+        self.l1_worst = max(self.l1_worst, seen.l1, key=sum)
+        self.l1_problem = self.l1_problem or seen.problem
+
+    def _guard(self, step: Step) -> None:
+        """Refuse in the library's own words what it would get wrong."""
+        shape: list[int] = [1, 1, *step["shape"]]
+        *outer, rows, columns = shape
+        if step.get("layout", "tile") == "tile":
+            height, width = step.get("tile", (32, 32))
+            pages, elements = prod(outer) * -(-rows // height) * -(-columns // width), height * width
+        else:
+            pages, elements = prod(outer) * rows, columns
+        if pages < _MOST_PAGES:
+            return
+        memory = step.get("memory", "DRAM")
+        view = self._library.view(self.device, memory)
+        total = pages * elements * self._values.bits_of(step["dtype"]) // 8
+        raise RuntimeError(
+            f"Out of Memory: Not enough space to allocate {total} B {memory} buffer across {view.banks} banks, "
+            f"where each bank needs to store {-(-total // max(view.banks, 1))} B, but bank size is {view.total} B "
+            f"(allocated: {view.allocated} B, free: {view.free} B, largest free block: {view.largest_free} B). "
+            "Told by ttmem: the library counts pages in 32 bits and would have wrapped."
+        )

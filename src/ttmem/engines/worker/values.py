@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of steps: JSON on the wire, the library's own objects here.
+
+Plain numbers, texts and lists stand for themselves. An object with one of these keys means: ``tensor`` a named tensor,
+``tuple`` a tuple, ``dtype``, ``layout``, ``shape``, ``memory`` (with ``shard``) the library's types, ``device`` the
+open device, ``attribute`` anything by its name (``ttnn.Conv2dL1FullSliceConfig``), ``new`` a call of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .library import Library
+
+_SHARDS = {"height": "HEIGHT_SHARDED", "width": "WIDTH_SHARDED", "block": "BLOCK_SHARDED"}
+_ORIENTATIONS = {"row": "ROW_MAJOR", "col": "COL_MAJOR"}
+_BITS = {"float32": 32, "int32": 32, "uint32": 32, "bfloat16": 16, "uint16": 16, "bfloat8_b": 8, "bfloat4_b": 4}
+
+
+class Values:
+    """Turns what a step says into what the library takes."""
+
+    def __init__(self, library: Library, tensors: Mapping[str, Any], device: Callable[[], Any]) -> None:
+        self._ttnn = library.ttnn
+        self._graph = library.graph
+        self._tensors = tensors
+        self._device = device
+
+    def of(self, value: Any) -> Any:
+        """The object that a JSON value means."""
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "tensor" in value:
+            return self._tensors[value["tensor"]]
+        if "tuple" in value:
+            return tuple(self.of(item) for item in value["tuple"])
+        if "dtype" in value:
+            return self.data_type(value["dtype"])
+        if "layout" in value:
+            return self.layout(value["layout"])
+        if "shape" in value and "memory" not in value:
+            return self._ttnn.Shape(value["shape"])
+        if "memory" in value:
+            return self.memory_config(value)
+        if "device" in value:
+            return self._device()
+        if "attribute" in value:
+            return self.attribute(value["attribute"])
+        if "new" in value:
+            options = {name: self.of(item) for name, item in value.get("kwargs", {}).items()}
+            return self.attribute(value["new"])(*(self.of(item) for item in value.get("args", [])), **options)
+        raise ValueError(f"no such kind of value: {sorted(value)}")
+
+    def attribute(self, name: str) -> Any:
+        """``ttnn.a.b`` (the leading ``ttnn.`` may be left out); nothing outside the library."""
+        found = self._ttnn
+        for part in name.removeprefix("ttnn.").split("."):
+            if part.startswith("_"):
+                raise AttributeError(f"'{name}' is not public")
+            found = getattr(found, part)
+        return found
+
+    def data_type(self, name: str) -> Any:
+        return getattr(self._ttnn.DataType, name.upper())
+
+    def bits_of(self, name: str) -> int:
+        """Bits per element, at least; for arithmetic on sizes that no device has."""
+        return _BITS.get(name, 8)
+
+    def layout(self, name: str) -> Any:
+        return {"tile": self._ttnn.TILE_LAYOUT, "row_major": self._ttnn.ROW_MAJOR_LAYOUT}[name]
+
+    def memory_config(self, told: Mapping[str, Any]) -> Any:
+        ttnn = self._ttnn
+        memory = getattr(ttnn.BufferType, told.get("memory", "DRAM"))
+        shard = told.get("shard")
+        if shard is None:
+            return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.INTERLEAVED, memory)
+        grid = self.core_ranges(shard["ranges"])
+        orientation = getattr(ttnn.ShardOrientation, _ORIENTATIONS[shard.get("orientation", "row")])
+        if shard["kind"] == "nd":
+            strategy = getattr(ttnn.ShardDistributionStrategy, shard["distribution"].upper())
+            return ttnn.MemoryConfig(memory, ttnn.NdShardSpec(ttnn.Shape(shard["shape"]), grid, orientation, strategy))
+        layout = getattr(ttnn.TensorMemoryLayout, _SHARDS[shard["kind"]])
+        return ttnn.MemoryConfig(layout, memory, ttnn.ShardSpec(grid, shard["shape"], orientation))
+
+    def core_ranges(self, ranges: list[list[int]]) -> Any:
+        """``[[x0, y0, x1, y1], ...]``."""
+        ttnn = self._ttnn
+        return ttnn.CoreRangeSet(
+            [ttnn.CoreRange(ttnn.CoreCoord(x0, y0), ttnn.CoreCoord(x1, y1)) for x0, y0, x1, y1 in ranges]
+        )
+
+    def allocate(self, step: Mapping[str, Any]) -> Any:
+        """A tensor on the device; without a tile of its own the way that most programs allocate."""
+        ttnn = self._ttnn
+        spec = (ttnn.Shape(step["shape"]), self.data_type(step["dtype"]), self.layout(step.get("layout", "tile")))
+        config = self.memory_config(step)
+        if "tile" not in step:
+            return ttnn.allocate_tensor_on_device(*spec, self._device(), config)
+        tile = ttnn.Tile(step["tile"])
+        if not config.is_sharded():
+            described = ttnn.TensorSpec(*spec, config.buffer_type, tile)
+        elif step["shard"]["kind"] == "nd":
+            described = ttnn.TensorSpec(*spec, config.nd_shard_spec, config.buffer_type, tile)
+        else:
+            described = ttnn.TensorSpec(*spec, config.memory_layout, config.shard_spec, config.buffer_type, tile)
+        return ttnn.allocate_tensor_on_device(described, self._device())
+
+    def host_tensor(self, step: Mapping[str, Any]) -> Any:
+        """A tensor of one value on the host."""
+        elements = 1
+        for size in step["shape"]:
+            elements *= size
+        filled = [float(step.get("fill", 0.0))] * elements
+        layout = self.layout(step.get("layout", "row_major"))
+        return self._ttnn.Tensor(filled, step["shape"], self.data_type(step["dtype"]), layout)
+
+    def run_program(self, buffers: list[dict[str, Any]], io: Any) -> Any:
+        """The graph nodes of a program that has these circular buffers and an empty kernel on every core.
+
+        Buffers on a core without a kernel corrupt the library's memory, a program without kernels kills it outright.
+        """
+        ttnn, device = self._ttnn, self._device()
+        grid = device.compute_with_storage_grid_size()
+        kernel = ttnn.KernelDescriptor(
+            kernel_source="void kernel_main() {}",
+            source_type=ttnn.KernelDescriptor.SourceType.SOURCE_CODE,
+            core_ranges=self.core_ranges([[0, 0, grid.x - 1, grid.y - 1]]),
+            config=ttnn.ReaderConfigDescriptor(),
+        )
+        described = [
+            ttnn.CBDescriptor(
+                total_size=buffer["bytes"],
+                core_ranges=self.core_ranges(buffer["ranges"]),
+                format_descriptors=[
+                    ttnn.CBFormatDescriptor(
+                        buffer_index=buffer["index"], data_format=ttnn.bfloat16, page_size=buffer["page_bytes"]
+                    )
+                ],
+            )
+            for buffer in buffers
+        ]
+        program = ttnn.ProgramDescriptor(kernels=[kernel], semaphores=[], cbs=described)
+        device.clear_program_cache()  # circular buffers of a cached program are not listed
+        self._graph.begin_graph_capture(self._graph.RunMode.NORMAL)
+        try:
+            ttnn.generic_op([io, io], program)
+        finally:
+            nodes = self._graph.end_graph_capture()
+        return nodes

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One opened device, watched: its memory between calls, and what happens inside each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from .account import LAUNCH, Account, Buffer, Story
+from .footprint import Call, Measured, measure
+from .library import Library, View
+from .nodes import Node, ProgramNeeds, moves_of, program_key, used_cached_programs
+from .protocol import MEMORIES
+
+
+class State(NamedTuple):
+    """A moment between calls."""
+
+    views: list[View]
+    """The allocator's own figures, in the order of ``MEMORIES``."""
+    came: list[Buffer]
+    gone: list[int]
+    """Buffers that changed since the last call ended (``del x``, uploads)."""
+
+
+class Seen(NamedTuple):
+    """What a call did."""
+
+    story: Story
+    l1: tuple[int, int, int, int]
+    """Per core at the worst moment: tensors, circular buffers, dataflow buffers, scratchpads."""
+    problem: str
+    """Why the parts of ``l1`` are not all known, empty when they are."""
+    results: Any
+    error: BaseException | None
+
+
+class Watch:
+    """Follows the memory of one device. Only calls made through it are seen from inside."""
+
+    def __init__(self, library: Library, device: Any, *, measure_programs: bool = True) -> None:
+        self.device = device
+        self.account = Account(library.pools(device), library.quantum)
+        self._library = library
+        self._number = device.id()
+        self._measures = measure_programs
+        self._known: dict[tuple[str, int], Measured] = {}
+
+    def state(self) -> State:
+        """The views now. The table of all blocks is long, so it is read only when a total is not the account's; two
+        changes that cancel out are noticed when the address is taken again."""
+        views: list[View] = []
+        came: list[Buffer] = []
+        gone: list[int] = []
+        for memory in MEMORIES:
+            pool = self.account.pools[memory]
+            if not pool.bytes_per_bank:
+                views.append(View(pool.banks, 0, 0, 0, 0))
+                continue
+            view = self._library.view(self.device, memory)
+            views.append(view)
+            if view.allocated != self.account.allocated[memory]:
+                blocks = self._library.blocks(self.device, memory, pool.base)
+                new, lost = self.account.reconcile(memory, blocks)
+                came += new
+                gone += lost
+        return State(views, came, gone)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        options: Mapping[str, Any],
+        then: Callable[[Seen], None],
+    ) -> Any:
+        """Call it, tell ``then`` what it did, and give its results or its error to the caller as if nobody watched."""
+        graph = self._library.graph
+        l1_before = {address: buffer.bytes_per_bank for address, buffer in self.account.live["L1"].items()}
+        key = self.account.l1_key()
+        captures = not self._is_captured_by_program()
+        if captures:
+            graph.begin_graph_capture(graph.RunMode.NORMAL)
+        nodes: list[Node] = []
+        try:
+            try:
+                results = function(*arguments, **options)
+            finally:
+                if captures:
+                    nodes = graph.end_graph_capture()
+        except BaseException as error:
+            then(self._seen(nodes, Call(function, arguments, options, None), l1_before, key, error))
+            raise
+        then(self._seen(nodes, Call(function, arguments, options, results), l1_before, key, None))
+        return results
+
+    def _seen(
+        self, nodes: list[Node], call: Call, l1_before: Mapping[int, int], l1_key: int, error: BaseException | None
+    ) -> Seen:
+        own = [node for node in nodes if self._belongs(node)]
+        moves = moves_of(own, self._library.memory_of)
+        story = self.account.apply(moves)
+        launched = [move.program for move in moves if move.kind == LAUNCH]
+        measured = self._measured(own, call, l1_before, l1_key, launched)
+        worst = (story.highest_l1, 0, 0, 0)
+        for tensors, need in zip(story.l1_at_launch, measured.needs, strict=True):
+            circular, dataflow, scratchpads = need[1:] if need is not None else (0, 0, 0)
+            moment = (tensors, circular, dataflow, scratchpads)
+            worst = max(worst, moment, key=sum)
+        return Seen(story, worst, measured.problem, call.results, error)
+
+    def _measured(
+        self, nodes: list[Node], call: Call, l1_before: Mapping[int, int], l1_key: int, launched: list[str]
+    ) -> Measured:
+        unknown: tuple[ProgramNeeds | None, ...] = (None,) * len(launched)
+        if not launched:
+            return Measured((), "")
+        if not self._measures:
+            return Measured(unknown, "not asked for")
+        if self._is_tracing():
+            return Measured(unknown, "inside a trace capture")
+        key = (program_key(nodes), l1_key)
+        known = self._known.get(key)
+        if known is None or not used_cached_programs(nodes):
+            l1 = self.account.pools["L1"]
+            known = measure(self._library, call, device=self.device, launched=launched, l1_before=l1_before, l1=l1)
+            self._known[key] = known
+        return known
+
+    # --- what the program itself is doing -----------------------------------------------------------------------
+
+    def _is_captured_by_program(self) -> bool:
+        """The program captures a graph itself; a second capture inside one without dispatch would tell nonsense."""
+        active = getattr(self._library.graph, "is_graph_capture_active", None)
+        return bool(active()) if active else False
+
+    def _is_tracing(self) -> bool:
+        active = getattr(self._library.core.device, "is_trace_capture_active", None)
+        return bool(active(self.device)) if active else False
+
+    def _belongs(self, node: Node) -> bool:
+        """Buffers of another device (a second one, a submesh) are none of the watched one's."""
+        device = (node["params"] or {}).get("device_id")
+        return device is None or not node["node_type"].startswith("buffer_") or int(device) == self._number
