@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Case files: one case per line, as ``ttmem ops extract`` writes and every later verb reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ttmem._atomic import write_bytes
+from ttmem._errors import BadInputError
+from ttmem.operators.case import Case, case_from_json
+
+
+def read_cases(path: str | Path) -> list[Case]:
+    """All cases of a file; a bad line is refused with its number, and so is a file without any."""
+    place = Path(path)
+    try:
+        text = place.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise BadInputError("is not a text file", where=str(place)) from None
+    except IsADirectoryError:
+        raise BadInputError("is a folder, not a case file", where=str(place)) from None
+    cases = list(_parsed(text, str(place)))
+    if not cases:
+        raise BadInputError("holds no case", where=str(place), hint="'ttmem ops extract' makes case files")
+    return cases
+
+
+def _parsed(text: str, place: str) -> Iterator[Case]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{place}:{number}"
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problem = getattr(error, "msg", None) or "nested too deeply"
+            raise BadInputError(f"not JSON: {problem}", where=where, hint="one JSON object per line") from None
+        yield case_from_json(told, where=where)
+
+
+def cases_text(cases: Iterable[Case]) -> str:
+    """The file's content, one line per case."""
+    return "".join(json.dumps(case.to_json(), separators=(",", ":")) + "\n" for case in cases)
+
+
+def write_cases(path: str | Path, cases: Iterable[Case]) -> None:
+    """Write the whole file or nothing."""
+    write_bytes(Path(path), cases_text(cases).encode())
