@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ttmem.allocator.failures import OutOfMemoryError
 from ttmem.allocator.free_list import FreeList, FreeListState
@@ -18,9 +19,8 @@ SMALL_OVERRUN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A live tensor: the same address in every bank."""
+class Buffer(NamedTuple):
+    """A live tensor: the same address in every bank. (A tuple, because replays make millions of them.)"""
 
     address: int
     placement: Placement
@@ -71,19 +71,24 @@ class Device:
 
     def allocate(self, spec: TensorSpec) -> Buffer:
         """A new buffer, or OutOfMemoryError with the library's numbers. Without elements nothing is taken."""
-        placement = self.place(spec)
-        if not placement.taken_bytes_per_bank:
+        return self.allocate_placed(self.place(spec))
+
+    def allocate_placed(self, placement: Placement) -> Buffer:
+        """As `allocate`, for a placement of this device's map: replays keep theirs."""
+        taken = placement.taken_bytes_per_bank
+        if not taken:
             return Buffer(0, placement)
-        address = self._free_lists[spec.memory.name].allocate(placement.taken_bytes_per_bank)
+        address = self._free_lists[placement.spec.memory.name].allocate(taken)
         if address is None:
             raise self._out_of_memory(placement)
         return Buffer(address, placement)
 
     def free(self, buffer: Buffer) -> bool:
         """Give a buffer back; False when it is not there any more (the library ignores that too)."""
-        if not buffer.placement.taken_bytes_per_bank:
+        address, placement = buffer
+        if not placement.taken_bytes_per_bank:
             return True
-        return self._free_lists[buffer.placement.spec.memory.name].free(buffer.address)
+        return self._free_lists[placement.spec.memory.name].free(address)
 
     def view(self, memory: Memory) -> MemoryView:
         pool, free_list = self.memory_map.pool(memory), self._free_lists[memory.name]

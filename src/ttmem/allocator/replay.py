@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.device import Buffer, Device
 from ttmem.allocator.failures import OutOfMemoryError
 from ttmem.hardware import DATA_TYPES, MEMORIES
-from ttmem.tensors import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
+from ttmem.tensors import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Placement, Shard, TensorSpec, grid_of
 
 _ALLOC_KEYS = {"alloc", "shape", "dtype", "layout", "memory", "shard"}
 _SHARD_KEYS = {"kind", "shape", "grid", "ranges", "orientation", "distribution"}
@@ -137,34 +137,49 @@ class Replay:
     def __init__(self, device: Device) -> None:
         self.device = device
         self._buffers: dict[str, Buffer | None] = {}
-        # A script repeats the same few specs; reading one costs more than allocating it.
-        self._specs: dict[str, TensorSpec] = {}
+        # A script repeats the same few specs, and reading one costs more than allocating it.
+        self._placements: dict[Hashable, Placement] = {}
 
     def step(self, step: Mapping[str, Any], where: str = "") -> StepResult:
-        if "free" in step:
-            name = str(step["free"])
-            if name not in self._buffers:
-                raise BadInputError(f"free of {name!r}, which is not allocated", where=where)
-            buffer = self._buffers.pop(name)
-            if buffer is not None:
-                self.device.free(buffer)
-            return StepResult(True)
-        if "alloc" not in step:
-            raise BadInputError("a step needs `alloc` or `free`", where=where)
-        name = str(step["alloc"])
+        name = step.get("alloc")
+        if name is None:
+            return self._free(step, where)
         if self._buffers.get(name) is not None:
             raise BadInputError(f"{name!r} is allocated already; free it first", where=where)
         self._buffers[name] = None
         try:
-            buffer = self.device.allocate(self._spec(step, where))
+            buffer = self.device.allocate_placed(self._placement(step, where))
         except (OutOfMemoryError, InvalidSpecError) as failure:
-            return StepResult(False, failure=failure)
+            return StepResult(False, None, failure)
         self._buffers[name] = buffer
         return StepResult(True, buffer)
 
-    def _spec(self, step: Mapping[str, Any], where: str) -> TensorSpec:
-        key = repr([step.get(k) for k in ("shape", "dtype", "layout", "memory", "shard")]) + str(len(step))
-        spec = self._specs.get(key)
-        if spec is None:
-            spec = self._specs[key] = spec_from_step(step, where)
-        return spec
+    def _free(self, step: Mapping[str, Any], where: str) -> StepResult:
+        if "free" not in step:
+            raise BadInputError("a step needs `alloc` or `free`", where=where)
+        try:
+            buffer = self._buffers.pop(step["free"])
+        except KeyError:
+            raise BadInputError(f"free of {step['free']!r}, which is not allocated", where=where) from None
+        if buffer is not None:
+            self.device.free(buffer)
+        return _FREED
+
+    def _placement(self, step: Mapping[str, Any], where: str) -> Placement:
+        key: Hashable = None
+        # Only the keys of a plain tensor: anything else, right or wrong, is read in full.
+        if len(step) == 5 and "shard" not in step:
+            try:
+                key = (tuple(step["shape"]), step["dtype"], step["layout"], step["memory"])
+                placement = self._placements.get(key)
+            except (KeyError, TypeError):
+                key = placement = None
+            if placement is not None:
+                return placement
+        placement = self.device.place(spec_from_step(step, where))
+        if key is not None:
+            self._placements[key] = placement
+        return placement
+
+
+_FREED = StepResult(True)

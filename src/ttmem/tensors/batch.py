@@ -8,7 +8,8 @@ else takes the scalar path. Invalid specs are marked, not explained: `place` giv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     BoolColumn = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 _KINDS = ("interleaved", "height", "width", "block")
-_MAX_ELEMENTS = 1 << 60
+_MAX_ELEMENTS = 1 << 48
+"""Times the bytes of a padded element (4,096 at most), this stays below 2^62."""
+_CHUNK_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,11 @@ class ShardTable:
     height: IntColumn
     width: IntColumn
     columns: IntColumn
-    rows: IntColumn
+    grid_rows: IntColumn
     by_column: BoolColumn
+
+    def rows(self, start: int, end: int) -> ShardTable:
+        return ShardTable(*(getattr(self, field.name)[start:end] for field in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,17 @@ class SpecTable:
 
     def __len__(self) -> int:
         return len(self.ranks)
+
+    def rows(self, start: int, end: int) -> SpecTable:
+        """A part of the table, as views."""
+        return replace(
+            self,
+            shapes=self.shapes[start:end],
+            ranks=self.ranks[start:end],
+            dtype=self.dtype[start:end],
+            is_tile=self.is_tile[start:end],
+            shards=self.shards.rows(start, end) if self.shards is not None else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +99,7 @@ def table_of(
         if shapes.ndim != 2:
             raise BadInputError("an array of shapes has one row per tensor")
         columns = np.ascontiguousarray(shapes, dtype=np.int64)
-        ranks = np.full(len(columns), columns.shape[1], dtype=np.int64)
+        ranks = _same(columns.shape[1], len(columns))
     else:
         ranks = np.fromiter((len(shape) for shape in shapes), dtype=np.int64, count=len(shapes))
         widest = max(int(ranks.max(initial=0)), 2)
@@ -98,14 +115,18 @@ def table_of(
     dtypes = tuple(dict.fromkeys(given))
     index = {d: i for i, d in enumerate(dtypes)}
     if isinstance(dtype, DataType):
-        codes = np.zeros(count, dtype=np.int64)
+        codes = _same(0, count)
     else:
         codes = np.fromiter((index[d] for d in dtype), dtype=np.int64, count=count)
     if isinstance(layout, Layout):
-        is_tile = np.full(count, layout is TILE)
+        is_tile = np.broadcast_to(np.bool_(layout is TILE), count)
     else:
         is_tile = np.fromiter((one is TILE for one in layout), dtype=bool, count=count)
     return SpecTable(columns, ranks, dtypes, codes, is_tile, memory, None if shards is None else _shard_table(shards))
+
+
+def _same(value: int, rows: int) -> IntColumn:
+    return np.broadcast_to(np.int64(value), rows)
 
 
 def table_of_specs(specs: Sequence[TensorSpec]) -> SpecTable:
@@ -143,73 +164,143 @@ def _shard_table(shards: Sequence[Shard | None]) -> ShardTable:
 def place_table(table: SpecTable, memory_map: MemoryMap) -> PlacementTable:
     """Bytes per bank of every row, as `place` would give them."""
     _refuse_overflow(table)
-    architecture, pool = memory_map.architecture, memory_map.pool(table.memory)
+    columns = {field.name: _Column(len(table)) for field in fields(PlacementTable)}
+    # Chunk by chunk, so that the dozen intermediate columns stay in the processor's cache.
+    for start in range(0, max(len(table), 1), _CHUNK_ROWS):
+        end = min(start + _CHUNK_ROWS, len(table))
+        for name, values in _place_rows(table.rows(start, end), memory_map).items():
+            columns[name].put(start, end, values)
+    return PlacementTable(**{name: column.finish() for name, column in columns.items()})
+
+
+class _Column:
+    """A result column that stays one number while all rows agree: writing eight bytes per row is what takes time."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._shared: Any = None
+        self._values: Any = None
+
+    def put(self, start: int, end: int, values: Any) -> None:
+        if self._values is None:
+            if not isinstance(values, np.ndarray) and (start == 0 or values == self._shared):
+                self._shared = values
+                return
+            self._values = np.empty(self._rows, dtype=np.asarray(values).dtype)
+            self._values[:start] = 0 if self._shared is None else self._shared
+        self._values[start:end] = values
+
+    def finish(self) -> Any:
+        return np.broadcast_to(np.asarray(self._shared), self._rows) if self._values is None else self._values
+
+
+def _place_rows(table: SpecTable, memory_map: MemoryMap) -> dict[str, Any]:
+    """One chunk. What is the same for all rows (one layout, one type) is a plain number, not a column."""
+    pool = memory_map.pool(table.memory)
     alignment, quantum = memory_map.page_alignment_bytes(table.memory), memory_map.quantum_bytes
-    tile = np.where(table.is_tile, 32, 1)
-    sharded = np.zeros(len(table), dtype=bool) if table.shards is None else table.shards.kind > 0
-    width_step = tile if table.shards is None else np.where(sharded & ~table.is_tile, table.shards.width, tile)
+    is_tile = _shared(table.is_tile)
+    shards = table.shards
+    sharded: Any = False if shards is None else shards.kind > 0
+    tile_bytes = _pick_type([d.tile_bytes() for d in table.dtypes], table.dtype)
+    element_bytes = _pick_type([d.element_bytes or 0 for d in table.dtypes], table.dtype)
+    tile = _where(is_tile, 32, 1)
+    width_step = tile if shards is None else np.where(sharded & ~np.asarray(is_tile), np.maximum(shards.width, 1), tile)
     width = _up(table.shapes[:, -1], width_step)
-    height = table.shapes[:, :-2].prod(axis=1) * _up(table.shapes[:, -2], tile)
-    tile_bytes = np.array([d.tile_bytes() for d in table.dtypes], dtype=np.int64)[table.dtype]
-    element_bytes = np.array([d.element_bytes or 0 for d in table.dtypes], dtype=np.int64)[table.dtype]
-    page_width = np.where(table.is_tile, 32, width)
-    if table.shards is not None:
-        rows_of_shard = sharded & ~table.is_tile & (table.shards.kind != 1)
-        page_width = np.where(rows_of_shard, table.shards.width, page_width)
-    empty = (height == 0) | (width == 0)
-    word = 4 // np.maximum(element_bytes, 1)
-    page_width = np.where(empty & ~table.is_tile, word, page_width)
-    page_bytes = np.where(table.is_tile, tile_bytes, page_width * element_bytes)
-    pages = np.where(empty, 0, (height // tile) * (width // np.maximum(page_width, 1)))
+    height = _up(table.shapes[:, -2], tile)
+    for outer in range(table.shapes.shape[1] - 2):
+        height = height * table.shapes[:, outer]
+    page_width = _where(is_tile, 32, width)
+    if shards is not None:
+        rows_of_shard = sharded & ~np.asarray(is_tile) & (shards.kind != 1)
+        page_width = np.where(rows_of_shard, shards.width, page_width)
+    empty: Any = (height == 0) | (width == 0)
+    if not empty.any():
+        empty = False
+    elif is_tile is not True:
+        # A row-major tensor without elements has pages of one 32-bit word: shard widths are checked against it.
+        page_width = np.where(empty & ~np.asarray(is_tile), 4 // np.maximum(element_bytes, 1), page_width)
+    page_bytes = _where(is_tile, tile_bytes, page_width * element_bytes)
+    pages = (height // tile) * (width // np.maximum(page_width, 1))
+    pages = _where(empty, 0, pages)
     aligned = _up(page_bytes, alignment)
-    banks = np.full(len(table), max(pool.banks, 1), dtype=np.int64)
-    per_bank = -(-pages // banks)
-    is_valid = _types_allowed(table, architecture.name)
-    if table.shards is not None:
-        legal, used, shard_pages = _shards(table, table.shards, memory_map, height, width, tile, page_width, empty)
-        is_valid &= ~sharded | legal
+    banks: Any = max(pool.banks, 1)
+    per_bank = _divide_up(pages, banks)
+    is_valid: Any = _types_allowed(table, is_tile, memory_map.architecture.name)
+    if shards is not None:
+        legal, used, shard_pages = _shards(table, shards, memory_map, height, width, tile, page_width, empty)
+        is_valid = is_valid & (~sharded | legal)
         banks = np.where(sharded, used, banks)
-        per_bank = np.where(sharded & ~empty, shard_pages, per_bank)
+        per_bank = np.where(sharded & ~np.asarray(empty), shard_pages, per_bank)
     if table.memory is L1_SMALL:
-        is_valid &= sharded | empty
-    bytes_per_bank = np.where(empty, 0, per_bank * aligned)
-    taken = np.where(pages > 0, _up(np.maximum(bytes_per_bank, quantum), quantum), 0)
-    total = np.where(sharded, bytes_per_bank * banks, pages * aligned)
-
-    def figures(column: IntColumn) -> IntColumn:
-        return np.where(is_valid, column, 0)
-
-    return PlacementTable(
-        is_valid=is_valid,
-        page_bytes=figures(page_bytes),
-        aligned_page_bytes=figures(aligned),
-        pages=figures(pages),
-        banks=figures(banks),
-        bytes_per_bank=figures(bytes_per_bank),
-        taken_bytes_per_bank=figures(taken),
-        total_bytes=figures(total),
-        fits_empty=is_valid & (taken <= pool.bytes_per_bank),
-    )
+        is_valid = is_valid & (np.asarray(sharded) | np.asarray(empty))
+    bytes_per_bank = per_bank * aligned
+    if empty is not False:
+        bytes_per_bank = np.where(empty, 0, bytes_per_bank)
+    taken = _up(np.maximum(bytes_per_bank, quantum), quantum)
+    taken = _where(empty, 0, taken)
+    total = _where(sharded, bytes_per_bank * banks, pages * aligned)
+    figures = {
+        "page_bytes": page_bytes,
+        "aligned_page_bytes": aligned,
+        "pages": pages,
+        "banks": banks,
+        "bytes_per_bank": bytes_per_bank,
+        "taken_bytes_per_bank": taken,
+        "total_bytes": total,
+    }
+    fits = taken <= pool.bytes_per_bank
+    if is_valid is True or np.all(is_valid):
+        return {**figures, "is_valid": True, "fits_empty": fits}
+    cleared = {name: np.where(is_valid, column, 0) for name, column in figures.items()}
+    return {**cleared, "is_valid": is_valid, "fits_empty": is_valid & fits}
 
 
 def _up(values: Any, multiple: Any) -> Any:
-    return -(-values // multiple) * multiple
+    return _divide_up(values, multiple) * multiple
+
+
+def _divide_up(values: Any, divisor: Any) -> Any:
+    return (values + (divisor - 1)) // divisor
+
+
+def _where(condition: Any, yes: Any, no: Any) -> Any:
+    """`np.where` that costs nothing when all rows agree."""
+    if isinstance(condition, bool):
+        return yes if condition else no
+    return np.where(condition, yes, no)
+
+
+def _shared(flags: BoolColumn) -> Any:
+    """One bool when all rows have the same."""
+    if flags.all():
+        return True
+    return flags if flags.any() else False
+
+
+def _pick_type(by_type: list[int], codes: IntColumn) -> Any:
+    return by_type[0] if len(by_type) == 1 else np.array(by_type, dtype=np.int64)[codes]
 
 
 def _refuse_overflow(table: SpecTable) -> None:
-    """64-bit columns hold sizes up to 2^60 elements; a larger tensor is placed on its own."""
-    volume = np.maximum(table.shapes, 1).astype(np.float64).prod(axis=1) * 2048.0
-    if len(volume) and (table.shapes.min() < 0 or float(volume.max()) > _MAX_ELEMENTS):
-        row = int(np.argmax(np.where((table.shapes < 0).any(axis=1), np.inf, volume)))
+    """64-bit columns hold tensors up to 2^48 elements; a larger one is placed on its own."""
+    if not len(table):
+        return
+    if table.shapes.min() >= 0 and prod(int(size) for size in np.maximum(table.shapes.max(axis=0), 32)) < _MAX_ELEMENTS:
+        return
+    volume = np.maximum(table.shapes, 1).astype(np.float64).prod(axis=1)
+    volume[(table.shapes < 0).any(axis=1)] = np.inf
+    row = int(np.argmax(volume))
+    if volume[row] > _MAX_ELEMENTS:
         raise BadInputError(f"row {row}: shape {table.shapes[row].tolist()} is out of range for a batch")
 
 
-def _types_allowed(table: SpecTable, architecture: str) -> BoolColumn:
-    tile = np.array([d.in_ttnn and not d.row_major_only for d in table.dtypes])[table.dtype]
-    rows = np.array([d.in_ttnn and not d.is_block_float for d in table.dtypes])[table.dtype]
-    here = np.array([architecture not in d.not_on for d in table.dtypes])[table.dtype]
-    allowed: BoolColumn = np.where(table.is_tile, tile, rows) & here
-    return allowed
+def _types_allowed(table: SpecTable, is_tile: Any, architecture: str) -> Any:
+    here = [d.in_ttnn and architecture not in d.not_on for d in table.dtypes]
+    tile = [ok and not d.row_major_only for d, ok in zip(table.dtypes, here, strict=True)]
+    rows = [ok and not d.is_block_float for d, ok in zip(table.dtypes, here, strict=True)]
+    if len(table.dtypes) == 1:
+        return _where(is_tile, tile[0], rows[0])
+    return _where(is_tile, np.array(tile)[table.dtype], np.array(rows)[table.dtype])
 
 
 def _shards(
@@ -218,17 +309,17 @@ def _shards(
     memory_map: MemoryMap,
     height: IntColumn,
     width: IntColumn,
-    tile: IntColumn,
-    page_width: IntColumn,
-    empty: BoolColumn,
+    tile: Any,
+    page_width: Any,
+    empty: Any,
 ) -> tuple[BoolColumn, IntColumn, IntColumn]:
     """Which shards are legal, the cores that hold data, and the pages of a shard."""
     shard_height, shard_width = np.maximum(shards.height, 1), np.maximum(shards.width, 1)
     high, wide = -(-height // shard_height), -(-width // shard_width)
-    cores = shards.columns * shards.rows
+    cores = shards.columns * shards.grid_rows
     kind = shards.kind
-    across = np.where(shards.by_column, shards.rows, shards.columns)
-    down = np.where(shards.by_column, shards.columns, shards.rows)
+    across = np.where(shards.by_column, shards.grid_rows, shards.columns)
+    down = np.where(shards.by_column, shards.columns, shards.grid_rows)
     legal = (shard_height % tile == 0) & (shard_width % tile == 0)
     legal &= (kind != 1) | ((width == shards.width) & (high <= cores))
     legal &= (kind != 2) | ((height == shards.height) & (wide <= cores))
@@ -242,7 +333,7 @@ def _shards(
             columns, rows = memory_map.grid.columns, memory_map.grid.rows
         # A block grid is only checked where it holds shards.
         needed_columns = np.where(kind == 3, np.maximum(np.where(shards.by_column, high, wide), 1), shards.columns)
-        needed_rows = np.where(kind == 3, np.maximum(np.where(shards.by_column, wide, high), 1), shards.rows)
+        needed_rows = np.where(kind == 3, np.maximum(np.where(shards.by_column, wide, high), 1), shards.grid_rows)
         needed_columns = np.where((kind == 3) & empty, 1, needed_columns)
         needed_rows = np.where((kind == 3) & empty, 1, needed_rows)
         legal &= (needed_columns <= columns) & (needed_rows <= rows)
