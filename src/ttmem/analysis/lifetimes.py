@@ -31,7 +31,7 @@ def lifetimes(profile: Profile, timeline: Timeline, run: int | None, *, at: int 
         top = next(program for program in timeline.programs if program.run == run and program.parent < 0)
         replay.leave_runs(top.first_operation)
         first, end = top.first_operation, top.end_operation
-    replay.run(first, end)
+    replay.run(first, end, at=at)
     return [_finish(replay, held, end - 1) for held in replay.held if at is None or _is_alive(held, at, end - 1)]
 
 

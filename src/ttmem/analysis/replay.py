@@ -24,7 +24,8 @@ _CALLS = (*LOAD_CACHED, "func.call", CAPTURE_TRACE)
 _VIEWS = ("ttnn.reshape", "ttnn.view", "ttnn.mesh_shard", "ttnn.squeeze", "ttnn.unsqueeze")
 """Operations whose result is the operand under another name when nothing says otherwise."""
 _UNKNOWN = -(1 << 62)
-_DECODED_FORMS = 20_000
+_BLOCK = 1 << 15
+"""Operations that are prepared together: enough for numpy, little enough for memory."""
 
 
 @dataclass(slots=True)
@@ -58,11 +59,9 @@ class Replay:
         self._values: dict[int, dict[str, Held]] = {}
         self._cache: dict[str, list[Held | None]] = {}
         """Const-eval results by the hash of the function that made them; None where one lies on the host."""
-        self._forms: dict[int, OperationForm] = {}
         self._needs: dict[int, int] = {}
         self._architecture = architecture_of(profile)
         self._banks = _banks(profile, timeline)
-        self._deallocates = frozenset(i for i, name in enumerate(profile.forms.names) if name == "ttnn.deallocate")
         self._lookups = {lookup.operation: lookup for lookup in timeline.lookups}
         self._children: dict[int, list[int]] = {}
         self._ends: dict[int, list[int]] = {}
@@ -77,26 +76,33 @@ class Replay:
         self._first = 0
         self._growth: tuple[list[int], ...] = ()
 
-    def run(self, first: int, end: int) -> None:
-        """Replay the operations [first, end)."""
-        timeline, forms = self.timeline, self.profile.forms
-        first, end = max(first, timeline.first_index), min(end, timeline.end_index)
-        if first >= end:
-            return
+    def run(self, first: int, end: int, *, at: int | None = None) -> None:
+        """Replay the operations [first, end); with ``at``, tensors freed before that operation are forgotten."""
+        first, end = max(first, self.timeline.first_index), min(end, self.timeline.end_index)
+        for start in range(first, end, _BLOCK):
+            self._run_block(start, min(start + _BLOCK, end))
+            if at is not None:
+                self.held = [held for held in self.held if held.last < 0 or held.last >= at]
+        if first < end:
+            self._end_programs(end)
+
+    def _run_block(self, first: int, end: int) -> None:
+        timeline = self.timeline
         window = slice(first - timeline.first_index, end - timeline.first_index)
         self._first = first
         self._growth = _growth(self.profile, timeline, first, end)
-        chosen = timeline.form[window]
-        numbers, names, programs = chosen.tolist(), forms.name[chosen].tolist(), timeline.program[window].tolist()
-        deallocates, ends, known = self._deallocates, self._ends, self._forms
-        for index, number, name, program in zip(range(first, end), numbers, names, programs, strict=True):
+        distinct, which = np.unique(timeline.form[window], return_inverse=True)
+        forms = self.profile.forms.decode(distinct)
+        ends = self._ends
+        rows = zip(range(first, end), which.tolist(), timeline.program[window].tolist(), strict=True)
+        for index, number, program in rows:
             if index in ends:
                 self._end_programs(index)
-            if name in deallocates:
-                self._release(program, number, index)
+            form = forms[number]
+            if form.name == "ttnn.deallocate":
+                self._release(program, form, index)
             else:
-                self._step(index, program, known.get(number) or self._form(number))
-        self._end_programs(end)
+                self._step(index, program, form)
 
     def leave_runs(self, end: int) -> None:
         """Before another run: of the arguments of the runs before operation ``end``, those that stay are known by
@@ -188,7 +194,7 @@ class Replay:
         for held in values:
             held.names -= 1
         position = program.caller - timeline.first_index
-        form = self._form(int(timeline.form[position])) if 0 <= position < len(timeline) else None
+        form = self.profile.forms[int(timeline.form[position])] if 0 <= position < len(timeline) else None
         if form:
             results = self._bind_results(form, int(timeline.program[position]), left)
             if form.name in LOAD_CACHED:
@@ -226,14 +232,6 @@ class Replay:
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def _form(self, number: int) -> OperationForm:
-        form = self._forms.get(number)
-        if form is None:
-            if len(self._forms) > _DECODED_FORMS:  # a run that never repeats: remembering would only cost memory
-                self._forms.clear()
-            form = self._forms[number] = self.profile.forms[number]
-        return form
-
     def _argument(self, program: int, name: str, form: OperationForm, position: int) -> Held | None:
         """A run's own argument: on the device since before the run. Nested programs get theirs from their caller."""
         if program >= 0 and self.timeline.programs[program].parent >= 0:
@@ -266,11 +264,11 @@ class Replay:
             values[ssa] = held
         return held
 
-    def _release(self, program: int, number: int, index: int) -> None:
-        for name in self.profile.forms.values(number)[1:].decode("ascii", "replace").split():
+    def _release(self, program: int, form: OperationForm, index: int) -> None:
+        for position, name in enumerate(form.operands):
             held = self._values.get(program, {}).get(name)
             if held is None and name.startswith("%arg"):  # freed before any other operation used it
-                held = self._argument(program, name, self._form(number), 0)
+                held = self._argument(program, name, form, position)
             if held is None:
                 continue
             held.last_use = index
@@ -311,12 +309,15 @@ class Replay:
     ) -> Held | None:
         """The operand that the result shares its buffer with, None when the result has one of its own."""
         type_ = self.profile.tensor_types[number]
-        candidates = [held for held in operands if held.type.memory == type_.memory and held.last < 0]
+        memory = type_.memory
+        candidates = [held for held in operands if held.last < 0 and held.type.memory == memory]
         if not candidates:
             return None
         needed = self._bytes_per_bank(number)
-        base = min(candidates, key=lambda held: abs(held.bytes_per_bank - needed))
-        grown = self._growth[MEMORIES.index(type_.memory)][index - self._first]
+        base = candidates[0]
+        if len(candidates) > 1:
+            base = min(candidates, key=lambda held: abs(held.bytes_per_bank - needed))
+        grown = self._growth[MEMORIES.index(memory)][index - self._first]
         if grown != _UNKNOWN and needed > 4 * self.profile.source.state_error_bytes:  # a change that can be seen
             return base if grown + freed_bytes < needed // 2 and base.bytes_per_bank >= needed // 2 else None
         return base if form.name in _VIEWS and base.type.padded_bytes == type_.padded_bytes else None

@@ -55,20 +55,37 @@ class OperationForms:
         """How many distinct forms there are."""
         return len(self.name)
 
+    def decode(self, chosen: Int32) -> list[OperationForm]:
+        """Many forms at once: a replay of half a million distinct ones spends most of its time here."""
+        ends = self.ssa_end[chosen].tolist()
+        starts = np.where(chosen > 0, self.ssa_end[chosen - 1], 0).tolist() if len(chosen) else []
+        names, signatures, notes, pool = self.names, self.signatures, self.notes, self.ssa_pool
+        forms = []
+        for start, end, name, signature, note in zip(
+            starts,
+            ends,
+            self.name[chosen].tolist(),
+            self.signature[chosen].tolist(),
+            self.note[chosen].tolist(),
+            strict=True,
+        ):
+            results, _, operands = pool[start:end].decode("ascii", "replace").partition("=")
+            operand_types, result_types = signatures[signature]
+            forms.append(
+                OperationForm(
+                    names[name],
+                    tuple(results.split()),
+                    tuple(operands.split()),
+                    result_types,
+                    operand_types,
+                    *notes[note],
+                )
+            )
+        return forms
+
     def __getitem__(self, form: int) -> OperationForm:
         """The parsed form, decoded from the columns."""
-        results, _, operands = self.values(form).partition(b"=")
-        operand_types, result_types = self.signatures[int(self.signature[form])]
-        callee, frees_input = self.notes[int(self.note[form])]
-        return OperationForm(
-            self.name_of(form),
-            tuple(results.decode("ascii", "replace").split()),
-            tuple(operands.decode("ascii", "replace").split()),
-            result_types,
-            operand_types,
-            callee,
-            frees_input,
-        )
+        return self.decode(np.array([form], np.int32))[0]
 
     def values(self, form: int) -> bytes:
         """``%5#0 %5#1=%3 %4``: the SSA names of results and operands."""
