@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import traceback
@@ -76,6 +77,7 @@ def exit_code_of(command: click.Command, argv: Sequence[str] | None, *, prog_nam
     arguments = list(sys.argv[1:] if argv is None else argv)
     settings.debug = os.environ.get("TTMEM_DEBUG", "") not in ("", "0")
     _survive_odd_encodings()
+    gc.set_threshold(100_000, 50, 50)  # a verb makes many objects and few cycles: look for them seldom
     try:
         if instruction := os.environ.get(completion_variable(prog_name)):
             return _complete(command, prog_name, instruction)
