@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reader, compute and writer of the two pipelines that are predicted.
+
+``pairs``: the published program; every A tile is combined with every B tile, partial results go round through cb2.
+``stream``: one tile in, one tile out, through ``in`` and ``out``; the shape of an element-wise operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ttmem.circular_buffers.machine import Machine, Scenario, TransferTimes
+from ttmem.circular_buffers.noc import READ, WRITE
+from ttmem.circular_buffers.pipeline import Kernel, Run, Step, busy, pop, push, reserve, run, wait
+from ttmem.circular_buffers.strategies import ROLES
+from ttmem.circular_buffers.workload import Workload
+
+READER, COMPUTE, WRITER = "reader", "compute", "writer"
+MOST_PAIRS = 2048
+"""Tiles beyond this repeat what the first ones do; a share of time does not need them."""
+
+_MOST_B_TILES = 1024
+
+
+def simulated(workload: Workload, most_pairs: int = MOST_PAIRS) -> Workload:
+    """The part of a workload that is simulated: whole rows, at least two where there are two."""
+    r_tiles = min(workload.r_tiles, _MOST_B_TILES)
+    rows = min(workload.tiles_per_shard, max(2, most_pairs // r_tiles))
+    return Workload(rows, r_tiles)
+
+
+def pairs(workload: Workload, machine: Machine, scenario: Scenario) -> tuple[Kernel, Kernel, Kernel]:
+    """The kernels of the published program for one core."""
+    return (
+        Kernel(READER, _read_pairs(workload, machine, scenario)),
+        Kernel(COMPUTE, _compute_pairs(workload, scenario)),
+        Kernel(WRITER, _write(workload.tiles_per_shard, "cb16", 1, TransferTimes(machine, WRITE, scenario))),
+    )
+
+
+def run_pairs(
+    workload: Workload, tiles: Mapping[str, int], machine: Machine, scenario: Scenario
+) -> Run:
+    """One core's job with these depths."""
+    depths = {role: tiles[role] for role in ROLES}
+    return run(pairs(workload, machine, scenario), depths, sync_cycles=machine.sync_cycles)
+
+
+def unlimited(workload: Workload) -> dict[str, int]:
+    """Depths at which nobody ever waits for room."""
+    most = workload.tiles_per_shard * workload.r_tiles
+    return {"cb0": workload.tiles_per_shard, "cb1": most, "cb2": 2, "cb16": workload.tiles_per_shard}
+
+
+def run_stream(
+    tiles: int, depth: int, tiles_per_barrier: int, machine: Machine, scenario: Scenario, *, out_depth: int | None = None
+) -> Run:
+    """``tiles`` tiles (a multiple of the tiles per barrier) through two buffers of this depth."""
+    blocks, step = tiles // tiles_per_barrier, tiles_per_barrier
+    reads = TransferTimes(machine, READ, scenario)
+    reader = [
+        taken for _ in range(blocks) for taken in (reserve("in", step), busy(reads.next(step)), push("in", step))
+    ]
+    block = (
+        wait("in", step),
+        reserve("out", step),
+        busy(scenario.compute_cycles * step),
+        pop("in", step),
+        push("out", step),
+    )
+    writer = _write(tiles, "out", step, TransferTimes(machine, WRITE, scenario))
+    kernels = (Kernel(READER, reader), Kernel(COMPUTE, block * blocks), Kernel(WRITER, writer))
+    depths = {"in": depth, "out": depth if out_depth is None else out_depth}
+    return run(kernels, depths, sync_cycles=machine.sync_cycles)
+
+
+def _read_pairs(workload: Workload, machine: Machine, scenario: Scenario) -> list[Step]:
+    """Per row one A tile, then its B tiles, so many per barrier: reads of B are the bulk of the traffic."""
+    times = TransferTimes(machine, READ, scenario)
+    steps: list[Step] = []
+    for _ in range(workload.tiles_per_shard):
+        steps += (reserve("cb0", 1), busy(times.next(1)), push("cb0", 1))
+        for first in range(0, workload.r_tiles, machine.tiles_per_barrier):
+            block = min(machine.tiles_per_barrier, workload.r_tiles - first)
+            steps += (reserve("cb1", block), busy(times.next(block)), push("cb1", block))
+    return steps
+
+
+def _compute_pairs(workload: Workload, scenario: Scenario) -> list[Step]:
+    """One row is always the same: hold an A tile, take B tiles, hand the partial result on through cb2."""
+    row: list[Step] = [wait("cb0", 1)]
+    last = workload.r_tiles - 1
+    for number in range(workload.r_tiles):
+        target = "cb16" if number == last else "cb2"
+        row.append(wait("cb1", 1))
+        if number:
+            row.append(wait("cb2", 1))
+        row += (reserve(target, 1), busy(scenario.compute_cycles), pop("cb1", 1), push(target, 1))
+        if number:
+            row.append(pop("cb2", 1))
+    row.append(pop("cb0", 1))
+    return row * workload.tiles_per_shard
+
+
+def _write(tiles: int, buffer: str, step: int, times: TransferTimes) -> list[Step]:
+    steps: list[Step] = []
+    for _ in range(tiles // step):
+        steps += (wait(buffer, step), busy(times.next(step)), pop(buffer, step))
+    return steps

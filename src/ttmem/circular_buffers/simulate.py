@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``simulate``: strategies side by side for a workload, or over a row of workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ttmem._errors import BadInputError
+from ttmem.circular_buffers.depths import Curve, Recommendation, best, recommend, throughput_over_depth
+from ttmem.circular_buffers.l1_use import L1Use, l1_use
+from ttmem.circular_buffers.machine import Machine, machine
+from ttmem.circular_buffers.pressure import HIGH, Heuristic, heuristic
+from ttmem.circular_buffers.stall import DEADLOCK, Stall, StallPredictor
+from ttmem.circular_buffers.strategies import Strategy, choose
+from ttmem.circular_buffers.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyResult:
+    """What one strategy gives one workload, and what follows from it."""
+
+    strategy: Strategy
+    tiles: Mapping[str, int]
+    total_bytes: int
+    l1: L1Use
+    heuristic: Heuristic
+    stall: Stall
+    memory_efficiency_percent: float | None
+    """Bytes of the recommended depths for the same batch size, of the allocated ones; None when nothing was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One workload."""
+
+    workload: Workload
+    machine: Machine
+    results: Mapping[str, StrategyResult]
+    recommendations: tuple[Recommendation, ...]
+
+    @property
+    def best(self) -> Recommendation:
+        """The depths to choose."""
+        return best(self.recommendations)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every strategy fits an empty device and can come to its end."""
+        return all(
+            result.l1.failure is None and result.l1.kernels_fit is not False and result.stall.cause != DEADLOCK
+            for result in self.results.values()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Critical:
+    """The first workload of a row at which a strategy is under high pressure."""
+
+    by_guide: Workload | None
+    """Its heuristic: risk HIGH."""
+    by_simulation: Workload | None
+    """Too little depth may cost more than ``CRITICAL_LOSS_PERCENT`` of the time, or the program hangs."""
+
+
+CRITICAL_LOSS_PERCENT = 2.0
+"""Stall that no depth can save is no pressure on buffers, so the simulated point looks at the loss to depth alone."""
+
+
+def simulate(
+    workload: Workload,
+    strategies: Sequence[Strategy] | None = None,
+    setup: Machine | None = None,
+    *,
+    kernel_bytes: int | None = None,
+) -> Simulation:
+    """All strategies for a workload; the built-in ones unless others are given."""
+    strategies = choose("all") if strategies is None else strategies
+    setup = machine() if setup is None else setup
+    predictor = StallPredictor(workload, setup)
+    choices = recommend(workload, setup)
+    same_batch = next((one for one in choices if one.tiles_per_barrier == setup.tiles_per_barrier), None)
+    results: dict[str, StrategyResult] = {}
+    for strategy in strategies:
+        if strategy.name in results:
+            raise BadInputError(f"two strategies are called {strategy.name!r}", where=strategy.where)
+        tiles = strategy.tiles_for(workload, setup.tile_bytes)
+        total_bytes = sum(tiles.values()) * setup.tile_bytes
+        reachable = same_batch is not None and same_batch.reaches_bound
+        results[strategy.name] = StrategyResult(
+            strategy=strategy,
+            tiles=tiles,
+            total_bytes=total_bytes,
+            l1=l1_use(tiles, setup.tile_bytes, setup.memory_map, kernel_bytes),
+            heuristic=heuristic(tiles, workload),
+            stall=predictor.predict(tiles),
+            memory_efficiency_percent=100 * same_batch.total_bytes / total_bytes if same_batch and reachable else None,
+        )
+    return Simulation(workload, setup, results, choices)
+
+
+def simulate_multi(
+    workloads: Sequence[Workload],
+    strategies: Sequence[Strategy] | None = None,
+    setup: Machine | None = None,
+    *,
+    kernel_bytes: int | None = None,
+) -> tuple[Simulation, ...]:
+    """The same for each of several workloads."""
+    return tuple(simulate(workload, strategies, setup, kernel_bytes=kernel_bytes) for workload in workloads)
+
+
+def critical_points(simulations: Sequence[Simulation]) -> dict[str, Critical]:
+    """Per strategy, where pressure becomes critical along a row of workloads."""
+    found: dict[str, Critical] = {}
+    for name in simulations[0].results if simulations else ():
+        rows = [(one.workload, one.results[name]) for one in simulations]
+        found[name] = Critical(
+            next((workload for workload, result in rows if result.heuristic.risk == HIGH), None),
+            next((workload for workload, result in rows if _loses_by_depth(result)), None),
+        )
+    return found
+
+
+def _loses_by_depth(result: StrategyResult) -> bool:
+    return result.stall.depth_loss_percent[1] > CRITICAL_LOSS_PERCENT
+
+
+def curves(setup: Machine) -> tuple[Curve, ...]:
+    """Throughput over depth on this machine."""
+    return throughput_over_depth(setup)
+
