@@ -13,7 +13,14 @@ from ttmem.analysis.peaks import peaks
 
 @pytest.mark.parametrize(
     "prefix",
-    ["2026-05-14T01:00:31.7551234Z ", "2026-05-14T01:00:31Z ", "(EngineCore pid=57085) ", "[1,0]<stdout>:", "[gw0] "],
+    [
+        "2026-05-14T01:00:31.7551234Z ",
+        "2026-05-14T01:00:31Z ",
+        "2026-05-14T01:00:31.7551234Z 2026-05-14T01:00:31.75512Z ",
+        "(EngineCore pid=57085) ",
+        "[1,0]<stdout>:",
+        "[gw0] ",
+    ],
 )
 @pytest.mark.parametrize("colours", [False, True], ids=["plain", "ansi"])
 def test_a_prefix_on_every_line(prefix: str, colours: bool) -> None:
@@ -213,3 +220,16 @@ def test_a_record_pasted_without_its_prefix_still_counts() -> None:
     log.line(f"Executing operation: {ADD}")
     log.line(f"  Executing operation: {RELU}")
     assert names(log.profile()) == ["ttnn.add", "ttnn.relu"]
+
+
+@pytest.mark.parametrize("prefix", ["", "2026-05-14T01:00:31.7551234Z "])
+def test_a_record_glued_behind_a_line_of_a_module_dump(prefix: str) -> None:
+    # GIVEN stderr and stdout in one file: the dump's line end came late
+    log = Log()
+    log.start()
+    record = log.text_of("RuntimeTTNN", "DEBUG", f"Executing operation: {ADD}")
+    log.line(f'{prefix}      %0 = "ttnn.relu"(%arg0) : (tensor<64x64xbf16, #ttnn_layout>) -> ' + record)
+    log.block("before operation EltwiseBinaryOp", 2.0)
+    profile = log.profile()
+    assert names(profile) == ["ttnn.add"]
+    assert states(profile) == [("before operation", 0, None, 2.0)]

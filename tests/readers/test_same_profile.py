@@ -53,6 +53,22 @@ def test_pieces_of_any_size(name: str, places: list[int]) -> None:
     assert meaning(profile_in_chunks(cut(some_logs()[name], places))) == WHOLE[name]
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    name=st.sampled_from(LOGS),
+    moves=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 1 << 20), st.integers(1, 900)), max_size=30),
+    size=st.integers(11, 3000),
+)
+def test_pieces_of_a_damaged_log(name: str, moves: list[tuple[int, int, int]], size: int) -> None:
+    # GIVEN a log into which pieces of itself were pasted: records inside dumps, times inside records
+    content = some_logs()[name]
+    for source, target, length in moves:
+        source, target = source % len(content), target % len(content)
+        content = content[:target] + content[source : source + length] + content[target:]
+    pieces = [content[at : at + size] for at in range(0, len(content), size)]
+    assert meaning(profile_in_chunks(pieces)) == meaning(profile_in_chunks([content]))
+
+
 def in_parts(path: Path, ranges: list[tuple[int, int]]) -> Profile:
     log = lex_part(path, *ranges[0])
     for start, end in ranges[1:]:

@@ -50,6 +50,6 @@ class FailureWindow:
 
     def text(self) -> str:
         """The text, empty when the lines tell of no failure (the word "error" alone is none)."""
-        lines = [TIME_PREFIX.sub(b"", line[:_LINE_BYTES]).decode("utf-8", "replace") for line in self._kept]
-        text = "\n".join(lines)
+        lines = [TIME_PREFIX.sub(b"", line[: 2 * _LINE_BYTES], count=1)[:_LINE_BYTES] for line in self._kept]
+        text = b"\n".join(lines).decode("utf-8", "replace")
         return text if find_failures(text, include_other=True) else ""

@@ -7,8 +7,8 @@ import re
 
 MPI_TAG = re.compile(rb"\[\d+,(\d{1,9})\]<std(?:out|err)>:")
 """Open MPI's --tag-output; the second number is the rank."""
-TIME_PREFIX = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ")
-"""GitHub Actions and ``docker logs -t`` put a time in front of every line; it would make every line new."""
+TIME_PREFIX = re.compile(rb"(?m)^(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,12})?Z )+")
+"""GitHub Actions and ``docker logs -t`` (or both) put a time in front of every line; it would make every line new."""
 PREFIX_BYTES = 200
 """Where a record's text begins at the latest in an ordinary line; only odd lines are searched further."""
 
