@@ -63,8 +63,12 @@ def find_evidence(lines: Iterable[str]) -> dict[str, BankEvidence]:
     table: dict[str, int] = {}
     previous = ""
     for line in lines:
+        broken = "Out of Memory" in previous
+        if not (broken or "ank" in line or "Out of Memory" in line):  # most lines of a log, at the price of a search
+            previous = ""
+            continue
         # A terminal or a chat may have broken the message between two words.
-        joined = _MESSAGE_BREAK.sub(" ", f"{previous} {line}") if "Out of Memory" in previous else line
+        joined = _MESSAGE_BREAK.sub(" ", f"{previous} {line}") if broken else line
         previous = line.rstrip("\n")
         for match in _OUT_OF_MEMORY.finditer(joined):
             memory, banks, _, size = match.groups()
