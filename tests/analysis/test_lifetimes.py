@@ -374,3 +374,23 @@ def test_a_weight_carries_its_own_name() -> None:
     live = alive_at_peak(profile)
     assert live is not None
     assert [life.weight for life in live.tensors] == [True, False, False]
+
+
+def test_a_miss_for_a_hash_that_was_there_replaces_what_was_cached() -> None:
+    # GIVEN inputs of another version: the runtime folds the same function again and drops the old result
+    log = Log()
+    load = f"%0 = ttcore.load_cached(@main_const_eval_0, [%arg1]) : ({HOST_TWO_MB}) -> {TWO_MB} loc(unknown)"
+    for before in (0.0, 2.0):
+        log.start()
+        log.op(load, before)
+        log.load_cached("main_const_eval_0", key="aa", hit=False)
+        log.start("main_const_eval_0")
+        log.op(DEVICE, before)
+        log.op(op("%1", "to_device", "%arg0, %0", f"{HOST_TWO_MB}, !ttnn.device", TWO_MB), before)
+        log.finish("main_const_eval_0")
+        log.op(op("%1", "relu", "%0", TWO_MB, FOUR_MB), 2.0)
+        log.free("%1", FOUR_MB, 6.0 + before / 2)
+        log.finish()
+    live = alive_at_peak(log.profile())
+    assert live is not None
+    assert [(life.producer_index, life.weight) for life in live.tensors] == [(8, False), (7, True)]

@@ -328,3 +328,48 @@ def test_the_graph_number_is_part_of_an_argument() -> None:
     assert profile.arguments == (
         Argument("SyncTensorsGraph.19#0", 0, "args_0", (64, 64), "bfloat16", "input", 8192, True, False),
     )
+
+
+IR_DUMP = "// -----// IR Dump After {} (ttnn-{}) ('builtin.module' operation: @SyncTensorsGraph.19) //----- //"
+
+
+def ir_dump(name: str, *arguments: str) -> str:
+    """What VERBOSE prints for every pass: a module without the logger's header and without an END line."""
+    body = "\n".join(module(*arguments).split("\n")[1:-2])
+    return f"{IR_DUMP.format(name, name.lower())}\n{body}\n"
+
+
+def test_dumps_of_every_pass_between_the_stages_count_nothing() -> None:
+    # GIVEN VERBOSE: many more modules than stages, with arguments in all states of annotation
+    half_done = argument(0, ON_DEVICE, "parameter", "half_done")
+    dumps = [
+        ir_dump("Canonicalizer", half_done),
+        module(*THREE, stage="ttir"),
+        ir_dump("TTNNLayout", half_done),
+        ir_dump("TTNNDeallocate", half_done),
+        module(*THREE, stage="ttnn", second=3),
+        ir_dump("Final", half_done),
+    ]
+    assert registered(log_with(*dumps).profile()) == THREE_REGISTERED
+
+
+def test_dumps_of_every_pass_after_stages_without_end_lines() -> None:
+    old = module(*THREE).replace(END + "\n", "")
+    assert registered(log_with(old, ir_dump("Final", argument(0, ON_DEVICE, "parameter", "x"))).profile()) == (
+        THREE_REGISTERED
+    )
+
+
+def test_a_file_of_pass_dumps_tells_its_last_state(tmp_path: Path) -> None:
+    # GIVEN what --mlir-print-ir-after-all prints, saved to a file
+    path = tmp_path / "passes.mlir"
+    path.write_text(ir_dump("First", argument(0, ON_DEVICE, "parameter", "early")) + ir_dump("Last", *THREE))
+    assert registered(read(path)) == THREE_REGISTERED
+
+
+def test_two_entries_of_one_module_both_count() -> None:
+    second = f"func.func @decode({argument(0, ON_DEVICE, 'parameter', 'only_decode')}) -> () {{"
+    dump = module(*THREE[:1]).replace(
+        "      func.func @main", f"      {second}\n      }} loc(#loc)\n      func.func @main", 1
+    )
+    assert [a.name for a in log_with(dump).profile().arguments] == ["only_decode", "args_0"]

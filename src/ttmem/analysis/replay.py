@@ -228,7 +228,11 @@ class Replay:
             if weight_name and len(results) == 1:
                 held.name = weight_name
         lookup = self._lookups.get(caller)
-        self._cache[lookup.key if lookup else form.callee] = results
+        key = lookup.key if lookup else form.callee
+        if lookup and lookup.key != lookup.function:  # by hash: folded again, because its inputs changed
+            for replaced in filter(None, self._cache.get(key, ())):
+                replaced.last = max(replaced.first, caller)
+        self._cache[key] = results
 
     # --- values -------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.explain import MARKERS as FAILURE_MARKERS
 from ttmem.profile import TensorType
 from ttmem.readers._failure_window import FAILURE_REACH_LINES, FailureWindow
-from ttmem.readers._mlir_module import parse_module_line
+from ttmem.readers._mlir_module import STAGE_END_MARKS, parse_module_line
 from ttmem.readers._mlir_operation import OperationText, parse_operation, split_signature
 from ttmem.readers._mlir_types import parse_tensor_type
 from ttmem.readers._prefix import MPI_TAG, PREFIX_BYTES, TIME_PREFIX, rank_of
@@ -61,7 +61,7 @@ _TORN = re.compile(
 """A record that begins like one of ours; asked only of lines that could not be read as one."""
 _FAILURE = -1
 _MODULE_BODY = (b"%", b'"ttnn.', b'"ttir.', b'"stablehlo.', b'"vhlo.', b"return ", b"}")
-_MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @")
+_MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @", *STAGE_END_MARKS)
 # Everything but digits, dots and blanks goes, so that many views become one string of numbers.
 _ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
 _MIB = 1 << 20

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 
 from ttmem.profile import HOST, Argument, TensorType
@@ -28,6 +29,7 @@ _KIND = re.compile(rb"argument_type<(\w+)>")
 _NAME = re.compile(rb'ttir\.name = "((?:[^"\\]|\\.)*)"')
 _LOCATION = re.compile(rb'loc\("((?:[^"\\]|\\.)*)"')
 _LOCAL_SHAPE = re.compile(rb"local_shape = (tensor<[^>]*>)")
+STAGE_END_MARKS = (b"END OF MLIR MODULE", b"// IR Dump ")
 _CALLED = re.compile(rb"_const_eval_\d|^cpu_hoisted_|trace_\d+_")
 """Names of functions that the compiler splits off an entry (log-formats 3.2, 3.3)."""
 _CALLED_ATTRIBUTE = re.compile(rb'\battributes \{[^{}]*(?:\bconst_eval\b|function_type = "(?!forward_device))')
@@ -55,6 +57,11 @@ class StageLine:
 
 
 @dataclass(frozen=True, slots=True)
+class StageEndLine:
+    """A stage's dump is over, or a pass's dump begins: what follows is no stage until the next one begins."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleLine:
     """The module's name, which carries the graph's number."""
 
@@ -79,7 +86,7 @@ class FunctionLine:
     arguments: tuple[tuple[bytes, str, str, bytes, bool], ...]
 
 
-ModuleItem = StageLine | ModuleLine | AliasLine | FunctionLine
+ModuleItem = StageLine | StageEndLine | ModuleLine | AliasLine | FunctionLine
 
 
 def parse_module_line(line: bytes) -> ModuleItem | None:
@@ -94,6 +101,8 @@ def parse_module_line(line: bytes) -> ModuleItem | None:
     stage = _STAGE.search(line)
     if stage:
         return StageLine(stage[1].decode())
+    if any(mark in line for mark in STAGE_END_MARKS):
+        return StageEndLine()
     alias = _ALIAS.match(line)
     if alias:
         return AliasLine(alias[1], alias[2])
@@ -145,8 +154,11 @@ def _argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
 
 def registry(items: Iterable[ModuleItem]) -> list[Argument]:
     """The arguments of every graph, each graph from its latest annotated stage."""
+    items = list(items)
+    has_stages = any(isinstance(item, StageLine) for item in items)
     arguments: list[Argument] = []
-    best: tuple[int, list[Argument]] = (-1, [])
+    best: tuple[int, dict[str, list[Argument]]] = (-1, {})
+    in_stage = True
     graph_name = ""
     graph_number = 0
     order = -1
@@ -155,11 +167,16 @@ def registry(items: Iterable[ModuleItem]) -> list[Argument]:
         if isinstance(item, StageLine):
             new_order = _STAGE_ORDER.get(item.stage, order)
             if new_order <= order:  # the sequence starts again: the next graph
-                arguments += best[1]
-                best = (-1, [])
+                arguments += chain.from_iterable(best[1].values())
+                best = (-1, {})
                 graph_number += 1
             order = new_order
+            in_stage = True
             aliases = {}
+        elif isinstance(item, StageEndLine):
+            in_stage = not has_stages  # a file of its own may hold the dump of a single pass
+        elif not in_stage:
+            continue
         elif isinstance(item, ModuleLine):
             graph_name = item.name
         elif isinstance(item, AliasLine):
@@ -168,11 +185,11 @@ def registry(items: Iterable[ModuleItem]) -> list[Argument]:
             found = list(_arguments(item, f"{graph_name or 'graph'}#{graph_number}", aliases))
             annotated = any(argument.kind != "unknown" for argument in found)
             rank = order + 1 + (100 if annotated else 0)
-            if rank == best[0]:  # a second public function of the same module
-                best[1].extend(found)
+            if rank == best[0]:  # another entry of the same module
+                best[1][item.name] = found
             elif rank > best[0]:
-                best = (rank, found)
-    return arguments + best[1]
+                best = (rank, {item.name: found})
+    return [*arguments, *chain.from_iterable(best[1].values())]
 
 
 def _arguments(function: FunctionLine, graph: str, aliases: dict[bytes, bytes]) -> Iterator[Argument]:
