@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vocabulary of the catalogue: values that a call needs and that follow from the case.
+
+Each rule takes a bound case and gives a plain value. ``CannotRunError`` from a rule means that the case has no such
+call, and its text is the reason that the user reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isinf, prod
+from typing import Any
+
+from ttmem.operators.bound import Bound, CannotRunError
+
+Rule = Callable[[Bound], Any]
+
+LARGEST_BFLOAT16 = 3.3895313892515355e38
+"""Stands for infinity, which the wire (JSON) and some operations do not take."""
+
+
+def rule(name: str) -> Rule:
+    """The rule of that name; the catalogue may use no other."""
+    return RULES[name]
+
+
+def _shape(bound: Bound) -> list[int]:
+    return list(bound.first.shape)
+
+
+def _axis(bound: Bound, dim: Any, *, extra: int = 0) -> int:
+    rank = len(bound.first.shape) + extra
+    if not isinstance(dim, int) or isinstance(dim, bool) or not -rank <= dim < max(rank, 1):
+        raise CannotRunError(f"dimension {dim!r} does not exist in {_shape(bound)}")
+    return dim % max(rank, 1)
+
+
+def _sizes(value: Any, name: str) -> list[int]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(v, int) for v in value):
+        raise CannotRunError(f"'{name}' is not known as numbers: {value!r}")
+    return list(value)
+
+
+def _spread(value: Any, dimensions: int, name: str) -> list[int]:
+    """torch takes one number, or a list of one, for all dimensions."""
+    sizes = [value] if isinstance(value, int) else _sizes(value, name)
+    return sizes * dimensions if len(sizes) == 1 else sizes
+
+
+# --- shapes -------------------------------------------------------------------------------------------------------
+
+
+def resolved_size(bound: Bound) -> list[int]:
+    """torch's -1 worked out."""
+    wanted = _sizes(bound.argument("size"), "size")
+    elements = prod(bound.first.shape)
+    if wanted.count(-1) == 1:
+        known = -prod(wanted)
+        wanted[wanted.index(-1)] = elements // known if known else 0
+    if prod(wanted) != elements:
+        raise CannotRunError(f"{_shape(bound)} has {elements} elements, {wanted} has {prod(wanted)}")
+    return wanted
+
+
+def expanded_size(bound: Bound) -> list[int]:
+    """-1 keeps the input's own size, counted from the right."""
+    wanted, own = _sizes(bound.argument("size"), "size"), _shape(bound)
+    offset = len(wanted) - len(own)
+    return [own[i - offset] if size == -1 and i >= offset else size for i, size in enumerate(wanted)]
+
+
+def squeezed_size(bound: Bound) -> list[int]:
+    """Without the dimensions of size 1 that are named, or all of them."""
+    dims = bound.argument("dim")
+    rank = range(len(bound.first.shape))
+    named = set(rank) if dims is None else {_axis(bound, dim) for dim in (dims if isinstance(dims, list) else [dims])}
+    return [size for axis, size in enumerate(bound.first.shape) if size != 1 or axis not in named]
+
+
+def half_of_dim(bound: Bound) -> int:
+    """For a split whose size is not known."""
+    return max(-(-bound.first.shape[_axis(bound, bound.argument("dim"))] // 2), 1)
+
+
+def halves_of_dim(bound: Bound) -> list[int]:
+    size, half = bound.first.shape[_axis(bound, bound.argument("dim"))], half_of_dim(bound)
+    return [half, size - half] if size > half else [half]
+
+
+def _vectors(bound: Bound, axis: int, start: int, end: int, step: int) -> tuple[list[int], list[int], list[int]]:
+    own = _shape(bound)
+    starts, ends, steps = [0] * len(own), list(own), [1] * len(own)
+    starts[axis], ends[axis], steps[axis] = start, end, step
+    return starts, ends, steps
+
+
+def _slice(bound: Bound) -> tuple[list[int], list[int], list[int]]:
+    axis = _axis(bound, bound.argument("dim"))
+    size = bound.first.shape[axis]
+    start, end, step = (bound.argument(name) for name in ("start", "end", "step"))
+    begin, stop, stride = slice(start, end, step).indices(size)
+    if stop <= begin:
+        raise CannotRunError("the slice is empty")
+    return _vectors(bound, axis, begin, stop, stride)
+
+
+def _select(bound: Bound) -> tuple[list[int], list[int], list[int]]:
+    axis = _axis(bound, bound.argument("dim"))
+    size, index = bound.first.shape[axis], bound.argument("index")
+    if not isinstance(index, int) or not -size <= index < size:
+        raise CannotRunError(f"index {index!r} is outside of {size}")
+    return _vectors(bound, axis, index % size, index % size + 1, 1)
+
+
+def channels_last_dims(bound: Bound) -> list[int]:
+    """For a permutation that is not known: channels to the end, the one that vision models need most."""
+    rank = len(bound.first.shape)
+    return [0, *range(2, rank), 1] if rank > 2 else list(range(rank))[::-1]
+
+
+def pad_pairs(bound: Bound) -> list[dict[str, list[int]]]:
+    """torch: pairs from the last dimension on; ttnn: a pair for each dimension in order."""
+    told = _sizes(bound.argument("pad"), "pad")
+    if any(size < 0 for size in told):
+        raise CannotRunError("negative padding: a slice, not a pad")
+    pairs = [told[i : i + 2] for i in range(0, len(told), 2)][::-1]
+    return [{"tuple": pair} for pair in [[0, 0]] * (len(bound.first.shape) - len(pairs)) + pairs]
+
+
+def pads_front(bound: Bound) -> bool:
+    return any(_sizes(bound.argument("pad"), "pad")[::2])
+
+
+def _shuffle(bound: Bound) -> tuple[int, int, int, int, int]:
+    if len(bound.first.shape) != 4:
+        raise CannotRunError("pixel_shuffle of an image [N, C, H, W] only")
+    batch, channels, height, width = bound.first.shape
+    factor: int = bound.argument("upscale_factor")
+    return batch, channels // factor**2, height, width, factor
+
+
+def shuffle_split_size(bound: Bound) -> list[int]:
+    batch, channels, height, width, factor = _shuffle(bound)
+    return [batch, channels, factor, factor, height, width]
+
+
+def shuffle_size(bound: Bound) -> list[int]:
+    batch, channels, height, width, factor = _shuffle(bound)
+    return [batch, channels, height * factor, width * factor]
+
+
+# --- images, convolutions, pools ----------------------------------------------------------------------------------
+
+
+def _image(bound: Bound) -> tuple[int, int, int, int]:
+    """N, C, H, W; a signal [N, C, L] is an image of height 1, and torch takes both also without N."""
+    shape = bound.first.shape
+    if bound.operator.kind == "conv" and bound.has("weight"):
+        spatial = len(bound.tensor("weight").shape) - 2
+    else:
+        spatial = 2
+    if spatial not in (1, 2) or len(shape) not in (spatial + 1, spatial + 2):
+        raise CannotRunError(f"only images [N, C, H, W] and signals [N, C, L], not {list(shape)}")
+    full = shape if len(shape) == spatial + 2 else (1, *shape)
+    return (full[0], full[1], 1, full[2]) if spatial == 1 else (full[0], full[1], full[2], full[3])
+
+
+def channels_last_rows_of(bound: Bound, shape: Sequence[int]) -> list[int]:
+    batch, channels, height, width = _image(bound)
+    return [1, 1, batch * height * width, channels]
+
+
+def channels_last_of(bound: Bound, shape: Sequence[int]) -> list[int]:
+    batch, channels, height, width = _image(bound)
+    return [batch, height, width, channels]
+
+
+def channels_last_samples_of(bound: Bound, shape: Sequence[int]) -> list[int]:
+    batch, channels, *spatial = bound.first.shape
+    return [batch, 1, prod(spatial), channels]
+
+
+def is_transposed_2d(bound: Bound) -> bool:
+    return bool(bound.argument("transposed"))
+
+
+def is_one_dimensional(bound: Bound) -> bool:
+    return len(bound.tensor("weight").shape) == 3
+
+
+def is_flat_convolution(bound: Bound) -> None:
+    dimensions = len(bound.tensor("weight").shape) - 2
+    if dimensions not in (1, 2):
+        raise CannotRunError(f"a convolution over {dimensions} dimensions has no form here")
+    if bound.argument("transposed") and dimensions == 1:
+        raise CannotRunError("a transposed convolution over one dimension has no form here")
+
+
+def _kernel(bound: Bound) -> list[int]:
+    return list(bound.tensor("weight").shape[2:])
+
+
+def pool_kernel(bound: Bound) -> list[int]:
+    return _spread(bound.argument("kernel_size"), 2, "kernel_size")
+
+
+def pool_stride(bound: Bound) -> list[int]:
+    """torch: without a stride, the kernel's size."""
+    stride = bound.argument("stride")
+    return pool_kernel(bound) if stride in (None, []) else _spread(stride, 2, "stride")
+
+
+def _scales(bound: Bound) -> list[float]:
+    _, _, height, width = _image(bound)
+    size = bound.argument("output_size")
+    if size is None:
+        factors = bound.case.args.get("scale_factors") or [bound.argument("scales_h"), bound.argument("scales_w")]
+        if None in factors:
+            raise CannotRunError("neither output_size nor scales are known")
+        return [float(factor) for factor in factors]
+    sizes = _sizes(size, "output_size")
+    return [sizes[0] / height, sizes[1] / width]
+
+
+def scale_factors(bound: Bound) -> list[float]:
+    """Whole numbers where they are, because the library has a faster way for those."""
+    scales = _scales(bound)
+    return [int(scale) for scale in scales] if all(scale == int(scale) for scale in scales) else scales
+
+
+def whole_scale_factors(bound: Bound) -> list[int]:
+    scales = _scales(bound)
+    if any(scale != int(scale) or scale < 1 for scale in scales):
+        raise CannotRunError(f"bilinear resizing takes whole scales only, not {scales}")
+    return [int(scale) for scale in scales]
+
+
+def doubled_size(bound: Bound) -> list[int]:
+    _, _, height, width = _image(bound)
+    return [2 * height, 2 * width]
+
+
+# --- normalisation, reductions ------------------------------------------------------------------------------------
+
+
+def normalises_last_dim(bound: Bound) -> None:
+    normalised = bound.case.args.get("normalized_shape")
+    if isinstance(normalised, list) and len(normalised) > 1:
+        raise CannotRunError(f"normalises {len(normalised)} dimensions; ttnn only the last one")
+
+
+def is_image(bound: Bound) -> None:
+    if len(bound.first.shape) != 4:
+        raise CannotRunError(f"ttnn.batch_norm takes rank 4, not {_shape(bound)}")
+
+
+def has_whole_tiles_of_channels(bound: Bound) -> None:
+    if len(bound.first.shape) < 3 or bound.first.shape[1] % 32:
+        raise CannotRunError("ttnn.group_norm wants a multiple of 32 channels")
+
+
+def dim_or_all(bound: Bound) -> Any:
+    """An empty list means all dimensions in torch."""
+    return bound.argument("dim") or (0 if bound.argument("dim") == 0 else None)
+
+
+def is_euclidean(bound: Bound) -> None:
+    if bound.argument("ord") not in (2, 2.0):
+        raise CannotRunError(f"a norm of order {bound.argument('ord')!r} has no form here")
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity: sources write it as a text."""
+    number = float(value) if isinstance(value, str) else value
+    if isinstance(number, float) and (isinf(number) or number != number):
+        return LARGEST_BFLOAT16 if number > 0 else -LARGEST_BFLOAT16
+    return number
+
+
+def finite_eps(bound: Bound) -> float:
+    eps = bound.argument("eps")
+    return 1.1920928955078125e-07 if eps is None else eps  # torch: the smallest step of float32
+
+
+# --- matrices, indices, types -------------------------------------------------------------------------------------
+
+
+def transposed_first(bound: Bound) -> list[int]:
+    """A second operand that fits, where the source does not tell it."""
+    *outer, rows, columns = _shape(bound)
+    return [*outer, columns, rows]
+
+
+def like_channels(bound: Bound) -> list[int]:
+    return [bound.first.shape[1]] if len(bound.first.shape) > 1 else [1]
+
+
+def selects_rows_of_matrix(bound: Bound) -> None:
+    if len(bound.first.shape) != 2 or bound.argument("dim") not in (0, -2):
+        raise CannotRunError("only rows of a matrix can be selected (as an embedding); the rest is the host's")
+
+
+def indexes_rows_of_matrix(bound: Bound) -> None:
+    indices = bound.tensors.get("indices", [])
+    leading = bound.case.args.get("indices")
+    if len(bound.first.shape) != 2 or len(indices) != 1 or (leading and leading[0] is None):
+        raise CannotRunError("only rows of a matrix can be indexed (as an embedding); the rest is the host's")
+    if indices[0].dtype == "bool":
+        raise CannotRunError("indexing with truth values gives a shape that only the data knows")
+
+
+def changes_dtype(bound: Bound) -> bool:
+    told = bound.argument("dtype")
+    return told is not None and bound.device_dtype(told) != bound.device_dtype(bound.first.dtype)
+
+
+def result_dtype(bound: Bound) -> dict[str, str]:
+    told = bound.case.args.get("dtype")
+    if told is None and bound.tensors:
+        told = bound.first.dtype
+    return {"dtype": bound.device_dtype(told or "float32")}
+
+
+def _ordered(name: str, part: int, vectors: Callable[[Bound], tuple[list[int], ...]]) -> tuple[str, Rule]:
+    return name, lambda bound: vectors(bound)[part]
+
+
+_Shaped = Callable[[Bound, Sequence[int]], list[int]]
+
+SHAPE_RULES: dict[str, _Shaped] = {
+    "channels_last_rows": channels_last_rows_of,
+    "channels_last": channels_last_of,
+    "channels_last_samples": channels_last_samples_of,
+    "per_channel": lambda bound, shape: [1, prod(shape), 1, 1],
+    "bias_row": lambda bound, shape: [1, *shape] if len(shape) == 1 else list(shape),
+    "bias_four": lambda bound, shape: [1, 1, 1, prod(shape)],
+    "as_row": lambda bound, shape: [1, prod(shape)],
+    "rank_four": lambda bound, shape: [*[1] * (4 - len(shape)), *shape],
+}
+"""How a tensor of the model must be shaped for the call."""
+
+RULES: dict[str, Rule] = {
+    "none": lambda bound: None,
+    "own_shape": _shape,
+    "ones": lambda bound: [1] * len(bound.first.shape),
+    "no_padding": lambda bound: [0, 0],
+    "resolved_size": resolved_size,
+    "expanded_size": expanded_size,
+    "squeezed_size": squeezed_size,
+    "half_of_dim": half_of_dim,
+    "halves_of_dim": halves_of_dim,
+    **dict(
+        (
+            _ordered("slice_starts", 0, _slice),
+            _ordered("slice_ends", 1, _slice),
+            _ordered("slice_steps", 2, _slice),
+            _ordered("select_starts", 0, _select),
+            _ordered("select_ends", 1, _select),
+            _ordered("select_steps", 2, _select),
+        )
+    ),
+    "channels_last_dims": channels_last_dims,
+    "positive_dims": lambda bound: [_axis(bound, dim) for dim in _sizes(bound.argument("dims"), "dims")],
+    "pad_pairs": pad_pairs,
+    "pads_front": pads_front,
+    "shuffle_split_size": shuffle_split_size,
+    "shuffle_size": shuffle_size,
+    "batch_size": lambda bound: _image(bound)[0],
+    "in_channels": lambda bound: _image(bound)[1],
+    "input_height": lambda bound: _image(bound)[2],
+    "input_width": lambda bound: _image(bound)[3],
+    "out_channels": lambda bound: bound.tensor("weight").shape[0],
+    "transposed_out_channels": lambda bound: bound.tensor("weight").shape[1] * bound.argument("groups"),
+    "kernel_size": _kernel,
+    "kernel_width": lambda bound: _kernel(bound)[-1],
+    "stride_width": lambda bound: _spread(bound.argument("stride"), 1, "stride")[-1],
+    "padding_width": lambda bound: _spread(bound.argument("padding"), 1, "padding")[-1],
+    "dilation_width": lambda bound: _spread(bound.argument("dilation"), 1, "dilation")[-1],
+    "is_transposed_2d": is_transposed_2d,
+    "is_one_dimensional": is_one_dimensional,
+    "is_flat_convolution": is_flat_convolution,
+    "pool_kernel": pool_kernel,
+    "pool_stride": pool_stride,
+    "pool_padding": lambda bound: _spread(bound.argument("padding"), 2, "padding"),
+    "pool_dilation": lambda bound: _spread(bound.argument("dilation"), 2, "dilation"),
+    "scale_factors": scale_factors,
+    "whole_scale_factors": whole_scale_factors,
+    "doubled_size": doubled_size,
+    "normalises_last_dim": normalises_last_dim,
+    "is_image": is_image,
+    "has_whole_tiles_of_channels": has_whole_tiles_of_channels,
+    "one_core": lambda bound: {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}},
+    "dim_or_all": dim_or_all,
+    "is_euclidean": is_euclidean,
+    "finite_value": lambda bound: _finite(bound.argument("value")),
+    "finite_fill": lambda bound: _finite(bound.argument("fill_value")),
+    "finite_eps": finite_eps,
+    "like_first": _shape,
+    "like_index": lambda bound: list(bound.tensor("index").shape),
+    "like_channels": like_channels,
+    "transposed_first": transposed_first,
+    "square_of_last": lambda bound: [bound.first.shape[-1]] * 2,
+    "selects_rows_of_matrix": selects_rows_of_matrix,
+    "indexes_rows_of_matrix": indexes_rows_of_matrix,
+    "first_index": lambda bound: {"tensor": "indices.0"},
+    "changes_dtype": changes_dtype,
+    "target_dtype": lambda bound: {"dtype": bound.device_dtype(bound.argument("dtype"))},
+    "result_dtype": result_dtype,
+    "is_tanh_gelu": lambda bound: bound.argument("approximate") == "tanh",
+    "is_boolean": lambda bound: bound.first.dtype == "bool",
+    "has_factor": lambda bound: bound.argument("alpha") not in (1, 1.0, None),
+    "has_rounding": lambda bound: bound.argument("rounding_mode") is not None,
+    "has_one_dim": lambda bound: isinstance(bound.argument("dim"), int),
+    "has_other": lambda bound: bound.has("other"),
+}
+"""Every rule that the catalogue may name."""

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case bound to its entry in the catalogue: every tensor and argument by name, with what had to be assumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.catalogue_entries import Operator
+
+_DEVICE_TYPES = {
+    "int64": "int32",
+    "int16": "int32",
+    "int8": "int32",
+    "uint64": "uint32",
+    "float64": "float32",
+    "float16": "bfloat16",
+}
+"""What a type of torch becomes; the others have the same name on the device."""
+_FLOATS = ("float32", "bfloat16")
+
+
+class CannotRunError(Exception):
+    """The case has no call on the device; the text says why."""
+
+
+class Bound:
+    """Looks names up for rules and calls."""
+
+    def __init__(self, case: Case, operator: Operator, *, float_dtype: str | None = "bfloat16") -> None:
+        self.case = case
+        self.operator = operator
+        self.float_dtype = float_dtype
+        """What floats are on the device; None: as the model has them."""
+        self.assumed: list[str] = []
+        self.tensors = self._named_tensors()
+        self._add_missing_tensors()
+
+    def tensor(self, name: str) -> CaseTensor:
+        """The tensor of this name, or the first of a list."""
+        found = self.tensors.get(name)
+        if not found:
+            raise CannotRunError(f"tensor '{name}' is not in the case")
+        return found[0]
+
+    @property
+    def first(self) -> CaseTensor:
+        if not self.tensors:
+            raise CannotRunError("the case has no tensor")
+        return next(iter(self.tensors.values()))[0]
+
+    def has(self, name: str) -> bool:
+        return name in self.tensors
+
+    def argument(self, name: str) -> Any:
+        """As the source says, else what the catalogue takes it to be."""
+        if name in self.case.args:
+            return self.case.args[name]
+        if name not in self.operator.missing:
+            raise CannotRunError(f"argument '{name}' is not in the case")
+        from ttmem.operators.argument_rules import rule
+
+        told = self.operator.missing[name]
+        value = rule(told[1:])(self) if isinstance(told, str) and told.startswith("=") else told
+        note = f"{name}={value}"
+        if note not in self.assumed:
+            self.assumed.append(note)
+        return value
+
+    def device_dtype(self, dtype: str) -> str:
+        """The type on the device. Truth values are 0 and 1 in the type of the floats, as masks need them."""
+        known = _DEVICE_TYPES.get(dtype, dtype)
+        if known == "bool":
+            return self.float_dtype or "bfloat16"
+        return self.float_dtype if known in _FLOATS and self.float_dtype else known
+
+    def _named_tensors(self) -> dict[str, list[CaseTensor]]:
+        """By the names of the source, or in the order of the schema where it gives none."""
+        named: dict[str, list[CaseTensor]] = {}
+        order = list(self.operator.tensor_names)
+        for tensor in self.case.tensors:
+            name = tensor.name
+            if not name:
+                if not order:
+                    raise CannotRunError(f"{len(self.case.tensors)} tensors are more than {self.operator.aten} takes")
+                name = order[0] if self.operator.is_list(order[0]) else order.pop(0)
+            elif name not in self.operator.tensor_names:
+                raise CannotRunError(f"{self.operator.aten} takes no tensor '{name}' here")
+            named.setdefault(name, []).append(tensor)
+        return named
+
+    def _add_missing_tensors(self) -> None:
+        from ttmem.operators.argument_rules import rule
+
+        for name, how in self.operator.missing_tensors.items():
+            known_as_number = name in self.case.args or name in self.operator.missing
+            if name not in self.tensors and not known_as_number and self.tensors:
+                shape = tuple(rule(how)(self))
+                self.tensors[name] = [CaseTensor(shape, self.first.dtype, name)]
+                self.assumed.append(f"{name}: a tensor of {list(shape)}")

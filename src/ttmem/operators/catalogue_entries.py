@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue: for every aten operator what ttnn is called with. Data in ``catalogue_data``; this file reads it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+from ttmem.operators.case import Case, CaseTensor
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEVICE, FREE, HOST, NONE = "device", "free", "host", "none"
+"""Support: runs on the device; nothing is to be done there; the host's work; no form known."""
+SUPPORTS = (DEVICE, FREE, HOST, NONE)
+
+_FILES = ("elementwise.toml", "movement.toml", "compute.toml", "creation.toml")
+_CALLED = re.compile(r"\bttnn(?:\.\w+)+(?=\()")
+
+
+@dataclass(frozen=True, slots=True)
+class InputForm:
+    """What a tensor must look like for the call; empty: as the sweep wants it."""
+
+    dtype: str = ""
+    layout: str = ""
+    shape: str = ""
+    """A rule's name: the shape on the device from the shape in the model."""
+    memory: str = ""
+    host: bool = False
+    """The library moves it to the device by itself, as it does with weights of convolutions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to call; the first whose condition holds is taken."""
+
+    call: str
+    """A Python expression over tensors, aten arguments and argument rules; a bare tensor means nothing to do."""
+    when: str = ""
+    """A rule's name; empty: always."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One aten operator."""
+
+    aten: str
+    kind: str
+    lowering: str
+    tensors: tuple[str, ...] = ()
+    """Names of tensor arguments in order; ``tensors[]`` is a list."""
+    optional: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    inputs: Mapping[str, InputForm] = field(default_factory=dict)
+    missing: Mapping[str, Any] = field(default_factory=dict)
+    """What an argument is taken to be where the source does not say; ``=rule`` asks a rule."""
+    missing_tensors: Mapping[str, str] = field(default_factory=dict)
+    requires: str = ""
+    """A rule that must hold; it tells why not otherwise."""
+    result: str = ""
+    """The rule by which the result's shape differs from torch's."""
+    ttnn: str = ""
+    note: str = ""
+    example: Mapping[str, Any] = field(default_factory=dict)
+    example_dtypes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def support(self) -> str:
+        if self.variants:
+            return DEVICE
+        if self.lowering == "noop":
+            return FREE
+        return HOST if self.lowering == "host" else NONE
+
+    @property
+    def tensor_names(self) -> tuple[str, ...]:
+        """All tensor arguments without the marks of lists."""
+        return tuple(name.removesuffix("[]") for name in (*self.tensors, *self.optional))
+
+    def is_list(self, name: str) -> bool:
+        return f"{name}[]" in self.tensors or f"{name}[]" in self.optional
+
+    def example_case(self) -> Case:
+        """The smallest call that shows the operator at work."""
+        tensors: list[CaseTensor] = []
+        for name in self.tensor_names:
+            told = self.example.get(name)
+            if not isinstance(told, list):
+                continue
+            dtype = self.example_dtypes.get(name, "bfloat16")
+            shapes = told if self.is_list(name) else [told]
+            tensors += [CaseTensor(tuple(shape), dtype, name) for shape in shapes]
+        named = {tensor.name for tensor in tensors}
+        return Case(self.aten, tuple(tensors), {k: v for k, v in self.example.items() if k not in named})
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All operators, and the other names under which lists know them."""
+
+    operators: Mapping[str, Operator]
+    aliases: Mapping[str, str]
+    not_operators: Mapping[str, str]
+
+    def find(self, aten: str) -> Operator | None:
+        return self.operators.get(aten)
+
+    def aten_name(self, name: str) -> str:
+        """The aten name that a foreign list means: ``aten.add.Tensor``, ``unsafeview``, ``ttnn::silu``, ``SiLU``."""
+        word = name.strip()
+        if word.startswith(("aten.", "aten::")):
+            word = re.split(r"\.|::", word)[1]
+        else:
+            word = re.split(r"\.|::", word)[-1]
+        if word in self.operators:
+            return word
+        if word in self.aliases:
+            return self.aliases[word]
+        lower = word.lower()
+        return self.aliases.get(lower, lower if lower in self.operators else word)
+
+
+@functools.cache
+def catalogue() -> Catalogue:
+    """The catalogue, read once."""
+    names = _table("names.toml")
+    found: dict[str, Operator] = {}
+    for file in _FILES:
+        for entry in _table(file)["operator"]:
+            for aten in entry["aten"]:
+                if aten in found:
+                    raise ValueError(f"{file}: {aten} is there twice")
+                found[aten] = _operator(aten, entry, names)
+    return Catalogue(
+        MappingProxyType(found), MappingProxyType(names["alias"]), MappingProxyType(names["not_operators"])
+    )
+
+
+def _table(file: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath("catalogue_data").joinpath(file).read_text("utf-8"))
+
+
+def _operator(aten: str, entry: Mapping[str, Any], names: Mapping[str, Any]) -> Operator:
+    base = aten.removesuffix("_")
+    words = {"base": base, "base_ttnn": names["ttnn"].get(base, base)}
+    words |= {table: names[table].get(aten, aten) for table in ("logical", "adaptive", "new")}
+
+    def spelled(text: str) -> str:
+        return re.sub(r"\{(\w+)\}", lambda match: words[match[1]], text)
+
+    told = entry.get("variants") or ([{"call": entry["call"]}] if "call" in entry else [])
+    variants = tuple(Variant(spelled(variant["call"]), variant.get("when", "")) for variant in told)
+    called = list(dict.fromkeys(_CALLED.findall(variants[-1].call))) if variants else []
+    return Operator(
+        aten=aten,
+        kind=entry["kind"],
+        lowering=entry["lowering"],
+        tensors=tuple(entry.get("tensors", ())),
+        optional=tuple(entry.get("optional", ())),
+        args=tuple(entry.get("args", ())),
+        variants=variants,
+        inputs={name: InputForm(**form) for name, form in entry.get("inputs", {}).items()},
+        missing=entry.get("missing", {}),
+        missing_tensors=entry.get("missing_tensors", {}),
+        requires=entry.get("requires", ""),
+        result=entry.get("result", ""),
+        ttnn=spelled(entry["ttnn"]) if "ttnn" in entry else " + ".join(reversed(called)),
+        note=entry.get("note", ""),
+        example=entry.get("example", {}),
+        example_dtypes=entry.get("example_dtypes", {}),
+    )

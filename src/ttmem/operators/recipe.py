@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a case to what a worker does: tensors to allocate, calls to make, in the steps of the engines' protocol.
+
+The catalogue writes a call as a Python expression. Here it is taken apart; nothing is ever evaluated as Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem.operators.argument_rules import RULES, SHAPE_RULES
+from ttmem.operators.bound import Bound, CannotRunError
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.catalogue_entries import DEVICE, InputForm, Operator, Variant, catalogue
+
+Step = dict[str, Any]
+
+RESULT = "result"
+"""The name under which the outermost call's result is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTensor:
+    """An input as the worker makes it."""
+
+    name: str
+    """``self``, or ``tensors.0`` in a list."""
+    argument: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    memory: str
+    on_host: bool
+    model_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one case is run on a device."""
+
+    case: Case
+    operator: Operator
+    variant: Variant
+    inputs: tuple[DeviceTensor, ...]
+    values: Mapping[str, Any]
+    """What each name in the call stands for, tensors excepted; in the notation of the protocol."""
+    steps: tuple[Step, ...]
+    assumed: tuple[str, ...]
+    """What the source did not say and the catalogue filled in; empty for traced cases."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the device has nothing to do."""
+        return not any("call" in step for step in self.steps)
+
+
+def recipe_of(
+    case: Case, *, memory: str = "DRAM", layout: str = "tile", float_dtype: str | None = "bfloat16"
+) -> Recipe:
+    """How to run a case in that memory and layout, or ``CannotRunError`` with the reason."""
+    operator = catalogue().find(case.op)
+    if operator is None:
+        raise CannotRunError(f"{case.op} is not in the catalogue")
+    if operator.support != DEVICE:
+        raise CannotRunError(f"{case.op} does not run on the device: {operator.note or operator.lowering}")
+    bound = Bound(case, operator, float_dtype=float_dtype)
+    _check(bound)
+    if operator.requires:
+        RULES[operator.requires](bound)
+    variant = next(v for v in operator.variants if not v.when or RULES[v.when](bound))
+    inputs = _inputs(bound, memory, layout)
+    writer = _CallWriter(bound, {"memory": {"memory": memory}, "layout": {"layout": layout}, "device": {"device": 0}})
+    calls = writer.write(variant.call)
+    return Recipe(
+        case,
+        operator,
+        variant,
+        inputs,
+        writer.values,
+        (*(_made(tensor) for tensor in inputs), *calls),
+        tuple(bound.assumed),
+    )
+
+
+def _check(bound: Bound) -> None:
+    for name in bound.operator.tensors:
+        bare = name.removesuffix("[]")
+        if not bound.has(bare) and bare not in bound.case.args and bare not in bound.operator.missing:
+            raise CannotRunError(f"tensor '{bare}' is not in the case")
+    for tensors in bound.tensors.values():
+        for tensor in tensors:
+            if 0 in tensor.shape:
+                raise CannotRunError(f"a tensor without elements: {list(tensor.shape)}")
+
+
+def _inputs(bound: Bound, memory: str, layout: str) -> tuple[DeviceTensor, ...]:
+    made = []
+    used = {
+        node.id for v in bound.operator.variants for node in ast.walk(_parsed(v.call)) if isinstance(node, ast.Name)
+    }
+    for argument, tensors in bound.tensors.items():
+        if argument not in used and "first_index" not in used:
+            continue
+        form = bound.operator.inputs.get(argument, InputForm())
+        for index, tensor in enumerate(tensors):
+            name = f"{argument}.{index}" if bound.operator.is_list(argument) else argument
+            made.append(_device_tensor(bound, name, argument, tensor, form, memory, layout))
+    return tuple(made)
+
+
+def _device_tensor(
+    bound: Bound, name: str, argument: str, tensor: CaseTensor, form: InputForm, memory: str, layout: str
+) -> DeviceTensor:
+    shape = SHAPE_RULES[form.shape](bound, tensor.shape) if form.shape else list(tensor.shape)
+    dtype = form.dtype or bound.device_dtype(tensor.dtype)
+    if dtype in ("bfloat8_b", "bfloat4_b"):
+        layout = "tile"  # block floats exist in tiles only
+    return DeviceTensor(
+        name=name,
+        argument=argument,
+        shape=tuple(shape),
+        dtype=dtype,
+        layout="row_major" if form.host else form.layout or layout,
+        memory=form.memory or memory,
+        on_host=form.host,
+        model_shape=tensor.shape,
+    )
+
+
+def _made(tensor: DeviceTensor) -> Step:
+    step: Step = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
+    if tensor.on_host:
+        return {"host": tensor.name, **step}
+    return {"alloc": tensor.name, **step, "memory": tensor.memory}
+
+
+@functools.cache
+def _parsed(call: str) -> ast.expr:
+    return ast.parse(call, mode="eval").body
+
+
+class _CallWriter:
+    """Walks a call expression and writes its steps, innermost call first."""
+
+    def __init__(self, bound: Bound, surroundings: Mapping[str, Any]) -> None:
+        self._bound = bound
+        self._surroundings = surroundings
+        self._steps: list[Step] = []
+        self._temporaries = 0
+        self.values: dict[str, Any] = {}
+
+    def write(self, call: str) -> list[Step]:
+        top = _parsed(call)
+        if isinstance(top, ast.List):
+            for index, item in enumerate(top.elts):
+                self._call(item, f"{RESULT}.{index}")
+        elif isinstance(top, ast.Call):
+            self._call(top, RESULT)
+        return self._steps
+
+    def _call(self, node: ast.expr, out: str) -> None:
+        assert isinstance(node, ast.Call)
+        temporaries: list[str] = []
+        arguments = [self._value(item, temporaries) for item in node.args]
+        options = {str(word.arg): self._value(word.value, temporaries) for word in node.keywords}
+        step: Step = {"call": ast.unparse(node.func), "args": arguments}
+        step["kwargs"] = {name: value for name, value in options.items() if value is not None}
+        step["out"] = out
+        self._steps.append(step)
+        # A temporary dies when its last reference goes, as in the nested expression; a view of it keeps the buffer.
+        self._steps += [{"free": name, "force": False} for name in temporaries]
+
+    def _value(self, node: ast.expr, temporaries: list[str]) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return -node.operand.value  # type: ignore[operator]
+        if isinstance(node, ast.List):
+            return [self._value(item, temporaries) for item in node.elts]
+        if isinstance(node, ast.Attribute):
+            return {"attribute": ast.unparse(node)}
+        if isinstance(node, ast.Call):
+            self._temporaries += 1
+            name = f"temporary.{self._temporaries}"
+            self._call(node, name)
+            temporaries.append(name)
+            return {"tensor": name}
+        if isinstance(node, ast.Name):
+            return self._named(node.id)
+        raise ValueError(f"the catalogue cannot say {ast.unparse(node)!r}")
+
+    def _named(self, name: str) -> Any:
+        bound = self._bound
+        if name in self._surroundings:
+            return self._surroundings[name]
+        if bound.has(name):
+            if bound.operator.is_list(name):
+                return [{"tensor": f"{name}.{index}"} for index in range(len(bound.tensors[name]))]
+            return {"tensor": name}
+        if name in bound.operator.optional and name not in bound.case.args:
+            return None
+        value = RULES[name](bound) if name in RULES else bound.argument(name)
+        self.values[name] = value
+        return value
