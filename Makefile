@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TTNN_READY := $(VENV)/.ttnn-ready
+BROWSER_READY := $(VENV)/.browser-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 DEMO := .cache/demo
 N ?= 1000
@@ -20,7 +21,7 @@ help:
 	@echo "make setup   leave $(BIN)/ttmem ready"
 	@echo "also: lint, bench, docs, oracle N=$(N), clean; PYTHON=... chooses the interpreter"
 
-setup: $(READY) $(TTNN_READY)
+setup: $(READY) $(TTNN_READY) $(BROWSER_READY)
 	@echo "ready: $(BIN)/ttmem"
 
 $(READY): pyproject.toml constraints.txt
@@ -37,6 +38,15 @@ $(TTNN_READY): $(READY) $(wildcard tools/ttnn_env.py)
 	elif $(BIN)/python tools/ttnn_env.py; then touch $@; \
 	else echo "no managed ttnn (see above); going on without the real library as the judge" >&2; fi
 
+# The page is tested in a real browser; where none can be installed those tests say that they are skipped.
+$(BROWSER_READY): $(READY)
+	@if command -v chromium chromium-browser google-chrome >/dev/null 2>&1; then touch $@; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing chromium for the tests of the page"; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >/dev/null 2>&1 \
+		&& touch $@ || echo "chromium could not be installed; going on without the tests of the page" >&2; \
+	else echo "no chromium; going on without the tests of the page (install your system's chromium)" >&2; fi
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -51,7 +61,7 @@ oracle: setup
 	TTMEM_ORACLE_CASES=$(N) $(BIN)/pytest tests/oracle
 
 bench: $(READY)
-	$(BIN)/python bench/run.py
+	$(BIN)/python bench/run.py $(if $(QUICK),--quick)
 
 docs: $(READY)
 	$(BIN)/python tools/cli_docs.py
