@@ -40,7 +40,7 @@ $(TTNN_READY): $(READY) $(wildcard tools/ttnn_env.py)
 
 # The page is tested in a real browser; where none can be installed those tests say that they are skipped.
 $(BROWSER_READY): $(READY)
-	@if command -v chromium chromium-browser google-chrome >/dev/null 2>&1; then touch $@; \
+	@if { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then touch $@; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 		echo "installing chromium for the tests of the page"; \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >/dev/null 2>&1 \
