@@ -17,9 +17,14 @@ VERBS = {
     "diff": ("ttmem.commands.diff", "What grew from one profile to another, and which operation did it."),
     "check": ("ttmem.commands.check", "Whether a profile stays within a memory budget, for CI."),
     "run": ("ttmem.commands.run", "Run a ttnn script on a mock board and tell what it did to the memory."),
+    "test": ("ttmem.commands.test", "Run a ttnn test suite on a mock board, with the peak memory of every test."),
     "device": ("ttmem.commands.device", "What can run ttnn here, making it, and why it does not work."),
     "reports": ("ttmem.commands.reports", "List, find and remove the stored reports."),
+    "export": ("ttmem.commands.export", "Write a profile for ttnn-visualizer, Perfetto, or as Parquet or CSV tables."),
     "live": ("ttmem.commands.live", "What running processes hold on the cards, from shared memory."),
+    "boards": ("ttmem.commands.boards", "The boards, their banks and memories, per ttnn release."),
+    "tensor": ("ttmem.commands.tensor", "What a tensor needs on each board: pages, padding, bytes per bank."),
+    "replay": ("ttmem.commands.replay", "Play an allocation script on the twin of the allocator."),
     "completion": ("ttmem.commands.completion", "Print the completion script for a shell."),
 }
 """Verb -> (module with a ``command``, one line of help): ``ttmem --help`` shows them without importing any."""
