@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A watcher log: which processors stood in a circular buffer's wait, which buffers were not empty, who waits for whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+PROCESSORS = ("BRISC", "NCRISC", "TRISC0", "TRISC1", "TRISC2")
+WAITS_FOR_DATA, WAITS_FOR_ROOM = "waits for data (cb_wait_front)", "waits for room (cb_reserve_back)"
+
+_STUCK = {"CWFW": WAITS_FOR_DATA, "CRBW": WAITS_FOR_ROOM}
+_CORE = re.compile(r"\bcore ?\(x=\s*(?P<x>\d+),\s*y=\s*(?P<y>\d+)\)[^:]*:\s*(?P<rest>.*)", re.IGNORECASE)
+_WAYPOINTS = re.compile(r"\s*(?P<points>\w+(?:\s*,\s*\w+){1,})")
+_DEVICE = re.compile(r"\bDevice (\d+)\b")
+_KERNEL_IDS = re.compile(r"k_ids:\s*(?P<ids>[\d|]+)")
+_KERNEL_NAME = re.compile(r"\bk_id\s*\[?\s*(?P<id>\d+)\]?:\s*(?P<name>\S.*)")
+_BUFFER = re.compile(r"cb\[(?P<index>\d+)\]\(rcv (?P<received>\d+)!=ack (?P<acknowledged>\d+)\)")
+_DUMP = re.compile(r"\bDump #?(?P<number>\d+)")
+OVERFLOW = "NOC transaction overflows a circular buffer"
+_COUNTER_RANGE = 1 << 16
+"""The counters have 16 bits, so their difference is taken modulo 65536."""
+_MOST_CORES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBuffer:
+    """A buffer that somebody had filled and nobody had emptied."""
+
+    index: int
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoreState:
+    """One core at the last dump that shows it."""
+
+    device: int
+    x: int
+    y: int
+    waypoints: tuple[str, ...]
+    kernel_ids: tuple[int, ...]
+    held: tuple[HeldBuffer, ...]
+    line: int
+
+    @property
+    def stuck(self) -> tuple[tuple[str, str], ...]:
+        """Processors whose last sign of life was the start of a wait on a circular buffer, and which wait."""
+        pairs = zip(PROCESSORS, self.waypoints, strict=False)
+        return tuple((processor, _STUCK[point]) for processor, point in pairs if point in _STUCK)
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherFacts:
+    """The last state of every core, and what the log calls an error."""
+
+    dumps: int
+    cores: tuple[CoreState, ...]
+    kernels: dict[int, str]
+    overflow_lines: tuple[int, ...]
+
+    @property
+    def stuck_cores(self) -> tuple[CoreState, ...]:
+        """Cores with a processor in a circular buffer's wait."""
+        return tuple(core for core in self.cores if core.stuck)
+
+    def story(self, core: CoreState) -> list[str]:
+        """Who waits for whom on this core, in words."""
+        names = [self.kernels.get(number, "") for number in core.kernel_ids]
+        roles = dict(zip(("BRISC", "NCRISC", "TRISC0"), names, strict=False))
+        lines = []
+        for processor, wait in core.stuck:
+            kernel = roles.get(processor if processor[:2] != "TR" else "TRISC0", "")
+            lines.append(f"{processor}{f' ({kernel})' if kernel else ''} {wait}")
+        for buffer in core.held:
+            lines.append(f"cb{buffer.index} holds {buffer.pages} page{'s' if buffer.pages != 1 else ''} nobody took")
+        waits = [wait for _, wait in core.stuck]
+        if WAITS_FOR_DATA in waits and WAITS_FOR_ROOM in waits:
+            lines.append("one side waits for data, another for room: compare pushed and popped pages, and depths (R1, R4, R5)")
+        elif WAITS_FOR_DATA in waits and not core.held:
+            lines.append("every buffer is empty and somebody waits for data: its producer stopped or pushed too little (R4)")
+        return lines
+
+
+class WatcherReader:
+    """Takes the lines of a watcher log as they come."""
+
+    def __init__(self) -> None:
+        self._line = 0
+        self._dumps = 0
+        self._cores: dict[tuple[int, int, int], CoreState] = {}
+        self._kernels: dict[int, str] = {}
+        self._overflows: list[int] = []
+
+    def take(self, lines: Iterable[str]) -> None:
+        """Look at some more lines."""
+        for line in lines:
+            self._line += 1
+            if OVERFLOW in line:
+                self._overflows.append(self._line)
+            if "k_id" in line and (named := _KERNEL_NAME.search(line)):
+                self._kernels[int(named["id"])] = named["name"].strip()
+            elif "Dump" in line and _DUMP.search(line):
+                self._dumps += 1
+            elif "ore" in line and (found := _CORE.search(line[:2000])):
+                self._take_core(line, found)
+
+    def facts(self) -> WatcherFacts | None:
+        """What was found; None when this is no watcher log."""
+        if not self._cores and not self._overflows:
+            return None
+        return WatcherFacts(self._dumps, tuple(self._cores.values()), dict(self._kernels), tuple(self._overflows))
+
+    def _take_core(self, line: str, found: re.Match[str]) -> None:
+        points = _WAYPOINTS.match(found["rest"])
+        if points is None or ("rmsg:" not in line and "k_ids:" not in line):
+            return
+        device = _DEVICE.search(line)
+        ids = _KERNEL_IDS.search(line)
+        key = (int(device[1]) if device else 0, int(found["x"]), int(found["y"]))
+        if key not in self._cores and len(self._cores) >= _MOST_CORES:
+            return
+        self._cores[key] = CoreState(
+            *key,
+            waypoints=tuple(point.strip() for point in points["points"].split(",")),
+            kernel_ids=tuple(int(word) for word in ids["ids"].split("|") if word) if ids else (),
+            held=tuple(
+                HeldBuffer(int(one["index"]), (int(one["received"]) - int(one["acknowledged"])) % _COUNTER_RANGE)
+                for one in _BUFFER.finditer(line)
+            ),
+            line=self._line,
+        )
