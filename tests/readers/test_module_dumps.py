@@ -281,10 +281,10 @@ def test_the_spelling_before_2025_06() -> None:
     ],
 )
 def test_functions_that_the_entry_calls_have_no_weights_of_their_own(other: str) -> None:
-    # GIVEN a helper function whose arguments carry the annotations of the entry's
-    helper = other.format(argument(0, ON_HOST, "parameter", "copied"), ON_DEVICE)
+    # GIVEN a called function whose arguments carry the annotations of the entry's
+    called = other.format(argument(0, ON_HOST, "parameter", "copied"), ON_DEVICE)
     dump = module(*THREE).replace(
-        "      func.func @main", f"      {helper}\n      }} loc(#loc)\n      func.func @main", 1
+        "      func.func @main", f"      {called}\n      }} loc(#loc)\n      func.func @main", 1
     )
     assert registered(log_with(dump).profile()) == THREE_REGISTERED
 

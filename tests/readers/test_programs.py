@@ -96,15 +96,15 @@ def test_func_call_runs_a_nested_program() -> None:
     log = Log()
     log.start()
     log.op(DEVICE, 0.0)
-    log.op(f'%2 = func.call @helper(%arg0) : ({TWO_MB}) -> {TWO_MB} loc("call")', 2.0, kind="FuncCallOp")
-    log.start("helper")
+    log.op(f'%2 = func.call @gate(%arg0) : ({TWO_MB}) -> {TWO_MB} loc("call")', 2.0, kind="FuncCallOp")
+    log.start("gate")
     log.op(f'%0 = "ttnn.relu"(%arg0) : ({TWO_MB}) -> {TWO_MB} loc("relu")', 2.0)
-    log.finish("helper")
+    log.finish("gate")
     log.op(ADD, 4.0)
     log.finish()
     profile = log.profile()
-    assert programs(profile) == [("main", -1, 0, -1, 0, 4, True), ("helper", 0, 0, 1, 2, 3, True)]
-    assert program_of_each_operation(profile) == ["main", "main", "helper", "main"]
+    assert programs(profile) == [("main", -1, 0, -1, 0, 4, True), ("gate", 0, 0, 1, 2, 3, True)]
+    assert program_of_each_operation(profile) == ["main", "main", "gate", "main"]
 
 
 def trace_call(log: Log, dram: float) -> None:
