@@ -25,6 +25,7 @@ VERBS = {
     "boards": ("ttmem.commands.boards", "The boards, their banks and memories, per ttnn release."),
     "tensor": ("ttmem.commands.tensor", "What a tensor needs on each board: pages, padding, bytes per bank."),
     "replay": ("ttmem.commands.replay", "Play an allocation script on the twin of the allocator."),
+    "mcp": ("ttmem.commands.mcp", "Serve the verbs as MCP tools to an agent, over stdin and stdout."),
     "completion": ("ttmem.commands.completion", "Print the completion script for a shell."),
 }
 """Verb -> (module with a ``command``, one line of help): ``ttmem --help`` shows them without importing any."""

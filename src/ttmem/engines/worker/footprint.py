@@ -11,6 +11,7 @@ NO_DISPATCH capture loses memory for good, and because a crash then costs nothin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +22,9 @@ from .protocol import error_text
 from .tensors import address_key, device_tensors
 
 TIMEOUT_SECONDS = 60.0
+
+REFUSED = "refused"
+"""Stands for a program that clashed or did not fit."""
 
 _BORROWS_ALL = ("MoveShardedProgramFactory",)
 """Programs that only lay buffers over tensors. Without dispatch all addresses are 0, so a move has nothing to do there
@@ -68,10 +72,16 @@ def measure(
 
 
 def align(launched: list[str], found: list[ProgramNeeds]) -> tuple[ProgramNeeds | None, ...]:
-    """Match the programs that ran with those seen without dispatch: same order, some may be missing."""
+    """Match the programs that ran with those seen without dispatch: same order, some may be missing.
+
+    A program that was refused at its launch has no name yet: it is the next one.
+    """
     matched: list[ProgramNeeds | None] = []
     position = 0
     for name in launched:
+        if name == REFUSED:
+            matched.append(found[position] if position < len(found) else None)
+            continue
         later = next((i for i in range(position, len(found)) if found[i].program == name), None)
         if later is not None:
             matched.append(found[later])
@@ -81,6 +91,26 @@ def align(launched: list[str], found: list[ProgramNeeds]) -> tuple[ProgramNeeds 
         else:
             matched.append(None)
     return tuple(matched)
+
+
+_REGION = re.compile(r"allocated (circular|dataflow) buffers .*?(?:region ends at|grow to) (\d+)", re.DOTALL)
+
+
+def settle_refused(measured: Measured, error: str, l1_base: int) -> Measured:
+    """What a program that was refused last needs, as the library's own message says.
+
+    Without dispatch such a program may be refused too, or be another one; the message names where its buffers would
+    have ended. What was measured is kept when it says the same, because it tells scratchpads apart.
+    """
+    found = _REGION.search(error)
+    if found is None:
+        return measured
+    needed = int(found[2]) - l1_base
+    *earlier, last = measured.needs
+    if last is None or sum(last[1:]) != needed:
+        circular = found[1] == "circular"
+        last = ProgramNeeds(REFUSED, needed if circular else 0, 0 if circular else needed, 0)
+    return Measured((*earlier, last), "" if all(need is not None for need in earlier) else measured.problem)
 
 
 def _dry_run(library: Library, call: Call, device: Any, l1_before: Mapping[int, int], l1: Pool) -> dict[str, Any]:

@@ -32,18 +32,23 @@ class ProgramNeeds(NamedTuple):
     scratchpads: int
 
 
-def moves_of(nodes: Iterable[Node], memory_of: Callable[[int], str]) -> list[Move]:
-    """What happened, from a NORMAL capture. A program's launch is told by the clearing of the buffers before it."""
+def moves_of(nodes: Iterable[Node], memory_of: Callable[[int], str], *, raised: bool = False) -> list[Move]:
+    """What happened, from a NORMAL capture. A program's launch is told by the clearing of the buffers before it.
+
+    When the call ``raised``, the operation that failed tells no program, and buffers are cleared once more on the way
+    out: what is not a program's is no launch then.
+    """
     moves: list[Move] = []
     factories: list[str] = []
     for node in nodes:
         kind, params = node["node_type"], node["params"] or {}
         if kind == "function_start":
-            factories.append(_factory(params))
+            factories.append("" if raised and "program_cache_hit" not in params else _factory(params))
         elif kind == "function_end":
             del factories[-1:]
         elif kind == "circular_buffer_deallocate_all":
-            moves.append(Move(LAUNCH, program=_innermost(factories)))
+            if not raised or _innermost(factories):
+                moves.append(Move(LAUNCH, program=_innermost(factories)))
         elif kind in ("buffer_allocate", "buffer_deallocate"):
             moves.append(
                 Move(

@@ -73,6 +73,7 @@ class Recorder:
 
         @functools.wraps(original, updated=())
         def recorded(self_: Any, *arguments: Any, **options: Any) -> Any:
+            __tracebackhide__ = True  # pytest shows the test's frames and the library's, not ours
             return recorder.operation(name_of(self_), original, (self_, *arguments), options)
 
         setattr(owner, method, recorded)
@@ -110,6 +111,7 @@ class Recorder:
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         """Call an operation and tell what it did; those that it calls itself are part of it."""
+        __tracebackhide__ = True
         if os.getpid() != self._process or getattr(self._depth, "inside", False):
             return function(*arguments, **options)
         with self._lock:
@@ -122,6 +124,7 @@ class Recorder:
     def _recorded(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        __tracebackhide__ = True
         index, self._index = self._index, self._index + 1
         site = self._sites.of_caller(name)
         watch = self._watch
@@ -147,6 +150,7 @@ class Recorder:
             "gone": list(seen.story.gone),
             "fullest": {memory: list(top) for memory, top in seen.story.fullest.items()},
             "l1": [*seen.l1, 0 if seen.problem else 1],
+            "after": [watch.account.allocated[memory] for memory in MEMORIES],
         }
         if seen.problem:
             message["unmeasured"] = seen.problem

@@ -43,10 +43,14 @@ class Session:
         self._values = Values(library, self.tensors, lambda: self.device)
 
     @property
-    def device(self) -> Any:
+    def watch(self) -> Watch:
         if self._watch is None:
             raise ValueError("no device is open")
-        return self._watch.device
+        return self._watch
+
+    @property
+    def device(self) -> Any:
+        return self.watch.device
 
     def run(self, step: Step) -> Answer:
         """One step; what it raises is its answer."""
@@ -57,7 +61,7 @@ class Session:
         try:
             answer: Answer = action(step)
         except Exception as error:
-            answer = {"ok": False, "error": error_text(error), "kind": type(error).__name__}
+            answer = _refused(error)
         self._look()
         return {"ok": True, **answer}
 
@@ -162,15 +166,15 @@ class Session:
         arguments = tuple(self._values.of(value) for value in step.get("args", []))
         options = {name: self._values.of(value) for name, value in step.get("kwargs", {}).items()}
         seen: list[Seen] = []
-        assert self._watch is not None
+        answer: Answer
         try:
-            results = self._watch.call(function, arguments, options, seen.append)
-        finally:
-            self._count(seen[0])
-        tensors = device_tensors(self._library, results)
-        self._keep(step.get("out"), results)
-        answer: Answer = {"results": [self._told(tensor) for tensor in tensors]}
-        answer["l1"] = list(seen[0].l1)
+            results = self.watch.call(function, arguments, options, seen.append)
+            self._keep(step.get("out"), results)
+            answer = {"results": [self._told(tensor) for tensor in device_tensors(self._library, results)]}
+        except Exception as error:
+            answer = _refused(error)
+        self._count(seen[0])
+        answer |= {"l1": seen[0].l1, "programs": seen[0].needs}
         if seen[0].problem:
             answer["unmeasured"] = seen[0].problem
         return answer
@@ -235,3 +239,7 @@ class Session:
             f"(allocated: {view.allocated} B, free: {view.free} B, largest free block: {view.largest_free} B). "
             "Told by ttmem: the library counts pages in 32 bits and would have wrapped."
         )
+
+
+def _refused(error: Exception) -> Answer:
+    return {"ok": False, "error": error_text(error), "kind": type(error).__name__}

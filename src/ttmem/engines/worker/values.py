@@ -37,14 +37,14 @@ class Values:
             return self._tensors[value["tensor"]]
         if "tuple" in value:
             return tuple(self.of(item) for item in value["tuple"])
+        if "memory" in value:  # first: a whole description of where a tensor lies has a layout and a shape too
+            return self.memory_config(value)
         if "dtype" in value:
             return self.data_type(value["dtype"])
         if "layout" in value:
             return self.layout(value["layout"])
-        if "shape" in value and "memory" not in value:
+        if "shape" in value:
             return self._ttnn.Shape(value["shape"])
-        if "memory" in value:
-            return self.memory_config(value)
         if "device" in value:
             return self._device()
         if "attribute" in value:

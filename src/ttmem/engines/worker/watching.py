@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .account import LAUNCH, Account, Buffer, Story
-from .footprint import Call, Measured, measure
+from .footprint import REFUSED, Call, Measured, measure, settle_refused
 from .library import Library, View
 from .nodes import Node, ProgramNeeds, moves_of, program_key, used_cached_programs
 from .protocol import MEMORIES
@@ -29,6 +29,8 @@ class Seen(NamedTuple):
     story: Story
     l1: tuple[int, int, int, int]
     """Per core at the worst moment: tensors, circular buffers, dataflow buffers, scratchpads."""
+    needs: tuple[ProgramNeeds | None, ...]
+    """Of each program that was launched; None where it is not known."""
     problem: str
     """Why the parts of ``l1`` are not all known, empty when they are."""
     results: Any
@@ -74,6 +76,7 @@ class Watch:
         then: Callable[[Seen], None],
     ) -> Any:
         """Call it, tell ``then`` what it did, and give its results or its error to the caller as if nobody watched."""
+        __tracebackhide__ = True
         graph = self._library.graph
         l1_before = {address: buffer.bytes_per_bank for address, buffer in self.account.live["L1"].items()}
         key = self.account.l1_key()
@@ -97,16 +100,22 @@ class Watch:
         self, nodes: list[Node], call: Call, l1_before: Mapping[int, int], l1_key: int, error: BaseException | None
     ) -> Seen:
         own = [node for node in nodes if self._belongs(node)]
-        moves = moves_of(own, self._library.memory_of)
+        moves = moves_of(own, self._library.memory_of, raised=error is not None)
         story = self.account.apply(moves)
         launched = [move.program for move in moves if move.kind == LAUNCH]
+        l1_at_launch = story.l1_at_launch
+        if _refuses_program(error):
+            launched.append(REFUSED)
+            l1_at_launch = (*l1_at_launch, story.highest_l1)
         measured = self._measured(own, call, l1_before, l1_key, launched)
+        if launched[-1:] == [REFUSED]:
+            measured = settle_refused(measured, str(error), self.account.pools["L1"].base)
         worst = (story.highest_l1, 0, 0, 0)
-        for tensors, need in zip(story.l1_at_launch, measured.needs, strict=True):
+        for tensors, need in zip(l1_at_launch, measured.needs, strict=True):
             circular, dataflow, scratchpads = need[1:] if need is not None else (0, 0, 0)
             moment = (tensors, circular, dataflow, scratchpads)
             worst = max(worst, moment, key=sum)
-        return Seen(story, worst, measured.problem, call.results, error)
+        return Seen(story, worst, measured.needs, measured.problem, call.results, error)
 
     def _measured(
         self, nodes: list[Node], call: Call, l1_before: Mapping[int, int], l1_key: int, launched: list[str]
@@ -120,7 +129,7 @@ class Watch:
             return Measured(unknown, "inside a trace capture")
         key = (program_key(nodes), l1_key)
         known = self._known.get(key)
-        if known is None or not used_cached_programs(nodes):
+        if known is None or REFUSED in launched or not used_cached_programs(nodes):
             l1 = self.account.pools["L1"]
             known = measure(self._library, call, device=self.device, launched=launched, l1_before=l1_before, l1=l1)
             self._known[key] = known
@@ -141,3 +150,11 @@ class Watch:
         """Buffers of another device (a second one, a submesh) are none of the watched one's."""
         device = (node["params"] or {}).get("device_id")
         return device is None or not node["node_type"].startswith("buffer_") or int(device) == self._number
+
+
+_REFUSALS = ("clash with L1 buffers", "beyond max L1 size")
+
+
+def _refuses_program(error: BaseException | None) -> bool:
+    """Whether the library had made a program and then found that it has no room."""
+    return error is not None and any(words in str(error) for words in _REFUSALS)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem test``: a ttnn test suite on a mock board, with the peak memory of every test."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import click
+
+from ttmem.commands._output import emit, json_text, note
+from ttmem.commands._runner import debug_option
+from ttmem.commands.run import PASSING_CONTEXT, PassingThrough
+
+_EXAMPLES = """
+ttmem test tests/ttnn/unit_tests --board n150
+ttmem test test_block.py -k attention -x --board p150
+ttmem test test_block.py --json
+"""
+
+
+@click.command("test", cls=PassingThrough, epilog=_EXAMPLES, context_settings=PASSING_CONTEXT)
+@click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PATH [PYTEST ARGS]...")
+@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board; see 'ttmem boards'.")
+@click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
+@click.option("--python", metavar="PATH", help="The interpreter that has ttnn and pytest (also: TTMEM_TTNN_PYTHON).")
+@click.option("--timeout", type=float, metavar="SECONDS", help="End pytest after so long.")
+@click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
+@click.option("--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster).")
+def command(
+    arguments: tuple[str, ...],
+    board: str,
+    card: bool,
+    as_json: bool,
+    python: str | None,
+    timeout: float | None,
+    values: bool,
+    no_programs: bool,
+) -> int:
+    """Run a pytest suite of ttnn programs on a mock board and tell the peak memory of every test.
+
+    The fixtures device and mesh_device are there unless the suite has its own; @pytest.mark.ttmem(max_l1="90%",
+    max_dram="700MiB") limits a test. Nothing is computed on a mock, so comparisons of values are skipped and counted.
+    The exit status is pytest's; 125 means that ttmem itself failed. The same without ttmem around it, where all share
+    one environment: pytest --ttmem-board n150.
+    """
+    from ttmem.commands._child import forwarding, is_foreground
+    from ttmem.engines.running import RunSettings
+    from ttmem.engines.testing import run_tests
+
+    settings = RunSettings(
+        board=board, card=card, python=python, timeout_seconds=timeout, measure_programs=not no_programs
+    )
+    shares_terminal = is_foreground()
+    suite = run_tests(
+        arguments,
+        settings=settings,
+        keep_values=values,
+        output=sys.stderr.fileno() if as_json else None,
+        own_session=not shares_terminal,
+        supervise=partial(forwarding, shares_terminal=shares_terminal),
+    )
+    if suite.timed_out:
+        note("pytest ran out of time")
+    if as_json:
+        emit(json_text({"status": suite.status, **(suite.peaks or {"board": board, "tests": []})}), None)
+    return suite.status
+
+
+command.params.append(debug_option())

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a pytest suite with the memory plugin, in the interpreter that has ttnn."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ttmem._errors import MissingPartError
+from ttmem.engines.interpreters import find_interpreter
+from ttmem.engines.running import START, Child, RunSettings, Supervision, end, worker_settings
+from ttmem.engines.workspace import workspace
+
+
+@dataclass(frozen=True, slots=True)
+class TestedSuite:
+    """What came of it."""
+
+    __test__ = False  # the name begins like a test's
+
+    status: int
+    """pytest's own, 128 + signal when it was killed."""
+    peaks: dict[str, Any] | None
+    """Per test: peaks, banks and outcome; None when pytest did not get as far as its summary."""
+    timed_out: bool = False
+
+
+def run_tests(
+    arguments: Sequence[str],
+    *,
+    settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
+    keep_values: bool = False,
+    output: int | None = None,
+    own_session: bool = False,
+    supervise: Supervision = lambda _: nullcontext(),
+) -> TestedSuite:
+    """Run pytest with these arguments on a mock board (or the card) and collect each test's peak memory.
+
+    On a mock value comparisons are skipped, and the summary says how many; ``keep_values`` leaves them on.
+    """
+    interpreter = find_interpreter(settings.python)
+    if not interpreter.pytest_version:
+        raise MissingPartError(
+            "no pytest beside ttnn", where=interpreter.path, hint=f"{interpreter.path} -m pip install pytest"
+        )
+    with workspace(interpreter, board=settings.board, card=settings.card) as place:
+        report = place.folder / "peaks.json"
+        told = worker_settings(settings, place) | {
+            "label": "card" if settings.card else f"mock {place.board}",
+            "values": settings.card or keep_values,
+            "json": str(report),
+        }
+        child: Child = subprocess.Popen(
+            [interpreter.path, str(START), "tests", json.dumps(told), *arguments],
+            env=place.environment(os.environ),
+            stdout=output,
+            start_new_session=own_session,
+        )
+        timed_out = False
+        with supervise(child):
+            try:
+                status = child.wait(settings.timeout_seconds)
+            except subprocess.TimeoutExpired:
+                timed_out = True
+                end(child)
+                status = child.wait()
+            except BaseException:
+                end(child)
+                raise
+        return TestedSuite(128 - status if status < 0 else status, _read(report), timed_out)
+
+
+def _read(report: Path) -> dict[str, Any] | None:
+    try:
+        peaks: dict[str, Any] = json.loads(report.read_text())
+    except (OSError, ValueError):
+        return None
+    return peaks

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pytest plugin: devices on a mock board (or a card), peak memory per test, limits, a table at the end.
+
+Needs pytest beside ttnn. It comes in by two doors: ``ttmem test`` starts pytest with it, and where ttmem, pytest and
+ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pytest_plugin``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .comparisons import Comparisons
+from .devices import OpenOptions
+from .library import Library
+from .limits import parse_limit
+from .peaks import Peaks
+from .recorder import Recorder
+
+MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
+
+_PREFIX = "ttmem_"
+_LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
+_MOST_ROWS = 20
+
+
+class MemoryPlugin:
+    """One session's plugin object."""
+
+    def __init__(
+        self, *, label: str, options: dict[str, Any], values: bool, measure: bool = True, json_path: str = ""
+    ) -> None:
+        """``values`` keeps value comparisons on: right on a card, pointless on a mock."""
+        self._label = label
+        self._options = options
+        self._values = values
+        self._measure = measure
+        self._json_path = json_path
+        self._peaks = Peaks()
+        self._comparisons = Comparisons()
+        self._library: Library | None = None
+        self._recorder: Recorder | None = None
+        self._rows: dict[str, dict[str, Any]] = {}
+
+    # --- the session --------------------------------------------------------------------------------------------
+
+    def pytest_configure(self, config: Any) -> None:
+        """Load ttnn before any test does, so that what tests import is the recorded one."""
+        config.addinivalue_line("markers", MARK)
+        self._library = Library()
+        self._recorder = Recorder(
+            self._library,
+            self._peaks.hear,
+            options=OpenOptions(**self._options),
+            measure_programs=self._measure,
+        )
+        self._recorder.install()
+
+    def pytest_unconfigure(self) -> None:
+        """Leave the library as it was."""
+        if self._recorder is not None:
+            self._recorder.uninstall()
+
+    def pytest_report_header(self) -> str:
+        """What the tests run on, and what that means for values."""
+        values = "" if self._values else "; nothing is computed, so value comparisons are skipped"
+        return f"ttmem: {self._label}{values}"
+
+    # --- fixtures -----------------------------------------------------------------------------------------------
+
+    @pytest.fixture
+    def device_params(self, request: Any) -> dict[str, Any]:
+        """Arguments for opening the device, as ttnn's own suites parametrise them."""
+        return dict(getattr(request, "param", {}) or {})
+
+    @pytest.fixture
+    def device(self, device_params: dict[str, Any]) -> Iterator[Any]:
+        """One chip."""
+        assert self._library is not None
+        ttnn = self._library.ttnn
+        device = ttnn.open_device(device_id=0, **device_params)
+        yield device
+        ttnn.close_device(device)
+
+    @pytest.fixture
+    def mesh_device(self, request: Any, device_params: dict[str, Any]) -> Iterator[Any]:
+        """All chips of the board, or the mesh that the test asks for."""
+        assert self._library is not None
+        ttnn = self._library.ttnn
+        wanted = getattr(request, "param", None)
+        shape = (1, wanted) if isinstance(wanted, int) else tuple(wanted) if wanted else None
+        device = ttnn.open_mesh_device(ttnn.MeshShape(*shape) if shape else None, **device_params)
+        yield device
+        ttnn.close_mesh_device(device)
+
+    # --- tests --------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        """A test's peaks are its own, fixtures included."""
+        self._peaks.reset()
+        self._comparisons.skipped = 0
+        yield
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
+        """The test itself, with its comparisons off on a mock."""
+        module = getattr(item, "module", None)
+        with nullcontext() if self._values else self._comparisons.off(module):
+            yield
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
+        """Peaks go with the report (through xdist too); a limit that does not hold fails the test."""
+        outcome: Any = yield
+        report = outcome.get_result()
+        if report.when != "call":
+            return
+        report.user_properties += [(f"{_PREFIX}{name}", value) for name, value in self._measured().items()]
+        broken = self._broken_limits(item)
+        if broken and report.passed:
+            report.outcome = "failed"
+            report.longrepr = "\n".join(broken)
+        elif report.failed and not self._values and call.excinfo and call.excinfo.errisinstance(AssertionError):
+            report.sections.append(("ttmem", "a mock board computes nothing: an assertion on values cannot hold here"))
+
+    def _measured(self) -> dict[str, int]:
+        peaks = self._peaks
+        measured = {f"{memory.lower()}_peak_bytes_per_bank": used for memory, used in peaks.allocated.items()}
+        measured |= {f"{memory.lower()}_bank_bytes": total for memory, total in peaks.bank_bytes.items()}
+        measured["l1_with_programs_bytes_per_core"] = peaks.l1_with_programs
+        measured["operations"] = peaks.operations
+        measured["skipped_comparisons"] = self._comparisons.skipped
+        return measured
+
+    def _broken_limits(self, item: Any) -> list[str]:
+        broken = []
+        for mark in item.iter_markers("ttmem"):
+            unknown = set(mark.kwargs) - set(_LIMITED)
+            if unknown or mark.args:
+                words = ", ".join(sorted(unknown)) or "a limit without a name"
+                broken.append(f"ttmem: the mark does not know {words}; it knows {', '.join(_LIMITED)}")
+            for name, memory in _LIMITED.items():
+                if name in mark.kwargs:
+                    broken += self._over(memory, mark.kwargs[name])
+        return broken
+
+    def _over(self, memory: str, wanted: Any) -> list[str]:
+        """L1 counts with the programs' own buffers: that is what overflows."""
+        try:
+            limit = parse_limit(wanted)
+        except ValueError as error:
+            return [f"ttmem: {error}"]
+        bank = self._peaks.bank_bytes.get(memory, 0)
+        used = self._peaks.allocated.get(memory, 0)
+        if memory == "L1":
+            used = max(used, self._peaks.l1_with_programs)
+        allowed = limit.allowed(bank)
+        if used <= allowed:
+            return []
+        share = f" ({100 * used / bank:.1f}%)" if bank else ""
+        return [f"ttmem: test was limited to {limit.text} of {memory} ({allowed} B per bank) but used {used} B{share}"]
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """In the controlling process, where the table is printed."""
+        told = {name[len(_PREFIX) :]: value for name, value in report.user_properties if name.startswith(_PREFIX)}
+        if report.when == "call" and told:
+            self._rows[report.nodeid] = {"outcome": report.outcome, **told}
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """The tests that need most, and what was not checked."""
+        rows = sorted(self._rows.items(), key=lambda row: -_weight(row[1]))
+        if self._json_path:
+            Path(self._json_path).write_text(json.dumps({"board": self._label, "tests": [_told(*row) for row in rows]}))
+        if not rows:
+            return
+        terminalreporter.section(f"peak memory per test ({self._label})")
+        terminalreporter.write_line(f"{'DRAM MB/bank':>14} {'L1 MB/bank':>12} {'L1 + programs':>14}  test")
+        for name, row in rows[:_MOST_ROWS]:
+            terminalreporter.write_line(f"{_cell(row, 'dram'):>14} {_cell(row, 'l1'):>12} {_programs(row):>14}  {name}")
+        if len(rows) > _MOST_ROWS:
+            terminalreporter.write_line(f"... and {len(rows) - _MOST_ROWS} more")
+        skipped = sum(row["skipped_comparisons"] for _, row in rows)
+        if skipped:
+            tests = sum(bool(row["skipped_comparisons"]) for _, row in rows)
+            terminalreporter.write_line(
+                f"memory only: {skipped} value comparisons in {tests} tests were skipped (a mock computes nothing)"
+            )
+
+
+def _weight(row: dict[str, Any]) -> float:
+    """The share of the fuller memory, so that the most dangerous test stands first."""
+    shares = [
+        row.get(f"{memory}_peak_bytes_per_bank", 0) / row[f"{memory}_bank_bytes"]
+        for memory in ("dram", "l1")
+        if row.get(f"{memory}_bank_bytes")
+    ]
+    if row.get("l1_bank_bytes"):
+        shares.append(row["l1_with_programs_bytes_per_core"] / row["l1_bank_bytes"])
+    return float(max(shares, default=0.0))
+
+
+def _told(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    return {"test": name, **row}
+
+
+def _cell(row: dict[str, Any], memory: str) -> str:
+    used, bank = row.get(f"{memory}_peak_bytes_per_bank"), row.get(f"{memory}_bank_bytes")
+    return "-" if used is None else _share(used, bank or 0)
+
+
+def _programs(row: dict[str, Any]) -> str:
+    return _share(row["l1_with_programs_bytes_per_core"], row.get("l1_bank_bytes", 0))
+
+
+def _share(used: int, bank: int) -> str:
+    share = f" {100 * used / bank:3.0f}%" if bank else ""
+    return f"{used / (1 << 20):.3f}{share}"

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker's account of buffers: moments inside operations, reconciling, holes. No ttnn here."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Move, largest_hole
+from ttmem.engines.worker.library import Pool
+
+POOLS = {"DRAM": Pool(12, 1000, 10_000), "L1": Pool(64, 0, 4096)}
+
+
+def take(memory: str, address: int, size: int) -> Move:
+    return Move(TAKE, memory, address, size, size * 12)
+
+
+def give(memory: str, address: int) -> Move:
+    return Move(GIVE, memory, address)
+
+
+def test_an_operation_without_temporaries_has_no_fullest_moment_of_its_own() -> None:
+    account = Account(POOLS, 32)
+    story = account.apply([take("DRAM", 1000, 60)])
+    assert [buffer[1:] for buffer in story.born] == [("DRAM", 1000, 64, 720)]
+    assert story.fullest == {}
+    assert account.allocated == {"DRAM": 64, "L1": 0}
+
+
+def test_temporaries_make_a_fullest_moment_with_its_buffers_and_its_largest_hole() -> None:
+    # GIVEN a weight of 320 B at the bottom
+    account = Account(POOLS, 32)
+    weight = account.apply([take("DRAM", 1000, 320)]).born[0]
+    # WHEN an operation takes two temporaries, gives the first back, takes its result and gives the second back
+    story = account.apply(
+        [
+            take("DRAM", 1320, 640),
+            take("DRAM", 1960, 960),
+            give("DRAM", 1320),
+            take("DRAM", 2920, 32),
+            give("DRAM", 1960),
+        ]
+    )
+    # THEN the fullest moment is before the first one went
+    first, second, result = story.born
+    top = story.fullest["DRAM"]
+    assert top.allocated == 320 + 640 + 960
+    assert top.born == (first.number, second.number)
+    assert top.gone == ()
+    assert top.largest_free == 1000 + 10_000 - 2920
+    assert story.gone == (first.number, second.number)
+    assert account.live["DRAM"] == {1000: weight, 2920: result}
+
+
+def test_what_an_operation_gives_back_first_is_not_there_at_its_fullest_moment() -> None:
+    account = Account(POOLS, 32)
+    old = account.apply([take("L1", 0, 1024)]).born[0]
+    story = account.apply([give("L1", 0), take("L1", 0, 2048), take("L1", 2048, 64), give("L1", 2048)])
+    assert story.fullest["L1"].gone == (old.number,)
+    assert story.fullest["L1"].allocated == 2112
+
+
+def test_l1_is_known_at_every_launch() -> None:
+    account = Account(POOLS, 32)
+    account.apply([take("L1", 0, 1024)])
+    story = account.apply([Move(LAUNCH, program="a"), take("L1", 1024, 512), Move(LAUNCH, program="b"), give("L1", 0)])
+    assert story.l1_at_launch == (1024, 1536)
+    assert story.highest_l1 == 1536
+
+
+def test_a_buffer_that_went_unseen_is_noticed_when_its_address_is_taken_again() -> None:
+    account = Account(POOLS, 32)
+    lost = account.apply([take("DRAM", 1000, 320)]).born[0]
+    story = account.apply([take("DRAM", 1000, 320)])
+    assert story.gone == (lost.number,)
+    assert story.fullest == {}
+    assert account.allocated["DRAM"] == 320
+
+
+def test_the_librarys_table_wins() -> None:
+    # GIVEN an account with two buffers
+    account = Account(POOLS, 32)
+    kept, lost = account.apply([take("DRAM", 1000, 320), take("DRAM", 1320, 320)]).born
+    # WHEN the library's table has only one of them, and another one
+    came, gone = account.reconcile("DRAM", {1000: 320, 5000: 96})
+    # THEN the account follows
+    assert [buffer[1:] for buffer in came] == [("DRAM", 5000, 96, 96 * 12)]
+    assert gone == [lost.number]
+    assert account.allocated["DRAM"] == 416
+    assert account.live["DRAM"][1000] is kept
+
+
+def test_equal_contents_of_l1_have_equal_keys() -> None:
+    one, other = Account(POOLS, 32), Account(POOLS, 32)
+    one.apply([take("L1", 0, 32), take("L1", 64, 32)])
+    other.apply([take("L1", 64, 32), take("L1", 512, 64), take("L1", 0, 32), give("L1", 512)])
+    assert one.l1_key() == other.l1_key()
+    other.apply([give("L1", 0)])
+    assert one.l1_key() != other.l1_key()
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 20)), max_size=12))
+def test_the_largest_hole_is_what_a_picture_of_the_bank_shows(taken: list[tuple[int, int]]) -> None:
+    bank = bytearray(120)
+    for address, size in taken:
+        bank[address : address + size] = b"x" * size
+    expected = max(len(hole) for hole in bytes(bank).split(b"x"))
+    assert largest_hole(Pool(1, 0, 120), taken) == expected
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 200)), max_size=40))
+def test_the_fullest_moment_is_the_maximum_of_a_running_sum(script: list[tuple[bool, int, int]]) -> None:
+    # GIVEN a random but possible sequence of moves
+    account = Account(POOLS, 32)
+    there: dict[int, int] = {}
+    moves, sums = [], [0]
+    for takes, slot, size in script:
+        address = 1000 + slot * 256
+        if takes and slot not in there:
+            there[slot] = -(-size // 32) * 32
+            moves.append(take("DRAM", address, size))
+        elif not takes and slot in there:
+            del there[slot]
+            moves.append(give("DRAM", address))
+        sums.append(sum(there.values()))
+    # WHEN it is one operation
+    story = account.apply(moves)
+    # THEN the account agrees with the plain sums
+    assert account.allocated["DRAM"] == sums[-1]
+    if max(sums) > sums[-1]:
+        assert story.fullest["DRAM"].allocated == max(sums)
+    else:
+        assert story.fullest == {}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph nodes read for memory. The nodes are shortened ones of real captures of ttnn 0.81.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Move
+from ttmem.engines.worker.footprint import align
+from ttmem.engines.worker.nodes import ProgramNeeds, moves_of, needs_of, program_key, used_cached_programs
+
+MEMORY = {0: "DRAM", 1: "L1", 3: "L1_SMALL"}.__getitem__
+SOFTMAX = "SoftmaxDeviceOperation/SoftmaxProgramFactory"
+
+
+def node(kind: str, **params: Any) -> dict[str, Any]:
+    return {"node_type": kind, "params": params, "arguments": params.pop("arguments", [])}
+
+
+def device_operation(name: str, *inside: dict[str, Any], hit: bool = True) -> list[dict[str, Any]]:
+    started = node(
+        "function_start",
+        name=f"{name}DeviceOperation",
+        program_cache_hit=hit,
+        program_factory_type=f"ttnn::prim::{name}ProgramFactory",
+        arguments=["Shape([1, 1, 64, 64])", "0x55f40cb19370"],
+    )
+    return [started, *inside, node("function_end", name=f"{name}DeviceOperation")]
+
+
+def buffer(kind: str, memory: int, address: int, size: int) -> dict[str, Any]:
+    return node(kind, buffer_type=memory, address=address, max_size_per_bank=size, size=size * 64, type="L1")
+
+
+def test_moves_keep_their_order_and_launches_know_their_program() -> None:
+    nodes = device_operation(
+        "Softmax",
+        node("function_start", name="tt::tt_metal::create_device_tensor"),
+        buffer("buffer_allocate", 1, 1400832, 32768),
+        node("function_end", name="tt::tt_metal::create_device_tensor"),
+        node("circular_buffer_deallocate_all", device_id=1),
+        buffer("buffer_deallocate", 3, 1499104, 16),
+    )
+    assert moves_of(nodes, MEMORY) == [
+        Move(TAKE, "L1", 1400832, 32768, 32768 * 64),
+        Move(LAUNCH, program=SOFTMAX),
+        Move(GIVE, "L1_SMALL", 1499104, 16, 1024),
+    ]
+
+
+def test_needs_are_those_of_the_worst_core_without_borrowed_buffers() -> None:
+    # GIVEN buffers on overlapping cores, two of them laid over tensors
+    nodes = device_operation(
+        "Softmax",
+        node("circular_buffer_deallocate_all", device_id=1),
+        node("circular_buffer_allocate", size=4096, core_range_set="{[0-0 - 7-7]}", globally_allocated="0"),
+        node("circular_buffer_allocate", size=9999, core_range_set="{[0-0 - 7-7]}", globally_allocated="1"),
+        node("dataflow_buffer_allocate", size=2048, core_range_set="{[0-0 - 1-1], [5-5 - 5-5]}", borrows_memory="0"),
+        node("dataflow_buffer_allocate", size=8888, core_range_set="{[0-0 - 1-1]}", borrows_memory=1),
+        node("scratchpad_allocate", size=16, core_range_set="{[5-5 - 5-5]}"),
+    )
+    assert needs_of(nodes) == [ProgramNeeds(SOFTMAX, 4096, 2048, 16)]
+
+
+def test_a_program_without_buffers_needs_nothing() -> None:
+    nodes = device_operation("Move", node("circular_buffer_deallocate_all", device_id=1))
+    assert needs_of(nodes) == [ProgramNeeds("MoveDeviceOperation/MoveProgramFactory", 0, 0, 0)]
+
+
+def test_the_key_does_not_depend_on_pointers_but_on_arguments() -> None:
+    one = device_operation("Softmax")
+    again = device_operation("Softmax")
+    again[0]["arguments"] = ["Shape([1, 1, 64, 64])", "0x7fffffffffff"]
+    other = device_operation("Softmax")
+    other[0]["arguments"] = ["Shape([1, 1, 64, 96])", "0x55f40cb19370"]
+    assert program_key(one) == program_key(again) != program_key(other)
+
+
+def test_a_missed_program_is_told_from_a_cached_one() -> None:
+    assert used_cached_programs(device_operation("Softmax"))
+    assert not used_cached_programs([*device_operation("Softmax"), *device_operation("Matmul", hit=False)])
+
+
+def test_programs_left_out_without_dispatch_are_known_only_when_they_borrow_everything() -> None:
+    move, halo, pool = "MoveDeviceOperation/MoveShardedProgramFactory", "Halo/H", "Pool2D/MultiCore"
+    found = [ProgramNeeds(halo, 16640, 0, 0), ProgramNeeds(pool, 14336, 0, 0)]
+    # a sharded move only lays buffers over tensors
+    assert align([halo, move, pool], found) == (found[0], ProgramNeeds(move, 0, 0, 0), found[1])
+    # anything else that is missing is not known
+    assert align([halo, "Other/O", pool], found) == (found[0], None, found[1])
+    # the same program twice is matched in order
+    twice = [ProgramNeeds(halo, 1, 0, 0), ProgramNeeds(halo, 2, 0, 0)]
+    assert align([halo, halo], twice) == tuple(twice)
