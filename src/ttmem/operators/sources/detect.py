@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which format a list has, seen from its content."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ttmem._errors import BadInputError
+from ttmem.operators.case import merge_cases
+from ttmem.operators.sources import master_json, operators_csv, sweep_json, variations
+from ttmem.operators.sources.case_list import CaseList
+
+__all__ = ["CaseList", "read_list"]
+
+_FORMATS = "an operators CSV, tt-metal master or sweep JSON, or pytorch2.0_ttnn input variations"
+
+
+def read_list(path: str | Path) -> CaseList:
+    """All cases of a file, or of a folder of input variations."""
+    place = Path(path)
+    if place.is_dir():
+        files = sorted(place.glob("aten.*.csv"))
+        if not files:
+            raise BadInputError("a folder without aten.*.csv files", where=str(place), hint=f"known lists: {_FORMATS}")
+        return _together([variations.read(_text(file), _label(file), str(file)) for file in files])
+    text = _text(place)
+    head = text.lstrip()[:1]
+    if head in ("{", "["):
+        found = _from_json(text, place)
+    elif variations.looks_like(text):
+        found = variations.read(text, _label(place), str(place))
+    elif operators_csv.looks_like(text):
+        found = operators_csv.read(text, str(place))
+    else:
+        raise BadInputError("not a list of operators", where=str(place), hint=f"known: {_FORMATS}, hf:Config, FILE::FN")
+    if not found.cases:
+        reasons = "; ".join(f"{count} x {reason}" for reason, count in found.skipped.items()) or "it is empty"
+        raise BadInputError(f"no operator in it: {reasons}", where=str(place), hint=f"known lists: {_FORMATS}")
+    return found
+
+
+def _from_json(text: str, place: Path) -> CaseList:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 0)
+        where = f"{place}:{line}" if line else str(place)
+        raise BadInputError(f"not JSON: {getattr(error, 'msg', 'nested too deeply')}", where=where) from None
+    if master_json.looks_like(document):
+        return master_json.read(document)
+    if sweep_json.looks_like(document):
+        return sweep_json.read(document, place.stem)
+    raise BadInputError("JSON of no known form", where=str(place), hint=f"known lists: {_FORMATS}")
+
+
+def _text(place: Path) -> str:
+    try:
+        return place.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInputError("is not a text file", where=str(place)) from None
+
+
+def _label(place: Path) -> str:
+    return place.name
+
+
+def _together(lists: list[CaseList]) -> CaseList:
+    skipped: dict[str, int] = {}
+    for one in lists:
+        for reason, count in one.skipped.items():
+            skipped[reason] = skipped.get(reason, 0) + count
+    return CaseList(lists[0].kind, tuple(merge_cases(case for one in lists for case in one.cases)), skipped)

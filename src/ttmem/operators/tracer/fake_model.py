@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model with fake parameters: shapes and types, no data."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from .recording import Recorder
+
+_CPU = torch.device("cpu")
+
+
+def build(load: Callable[[], Any], *, on_meta: bool = True) -> Any:
+    """Call the user's function so that parameters take no memory where it allows for that."""
+    if on_meta:
+        with contextlib.suppress(Exception), torch.device("meta"):
+            return load()
+    return load()
+
+
+def make_fake(model: Any, mode: Any) -> dict[int, Any]:
+    """Replace every parameter and buffer; the fakes by identity, for they are the model's weights.
+
+    Building inside the fake mode fails for models that compute numbers from tensors while they are built, and moving
+    a built model into it is refused; replacing what is in the modules' tables works for all that were tried.
+    """
+    fakes: dict[int, Any] = {}
+    done: dict[int, Any] = {}
+
+    def fake(tensor: Any) -> Any:
+        if id(tensor) not in done:  # tied weights stay one tensor
+            made = FakeTensor(mode, tensor.detach().to("meta"), _CPU)
+            done[id(tensor)] = (tensor, made)
+            fakes[id(made)] = made
+        return done[id(tensor)][1]
+
+    for module in model.modules():
+        for table in (module._parameters, module._buffers):
+            for name, tensor in table.items():
+                if tensor is not None and not isinstance(tensor, FakeTensor):
+                    table[name] = fake(tensor)
+        for name, value in list(vars(module).items()):
+            if isinstance(value, torch.Tensor) and value.device.type == "meta" and not isinstance(value, FakeTensor):
+                object.__setattr__(module, name, fake(value))
+    return fakes
+
+
+def fake_inputs(value: Any, mode: Any) -> Any:
+    """The same structure with fakes in place of tensors; a tensor without data is taken to lie on the CPU."""
+    if isinstance(value, torch.Tensor):
+        return FakeTensor(mode, value.detach().to("meta"), _CPU)
+    if isinstance(value, dict):
+        return {key: fake_inputs(item, mode) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [fake_inputs(item, mode) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+@contextmanager
+def module_paths(model: Any, recorder: Recorder) -> Iterator[None]:
+    """Keep the recorder told of which module runs."""
+    handles = []
+    for name, module in model.named_modules():
+        label = name or type(module).__name__
+
+        def enter(_: Any, __: Any, label: str = label) -> None:
+            recorder.path.append(label)
+
+        def leave(_: Any, __: Any, ___: Any) -> None:
+            recorder.path.pop()
+
+        handles.append(module.register_forward_pre_hook(enter))
+        handles.append(module.register_forward_hook(leave, always_call=True))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def run(model: Any, inputs: Any, *, eager_attention: bool) -> Recorder:
+    """One forward pass; what it did is in the recorder."""
+    # Autograd would keep tensors alive, and training mode would add dropout.
+    model.eval()
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    recorder = Recorder(make_fake(model, mode))
+    given = fake_inputs(inputs, mode)
+    positional, named = (), {}
+    if isinstance(given, dict):
+        named = given
+    else:
+        positional = given if isinstance(given, tuple) else (given,)
+    with torch.no_grad(), mode, module_paths(model, recorder), _attention(eager_attention), recorder:
+        model(*positional, **named)
+    return recorder
+
+
+@contextmanager
+def _attention(eager: bool) -> Iterator[None]:
+    """Attention as matrix products and a softmax, or as one fused operator: their memory differs a hundredfold."""
+    if not eager:
+        yield
+        return
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.MATH):
+        yield

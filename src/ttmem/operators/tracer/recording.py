@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watches every operator that torch dispatches: names, all tensors, all scalars, and the module it came from.
+
+The level below autograd is the only one that shows the names that device lists use (``_unsafe_view``,
+``native_batch_norm``, ``split_with_sizes``); exported graphs and symbolic traces show others or fail.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_NO_WORK = {"empty", "empty_strided", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_pinned"}
+"""Scratch buffers and questions, not operators of the model."""
+_PLUMBING = {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator"}
+"""Arguments that say where and how torch keeps the data; they mean nothing on the card."""
+_ONE_RESULT = {
+    "native_layer_norm",
+    "native_batch_norm",
+    "native_group_norm",
+    "max_pool2d_with_indices",
+    "_fused_rms_norm",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+}
+"""Their other results exist for the backward pass."""
+_MOST_MODULES = 8
+
+Told = dict[str, Any]
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    """Collects cases while it is active; equal calls are counted, not repeated."""
+
+    def __init__(self, parameters: dict[int, Any]) -> None:
+        super().__init__()
+        self.calls = 0
+        self.path: list[str] = []
+        """Names of the modules that are running, outermost first."""
+        self._cases: dict[str, Told] = {}
+        # Tensors are kept by identity: a number may be used again once its tensor is gone.
+        self._parameters = dict(parameters)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator, then write it down."""
+        result = func(*args, **(kwargs or {}))
+        namespace, _, name = func._schema.name.partition("::")
+        if namespace == "aten" and name not in _NO_WORK:
+            self._record(name, func._schema, args, kwargs or {}, result)
+        return result
+
+    def cases(self) -> list[Told]:
+        """In the order of first sight."""
+        return list(self._cases.values())
+
+    def _record(self, name: str, schema: Any, args: Any, kwargs: Any, result: Any) -> None:
+        tensors: list[Told] = []
+        scalars: Told = {}
+        only_parameters = True
+        for argument, value in _given(schema, args, kwargs):
+            found = _tensors_in(value)
+            if found or isinstance(value, torch.Tensor):
+                tensors += [self._tensor(tensor, argument) for tensor in found]
+                only_parameters = only_parameters and all(id(tensor) in self._parameters for tensor in found)
+                if isinstance(value, (list, tuple)) and len(found) < len(value):
+                    scalars[argument] = [None if item is None else "tensor" for item in value]
+            elif argument not in _PLUMBING:
+                scalars[argument] = plain(value)
+        results = _tensors_in(result)[: 1 if name in _ONE_RESULT else None]
+        if tensors and only_parameters:
+            # A weight that is transposed or cast is still a weight.
+            self._parameters.update((id(tensor), tensor) for tensor in results)
+        outputs = [{"shape": list(tensor.shape), "dtype": type_name(tensor.dtype)} for tensor in results]
+        self._count({"op": name, "tensors": tensors, "args": scalars, "outputs": outputs})
+
+    def _tensor(self, tensor: Any, argument: str) -> Told:
+        told: Told = {"shape": list(tensor.shape), "dtype": type_name(tensor.dtype), "name": argument}
+        if id(tensor) in self._parameters:
+            told["parameter"] = True
+        return told
+
+    def _count(self, case: Told) -> None:
+        self.calls += 1
+        entry = self._cases.setdefault(repr(case), {**case, "count": 0, "modules": []})
+        entry["count"] += 1
+        module = self.path[-1] if self.path else ""
+        if module and module not in entry["modules"] and len(entry["modules"]) < _MOST_MODULES:
+            entry["modules"].append(module)
+
+
+def _given(schema: Any, args: Any, kwargs: Any) -> list[tuple[str, Any]]:
+    """Every argument by its name in the schema, with the schema's default where it was not given."""
+    given = []
+    for position, argument in enumerate(schema.arguments):
+        if position < len(args) and not argument.kwarg_only:
+            value = args[position]
+        else:
+            value = kwargs.get(argument.name, argument.default_value)
+        given.append((argument.name, value))
+    return given
+
+
+def _tensors_in(value: Any) -> list[Any]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [item for item in value if isinstance(item, torch.Tensor)]
+    return []
+
+
+def type_name(dtype: Any) -> str:
+    """``float32``, as the case files have it."""
+    return str(dtype).removeprefix("torch.")
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold; infinities become texts."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, torch.dtype):
+        return type_name(value)
+    return int(value) if isinstance(value, torch.SymInt) else str(value)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers jobs, one JSON line each, until its input ends; importing torch takes seconds, so one process does many."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from typing import Any
+
+VERSION = 1
+
+
+def main() -> int:
+    """Jobs on stdin, answers on what was stdout; whatever models print goes nowhere."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no weights are wanted, so nothing may be fetched
+    for line in sys.stdin:
+        answer = answer_of(json.loads(line))
+        answers.write(json.dumps(answer, separators=(",", ":")) + "\n")
+        answers.flush()
+    return 0
+
+
+def answer_of(told: dict[str, Any]) -> dict[str, Any]:
+    """``{"cases": ...}`` or ``{"problem": text, "kind": ...}``."""
+    from .errors import TracerError, sentence
+
+    started = time.perf_counter()
+    try:
+        answer = _traced(told)
+    except TracerError as error:
+        answer = {"problem": str(error), "kind": error.kind}
+    except (Exception, SystemExit) as error:
+        answer = {"problem": sentence(error), "kind": "refused"}
+    return {**answer, "version": VERSION, "seconds": time.perf_counter() - started}
+
+
+def _traced(told: dict[str, Any]) -> dict[str, Any]:
+    from . import fake_model, targets, torchvision_repair
+
+    torchvision_repair.make_importable()
+    size = told.get("size")
+    job = targets.Job(**{**told, "size": tuple(size) if size else None})
+    model = targets.find(job)
+    try:
+        built = fake_model.build(model.load)
+        parameters = sum(parameter.numel() for parameter in built.parameters())
+        recorder = fake_model.run(built, model.inputs(built), eager_attention=job.eager_attention)
+    except RuntimeError as error:
+        # Tensors that a model keeps outside of its tables stay where it was built; then it is built with data.
+        if "meta" not in str(error):
+            raise
+        built = fake_model.build(model.load, on_meta=False)
+        parameters = sum(parameter.numel() for parameter in built.parameters())
+        recorder = fake_model.run(built, model.inputs(built), eager_attention=job.eager_attention)
+    return {
+        "cases": recorder.cases(),
+        "calls": recorder.calls,
+        "parameters": parameters,
+        "size": model.size,
+        "remarks": list(model.remarks),
+    }
