@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import re
 import shlex
 from types import ModuleType
 
@@ -45,10 +46,12 @@ def test_every_command_is_documented_with_an_example(path: tuple[str, ...], comm
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=IDS)
 def test_every_example_parses(path: tuple[str, ...], command: click.Command) -> None:
+    programs = {"ttmem": cli, "tt-memory-profiler": profiler}
     for example in (command.epilog or "").strip().splitlines():
-        words = shlex.split(example.split("|")[-1].split(">")[0])
-        program = {"ttmem": cli, "tt-memory-profiler": profiler}[words[0]]
-        parsed: click.Command = program
+        words = shlex.split(re.split("[<>]", example.split("|")[-1])[0])
+        if words[0] not in programs:  # another program that is told to start ours
+            words = words[words.index("--") + 1 :]
+        parsed: click.Command = programs[words[0]]
         rest = words[1:]
         while isinstance(parsed, click.Group) and rest and not rest[0].startswith("-"):
             child = parsed.get_command(click.Context(parsed), rest[0])
