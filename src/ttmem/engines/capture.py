@@ -162,7 +162,8 @@ class Capture:
         for number in message["gone"]:
             self._release(number, before=row)
         last = index if kind == BEFORE_OPERATION else len(self._operations)
-        self._add_row(kind, index, last - 1, [tuple(view) for view in message["state"]])
+        # A region that was not configured has no bank and says nothing.
+        self._add_row(kind, index, last - 1, [tuple(view) if view[1] else None for view in message["state"]])
 
     def _within(self, fullest: dict[str, list[Any]], index: int) -> int | None:
         """A row for the fullest moment inside an operation, if any memory was fuller there."""

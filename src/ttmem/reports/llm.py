@@ -235,6 +235,8 @@ class _Report:
 
     def _weights(self) -> list[str]:
         found = self._known.weights
+        if not found.count and "engine" in self._profile.facts:
+            return ["", "A captured script does not say which of its tensors are weights."]
         if not found.count:
             return ["", "No module dump in the source names weights (TT-XLA prints one with TTXLA_LOGGER_LEVEL=DEBUG)."]
         shown = found.entries[: self._room.rows]

@@ -37,6 +37,8 @@ def next_command(profile: Profile, known: Answers) -> str:
     source = shlex.quote(profile.source.name or profile.name)
     if len(source) > _LONGEST_COMMAND or not source.isprintable():
         source = "SOURCE"
+    if "engine" in profile.facts:  # captured while a script ran: the script is no source, it is run again
+        return f"ttmem run {source} --html report.html"
     several = len(known.runs) > 1
     if several and (known.failure is not None or known.counted_runs > 1):
         return f"ttmem profile {source} --run last --llm"

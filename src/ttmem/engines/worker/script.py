@@ -81,11 +81,23 @@ def _status_of(leaving: SystemExit) -> int:
 
 
 def _print_error(file: str) -> None:
-    """As a plain interpreter prints it: from the script's own first frame on."""
+    """As a plain interpreter prints it: from the script's own first frame on, without the frames that are ours."""
     kind, error, frames = sys.exc_info()
     while frames is not None and frames.tb_frame.f_code.co_filename != file:
         frames = frames.tb_next
-    traceback.print_exception(kind, error, frames)
+    if kind is None or error is None:
+        return
+    told = traceback.TracebackException(kind, error, frames)
+    _leave_out_ours(told)
+    sys.stderr.write("".join(told.format()))
+
+
+def _leave_out_ours(told: traceback.TracebackException) -> None:
+    ours = str(Path(__file__).resolve().parent)
+    told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(ours)]
+    for deeper in (told.__cause__, told.__context__):
+        if deeper is not None:
+            _leave_out_ours(deeper)
 
 
 def _give_back_temporary_folder(folder: str) -> None:
