@@ -24,6 +24,8 @@ import mock_cluster
 
 BOARD, KIND, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve()
 FOLDER.mkdir(parents=True, exist_ok=True)
+if any(FOLDER.iterdir()):
+    sys.exit(f"{FOLDER} is not empty: the library's importer would add to what is there")
 WORK = Path(os.environ.get("RECORDER_WORK", FOLDER / "work")).resolve()
 WORK.mkdir(parents=True, exist_ok=True)
 package = Path(importlib.util.find_spec("ttnn").origin).parent

@@ -396,8 +396,24 @@ NODE_KINDS = st.sampled_from(
 )
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-5, 1 << 40), st.text(max_size=8), st.just("{[0-0 - 3-3]}"))
 KEYS = st.sampled_from(
-    "name address buffer_type device_id max_size_per_bank size page_size layout shape dtype core_range_set aborted "
-    "globally_allocated tensor_id memory_config error_message".split()
+    [
+        "name",
+        "address",
+        "buffer_type",
+        "device_id",
+        "max_size_per_bank",
+        "size",
+        "page_size",
+        "layout",
+        "shape",
+        "dtype",
+        "core_range_set",
+        "aborted",
+        "globally_allocated",
+        "tensor_id",
+        "memory_config",
+        "error_message",
+    ]
 )
 NODES = st.builds(
     lambda kind, params, connections, inputs: {

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem export``: a profile in the format of another tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ttmem.commands._options import jobs_option, quiet_option, refuse_overwriting, source_argument
+from ttmem.commands._output import emit, note
+from ttmem.commands._runner import verb
+
+_EXAMPLES = """
+ttmem export run.log --to perfetto -o trace.json
+ttmem export bert --to visualizer -o bert-report --run last
+ttmem export report/db.sqlite --to csv -o tables
+ttmem export run.log --to parquet -o tables
+"""
+_NEXT = {
+    "visualizer": "ttnn-visualizer --profiler-path '{out}'",
+    "perfetto": "open https://ui.perfetto.dev and drop '{out}' on it (it stays on your machine)",
+}
+
+
+@verb("export", examples=_EXAMPLES)
+@source_argument("source")
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(["visualizer", "perfetto", "parquet", "csv"]),
+    required=True,
+    help="A ttnn-visualizer report folder, a Perfetto trace, or a folder of Parquet or CSV tables.",
+)
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="Where to.")
+@click.option("--run", "which_run", default="all", metavar="last|all|N", help="Only one run: the last one or number N.")
+@click.option("--rank", type=int, metavar="R", help="Only one MPI rank.")
+@click.option("--with-source", is_flag=True, help="Embed your source files where the format has a place for them.")
+@jobs_option
+@quiet_option
+def command(
+    source: str,
+    target: str,
+    out: Path,
+    which_run: str,
+    rank: int | None,
+    with_source: bool,
+    jobs: int | None,
+    quiet: bool,
+) -> None:
+    """Write SOURCE in the format of another tool and print where it went.
+
+    A folder of an earlier export is replaced; any other folder that is not empty is refused. Warnings of the source
+    travel along. Addresses of tensors that a log names are simulated, and the export says so.
+    """
+    from ttmem import _sources, exports
+    from ttmem._atomic import check_target
+    from ttmem.analysis.select import select
+    from ttmem.commands import _reading
+    from ttmem.exports._place import check_folder
+
+    located = _sources.locate(source)
+    refuse_overwriting(located.path, out)
+    (check_target if target == "perfetto" else check_folder)(out)
+    profile = select(_reading.read(source, jobs=jobs, quiet=quiet), run=which_run, rank=rank)
+    written = exports.export(profile, target, out, with_source=with_source)
+    emit(str(written), None)
+    if following := _NEXT.get(target):
+        note(f"next: {following.format(out=written)}", quiet=quiet)

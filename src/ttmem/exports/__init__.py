@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles in the formats of other tools: one file per target.
+
+``export(profile, "perfetto", "trace.json")`` is the whole library form of ``ttmem export``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttmem._errors import BadInputError
+
+if TYPE_CHECKING:
+    from ttmem.profile import Profile
+
+TARGETS = {
+    "visualizer": "ttmem.exports.visualizer",
+    "perfetto": "ttmem.exports.perfetto",
+    "parquet": "ttmem.exports.parquet_files",
+    "csv": "ttmem.exports.csv_files",
+}
+"""Target -> module with a ``write``; each is imported when it is wanted."""
+
+
+def export(profile: Profile, target: str, out: str | Path, *, with_source: bool = False) -> Path:
+    """Write the profile and return where it went.
+
+    ``visualizer``, ``parquet`` and ``csv`` write a folder, ``perfetto`` a file. ``with_source`` also embeds the user's
+    source files that the operations point to, where a target has a place for them.
+    """
+    if target not in TARGETS:
+        raise BadInputError(f"no export target '{target}'", hint=f"known: {', '.join(TARGETS)}")
+    written: Path = importlib.import_module(TARGETS[target]).write(profile, Path(out), with_source=with_source)
+    return written
+
+
+__all__ = ["TARGETS", "export"]

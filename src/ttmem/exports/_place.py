@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files and folders that appear whole or not at all, and never in the place of somebody else's folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from ttmem._atomic import check_target
+from ttmem._errors import BadInputError
+
+MARK = ".ttmem-export"
+"""Lies in every folder that an export wrote: such a folder may be replaced by the next export."""
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a place before minutes are spent on what should go there."""
+    if path.exists() and not path.is_dir():
+        raise BadInputError("is a file, and this export needs a folder", where=str(path), hint="name another place")
+    if path.is_dir() and any(path.iterdir()) and not (path / MARK).is_file():
+        raise BadInputError(
+            "is a folder with other files in it, which would be lost",
+            where=str(path),
+            hint=f"name a new folder, for example '{path / 'ttmem'}'",
+        )
+    parent = Path(os.path.realpath(path)).parent
+    if not parent.is_dir():
+        raise BadInputError(f"no such folder '{parent}'", where=str(path), hint=f"make it first: mkdir -p '{parent}'")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it gets its name when everything is written, and is gone when anything goes wrong."""
+    check_folder(path)
+    target = Path(os.path.realpath(path))
+    hidden = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    hidden.mkdir()
+    try:
+        yield hidden
+        (hidden / MARK).write_text("Written by ttmem export; the next export to this folder replaces it.\n")
+        _replace(hidden, target)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _replace(hidden: Path, target: Path) -> None:
+    if target.is_dir() and any(target.iterdir()):
+        aside = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.old")
+        target.rename(aside)
+        try:
+            hidden.rename(target)
+        except OSError:
+            aside.rename(target)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        hidden.rename(target)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[TextIO]:
+    """A text file to write piece by piece: a long run's trace is larger than it should be in memory."""
+    check_target(path)
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():  # a pipe or device: renaming over it would destroy it
+        with target.open("w", encoding="utf-8") as stream:
+            yield stream
+        return
+    hidden = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    try:
+        with hidden.open("x", encoding="utf-8") as stream:
+            yield stream
+        hidden.replace(target)
+    finally:
+        hidden.unlink(missing_ok=True)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which buffer lies where, and after which operations it is there, for formats that want addresses.
+
+Sources that hold the buffers themselves tell it. A log tells only which tensors lived when: those are laid out by the
+twin's own allocator, in the order in which they came and went, and the result says that its addresses are simulated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ttmem.allocator import FreeList
+from ttmem.analysis.lifetimes import TensorLife
+from ttmem.analysis.machine import architecture_of
+from ttmem.exports._lives import all_lives
+from ttmem.hardware import MEMORIES as HARDWARE_MEMORIES
+from ttmem.profile import MEMORIES, SNAPSHOT, VIEW_TOTAL, WITHIN_OPERATION, Profile, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """One buffer: positions count the timeline's operations from 0."""
+
+    life: TensorLife
+    address: int
+    total_bytes: int
+    first_after: int
+    """The first operation after which it is there; -1 when it was there before the first."""
+    last_after: int
+    """The last operation after which it is there; before ``first_after`` when it lived inside one operation only."""
+    made_in: int = -1
+    """The operation that made it, -1 when none did."""
+    freed_in: int = -1
+    """The operation that freed it, -1 when none did."""
+    made_late: bool = False
+    """It came after the fullest moment of the operation that made it."""
+    freed_late: bool = False
+    """It went after the fullest moment of the operation that freed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """The buffers of one process."""
+
+    residents: tuple[Resident, ...]
+    simulated: bool
+
+    @property
+    def rows(self) -> int:
+        """How many (operation, buffer) pairs there are."""
+        return sum(max(0, item.last_after - max(item.first_after, 0) + 1) for item in self.residents)
+
+
+def residency(profile: Profile, timeline: Timeline) -> Residency:
+    """Every buffer of a process with its address."""
+    lives = all_lives(profile, timeline)
+    if timeline.buffers is None:
+        return Residency(tuple(_laid_out(profile, timeline, lives)), simulated=True)
+    buffers = timeline.buffers
+    after = _after_blocks(timeline)
+    peaks = _fullest_moments(timeline)
+    first_state, last_state = _first_state(timeline), len(timeline.block_kind) - 1
+    found = []
+    for row, life in enumerate(lives):
+        first, last = int(buffers.first_block[row]), int(buffers.last_block[row])
+        # Alive after operation i when the state that follows it lies between the two.
+        start, end = (int(position) for position in np.searchsorted(after, (first, last + 1)))
+        made_in = -1 if life.producer_index is None else life.producer_index - timeline.first_index
+        freed_in = int(timeline.block_operation[last]) - timeline.first_index if last < last_state else -1
+        memory = int(buffers.memory[row])
+        found.append(
+            Resident(
+                life=life,
+                address=int(buffers.address[row]),
+                total_bytes=int(buffers.total_bytes[row]),
+                first_after=-1 if first <= first_state else start,
+                last_after=end - 1,
+                made_in=made_in,
+                freed_in=max(freed_in, -1),
+                made_late=first > peaks.get((made_in, memory), first),
+                freed_late=last == peaks.get((freed_in, memory), -1),
+            )
+        )
+    return Residency(tuple(found), simulated=False)
+
+
+def _fullest_moments(timeline: Timeline) -> dict[tuple[int, int], int]:
+    """(operation, memory) -> the state that shows its fullest moment, where it has one inside."""
+    inside = np.flatnonzero(timeline.block_kind == WITHIN_OPERATION)
+    blocks, memories = np.nonzero(timeline.block_view[inside] >= 0)
+    return {
+        (int(timeline.block_operation[inside[block]]) - timeline.first_index, memory): int(inside[block])
+        for block, memory in zip(blocks.tolist(), memories.tolist(), strict=True)
+    }
+
+
+def _after_blocks(timeline: Timeline) -> list[int]:
+    """Per operation: the state that shows what it left. That is the next one outside it."""
+    outside = [block for block, kind in enumerate(timeline.block_kind.tolist()) if kind != WITHIN_OPERATION]
+    own = {int(operation): block for block, operation in enumerate(timeline.block_operation.tolist()) if operation >= 0}
+    after = []
+    latest = -1
+    for index in range(timeline.first_index, timeline.end_index):
+        latest = max(latest, own.get(index, latest))
+        position = int(np.searchsorted(outside, latest, side="right"))
+        after.append(outside[position] if position < len(outside) else len(timeline.block_kind))
+    return after
+
+
+def _first_state(timeline: Timeline) -> int:
+    kinds = timeline.block_kind.tolist()
+    return next((block for block, kind in enumerate(kinds) if kind not in (WITHIN_OPERATION, SNAPSHOT)), 0)
+
+
+def _laid_out(profile: Profile, timeline: Timeline, lives: list[TensorLife]) -> list[Resident]:
+    """The tensors of a log, given addresses by the allocator's own rule (first fit, DRAM upwards, L1 downwards)."""
+    pools = _pools(profile, timeline)
+    first = timeline.first_index
+    events: list[tuple[int, int, int]] = []
+    for row, life in enumerate(lives):
+        produced = life.producer_index is not None
+        events.append((life.first_index - first if produced else -1, 1, row))
+        events.append((life.last_index - first, 0, row))  # freed by that operation, before it makes anything itself
+    addresses: dict[int, int] = {}
+    for _, kind, row in sorted(events):
+        pool = pools.get(lives[row].type.memory)
+        taken = lives[row].bytes_per_bank
+        if pool is None or not taken:
+            continue
+        if kind:
+            addresses[row] = pool.allocate(taken) or 0
+        elif addresses.get(row):
+            pool.free(addresses[row])
+    end = len(timeline) - 1
+    return [
+        Resident(
+            life=life,
+            address=addresses.get(row, 0),
+            total_bytes=life.type.padded_bytes,
+            first_after=life.first_index - first if life.producer_index is not None else -1,
+            last_after=life.last_index - first - 1 if life.last_index - first < end else end,
+            made_in=life.producer_index - first if life.producer_index is not None else -1,
+            freed_in=life.last_index - first if life.last_index - first < end else -1,
+        )
+        for row, life in enumerate(lives)
+        if life.type.memory in pools
+    ]
+
+
+def _pools(profile: Profile, timeline: Timeline) -> dict[str, FreeList]:
+    chip = architecture_of(profile)
+    totals = {}
+    for column, memory in enumerate(MEMORIES):
+        views = timeline.block_view[:, column]
+        views = views[views >= 0]
+        totals[memory] = int(profile.views[views[0], VIEW_TOTAL]) if len(views) else 0
+    l1_base = max(0, chip.l1_bytes_per_core - totals["L1"] - totals["L1_SMALL"])
+    dram_base = max(chip.dram_alignment_bytes, chip.dram_bytes_per_bank - totals["DRAM"] - totals["TRACE"])
+    bases = {
+        "DRAM": dram_base,
+        "TRACE": dram_base + totals["DRAM"],
+        "L1": l1_base,
+        "L1_SMALL": l1_base + totals["L1"],
+    }
+    return {
+        memory.name: FreeList(bases[memory.name], totals[memory.name], grows_down=memory.grows_down)
+        for memory in HARDWARE_MEMORIES
+        if totals.get(memory.name)
+    }

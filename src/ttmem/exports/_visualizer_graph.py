@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captured graphs for ttnn-visualizer: what a profile knows of the inside of each operation, as graph nodes.
+
+The visualizer reads peaks from these graphs. Where a profile knows no more than the states around an operation, the
+graph holds the operation alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ttmem.exports._residency import Residency, Resident
+from ttmem.exports._visualizer_machine import grid_of_timeline
+from ttmem.hardware import Grid
+from ttmem.profile import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
+
+_BUFFER_TYPES = {"DRAM": 0, "L1": 1, "L1_SMALL": 3, "TRACE": 4}
+_MAKE, _FREE = "buffer_allocate", "buffer_deallocate"
+_PARTS = (
+    ("circular_buffers", "circular_buffer_allocate", "globally_allocated"),
+    ("dataflow_buffers", "dataflow_buffer_allocate", "borrows_memory"),
+    ("scratchpads", "scratchpad_allocate", ""),
+)
+
+Node = dict[str, Any]
+
+
+def captured_graph(profile: Profile, timeline: Timeline, found: Residency) -> Iterator[list[Node]]:
+    """One graph per operation."""
+    steps: dict[int, list[tuple[int, str, Resident]]] = {}
+    for item in found.residents:
+        # Releases come first where the order is not known: then no moment is fuller than the states around it.
+        if item.freed_in >= 0:
+            steps.setdefault(item.freed_in, []).append((2 * item.freed_late, _FREE, item))
+        if item.made_in >= 0:
+            steps.setdefault(item.made_in, []).append((2 * item.made_late + 1, _MAKE, item))
+    grid = grid_of_timeline(profile, timeline)
+    held = _held_before(profile, timeline)
+    for position, form in enumerate(timeline.form.tolist()):
+        graph = _Graph(profile.forms.name_of(form))
+        ordered = sorted(steps.get(position, ()), key=lambda step: step[0])
+        program = list(_program(timeline, position, grid))
+        wanted = int(timeline.programs_l1.tensors[position]) if timeline.programs_l1 is not None else -1
+        place = _program_place(ordered, held[position], wanted)
+        for number, (_, kind, item) in enumerate(ordered):
+            if number == place:
+                program = graph.add_all(program)
+            graph.buffer(kind, item)
+        graph.add_all(program)
+        yield graph.finish()
+
+
+def _program_place(ordered: list[tuple[int, str, Resident]], held: int, wanted: int) -> int:
+    """Before which step the program ran: where L1 held most of what it held at the program's worst moment.
+
+    Buffers that show in no state are not among the steps, so the very amount may never be reached.
+    """
+    best, place, now = (held if held <= wanted else -1), 0, held
+    for number, (_, kind, item) in enumerate(ordered, start=1):
+        if item.life.type.memory == "L1":
+            now += item.life.bytes_per_bank if kind == _MAKE else -item.life.bytes_per_bank
+        if best < now <= wanted:
+            best, place = now, number
+    return place
+
+
+def _held_before(profile: Profile, timeline: Timeline) -> list[int]:
+    """Per operation: what L1 held before it, -1 when no state tells."""
+    views = timeline.block_view[:, MEMORIES.index("L1")]
+    held = [-1] * len(timeline)
+    for block, operation in enumerate(timeline.block_operation.tolist()):
+        if operation >= 0 and views[block] >= 0 and timeline.block_kind[block] == BEFORE_OPERATION:
+            position = operation - timeline.first_index
+            if position < len(held):
+                held[position] = int(profile.views[views[block], VIEW_ALLOCATED])
+    return held
+
+
+def _program(timeline: Timeline, position: int, grid: Grid | None) -> Iterator[Node]:
+    """What programs needed beside tensors: one node per kind, with the bytes of the fullest core on all cores."""
+    needs = timeline.programs_l1
+    if needs is None or grid is None or needs.tensors[position] < 0:
+        return
+    cores = f"{{[0-0 - {grid.columns - 1}-{grid.rows - 1}]}}"
+    sizes = [(int(getattr(needs, part)[position]), kind, shared) for part, kind, shared in _PARTS]
+    if any(size for size, _, _ in sizes) or not needs.measured[position]:
+        yield {"kind": "circular_buffer_deallocate_all", "params": {"device_id": 0}}
+    for size, kind, shared in sizes:
+        if size:
+            params = {"address": 0, "size": size, "core_range_set": cores, "device_id": 0}
+            yield {"kind": kind, "params": {**params, **({shared: "0"} if shared else {})}}
+
+
+class _Graph:
+    """A node list in the making."""
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+        self._nodes: list[Node] = []
+        self.add("capture_start", {})
+        self._start = self.add("function_start", {"name": operation, "inputs": "0"}, level=1)
+
+    def add(self, kind: str, params: dict[str, Any], *, level: int = 2) -> int:
+        number = len(self._nodes)
+        self._nodes.append(
+            {
+                "counter": number,
+                "id": number,
+                "node_type": kind,
+                "params": params,
+                "connections": [],
+                "arguments": [],
+                "input_tensors": [],
+                "stacking_level": level if number else 0,
+            }
+        )
+        return number
+
+    def add_all(self, nodes: list[Node]) -> list[Node]:
+        """Add what is there and give back what is left: nothing."""
+        for node in nodes:
+            self.add(**node)
+        return []
+
+    def buffer(self, kind: str, item: Resident) -> None:
+        memory = item.life.type.memory
+        self.add(
+            kind,
+            {
+                "address": item.address,
+                "buffer_type": _BUFFER_TYPES.get(memory, 0),
+                "device_id": 0,
+                "layout": item.life.type.placement.upper() or "INTERLEAVED",
+                "max_size_per_bank": item.life.bytes_per_bank,
+                "num_cores": 0,
+                "page_size": item.life.type.page_bytes,
+                "size": item.total_bytes,
+                "type": "DRAM" if memory in ("DRAM", "TRACE") else "L1",
+            },
+        )
+
+    def finish(self) -> list[Node]:
+        """The whole graph, with the function and the capture closed."""
+        end = self.add("function_end", {"name": self._operation}, level=1)
+        self._nodes[0]["connections"] = [self._start]
+        self._nodes[self._start]["connections"] = list(range(self._start + 1, end + 1))
+        closing = self.add("capture_end", {}, level=0)
+        self._nodes[end]["connections"] = [closing]
+        return self._nodes

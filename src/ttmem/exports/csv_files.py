@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comma-separated tables: ``operations.csv``, ``states.csv``, ``tensors.csv``, ... in one folder."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from ttmem.exports._place import new_folder
+from ttmem.exports.tables import TRUTH, Column, Table, tables
+from ttmem.profile import Profile
+
+
+def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
+    """Write the folder; tables have no place for source files, so ``with_source`` changes nothing."""
+    with new_folder(out) as folder:
+        for table in tables(profile):
+            _write(table, folder / f"{table.name}.csv")
+    return out
+
+
+def _write(table: Table, path: Path) -> None:
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table.columns)
+        writer.writerows(zip(*(_cells(column) for column in table.columns.values()), strict=True))
+
+
+def _cells(column: Column) -> list[Any]:
+    if column.kind != TRUTH:
+        return column.values  # the writer leaves None empty
+    return [None if value is None else str(value).lower() for value in column.values]

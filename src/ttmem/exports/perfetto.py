@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trace-event JSON for ui.perfetto.dev: a counter per memory, a slice per operation and program, tensors as spans.
+
+No source of a profile has times, so the horizontal axis counts operations: operation i lies from i to i + 1
+milliseconds, a state before it stands at i, a moment inside it at i + 1/2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ttmem.analysis.consumers import alive_at_peak
+from ttmem.analysis.failure import failures
+from ttmem.analysis.states import seen_memories, state_column
+from ttmem.exports._place import new_file
+from ttmem.profile import SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
+
+OPERATION_MICROSECONDS = 1000
+_OPERATIONS, _PROGRAMS, _FAILURES = 1, 2, 3
+"""Thread numbers: one track each."""
+_MOST_TENSORS = 500
+
+Event = dict[str, Any]
+
+
+def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
+    """Write the file; a trace has no place for source files, so ``with_source`` changes nothing."""
+    about = {
+        "profile": profile.name,
+        "source": profile.source.kind,
+        "axis": "operations, not time: 1 ms is one operation",
+        "counters": "bytes per bank",
+        "warnings": list(profile.source.warnings),
+    }
+    with new_file(out) as file:
+        file.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(about)}, "traceEvents": [\n')
+        separator = ""
+        for event in events(profile):
+            file.write(f"{separator}{json.dumps(event)}")
+            separator = ",\n"
+        file.write("\n]}\n")
+    return out
+
+
+def events(profile: Profile) -> Iterator[Event]:
+    """All events; a process of the trace is a rank of the profile."""
+    for number, timeline in enumerate(profile.timelines):
+        process = timeline.rank if timeline.rank >= 0 else number
+        yield from _names(profile, timeline, process)
+        yield from _operations(profile, timeline, process)
+        yield from _programs(timeline, process)
+        yield from _counters(profile, timeline, process)
+    yield from _failures(profile)
+    yield from _tensors(profile)
+
+
+def _names(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
+    rank = f" rank {timeline.rank}" if timeline.rank >= 0 else ""
+    yield _meta(process, 0, "process_name", f"{profile.name}{rank}")
+    for thread, name in ((_OPERATIONS, "operations"), (_PROGRAMS, "programs"), (_FAILURES, "failures")):
+        yield _meta(process, thread, "thread_name", name)
+        yield {"ph": "M", "pid": process, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}}
+
+
+def _meta(process: int, thread: int, what: str, name: str) -> Event:
+    return {"ph": "M", "pid": process, "tid": thread, "name": what, "args": {"name": name}}
+
+
+def _operations(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
+    forms, needs = profile.forms, timeline.programs_l1
+    for position, form in enumerate(timeline.form.tolist()):
+        index = timeline.first_index + position
+        details: dict[str, Any] = {"index": index}
+        if location := forms.location(form):
+            details["location"] = location
+        if needs is not None and needs.tensors[position] >= 0:
+            details["l1_bytes_per_core"] = {
+                "tensors": int(needs.tensors[position]),
+                "circular_buffers": int(needs.circular_buffers[position]),
+                "dataflow_buffers": int(needs.dataflow_buffers[position]),
+                "scratchpads": int(needs.scratchpads[position]),
+            }
+        yield {
+            "ph": "X",
+            "pid": process,
+            "tid": _OPERATIONS,
+            "name": forms.name_of(form),
+            "cat": "operation",
+            "ts": index * OPERATION_MICROSECONDS,
+            "dur": OPERATION_MICROSECONDS,
+            "args": details,
+        }
+
+
+def _programs(timeline: Timeline, process: int) -> Iterator[Event]:
+    for program in timeline.programs:
+        yield {
+            "ph": "X",
+            "pid": process,
+            "tid": _PROGRAMS,
+            "name": program.name,
+            "cat": "program",
+            "ts": program.first_operation * OPERATION_MICROSECONDS,
+            "dur": (program.end_operation - program.first_operation) * OPERATION_MICROSECONDS,
+            "args": {"run": program.run, "finished": program.finished},
+        }
+
+
+def _counters(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
+    times = _times(timeline)
+    for memory in seen_memories(profile):
+        states = state_column(profile, timeline, memory)
+        for block, allocated in zip(states.block.tolist(), states.value.tolist(), strict=True):
+            yield {
+                "ph": "C",
+                "pid": process,
+                "name": f"{memory} bytes per bank",
+                "ts": times[block],
+                "args": {"allocated": allocated},
+            }
+
+
+def _times(timeline: Timeline) -> list[int]:
+    """When each state is: never earlier than the one before it."""
+    at = timeline.block_operation.astype(np.int64)
+    started = np.maximum.accumulate(np.where(at >= 0, at, timeline.first_index - 1)) if len(at) else at
+    times = np.where(at >= 0, at, started + 1) * OPERATION_MICROSECONDS
+    kinds = timeline.block_kind
+    times[kinds == WITHIN_OPERATION] += OPERATION_MICROSECONDS // 2
+    # Between two operations there is no room: a state after one stands a little before the next.
+    last = len(times) - 1
+    times[:last][kinds[:last] == SNAPSHOT] -= OPERATION_MICROSECONDS // 10
+    found: list[int] = np.maximum(np.maximum.accumulate(times), 0).tolist() if len(times) else []
+    return found
+
+
+def _failures(profile: Profile) -> Iterator[Event]:
+    processes = {
+        timeline.rank: timeline.rank if timeline.rank >= 0 else number
+        for number, timeline in enumerate(profile.timelines)
+    }
+    for found in failures(profile):
+        index = found.operation_index if found.operation_index is not None else 0
+        yield {
+            "ph": "i",
+            "s": "p",
+            "pid": processes.get(found.rank, 0),
+            "tid": _FAILURES,
+            "name": found.failure_class,
+            "cat": "failure",
+            "ts": index * OPERATION_MICROSECONDS + OPERATION_MICROSECONDS // 2,
+            "args": {"message": found.message, "memory": found.memory, "operation": found.operation_name},
+        }
+
+
+def _tensors(profile: Profile) -> Iterator[Event]:
+    """The largest tensors alive at each peak, from their producer to their release."""
+    number = 0
+    for memory in seen_memories(profile):
+        live = alive_at_peak(profile, memory)
+        for life in live.tensors[:_MOST_TENSORS] if live else ():
+            number += 1
+            timeline = profile.timelines[live.peak.timeline] if live else profile.timelines[0]
+            shared = {
+                "pid": timeline.rank if timeline.rank >= 0 else live.peak.timeline if live else 0,
+                "tid": 0,
+                "id": number,
+                "cat": f"alive at the {memory} peak",
+                "name": f"{life.name} {life.type.describe()}",
+            }
+            details = {"bytes_per_bank": life.bytes_per_bank, "producer": life.producer_name, "location": life.location}
+            yield {"ph": "b", "ts": life.first_index * OPERATION_MICROSECONDS, "args": details, **shared}
+            yield {"ph": "e", "ts": (life.last_index + 1) * OPERATION_MICROSECONDS, "args": {}, **shared}
