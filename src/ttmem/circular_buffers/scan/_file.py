@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One file: host side, kernel side, or both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from ttmem.circular_buffers.scan._declarations import Finisher
+from ttmem.circular_buffers.scan._functions import FileIndex, Function, index_of
+from ttmem.circular_buffers.scan._host import HostSink
+from ttmem.circular_buffers.scan.model import APIS, Declaration, FileScan, KernelUse, Skipped
+from ttmem.circular_buffers.scan.syntax import Source, parse
+
+LARGEST_BYTES = 8 << 20
+_HOST = re.compile(rb"CircularBufferConfig|CBDescriptor|DataflowBufferSpec|\bcreate_cb\b|\btotal_size\s*=")
+_CALLED = re.compile(rb"\b([A-Za-z_]\w*)\s*(?:<[^<>;{}]*>)?\s*\(")
+_DECLARES = re.compile(
+    rb"CircularBufferConfig\s*[({]|CircularBufferConfig\s+\w+\s*[({]|CBDescriptor\s*[{;]|"
+    rb"CBDescriptor\s+\w+|DataflowBufferSpec\s*[{(]|DataflowBufferSpec\s+\w+|\bcreate_cb\s*\(|"
+    rb"[.>]total_size\s*="
+)
+Helpers = dict[str, list[Function]]
+
+
+def scan_file(path: Path, shown: str, helpers: Helpers) -> FileScan:
+    """Everything the file says; whatever goes wrong is the file's, never the scan's."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            return FileScan(shown, skipped=Skipped(shown, f"larger than {LARGEST_BYTES >> 20} MiB"))
+        text = path.read_bytes()
+    except OSError as error:
+        return FileScan(shown, skipped=Skipped(shown, error.strerror or "cannot be read"))
+    if b"\0" in text[:4096]:
+        return FileScan(shown, skipped=Skipped(shown, "not a text file"))
+    try:
+        return scan_text(text, shown, helpers)
+    except RecursionError:
+        return FileScan(shown, skipped=Skipped(shown, "nested too deeply to follow"))
+
+
+def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
+    """As `scan_file`, for text at hand."""
+    from ttmem.circular_buffers.scan._kernel import kernel_of, looks_like_a_kernel
+
+    is_kernel = looks_like_a_kernel(text)
+    names = {name for name in set(_CALLED.findall(text)) if name.decode("ascii") in helpers}
+    is_host = bool(_HOST.search(text)) or bool(names)
+    if not (is_kernel or is_host):
+        return FileScan(shown)
+    source = parse(shown, text)
+    index = index_of(source)
+    kernel = kernel_of(index, text) if is_kernel else None
+    declarations, sites, uses = _host_side(index, helpers) if is_host else ([], [], [])
+    return FileScan(
+        shown,
+        tuple(declarations),
+        tuple(sites),
+        tuple(uses),
+        kernel,
+        broken=source.broken,
+    )
+
+
+def helpers_in(text: bytes, shown: str) -> Helpers:
+    """Functions of a header that declare buffers: what their callers in other files really do."""
+    if not _DECLARES.search(text):
+        return {}
+    source = parse(shown, text)
+    found: Helpers = {}
+    for function in index_of(source).all_functions():
+        if _DECLARES.search(_body(source, function)) and function.name not in APIS:
+            found.setdefault(function.name, []).append(function)
+    return found
+
+
+def _body(source: Source, function: Function) -> bytes:
+    return source.text[function.body.start_byte : function.body.end_byte]
+
+
+def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], list[Declaration], list[KernelUse]]:
+    sink = HostSink(index, helpers)
+    finisher = Finisher(index.source.path)
+    relevant = _relevant(index, helpers)
+    called = {name for function, calls in relevant.items() for name in calls if name != function.name}
+    declarations: list[Declaration] = []
+    sites: dict[tuple[str, int, int], Declaration] = {}
+    uses: list[KernelUse] = []
+    for function in relevant:
+        drafts = sink.follow(function)
+        made = finisher.declarations(drafts, function.name)
+        for declaration in made:
+            own = not declaration.trail and declaration.site[0] == index.source.path
+            if own or (declaration.trail and all(name == "lambda" for name, _ in declaration.trail)):
+                sites.setdefault(declaration.site, declaration)
+        if function.name not in called:
+            declarations += made
+            uses += finisher.kernel_uses(drafts, function.name)
+    return declarations, list(sites.values()), uses
+
+
+def _relevant(index: FileIndex, helpers: Helpers) -> dict[Function, set[str]]:
+    """The functions that declare buffers, themselves or through others of the file, with the names they call."""
+    calls: dict[Function, set[str]] = {}
+    direct: set[Function] = set()
+    for function in index.all_functions():
+        body = _body(index.source, function)
+        calls[function] = {name.decode() for name in _CALLED.findall(body)}
+        if _DECLARES.search(body) or (calls[function] & helpers.keys()):
+            direct.add(function)
+    wanted = direct
+    while True:
+        names = {function.name for function in wanted}
+        more = {function for function, called in calls.items() if called & names}
+        if more <= wanted:
+            break
+        wanted = wanted | more
+    local = {function.name for function in wanted}
+    return {function: _own(calls[function], local) for function in calls if function in wanted}
+
+
+def _own(called: Iterable[str], local: set[str]) -> set[str]:
+    return {name for name in called if name in local}

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A child that scans files: the first line lists the headers, every further line a batch; answers are pickled."""
+
+from __future__ import annotations
+
+import gc
+import json
+import pickle
+import sys
+from pathlib import Path
+
+from ttmem.circular_buffers.scan._file import scan_file
+from ttmem.circular_buffers.scan.files import read_helpers
+
+
+def main() -> None:
+    """Until stdin ends."""
+    sys.setrecursionlimit(12_000)
+    gc.freeze()
+    helpers = read_helpers(json.loads(sys.stdin.readline()))
+    for line in sys.stdin:
+        scans = [scan_file(Path(path), path, helpers) for path in json.loads(line)]
+        sys.stdout.buffer.write(pickle.dumps(scans, protocol=5))
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

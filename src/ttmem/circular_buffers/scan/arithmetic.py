@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The integer arithmetic of host code: C++ operators and the pure functions that sizes are made with.
+
+A function gets its arguments with None for the unknown ones and answers None when it needs one of them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+
+from ttmem.hardware import DATA_TYPES
+
+Value = int | str
+"""A number, or the name of a data format or data type."""
+_Arguments = Sequence["Value | None"]
+
+FORMATS = {
+    "Float32": "float32",
+    "Float16_b": "bfloat16",
+    "Float16": "float16",
+    "Bfp8_b": "bfloat8_b",
+    "Bfp8": "bfloat8_a",
+    "Bfp4_b": "bfloat4_b",
+    "Bfp4": "bfloat4_a",
+    "Bfp2_b": "bfloat2_b",
+    "Bfp2": "bfloat2_a",
+    "Int32": "int32",
+    "UInt32": "uint32",
+    "RawUInt32": "uint32",
+    "Tf32": "float32",
+    "UInt16": "uint16",
+    "RawUInt16": "uint16",
+    "Int16": "int16",
+    "UInt8": "uint8",
+    "RawUInt8": "uint8",
+    "Int8": "int8",
+    "Fp8_e4m3": "fp8_e4m3",
+    "Lf8": "int8",
+}
+"""`tt::DataFormat` -> the data type whose bytes it has (32x32 tiles of 4096, 2048, 1088, 1024, 576 and 320)."""
+_BY_LOWER = {name.lower(): name for name in FORMATS}
+CONSTANTS = {
+    "TILE_HEIGHT": 32,
+    "TILE_WIDTH": 32,
+    "TILE_HW": 1024,
+    "FACE_HEIGHT": 16,
+    "FACE_WIDTH": 16,
+    "FACE_HW": 256,
+}
+"""`tt::constants`, which host code uses without saying where it comes from."""
+SIZEOF = {
+    "bool": 1,
+    "char": 1,
+    "int8_t": 1,
+    "uint8_t": 1,
+    "bfloat16": 2,
+    "int16_t": 2,
+    "uint16_t": 2,
+    "float": 4,
+    "int": 4,
+    "unsigned": 4,
+    "int32_t": 4,
+    "uint32_t": 4,
+    "double": 8,
+    "int64_t": 8,
+    "uint64_t": 8,
+    "size_t": 8,
+}
+
+
+def format_of(name: str) -> str | None:
+    """The data type behind a format or type name, whichever way it is spelled (`Float16_b`, `BFLOAT16`, `bf16`)."""
+    if name in FORMATS:
+        return FORMATS[name]
+    if found := DATA_TYPES.get(name):
+        return found.name
+    folded = _BY_LOWER.get(name.lower())
+    return FORMATS[folded] if folded else None
+
+
+def tile_bytes(name: str) -> int | None:
+    """Bytes of one 32x32 tile of this format."""
+    data_type = format_of(name)
+    return DATA_TYPES.find(data_type).tile_bytes() if data_type else None
+
+
+def element_bytes(name: str) -> int | None:
+    """Bytes of one element; block floats have none of their own."""
+    data_type = format_of(name)
+    return DATA_TYPES.find(data_type).element_bytes if data_type else None
+
+
+def truncated_division(left: int, right: int) -> int | None:
+    """C++ rounds towards zero; None where C++ would trap."""
+    if right == 0:
+        return None
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: int, right: int) -> int | None:
+    quotient = truncated_division(left, right)
+    return None if quotient is None else left - quotient * right
+
+
+def _shift(direction: Callable[[int, int], int]) -> Callable[[int, int], int | None]:
+    return lambda left, right: direction(left, right) if 0 <= right < 64 else None
+
+
+def _integers(function: Callable[[int, int], int | None]) -> Callable[[Value, Value], int | None]:
+    def on_values(left: Value, right: Value) -> int | None:
+        if isinstance(left, int) and isinstance(right, int):
+            return function(left, right)
+        return None
+
+    return on_values
+
+
+def _equal(left: Value, right: Value) -> int:
+    if isinstance(left, str) and isinstance(right, str):
+        return int(left == right or (format_of(left) is not None and format_of(left) == format_of(right)))
+    return int(left == right)
+
+
+BINARY: dict[str, Callable[[Value, Value], int | None]] = {
+    "+": _integers(operator.add),
+    "-": _integers(operator.sub),
+    "*": _integers(operator.mul),
+    "/": _integers(truncated_division),
+    "%": _integers(_remainder),
+    "<<": _integers(_shift(operator.lshift)),
+    ">>": _integers(_shift(operator.rshift)),
+    "&": _integers(operator.and_),
+    "|": _integers(operator.or_),
+    "^": _integers(operator.xor),
+    "<": _integers(lambda a, b: int(a < b)),
+    "<=": _integers(lambda a, b: int(a <= b)),
+    ">": _integers(lambda a, b: int(a > b)),
+    ">=": _integers(lambda a, b: int(a >= b)),
+    "==": _equal,
+    "!=": lambda a, b: 1 - _equal(a, b),
+    "&&": _integers(lambda a, b: int(bool(a) and bool(b))),
+    "||": _integers(lambda a, b: int(bool(a) or bool(b))),
+}
+UNARY: dict[str, Callable[[int], int]] = {
+    "-": operator.neg,
+    "+": operator.pos,
+    "!": lambda a: int(not a),
+    "~": operator.invert,
+}
+
+
+def _all_integers(arguments: _Arguments) -> list[int] | None:
+    numbers = [argument for argument in arguments if isinstance(argument, int)]
+    return numbers if numbers and len(numbers) == len(arguments) else None
+
+
+def _folded(function: Callable[..., int]) -> Callable[[_Arguments], int | None]:
+    def on_arguments(arguments: _Arguments) -> int | None:
+        numbers = _all_integers(arguments)
+        return function(*numbers) if numbers else None
+
+    return on_arguments
+
+
+def _pair(function: Callable[[int, int], int]) -> Callable[[_Arguments], int | None]:
+    def on_arguments(arguments: _Arguments) -> int | None:
+        numbers = _all_integers(arguments)
+        return function(*numbers) if numbers and len(numbers) == 2 and numbers[1] > 0 else None
+
+    return on_arguments
+
+
+def _of_format(function: Callable[[str], int | None]) -> Callable[[_Arguments], int | None]:
+    def on_arguments(arguments: _Arguments) -> int | None:
+        return function(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], str) else None
+
+    return on_arguments
+
+
+def _same_format(arguments: _Arguments) -> Value | None:
+    return arguments[0] if arguments and isinstance(arguments[0], str) else None
+
+
+def _smallest(*numbers: int) -> int:
+    return min(numbers)
+
+
+def _largest(*numbers: int) -> int:
+    return max(numbers)
+
+
+_div_up = _pair(lambda a, b: -(-a // b))
+_round_up = _pair(lambda a, b: -(-a // b) * b)
+_round_down = _pair(lambda a, b: a // b * b)
+
+PURE: dict[str, Callable[[_Arguments], Value | None]] = {
+    "min": _folded(_smallest),
+    "max": _folded(_largest),
+    "div_up": _div_up,
+    "div_ceil": _div_up,
+    "ceil_div": _div_up,
+    "divup": _div_up,
+    "round_up": _round_up,
+    "roundup": _round_up,
+    "align": _round_up,
+    "align_up": _round_up,
+    "ceil_multiple_of": _round_up,
+    "round_up_to_mul32": lambda arguments: _round_up([*arguments, 32]),
+    "round_up_to_tile": _round_up,
+    "round_down": _round_down,
+    "lcm": _folded(math.lcm),
+    "gcd": _folded(math.gcd),
+    "abs": _folded(abs),
+    "tile_size": _of_format(tile_bytes),
+    "TileSize": _of_format(tile_bytes),
+    "datum_size": _of_format(element_bytes),
+    "datatype_to_dataformat_converter": _same_format,
+}
+"""Known functions by their last name: `tt::div_up`, `std::min`, `tt::tile_size`... `tile_size` of one argument is that
+of a 32x32 tile; with a second argument (another tile) the result stays unknown."""
+OF_THE_DATA_TYPE = frozenset({"tile_size", "TileSize", "datum_size", "datatype_to_dataformat_converter"})

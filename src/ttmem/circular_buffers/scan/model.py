@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scan finds: declarations, kernels, programs and findings, as plain values that can leave their process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ttmem.circular_buffers.scan.expressions import Expression
+from ttmem.circular_buffers.scan.trace import Trace
+
+CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC = (
+    "CircularBufferConfig",
+    "create_cb",
+    "CBDescriptor",
+    "CBDescriptor fields",
+    "DataflowBufferSpec",
+)
+APIS = (CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC)
+FIXED, ADAPTIVE, UNKNOWN = "fixed", "adaptive", "unknown"
+ERROR, WARNING, NOTE = "error", "warning", "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition under which a declaration is made."""
+
+    text: str
+    holds: bool
+    expression: Expression
+
+    def __str__(self) -> str:
+        return self.text if self.holds else f"!({self.text})"
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One circular or dataflow buffer of a program, as the source declares it."""
+
+    file: str
+    line: int
+    api: str
+    program: str
+    """The function that builds the program."""
+    index: Expression | None
+    indices: tuple[Expression, ...]
+    name: str
+    """Of a dataflow buffer."""
+    total: Expression | None
+    page: Expression | None
+    format: Expression | None
+    core_ranges: Expression | None
+    size_class: str
+    strategy: str
+    strict: bool
+    """Every unknown is a parameter, member, getter or name: nothing depends on a function that was not read."""
+    borrowed: bool
+    borrowed_if: Condition | None
+    conditions: tuple[Condition, ...]
+    trail: tuple[tuple[str, int], ...]
+    """Helpers through which it was reached: (function, line of the call); the last line is the declaration's own."""
+    repeats: Expression | None
+    """How often a loop makes it; None outside of loops."""
+    site: tuple[str, int, int]
+    """File, line and column of the text that declares it, which several helper calls may share."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """A kernel that a program names."""
+
+    file: str
+    line: int
+    program: str
+    source: str
+    """The path as the host writes it."""
+    core_ranges: Expression | None
+    compile_time_args: tuple[Expression, ...] | None
+    """By position; None when they are not known."""
+    named_args: tuple[tuple[str, Expression], ...] = ()
+    bindings: tuple[tuple[str, str, str], ...] = ()
+    """Of dataflow buffers: (buffer, accessor in the kernel, PRODUCER or CONSUMER)."""
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFigures:
+    """Size and complexity of a kernel's source."""
+
+    file: str
+    entry: str
+    lines: int
+    code_lines: int
+    buffer_operations: int
+    loops: int
+    deepest_loop: int
+    branches: int
+    noc_calls: int
+    barriers: int
+    buffers: int
+    broken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel's figures and what it does to its buffers, in order."""
+
+    figures: KernelFigures
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that does not hold, or may not."""
+
+    rule: str
+    severity: str
+    file: str
+    line: int
+    message: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that could not be read, or not in full."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileScan:
+    """Everything one file says."""
+
+    file: str
+    declarations: tuple[Declaration, ...] = ()
+    sites: tuple[Declaration, ...] = ()
+    """Every declaration once, where it is written, with a helper's parameters unknown."""
+    kernel_uses: tuple[KernelUse, ...] = ()
+    kernel: Kernel | None = None
+    skipped: Skipped | None = None
+    broken: bool = False
+    findings: tuple[Finding, ...] = field(default=())

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole question: what buffers does this code declare, do they fit, and do its kernels keep the rules?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttmem._errors import BadInputError
+from ttmem.circular_buffers.scan.arithmetic import Value, format_of
+from ttmem.circular_buffers.scan.expressions import NO_BINDINGS, Bindings
+from ttmem.circular_buffers.scan.files import find_files, scan_files
+from ttmem.circular_buffers.scan.model import (
+    ERROR,
+    NOTE,
+    WARNING,
+    Declaration,
+    FileScan,
+    Finding,
+    KernelFigures,
+    Skipped,
+)
+from ttmem.circular_buffers.scan.programs import ProgramTotals, programs_of
+from ttmem.circular_buffers.scan.syntax import require_parser
+from ttmem.hardware import MemoryMap
+
+SEVERITIES = (ERROR, WARNING, NOTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Everything found under a path."""
+
+    path: str
+    files: int
+    declarations: tuple[Declaration, ...]
+    sites: tuple[Declaration, ...]
+    programs: tuple[ProgramTotals, ...]
+    kernels: tuple[KernelFigures, ...]
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skipped, ...]
+    broken: tuple[str, ...]
+    """Files with a part that could not be understood."""
+    bindings: Bindings
+    memory_map: MemoryMap | None
+    l1_tensor_bytes: int
+
+    def count(self, severity: str) -> int:
+        return sum(1 for one in self.findings if one.severity == severity)
+
+    def classes(self) -> Mapping[str, int]:
+        """Of the sites: how much of each size the source says."""
+        return Counter(site.size_class for site in self.sites)
+
+    def apis(self) -> Mapping[str, int]:
+        """Sites by the form of their declaration."""
+        return Counter(site.api for site in self.sites)
+
+
+def scan(
+    path: str | Path,
+    *,
+    bindings: Bindings = NO_BINDINGS,
+    memory_map: MemoryMap | None = None,
+    l1_tensor_bytes: int = 0,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Scan:
+    """Read every C++ file below a path and answer for all of them together."""
+    require_parser()
+    root = Path(path)
+    found = scan_files(find_files(root), jobs=jobs, progress=progress)
+    return assess(str(path), found, bindings=bindings, memory_map=memory_map, l1_tensor_bytes=l1_tensor_bytes)
+
+
+def assess(
+    path: str,
+    files: Sequence[FileScan],
+    *,
+    bindings: Bindings = NO_BINDINGS,
+    memory_map: MemoryMap | None = None,
+    l1_tensor_bytes: int = 0,
+) -> Scan:
+    """Programs and findings from what the files say."""
+    from ttmem.circular_buffers.scan._host_rules import check_program
+    from ttmem.circular_buffers.scan._join_rules import check_joined
+    from ttmem.circular_buffers.scan._kernel_rules import check_kernel
+    from ttmem.circular_buffers.scan.join import join
+
+    declarations = [declaration for scanned in files for declaration in scanned.declarations]
+    programs = programs_of(declarations, bindings, memory_map)
+    findings: list[Finding] = []
+    for scanned in files:
+        if scanned.kernel is not None:
+            findings += check_kernel(scanned.kernel, bindings)
+    for program in programs:
+        findings += check_program(program, memory_map, l1_tensor_bytes)
+    for joined in join(files, programs, bindings):
+        findings += check_joined(joined)
+    return Scan(
+        path=path,
+        files=len(files),
+        declarations=tuple(declarations),
+        sites=tuple(site for scanned in files for site in scanned.sites),
+        programs=tuple(programs),
+        kernels=tuple(scanned.kernel.figures for scanned in files if scanned.kernel is not None),
+        findings=tuple(_once(findings)),
+        skipped=tuple(scanned.skipped for scanned in files if scanned.skipped is not None),
+        broken=tuple(scanned.file for scanned in files if scanned.broken),
+        bindings=bindings,
+        memory_map=memory_map,
+        l1_tensor_bytes=l1_tensor_bytes,
+    )
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    """A kernel that several programs use is reported once per line and rule; errors first at equal places."""
+    ranked = sorted(
+        findings, key=lambda one: (one.file, one.line, SEVERITIES.index(one.severity), one.rule, one.message)
+    )
+    seen: set[tuple[str, str, int]] = set()
+    kept = []
+    for one in ranked:
+        key = (one.rule, one.file, one.line)
+        if key not in seen:
+            seen.add(key)
+            kept.append(one)
+    return kept
+
+
+def parse_bindings(texts: Sequence[str]) -> dict[str, Value]:
+    """`name=value`: numbers (`64`, `0x40`, `2K`), `true`, `false`, and data types (`bfloat16`, `Float16_b`)."""
+    bindings: dict[str, Value] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or not name or not value:
+            raise BadInputError(f"--bind {text}: not of the form name=value", hint="for example --bind num_tiles=64")
+        bindings[name] = _binding(name, value)
+    return bindings
+
+
+def _binding(name: str, text: str) -> Value:
+    lowered = text.lower()
+    if lowered in ("true", "false"):
+        return int(lowered == "true")
+    scale = {"k": 1 << 10, "m": 1 << 20}.get(lowered[-1:], 1)
+    try:
+        return int(lowered[:-1] if scale > 1 else lowered, 0) * scale
+    except ValueError:
+        pass
+    last = text.rpartition("::")[2]
+    if format_of(last) is None:
+        raise BadInputError(
+            f"--bind {name}={text}: neither a number nor a data type",
+            hint="values are like 64, 0x40, 2K, true, bfloat16 or Float16_b",
+        )
+    return last
