@@ -64,4 +64,4 @@ LATENCY_CYCLES: dict[tuple[str, str, str], Rows] = {
         (16700, 31755, 62330, 130573, 274740),
     ),
 }
-"""(architecture, direction, who transfers) -> one row per entry of TRANSFERS, one column per entry of TRANSFER_BYTES."""
+"""(architecture, direction, who transfers) -> a row per entry of TRANSFERS, a column per entry of TRANSFER_BYTES."""

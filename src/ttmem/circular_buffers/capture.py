@@ -60,7 +60,9 @@ class CapturedProgram:
     @property
     def end_address(self) -> int | None:
         """Where the highest buffer ends; None without addresses."""
-        ends = [buffer.address + buffer.bytes_per_core for buffer in self.buffers if buffer.address and not buffer.borrowed]
+        ends = [
+            buffer.address + buffer.bytes_per_core for buffer in self.buffers if buffer.address and not buffer.borrowed
+        ]
         return max(ends, default=None)
 
     @property

@@ -38,9 +38,7 @@ def pairs(workload: Workload, machine: Machine, scenario: Scenario) -> tuple[Ker
     )
 
 
-def run_pairs(
-    workload: Workload, tiles: Mapping[str, int], machine: Machine, scenario: Scenario
-) -> Run:
+def run_pairs(workload: Workload, tiles: Mapping[str, int], machine: Machine, scenario: Scenario) -> Run:
     """One core's job with these depths."""
     depths = {role: tiles[role] for role in ROLES}
     return run(pairs(workload, machine, scenario), depths, sync_cycles=machine.sync_cycles)
@@ -53,14 +51,18 @@ def unlimited(workload: Workload) -> dict[str, int]:
 
 
 def run_stream(
-    tiles: int, depth: int, tiles_per_barrier: int, machine: Machine, scenario: Scenario, *, out_depth: int | None = None
+    tiles: int,
+    depth: int,
+    tiles_per_barrier: int,
+    machine: Machine,
+    scenario: Scenario,
+    *,
+    out_depth: int | None = None,
 ) -> Run:
     """``tiles`` tiles (a multiple of the tiles per barrier) through two buffers of this depth."""
     blocks, step = tiles // tiles_per_barrier, tiles_per_barrier
     reads = TransferTimes(machine, READ, scenario)
-    reader = [
-        taken for _ in range(blocks) for taken in (reserve("in", step), busy(reads.next(step)), push("in", step))
-    ]
+    reader = [taken for _ in range(blocks) for taken in (reserve("in", step), busy(reads.next(step)), push("in", step))]
     block = (
         wait("in", step),
         reserve("out", step),

@@ -49,9 +49,7 @@ class L1Use:
         return self.buffer_config_bytes + self.kernel_bytes <= self.kernel_config_bytes
 
 
-def l1_use(
-    tiles: Mapping[str, int], tile_bytes: int, memory_map: MemoryMap, kernel_bytes: int | None = None
-) -> L1Use:
+def l1_use(tiles: Mapping[str, int], tile_bytes: int, memory_map: MemoryMap, kernel_bytes: int | None = None) -> L1Use:
     """Place the buffers on every core of an empty device, as the library would."""
     grid = memory_map.grid
     everywhere = (CoreRange(0, 0, grid.columns - 1, grid.rows - 1),)

@@ -35,7 +35,9 @@ def _pattern(kind: str, text: str) -> tuple[str, re.Pattern[str]]:
 
 
 _PATTERNS = (
-    _pattern(BUFFER, r"CB (?P<index>\d+) :: PS = (?P<page_bytes>\d+), NP = (?P<pages>\d+)(?:, TOTAL = (?P<bytes>\d+))?"),
+    _pattern(
+        BUFFER, r"CB (?P<index>\d+) :: PS = (?P<page_bytes>\d+), NP = (?P<pages>\d+)(?:, TOTAL = (?P<bytes>\d+))?"
+    ),
     _pattern(BUFFER, r"(?P<index>\w+_cb) :: PS = (?P<page_bytes>\d+), NP = (?P<pages>\d+)"),
     _pattern(BUFFER, r"input_cb: (?P<index>\d+), npages: (?P<pages>\d+), pagesize: (?P<page_bytes>\d+)"),
     _pattern(
@@ -43,7 +45,9 @@ _PATTERNS = (
         r"Core\((?P<x>\d+),(?P<y>\d+)\) CB\[(?P<index>\d+)\]: addr=(?P<address>0x[0-9a-f]+) "
         r"page_size=(?P<page_bytes>\d+) num_pages=(?P<pages>\d+)",
     ),
-    _pattern(BUFFER, r"DFB (?P<index>\d+) size override applied: entry_size=(?P<page_bytes>\d+) num_entries=(?P<pages>\d+)"),
+    _pattern(
+        BUFFER, r"DFB (?P<index>\d+) size override applied: entry_size=(?P<page_bytes>\d+) num_entries=(?P<pages>\d+)"
+    ),
     _pattern(
         PROGRAM_BUFFERS,
         r"Scalable CB allocation - CB0:(?P<cb0>\d+), CB1:(?P<cb1>\d+), CB2\+CB16:(?P<cb2_and_cb16>\d+) tiles\. "
@@ -55,7 +59,9 @@ _PATTERNS = (
         r"num_tiles=(?P<num_tiles>\d+), mesh_devices=(?P<mesh_devices>\d+), tiles_per_shard=(?P<tiles_per_shard>\d+)",
     ),
     _pattern(VERIFICATION, r"verification: (?P<passed>\d+) / (?P<checked>\d+) passed"),
-    _pattern(DEPTH_REDUCED, r"CircularBuffer depth reduced due to L1 pressure \(only (?P<available_bytes>\d+) B available\)"),
+    _pattern(
+        DEPTH_REDUCED, r"CircularBuffer depth reduced due to L1 pressure \(only (?P<available_bytes>\d+) B available\)"
+    ),
     _pattern(
         L1_MAP,
         r"Configured partition params: worker_l1_size:(?P<worker_l1_bytes>0x[0-9A-Fa-f]+), "
@@ -67,7 +73,9 @@ _PATTERNS = (
         r"L1 Usage Breakdown: local_cb_size = (?P<local_bytes>\d+), global_cb_size = (?P<global_bytes>\d+), "
         r"total = (?P<bytes>\d+)",
     ),
-    _pattern(L1_USAGE, r"Trying num_slices=(?P<slices>\d+): L1 usage=(?P<bytes>\d+), available=(?P<available_bytes>\d+)"),
+    _pattern(
+        L1_USAGE, r"Trying num_slices=(?P<slices>\d+): L1 usage=(?P<bytes>\d+), available=(?P<available_bytes>\d+)"
+    ),
     _pattern(L1_USAGE, r"(?P<bytes>\d+) B of CBs do not fit in (?P<available_bytes>\d+) B of L1"),
     _pattern(INDEX_GAP, r"Circular buffer indices are not contiguous.*?First unused index: (?P<first_unused>\d+)"),
     _pattern(

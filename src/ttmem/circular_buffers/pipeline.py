@@ -174,9 +174,7 @@ class _Clock:
     waits: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
-def run(
-    kernels: Sequence[Kernel], capacities: Mapping[str, int], *, sync_cycles: float = DEFAULT_SYNC_CYCLES
-) -> Run:
+def run(kernels: Sequence[Kernel], capacities: Mapping[str, int], *, sync_cycles: float = DEFAULT_SYNC_CYCLES) -> Run:
     """Run the kernels of one core to their end or to the point where all of them wait.
 
     One kernel produces into a buffer and one consumes from it (two consumers race for a token, rule R6); a kernel may
@@ -261,9 +259,7 @@ def _advance(steps: Sequence[Step], clock: _Clock, buffers: Mapping[str, _Buffer
         clock.position += 1
 
 
-def _blocked(
-    kernel: Kernel, clock: _Clock, buffers: Mapping[str, _Buffer], kernels: Sequence[Kernel]
-) -> Blocked:
+def _blocked(kernel: Kernel, clock: _Clock, buffers: Mapping[str, _Buffer], kernels: Sequence[Kernel]) -> Blocked:
     step = kernel.steps[clock.position]
     buffer = buffers[step.buffer]
     waiting = step.kind == WAIT

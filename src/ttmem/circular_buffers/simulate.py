@@ -129,4 +129,3 @@ def _loses_by_depth(result: StrategyResult) -> bool:
 def curves(setup: Machine) -> tuple[Curve, ...]:
     """Throughput over depth on this machine."""
     return throughput_over_depth(setup)
-

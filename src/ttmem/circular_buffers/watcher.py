@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A watcher log: which processors stood in a circular buffer's wait, which buffers were not empty, who waits for whom."""
+"""A watcher log: which processors stood in a circular buffer's wait, which buffers were not empty, who waits."""
 
 from __future__ import annotations
 
@@ -73,13 +73,19 @@ class WatcherFacts:
         for processor, wait in core.stuck:
             kernel = roles.get(processor if processor[:2] != "TR" else "TRISC0", "")
             lines.append(f"{processor}{f' ({kernel})' if kernel else ''} {wait}")
-        for buffer in core.held:
-            lines.append(f"cb{buffer.index} holds {buffer.pages} page{'s' if buffer.pages != 1 else ''} nobody took")
+        lines += [
+            f"cb{buffer.index} holds {buffer.pages} page{'s' if buffer.pages != 1 else ''} nobody took"
+            for buffer in core.held
+        ]
         waits = [wait for _, wait in core.stuck]
         if WAITS_FOR_DATA in waits and WAITS_FOR_ROOM in waits:
-            lines.append("one side waits for data, another for room: compare pushed and popped pages, and depths (R1, R4, R5)")
+            lines.append(
+                "one side waits for data, another for room: compare pushed and popped pages, and depths (R1, R4, R5)"
+            )
         elif WAITS_FOR_DATA in waits and not core.held:
-            lines.append("every buffer is empty and somebody waits for data: its producer stopped or pushed too little (R4)")
+            lines.append(
+                "every buffer is empty and somebody waits for data: its producer stopped or pushed too little (R4)"
+            )
         return lines
 
 

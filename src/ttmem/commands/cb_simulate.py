@@ -24,7 +24,9 @@ ttmem cb simulate 32 32 --board p150 --tiles-per-barrier 4 --plot depth.svg
 @verb("simulate", examples=_EXAMPLES)
 @click.argument("tiles_per_shard", required=False)
 @click.argument("r_tiles", required=False)
-@click.option("--multi", is_flag=True, help="The workloads 1, 2, 4, 8, 16, 17, 32, and where pressure becomes critical.")
+@click.option(
+    "--multi", is_flag=True, help="The workloads 1, 2, 4, 8, 16, 17, 32, and where pressure becomes critical."
+)
 @assumption_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--html", callback=writable_place, metavar="FILE", help="Also write the report as one offline page.")
@@ -54,7 +56,7 @@ def command(
     """
     from ttmem.circular_buffers import simulate as simulating
     from ttmem.circular_buffers.workload import multi as multi_workloads
-    from ttmem.reports import cb_chart, cb_document, cb_terminal
+    from ttmem.reports import cb_chart, cb_document, cb_html, cb_terminal
 
     if multi == (tiles_per_shard is not None) or (not multi and r_tiles is None):
         raise click.UsageError("give TILES_PER_SHARD and R_TILES, or --multi alone")
@@ -67,8 +69,6 @@ def command(
     if plot:
         emit(cb_chart.svg(curves), plot)
     if html:
-        from ttmem.reports import cb_html
-
         emit(cb_html.render(simulations=found, curves=curves), html)
     looks = {"width": columns(), "color": output is None and color_wanted(sys.stdout)}
     critical = simulating.critical_points(found)

@@ -28,9 +28,7 @@ def document(evidence: Evidence) -> dict[str, Any]:
         "verdict": evidence.verdict,
         "has_events": evidence.has_events,
         "has_facts": evidence.has_facts,
-        "facts": {
-            kind: [{"line": fact.line, **fact.values} for fact in facts] for kind, facts in log.facts.items()
-        }
+        "facts": {kind: [{"line": fact.line, **fact.values} for fact in facts] for kind, facts in log.facts.items()}
         if log
         else {},
         "fact_counts": dict(log.counts) if log else {},

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ttmem.circular_buffers._noc_table import TRANSFER_BYTES, TRANSFERS
 from ttmem.circular_buffers.depths import TOLERANCE_PERCENT, Recommendation
 from ttmem.circular_buffers.machine import VARIATIONS, Machine
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
@@ -176,17 +177,26 @@ def critical_lines(critical: Mapping[str, Critical]) -> list[str]:
 def assumption_lines(machine: Machine) -> list[str]:
     """What the simulation rests on, in words."""
     low, high = machine.compute_cycles
-    batch = machine.tiles_per_barrier
-    return [
+    batch, cores = machine.tiles_per_barrier, machine.cores
+    exact = batch in TRANSFERS and machine.tile_bytes in TRANSFER_BYTES and cores == 1
+    where = (
         f"{machine.memory_map.board_name} ({machine.architecture}), {machine.data_type} tiles of "
-        f"{machine.tile_bytes:,} B, {batch} per barrier, {machine.cores} core{'s' if machine.cores > 1 else ''} at once",
-        f"measured (tt-metal's latency table{', interpolated' if batch not in (1, 4, 16, 64) or machine.cores > 1 else ''}"
-        f"): {machine.transfer_cycles('read', batch):,.0f} cycles per read barrier, "
-        f"{machine.transfer_cycles('write', 1):,.0f} per write",
+        f"{machine.tile_bytes:,} B, {batch} per barrier, {cores} core{'s' if cores > 1 else ''} at once"
+    )
+    measured = (
+        f"measured (tt-metal's latency table{'' if exact else ', interpolated'}): "
+        f"{machine.transfer_cycles('read', batch):,.0f} cycles per read barrier, "
+        f"{machine.transfer_cycles('write', 1):,.0f} per write"
+    )
+    assumed = (
         f"assumed: {low:g} to {high:g} cycles to combine two tiles, {machine.sync_cycles:g} until a push is seen, "
-        f"transfer times that vary by {', '.join(f'{value:g}' for value in VARIATIONS)} of their mean",
-        "not modelled: conflicts on the NoC, the split of compute into unpack, math and pack; nothing here ran on a card",
-    ]
+        f"transfer times that vary by {', '.join(f'{value:g}' for value in VARIATIONS)} of their mean"
+    )
+    missing = (
+        "not modelled: conflicts on the NoC, the split of compute into unpack, math and pack; "
+        "nothing here ran on a card"
+    )
+    return [where, measured, assumed, missing]
 
 
 def tiles_text(tiles: Mapping[str, int]) -> str:

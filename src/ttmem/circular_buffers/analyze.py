@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``analyze``: prediction, source code and evidence beside each other, and where they confirm or contradict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem.circular_buffers import log_facts
+from ttmem.circular_buffers.depths import Curve
+from ttmem.circular_buffers.evidence import Evidence
+from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Simulation, critical_points
+from ttmem.circular_buffers.strategies import choose
+from ttmem.circular_buffers.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What a scan of C++ code found, in the words of its JSON document."""
+
+    name: str
+    document: Mapping[str, Any]
+
+    @property
+    def declarations(self) -> Sequence[Mapping[str, Any]]:
+        """Buffers that the code declares."""
+        found: Sequence[Mapping[str, Any]] = self.document["declarations"]
+        return found
+
+    @property
+    def findings(self) -> Sequence[Mapping[str, Any]]:
+        """Rules that do not hold."""
+        found: Sequence[Mapping[str, Any]] = self.document["findings"]
+        return found
+
+    @property
+    def by_strategy(self) -> Counter[str]:
+        """How many sizes are fixed, adaptive or unknown."""
+        return Counter(str(one["strategy"]) for one in self.declarations)
+
+    @property
+    def known_bytes(self) -> int:
+        """Sum of the sizes that are numbers and take memory of their own."""
+        return sum(int(one["bytes"]) for one in self._own if one["bytes"] is not None)
+
+    @property
+    def open_sizes(self) -> int:
+        """Declarations whose size depends on something that was not bound."""
+        return sum(one["bytes"] is None for one in self._own)
+
+    @property
+    def _own(self) -> list[Mapping[str, Any]]:
+        return [one for one in self.declarations if not one["borrowed"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """All parts; each may be empty."""
+
+    simulations: tuple[Simulation, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    sources: tuple[SourceFacts, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+def cross_checks(analysis: Analysis) -> list[str]:
+    """What one part says about another, in sentences; only what the parts really say."""
+    lines: list[str] = []
+    for evidence in analysis.evidence:
+        lines += _measured_against_predicted(evidence, analysis.simulations)
+        if evidence.log is not None:
+            lines += _tiles_against_strategies(evidence)
+            lines += _base_against_map(evidence, analysis.simulations)
+            lines += _wrong_results(evidence)
+    if len(analysis.simulations) > 1:
+        lines += _critical(analysis.simulations)
+    return lines
+
+
+def _measured_against_predicted(evidence: Evidence, simulations: Sequence[Simulation]) -> list[str]:
+    measured = evidence.profiler.stall_percent if evidence.profiler else None
+    if measured is None or not simulations:
+        return []
+    lines = []
+    for simulation in simulations:
+        for name, result in simulation.results.items():
+            low, high = result.stall.stall_percent
+            verdict = "inside" if low <= measured <= high else "outside"
+            lines.append(
+                f"measured stall {measured:.1f} % of {evidence.name} lies {verdict} the range predicted for {name} at "
+                f"{simulation.workload} ({low:.1f}-{high:.1f} %), which says something only if that ran there"
+            )
+    return lines
+
+
+def _tiles_against_strategies(evidence: Evidence) -> list[str]:
+    """Which rule explains the tiles that a program printed, for the workload that it printed."""
+    assert evidence.log is not None
+    workloads = evidence.log.of(log_facts.WORKLOAD)
+    lines = []
+    for fact in evidence.log.of(log_facts.PROGRAM_BUFFERS)[:1]:
+        tiles = {name: int(fact.values[name]) for name in ("cb0", "cb1")}
+        if not workloads:
+            continue
+        shard = max(1, int(workloads[0].values["tiles_per_shard"]))
+        every = max(1, int(workloads[0].values["num_tiles"]))
+        matching = [
+            f"{strategy.name} with {r_tiles} B tiles"
+            for r_tiles in dict.fromkeys((shard, every))
+            for strategy in choose("all")
+            if {name: strategy.tiles_for(Workload(shard, r_tiles), 4096)[name] for name in tiles} == tiles
+        ]
+        told = f"line {fact.line} says cb0={tiles['cb0']} cb1={tiles['cb1']} for {shard} tiles per shard"
+        lines.append(f"{told}: as {' or '.join(matching)}" if matching else f"{told}: none of the built-in strategies")
+    return lines
+
+
+def _base_against_map(evidence: Evidence, simulations: Sequence[Simulation]) -> list[str]:
+    assert evidence.log is not None
+    lines = []
+    for fact in evidence.log.of(log_facts.L1_MAP)[:1]:
+        printed = int(fact.values["l1_base_address"])
+        if simulations:
+            assumed = simulations[0].machine.memory_map
+            relation = "as" if printed == assumed.l1_base_address else "not"
+            lines.append(
+                f"line {fact.line}: the L1 base is {printed:,}, {relation} assumed for {assumed.board_name} with "
+                f"{assumed.source} ({assumed.l1_base_address:,})"
+            )
+    return lines
+
+
+def _wrong_results(evidence: Evidence) -> list[str]:
+    """Wrong numbers are no sign of pressure: a full buffer blocks its producer, it loses nothing."""
+    assert evidence.log is not None
+    advice = (
+        "Shallow buffers slow a program down, they do not change its numbers; look for pushes before the barrier "
+        "(R12), steps that do not divide the capacity (R2) and wrong tile counts in the kernels' arguments"
+    )
+    return [
+        f"line {fact.line}: {int(fact.values['checked']) - int(fact.values['passed']):,} wrong results. {advice}"
+        for fact in evidence.log.of(log_facts.VERIFICATION)
+        if int(fact.values["passed"]) < int(fact.values["checked"])
+    ]
+
+
+def _critical(simulations: Sequence[Simulation]) -> list[str]:
+    never = [name for name, point in critical_points(simulations).items() if point.by_guide and not point.by_simulation]
+    if not never:
+        return []
+    line = (
+        f"{', '.join(never)}: the guide calls the risk HIGH, but at no workload of the table would deeper buffers save "
+        f"more than {CRITICAL_LOSS_PERCENT:g} % of the time (simulated)"
+    )
+    return [line]
