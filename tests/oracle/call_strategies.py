@@ -45,19 +45,42 @@ def same_kind(tensor: Step, shape: Shape, draw: st.DrawFn) -> Step:
     return {**tensor, "shape": shape, "memory": draw(memories)}
 
 
+@st.composite
+def sharded(draw: st.DrawFn) -> Step:
+    """Tiles in L1 with one shard per core, mostly; now and then a core or a part of a shard is left over."""
+    kind = draw(st.sampled_from(["height", "width", "block"]))
+    columns, rows = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    height, width = 32 * draw(st.integers(1, 3)), 32 * draw(st.integers(1, 3))
+    down = {"height": columns * rows, "width": 1, "block": rows}[kind]
+    across = {"height": 1, "width": columns * rows, "block": columns}[kind]
+    missing = draw(st.sampled_from([0, 0, 0, 32])) if kind != "width" and down * height > 32 else 0
+    return {
+        "shape": [1, 1, down * height - missing - draw(st.integers(0, 5)), across * width],
+        "dtype": draw(st.sampled_from(["bfloat16", "float32", "bfloat8_b"])),
+        "layout": "tile",
+        "memory": "L1",
+        "shard": {"kind": kind, "shape": [height, width], "ranges": [[0, 0, columns - 1, rows - 1]]},
+    }
+
+
 Case = tuple[list[Step], Step]
 """Tensors to allocate, and the call (without names)."""
 
 
 @st.composite
 def unary(draw: st.DrawFn) -> Case:
+    if draw(st.integers(0, 3)) == 0:
+        return [draw(sharded())], with_memory(draw, {"op": draw(st.sampled_from(UNARY))})
     return [draw(tensors())], with_memory(draw, {"op": draw(st.sampled_from(UNARY))})
 
 
 @st.composite
 def binary(draw: st.DrawFn) -> Case:
-    first = draw(tensors())
     step = with_memory(draw, {"op": draw(st.sampled_from(["add", "subtract", "multiply", "divide"]))})
+    if draw(st.integers(0, 4)) == 0:
+        first = draw(sharded())
+        return [first] * draw(st.integers(1, 2)), {"op": step["op"]}
+    first = draw(tensors())
     if draw(st.integers(0, 3)) == 0:
         return [first], step
     shape = [size if draw(st.integers(0, 2)) else 1 for size in first["shape"]]
@@ -186,3 +209,45 @@ CALLS: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "matmul": matmul,
     "to_memory_config": to_memory_config,
 }
+
+
+@st.composite
+def slice_off_the_grid(draw: st.DrawFn) -> Case:
+    tensor = draw(tensors())
+    begins = [draw(st.integers(0, size - 1)) for size in tensor["shape"]]
+    ends = [draw(st.integers(begin + 1, size)) for begin, size in zip(begins, tensor["shape"], strict=True)]
+    return [tensor], with_memory(draw, {"op": "slice", "args": {"begins": begins, "ends": ends}})
+
+
+@st.composite
+def concat_anywhere(draw: st.DrawFn) -> Case:
+    first = draw(tensors())
+    axis = draw(st.integers(max(len(first["shape"]) - 2, 0), len(first["shape"]) - 1))
+    shape = list(first["shape"])
+    shape[axis] = draw(sizes)
+    return [first, {**first, "shape": shape}], {"op": "concat", "args": {"dim": axis}}
+
+
+@st.composite
+def reduce_anything(draw: st.DrawFn) -> Case:
+    tensor = draw(tensors(tile_only=True))
+    rank = len(tensor["shape"])
+    args = {"dim": draw(st.integers(-rank, -1)), "keepdim": draw(st.booleans())}
+    return [tensor], {"op": draw(st.sampled_from(["sum", "mean", "max"])), "args": args}
+
+
+@st.composite
+def reshape_rows(draw: st.DrawFn) -> Case:
+    tensor = {**draw(tensors(draw(shapes(max_rank=3)))), "dtype": "bfloat16", "layout": "row_major"}
+    *outer, last = tensor["shape"]
+    return [tensor], {"op": "reshape", "args": {"shape": [last, *outer]}}
+
+
+@st.composite
+def to_layout(draw: st.DrawFn) -> Case:
+    tensor = draw(tensors())
+    return [tensor], {"op": "to_layout", "args": {"layout": draw(st.sampled_from(["tile", "row_major"]))}}
+
+
+LOOSE_CALLS = (slice_off_the_grid, concat_anywhere, reduce_anything, reshape_rows, to_layout)
+"""Calls whose plan is often only bounded: their results still have to be right."""

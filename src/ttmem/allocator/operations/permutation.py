@@ -6,12 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations.elementwise import cast, double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import cast, clone, double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import to_memory_config
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.hardware import BFLOAT8_B, BFLOAT16
 from ttmem.hardware.tiles import FACE_WIDTH
 from ttmem.tensors import TILE, TensorSpec, paging_of, round_up
+
+_TRANSPOSES = ((0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3))
 
 
 def transpose(call: Call, plan: PlanWriter) -> Plan:
@@ -20,7 +22,9 @@ def transpose(call: Call, plan: PlanWriter) -> Plan:
     first, second = (_dimension(call.arguments[name], rank) for name in ("dim0", "dim1"))
     order = list(range(rank))
     order[first], order[second] = order[second], order[first]
-    return _permute(call, plan, tuple(order))
+    if rank <= 4 and _swaps_ones(call.inputs[0], tuple(order)):
+        return _unchanged(call, plan)
+    return _permute(call, plan, tuple(order), nothing_moves=rank > 4 and is_view(call.inputs[0], tuple(order)))
 
 
 def permute(call: Call, plan: PlanWriter) -> Plan:
@@ -28,7 +32,18 @@ def permute(call: Call, plan: PlanWriter) -> Plan:
     order = tuple(_dimension(d, rank) for d in call.arguments["dims"])
     if sorted(order) != list(range(rank)):
         raise BadInputError(f"permutation {list(order)} does not fit a tensor of rank {rank}")
-    return _permute(call, plan, order)
+    return _permute(call, plan, order, nothing_moves=is_view(call.inputs[0], order))
+
+
+def _swaps_ones(source: TensorSpec, order: tuple[int, ...]) -> bool:
+    """A transpose of two stored sizes of 1 (tiles never store 1 in the last two dimensions) changes nothing."""
+    padded = paging_of(source).padded_shape
+    padded = (1,) * (len(order) - len(padded)) + padded
+    return all(i == d or padded[i] == 1 for i, d in enumerate(order))
+
+
+def _unchanged(call: Call, plan: PlanWriter) -> Plan:
+    return plan.finish(-1, call.inputs[0]) if call.memory in (None, call.inputs[0].memory) else clone(call, plan)
 
 
 def _dimension(value: object, rank: int) -> int:
@@ -38,15 +53,18 @@ def _dimension(value: object, rank: int) -> int:
     return number % rank
 
 
-def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...]) -> Plan:
+def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...], *, nothing_moves: bool) -> Plan:
     source = call.inputs[0]
-    if is_view(source, order):
+    if nothing_moves:
         return to_memory_config(call, plan)
     shape = tuple(source.shape[d] for d in order)
     lead = 4 - len(source.shape)
     if lead > 0:  # the library works on four dimensions
         source = replace(source, shape=(1,) * lead + source.shape)
         order = (*range(lead), *(d + lead for d in order))
+    if order in _TRANSPOSES and _swaps_ones(source, order):  # these go through transpose
+        unchanged = _unchanged(replace(call, inputs=(source,)), plan)
+        return replace(unchanged, result_spec=replace(unchanged.result_spec or source, shape=shape))
     result = replace(result_like(source, call.memory), shape=tuple(source.shape[d] for d in order))
     if source.shard is not None or result.shard is not None:
         slot = plan.allocate(result)

@@ -14,7 +14,7 @@ from ttmem.allocator.operations.elementwise import cast, result_like
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.hardware import BFLOAT16, DRAM, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, TensorSpec, paging_of, round_up
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,8 +65,8 @@ def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
 
 def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = None) -> bool:
     """The width stays, and so does the height, or neither height has tile padding; rows only need the width."""
-    if shape == source.shape or source.elements == 0:
-        return True
+    if source.elements == 0 or (shape == source.shape and shape == paging_of(source).padded_shape):
+        return True  # whatever memory was asked for
     height, width = (1, 1, *source.shape)[-2:]
     new_height, new_width = (1, 1, *shape)[-2:]
     if memory is not None and memory.in_dram != source.memory.in_dram:
