@@ -24,28 +24,36 @@ class FailureClass:
     meaning: str
 
 
-@cache
-def _documents() -> tuple[dict[str, Any], ...]:
+def read_toml(folder: str, *, only: str = "") -> list[tuple[str, dict[str, Any]]]:
+    """(file name, content) of the TOML files in a folder of this package, by name."""
     from importlib.resources import files  # here, because it is slow to import and most runs never fail
 
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    folder = files("ttmem.explain").joinpath("knowledge")
-    entries = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name)
-    return tuple(toml.loads(entry.read_text(encoding="utf-8")) for entry in entries)
+    entries = files("ttmem.explain").joinpath(folder).iterdir()
+    wanted = [entry for entry in entries if (entry.name == only if only else entry.name.endswith(".toml"))]
+    return [
+        (entry.name, toml.loads(entry.read_text(encoding="utf-8"))) for entry in sorted(wanted, key=lambda e: e.name)
+    ]
+
+
+@cache
+def documents() -> tuple[dict[str, Any], ...]:
+    """The content of ``knowledge/``, one document per family of classes."""
+    return tuple(content for _, content in read_toml("knowledge"))
 
 
 @cache
 def failure_classes() -> tuple[FailureClass, ...]:
     """Every class that the knowledge files describe."""
     return tuple(
-        FailureClass(entry["name"], entry["meaning"]) for document in _documents() for entry in document["class"]
+        FailureClass(entry["name"], entry["meaning"]) for document in documents() for entry in document["class"]
     )
 
 
 @cache
 def templates() -> tuple[Template, ...]:
     """Every template; where two match at one place the earlier one wins, so the fuller wording comes first."""
-    return tuple(_template(entry) for document in _documents() for entry in document.get("template", ()))
+    return tuple(_template(entry) for document in documents() for entry in document.get("template", ()))
 
 
 @cache

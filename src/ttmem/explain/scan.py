@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a log of any size to the few lines of it that may tell of a failure, at about the speed of grep.
+
+Most lines of a runtime log are operations and memory states: those are dropped by two plain searches, and what is left
+is searched for words of the templates. In logs of another kind, too large to be read whole, only the envelopes and
+wordings of ``MARKERS`` are looked for. A suspicious line is handed on with its neighbours, because a message's figures
+may stand below its first line and its envelope above; whether it tells of a failure is decided by ``find_failures``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from ttmem.explain._knowledge import templates
+from ttmem.explain._template import Part, parse, split_lead
+from ttmem.explain.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
+
+LINES_BEFORE, LINES_AFTER = 12, 48
+_MOST_LINES = 20_000
+"""A piece of more lines than this is cut: a log that is nothing but errors."""
+
+_EXECUTING = b"Executing operation"
+_ORDINARY = (b"MemoryView{", _EXECUTING, b"Device memory state")
+"""What a tt-mlir runtime prints for every operation; no line with one of these begins a failure."""
+_ORDINARY_LINE_BYTES = 4000
+"""A chunk with a memory state in every so many bytes is a runtime log: an operation prints four."""
+
+_PREFERRED_WORDS = (
+    "xceed", "enough", "Cannot", "Failed", "failed", "beyond", "clash", "circular", "allocated", "overlap",
+    "rror", "exit", "ignal", "imeout", "Killed", "semaphore", "ontiguous", "requested", "Invalid", "Expected",
+    "divisible", "hugepage", "bad_alloc", "SIG", "oom-kill", "could", "staging", "legal", "feasible", "smaller",
+    "match", "mismatch", "rectangular", "sized", "Mesh.", "unsafe", "Creating", "large", "overflows", "wraparound",
+    "currently", "killed", "can't", "code:", "nterleaved", "block_size", "nstruction", "Aborted", "terminate",
+)  # fmt: skip
+"""Words that many templates share and ordinary lines lack; without blanks, because texts are wrapped at blanks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some lines of a source that may tell of a failure, with where they stand."""
+
+    text: str
+    first_line: int
+    operation: str = ""
+    """The last operation line before them, when it is not among them."""
+
+
+@cache
+def scan_words() -> tuple[bytes, ...]:
+    """Words of which each match of each template contains one: a new template brings its own when it has to."""
+    words = list(_PREFERRED_WORDS)
+    for template in templates():
+        _, sentence = split_lead(parse(template.text))
+        if not _is_covered(sentence, words):
+            longest = max((word for part in sentence for word in part.text.split()), key=len)
+            words.append(longest.strip())
+    words += [marker.decode() for marker in MARKERS if not any(word in marker.decode() for word in words)]
+    return tuple(word.encode() for word in dict.fromkeys(words))
+
+
+def _is_covered(sentence: tuple[Part, ...], words: list[str]) -> bool:
+    """Whether every print of the sentence holds one of the words: in its fixed text, or in each choice of a slot."""
+    for part in sentence:
+        if any(word in part.text for word in words):
+            return True
+        choices = part.slot.choices if part.slot is not None else ()
+        if choices and all(any(word in choice for word in words) for choice in choices):
+            return True
+    return False
+
+
+class LogScanner:
+    """Takes a source in chunks of bytes and gives back its suspicious pieces."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        """How many lines were read."""
+        self._tail: list[bytes] = []
+        self._kept: list[bytes] = []
+        self._operation = b""
+        self._inside_expected = False
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Piece]:
+        """The pieces, in order."""
+        for chunk in chunks:
+            at = chunk.rfind(b"\n")
+            if at < 0:
+                self._tail.append(chunk)  # a line of many MB comes in many chunks: join them once
+                continue
+            whole = b"".join((*self._tail, chunk[:at]))
+            self._tail = [chunk[at + 1 :]]
+            yield from self._block(whole, is_last=False)
+        rest = b"".join(self._tail)
+        yield from self._block(rest, is_last=True)
+
+    def _block(self, block: bytes, *, is_last: bool) -> Iterator[Piece]:
+        is_runtime_log = block.count(_ORDINARY[0]) * _ORDINARY_LINE_BYTES > len(block)
+        brackets = EXPECTED_BEGIN.encode() in block or self._inside_expected
+        if not is_runtime_log and not brackets and not self._kept and not any(mark in block for mark in MARKERS):
+            self.lines += block.count(b"\n") + 1
+            return
+        fresh = block.split(b"\n")
+        if brackets:
+            fresh = self._without_expected(fresh)
+        suspects = _lines_with(scan_words(), _foreign(fresh)) if is_runtime_log else _lines_with(MARKERS, fresh)
+        lines = self._kept + fresh
+        first_line = self.lines - len(self._kept) + 1
+        self.lines += len(fresh)
+        known = _lines_with(MARKERS, self._kept) if self._kept else set()
+        done = 0
+        for start, end in _windows([i for i, line in enumerate(lines) if line in suspects or line in known]):
+            if end > len(lines) and not is_last and end - start < _MOST_LINES:
+                self._remember(lines[:start])
+                self._kept = lines[start:]
+                return
+            self._remember(lines[done:start])
+            yield self._piece(lines[start:end], first_line + start)
+            done = min(end, len(lines))
+        lead = max(done, len(lines) - LINES_BEFORE)
+        self._remember(lines[done:lead])
+        self._kept = lines[lead:] if is_runtime_log else []
+
+    def _piece(self, lines: list[bytes], first_line: int) -> Piece:
+        named = b"" if any(_EXECUTING in line for line in lines) else self._operation
+        return Piece(b"\n".join(lines).decode("utf-8", "replace"), first_line, named.decode("utf-8", "replace"))
+
+    def _remember(self, lines: list[bytes]) -> None:
+        self._operation = next((line for line in reversed(lines[-2000:]) if _EXECUTING in line), self._operation)
+
+    def _without_expected(self, lines: list[bytes]) -> list[bytes]:
+        """Errors that a test provokes on purpose are none; their lines stay, empty, so that numbers are right."""
+        begin, end = EXPECTED_BEGIN.encode(), EXPECTED_END.encode()
+        out = []
+        for line in lines:
+            if begin in line:
+                self._inside_expected = True
+            out.append(b"" if self._inside_expected else line)
+            if self._inside_expected and end in line:
+                self._inside_expected = False
+        return out
+
+
+def _foreign(lines: list[bytes]) -> list[bytes]:
+    """The distinct lines that the runtime does not print for every operation."""
+    state, operation, head = _ORDINARY
+    return [line for line in set(lines) if state not in line and operation not in line and head not in line]
+
+
+def _lines_with(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:
+    """The lines that contain any of the words; one search per word over all lines is what makes this fast."""
+    text = b"\n".join(lines)
+    found: set[bytes] = set()
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            end = len(text) if end < 0 else end
+            found.add(text[start:end])
+            at = text.find(word, end)
+    return found
+
+
+def _windows(suspicious: list[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of lines around suspicious ones, merged where they touch; an end may lie beyond the last line."""
+    start = end = -1
+    for index in suspicious:
+        if index - LINES_BEFORE > end or end - start > _MOST_LINES:
+            if end >= 0:
+                yield start, end
+            start = max(index - LINES_BEFORE, end, 0)
+        end = index + LINES_AFTER
+    if end >= 0:
+        yield start, end
+
+
+def is_runtime_log(head: bytes) -> bool:
+    """Whether the first bytes of a source are those of a tt-mlir runtime log."""
+    return re.search(rb"Executing operation|MemoryView\{", head) is not None
