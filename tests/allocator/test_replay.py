@@ -40,7 +40,7 @@ def test_a_script_answers_step_by_step():
             "free": 1072693184,
             "largest_free": 1072693184,
         },
-        {"ok": False, "error": "invalid"},
+        {"ok": False, "error": "invalid", "need": None, "allocated": None, "free": None, "largest_free": None},
         {"ok": True},
     ]
     assert answers[5]["message"] == "Physical shard shape (33, 33) must be tile {32, 32} sized!"

@@ -40,6 +40,7 @@ CLUSTERS = {
     "galaxy-chip": Cluster("wormhole_b0", "n150", 0x18, 0),
     "p100": Cluster("blackhole", "p100", 0x43, 0b1100_0000, other_masks=_P100_MASKS),
     "p150": Cluster("blackhole", "p150", 0x40, 0b1100_0000, other_masks=_P150_MASKS),
+    "quasar": Cluster("quasar", "quasar", 0x50, 0),
     "p150-one-column": Cluster("blackhole", "p150", 0x40, 0b1000_0000, other_masks=_P150_MASKS),
 }
 

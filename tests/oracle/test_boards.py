@@ -39,6 +39,7 @@ SETTINGS: list[dict[str, Any]] = [
         ("p100", "p100", ("col",)),
         ("p150", "p150", ("col",)),
         ("p150-one-column", "p150x8", ("col",)),
+        ("quasar", "quasar", ()),
     ],
 )
 def test_the_memory_map_is_the_librarys(

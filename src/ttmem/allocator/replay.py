@@ -51,7 +51,8 @@ class StepResult:
                 "largest_free": self.failure.largest_free_bytes_per_bank,
                 "message": self.failure.message,
             }
-        return {"ok": False, "error": "invalid", "message": self.failure.message}
+        nothing = dict.fromkeys(("need", "allocated", "free", "largest_free"))
+        return {"ok": False, "error": "invalid", **nothing, "message": self.failure.message}
 
 
 def read_steps(lines: Iterable[str], name: str = "steps") -> Iterator[tuple[str, Mapping[str, Any]]]:
