@@ -16,9 +16,11 @@ from ttmem.circular_buffers.scan.expressions import (
     Expression,
     Integer,
     Items,
+    Named,
     Record,
     Symbol,
     Text,
+    evaluate,
     plain,
     render,
 )
@@ -38,13 +40,16 @@ class Finisher:
         self._path = path
         self._portable = Portable()
 
-    def declarations(self, drafts: Sequence[Draft], program: str) -> list[Declaration]:
+    def declarations(self, drafts: Sequence[Draft], function: str) -> list[Declaration]:
         """The buffers among the drafts."""
-        return [self._declaration(draft, program) for draft in drafts if _is_buffer(draft)]
+        names = program_names(drafts, function)
+        return [self._declaration(draft, names[id(draft)]) for draft in drafts if _is_buffer(draft)]
 
-    def kernel_uses(self, drafts: Sequence[Draft], program: str) -> list[KernelUse]:
+    def kernel_uses(self, drafts: Sequence[Draft], function: str) -> list[KernelUse]:
         """The kernels among the drafts."""
-        return [self._kernel(draft, program) for draft in drafts if draft.kind == KERNEL and _source_of(draft)]
+        names = program_names(drafts, function)
+        kernels = [draft for draft in drafts if draft.kind == KERNEL and _source_of(draft)]
+        return [self._kernel(draft, names[id(draft)]) for draft in kernels]
 
     def _declaration(self, draft: Draft, program: str) -> Declaration:
         fields = draft.fields
@@ -127,6 +132,7 @@ class Finisher:
             named_args=(*named, *more),
             bindings=_bindings(fields.get("dfb_bindings")),
             conditions=self._conditions(draft.guards),
+            one_thread=evaluate(fields.get("num_threads", Integer(1))) == 1,
         )
 
     def _arguments(
@@ -147,6 +153,24 @@ class Finisher:
             else:
                 positional.append(self._portable(item) or Symbol("", "opaque"))
         return tuple(positional), tuple(named)
+
+
+def program_names(drafts: Sequence[Draft], function: str) -> dict[int, str]:
+    """Which program each draft belongs to: the function's only one, or one of several that it makes."""
+    objects: dict[int, str] = {}
+    for draft in drafts:
+        program = draft.fields.get("program")
+        if program is not None:
+            called = program.name if isinstance(program, Named) else render(program)
+            objects.setdefault(id(plain(program)), called)
+    names: dict[int, str] = {}
+    for draft in drafts:
+        program = draft.fields.get("program")
+        names[id(draft)] = function
+        if len(objects) > 1:
+            position = list(objects).index(id(plain(program))) if program is not None else 0
+            names[id(draft)] = f"{function} [{list(objects.values())[position]} {position + 1}]"
+    return names
 
 
 def _is_buffer(draft: Draft) -> bool:

@@ -89,15 +89,22 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
     uses: list[KernelUse] = []
     for function in relevant:
         drafts = sink.follow(function)
-        made = finisher.declarations(drafts, function.name)
+        title = _title(function, relevant)
+        made = finisher.declarations(drafts, title)
         for declaration in made:
             own = not declaration.trail and declaration.site[0] == index.source.path
             if own or (declaration.trail and all(name == "lambda" for name, _ in declaration.trail)):
                 sites.setdefault(declaration.site, declaration)
         if function.name not in called:
             declarations += made
-            uses += finisher.kernel_uses(drafts, function.name)
+            uses += finisher.kernel_uses(drafts, title)
     return declarations, list(sites.values()), uses
+
+
+def _title(function: Function, functions: Iterable[Function]) -> str:
+    """A function's name, with its line where an overload has the same."""
+    same = [other for other in functions if other.title == function.title]
+    return function.title if len(same) == 1 else f"{function.title}:{function.line}"
 
 
 def _relevant(index: FileIndex, helpers: Helpers) -> dict[Function, set[str]]:

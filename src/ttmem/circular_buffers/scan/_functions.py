@@ -34,6 +34,8 @@ class Parameter:
 
     name: str
     default: Node | None
+    by_reference: bool = False
+    """Non-const: what the function assigns to it is the caller's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +47,8 @@ class Function:
     body: Node
     source: Source
     template_parameters: tuple[str, ...] = ()
+    title: str = ""
+    """With its class and, for test macros, their arguments."""
     home: FileIndex | None = None
     """The names of the file it stands in."""
 
@@ -110,7 +114,10 @@ def _add_function(index: FileIndex, node: Node, template: tuple[str, ...]) -> No
     if declarator is None or body is None or declarator.type != "function_declarator":
         return
     name = last_name(index.source, declarator.child_by_field_name("declarator"))
-    function = Function(name, parameters_of(index.source, declarator), body, index.source, template, index)
+    full = declarator.child_by_field_name("declarator")
+    title = index.source.of(declarator if name.isupper() and name != "MAIN" else full).removeprefix("::")
+    parameters = parameters_of(index.source, declarator)
+    function = Function(name, parameters, body, index.source, template, title, index)
     index.functions.setdefault(name, []).append(function)
 
 
@@ -123,7 +130,10 @@ def parameters_of(source: Source, declarator: Node | None) -> tuple[Parameter, .
     for node in listed.named_children:
         if node.type in ("parameter_declaration", "optional_parameter_declaration"):
             name = declared_name(source, node.child_by_field_name("declarator"))
-            found.append(Parameter(name, node.child_by_field_name("default_value")))
+            declared = node.child_by_field_name("declarator")
+            changeable = declared is not None and declared.type == "reference_declarator"
+            constant = any(child.type == "type_qualifier" for child in node.named_children)
+            found.append(Parameter(name, node.child_by_field_name("default_value"), changeable and not constant))
     return tuple(found)
 
 

@@ -32,6 +32,10 @@ KERNEL = "kernel"
 _KERNEL_TYPES = frozenset({"KernelDescriptor", "KernelSpec"})
 _NAME_TYPES = frozenset({"DFBSpecName", "KernelSpecName", "TensorParamName"})
 _BUFFERS = frozenset({CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC})
+_HARMLESS = frozenset(
+    {"SetRuntimeArgs", "SetCommonRuntimeArgs", "CreateSemaphore", "UpdateDynamicCircularBufferAddress", "print"}
+)
+"""Library calls that take their numbers by value."""
 _SETTERS = {
     "set_total_size": "total_size",
     "set_tile_dims": "tile",
@@ -42,6 +46,8 @@ _SETTERS = {
 
 class HostSink:
     """Collects drafts of buffers and kernels while functions are followed."""
+
+    doubts_calls = True
 
     def __init__(self, index: FileIndex, elsewhere: dict[str, list[Function]] | None = None) -> None:
         self.interpreter = Interpreter(index, self, elsewhere)
@@ -91,6 +97,8 @@ class HostSink:
             return self._created(arguments)
         if name == "create_cb" and len(arguments) >= 6:
             return self._create_cb(arguments, node)
+        if name in _HARMLESS:
+            return Integer(0)
         if name in ("CreateKernel", "CreateKernelFromString") and len(arguments) >= 4:
             return self._create_kernel(name, arguments, node)
         return None
@@ -198,6 +206,10 @@ class HostSink:
         if name not in ("push_back", "emplace_back") or not isinstance(value, Symbol) or len(arguments) != 1:
             return None
         owner, _, field = value.text.rpartition(".")
+        pushed = draft_in(arguments[0])
+        if pushed is not None and owner in self.interpreter.variables:
+            pushed.fields.setdefault("program", self.interpreter.variables[owner])
+            return None
         if field not in ("format_descriptors", "remote_format_descriptors", "compile_time_args", "dfb_bindings"):
             return None
         draft = draft_in(self.interpreter.variables.get(owner))
@@ -215,16 +227,17 @@ class HostSink:
         self.made += 1
         draft.order = self.made
         draft.fields["core_ranges"] = arguments[1]
-        draft.fields["created"] = Integer(1)
+        draft.fields["program"] = arguments[0]
         if len(arguments) > 3:
             draft.fields["global_circular_buffer"] = arguments[3]
         return arguments[2]
 
     def _create_cb(self, arguments: Sequence[Expression], node: Node) -> Expression:
-        index, _, cores, page, pages, data_format = arguments[:6]
+        index, program, cores, page, pages, data_format = arguments[:6]
         draft = self._draft(CREATE_CB, node)
         draft.fields.update(
             page_index=index,
+            program=program,
             core_ranges=cores,
             page_size=page,
             total_size=fold(Binary("*", pages, page)),
@@ -238,6 +251,7 @@ class HostSink:
         draft = self._draft(KERNEL, node)
         draft.fields["kernel_source"] = arguments[1] if name == "CreateKernel" else Text("")
         draft.fields["core_ranges"] = arguments[2]
+        draft.fields["program"] = arguments[0]
         config = plain(arguments[3])
         if isinstance(config, Record):
             for field, value in config.fields:

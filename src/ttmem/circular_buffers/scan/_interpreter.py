@@ -99,6 +99,7 @@ class Interpreter(Lowering):
             self._depth -= 1
         if function.name == "lambda":
             self._captured(function, changed)
+        self._returned_by_reference(function, changed, node)
         return returned if returned is not None else Symbol(self.source.of(node), MEMBER)
 
     def _followed(self, function: Function) -> None:
@@ -108,8 +109,10 @@ class Interpreter(Lowering):
 
     def _parameters(self, function: Function, arguments: Sequence[Expression]) -> dict[str, Expression]:
         inner = dict(self.variables) if function.name == "lambda" else {}
-        for name in function.template_parameters:
-            if name:
+        for position, name in enumerate(function.template_parameters):
+            if name and position < len(self.template_arguments):
+                inner[name] = Named(name, unwrapped(self.template_arguments[position], name))
+            elif name:
                 inner[name] = Symbol(name, PARAMETER)
         for position, parameter in enumerate(function.parameters):
             if not parameter.name:
@@ -128,6 +131,15 @@ class Interpreter(Lowering):
         for name, value in changed.items():
             if name in self.variables and name not in own:
                 self.variables[name] = value
+
+    def _returned_by_reference(self, function: Function, changed: dict[str, Expression], node: Node) -> None:
+        listed = node.child_by_field_name("arguments")
+        given = [child for child in listed.named_children if child.type != "comment"] if listed is not None else []
+        for parameter, argument in zip(function.parameters, given, strict=False):
+            if parameter.by_reference and argument.type == "identifier" and parameter.name in changed:
+                name = self.source.of(argument)
+                if draft_in(self.variables.get(name)) is None:
+                    self.variables[name] = Named(name, unwrapped(changed[parameter.name], name))
 
     # --- statements ---------------------------------------------------------------------------------------------
 
@@ -169,6 +181,8 @@ class Interpreter(Lowering):
     def declaration(self, node: Node) -> bool:
         type_node = node.child_by_field_name("type")
         type_name = last_name(self.source, type_node)
+        if any(child.type == "type_qualifier" for child in node.named_children):
+            self.unchanging.update(declared_in(self.source, node))
         for child in node.children_by_field_name("declarator"):
             if child.type == "init_declarator":
                 self._initialised(child, type_name)

@@ -226,6 +226,8 @@ def _amounts(joined: JoinedProgram) -> Iterator[Finding]:
         (producer, pushing), (consumer, popping) = producers[0], consumers[0]
         if producer.use.conditions or consumer.use.conditions:
             continue
+        if not (producer.use.one_thread and consumer.use.one_thread):
+            continue
         if _hidden(producer, pushing) or _hidden(consumer, popping):
             continue
         pushed = total_of(of_buffer(producer.trace, pushing), PUSH, producer.amounts)
@@ -384,7 +386,7 @@ def _cycle(start: str, graph: dict[str, set[str]]) -> list[str]:
 def _deadlock(joined: JoinedProgram) -> Iterator[Finding]:
     """R9: the kernels run on counters, where all numbers are known."""
     members = joined.kernels
-    if not joined.complete or any(member.use.conditions for member in members):
+    if not joined.complete or any(member.use.conditions or not member.use.one_thread for member in members):
         return
     capacities: dict[str, int] = {}
     for member in members:

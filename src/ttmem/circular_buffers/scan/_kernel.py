@@ -53,6 +53,9 @@ def looks_like_a_kernel(text: bytes) -> bool:
 class KernelSink:
     """Builds the trace while the kernel's entry function is followed."""
 
+    doubts_calls = False
+    """Kernel functions take numbers and addresses by value."""
+
     def __init__(self, index: FileIndex) -> None:
         self.interpreter = Interpreter(index, self)
         self._stack: list[list[Step]] = [[]]
@@ -92,7 +95,7 @@ class KernelSink:
             pointer = Draft(_POINTED, line_of(node), 0, {"identity": arguments[0], "what": Symbol(name, "name")})
             return DraftValue(pointer) if name.endswith("_ptr") else None
         elif not _PRIMITIVE.search(name):
-            self._pass_on(arguments, node)
+            self._pass_on([*arguments, *self.interpreter.template_arguments], node)
         return None
 
     def assign_field(self, receiver: Expression, field: str, value: Expression, node: Node) -> Expression | None:

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.scan._folding import argument_leaf, fold, unwrapped
-from ttmem.circular_buffers.scan._functions import FileIndex, Function, last_name, parameters_of
-from ttmem.circular_buffers.scan._sink import Sink
-from ttmem.circular_buffers.scan._values import Guard, Lambda, draft_in
-from ttmem.circular_buffers.scan.arithmetic import BINARY, CONSTANTS, PURE, SIZEOF, UNARY
+from ttmem.circular_buffers.scan._functions import Function, last_name, parameters_of
+from ttmem.circular_buffers.scan._names import Names
+from ttmem.circular_buffers.scan._values import Lambda, draft_in
+from ttmem.circular_buffers.scan.arithmetic import BINARY, PURE, SIZEOF, UNARY
 from ttmem.circular_buffers.scan.expressions import (
-    BINDING,
     CALL,
     MEMBER,
     NAME,
@@ -20,7 +19,6 @@ from ttmem.circular_buffers.scan.expressions import (
     Binary,
     Call,
     Choice,
-    Enumerator,
     Expression,
     Integer,
     Items,
@@ -31,12 +29,11 @@ from ttmem.circular_buffers.scan.expressions import (
     Unary,
     plain,
 )
-from ttmem.circular_buffers.scan.syntax import Node, Source
+from ttmem.circular_buffers.scan.syntax import Node
 
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "bit_cast"})
 _SAME = frozenset({"move", "forward", "ref", "cref", "as_const", "to_underlying", *SIZEOF})
 """Functions whose value is that of their argument, as far as sizes go."""
-_FORMAT_ENUMS = frozenset({"DataFormat", "DataType"})
 _QUIET = frozenset({"TT_FATAL", "TT_ASSERT", "TT_THROW", "log_debug", "log_info", "log_warning", "log_trace", "ASSERT"})
 _ARGUMENT_READERS = frozenset(
     {"get_arg_val", "get_compile_time_arg_val", "get_common_arg_val", "get_named_compile_time_arg_val", "get_arg"}
@@ -44,19 +41,8 @@ _ARGUMENT_READERS = frozenset(
 """Kernel functions that read an argument: a leaf that the host's argument list can fill in."""
 
 
-class Lowering:
+class Lowering(Names):
     """Expressions under an environment; statements are in `_interpreter`."""
-
-    def __init__(self, index: FileIndex, sink: Sink, elsewhere: dict[str, list[Function]] | None = None) -> None:
-        self.index = index
-        self.source: Source = index.source
-        self.sink = sink
-        self.variables: dict[str, Expression] = {}
-        self.guards: tuple[Guard, ...] = ()
-        self.trail: tuple[tuple[str, int], ...] = ()
-        self._elsewhere = elsewhere or {}
-        self.uncalled: dict[int, Lambda] = {}
-        """Lambdas that were defined and not called by name: they may still be called by somebody else."""
 
     def inline(self, function: Function, arguments: Sequence[Expression], node: Node) -> Expression | None:
         """Follow a call; None when it is too deep or too long to follow."""
@@ -72,88 +58,6 @@ class Lowering:
         for child in node.named_children:
             self.lower(child)
         return Symbol(self.source.of(node), OPAQUE)
-
-    # --- names and literals -------------------------------------------------------------------------------------
-
-    def identifier(self, node: Node) -> Expression:
-        return self.look_up(self.source.of(node))
-
-    def look_up(self, name: str) -> Expression:
-        """A variable, a constant of the file, or a name from elsewhere."""
-        known = self.variables.get(name)
-        if known is None:
-            known = self.index.known.get(name)
-        if known is None:
-            known = self._constant(name)
-        return known
-
-    def _constant(self, name: str) -> Expression:
-        self.index.known[name] = Symbol(name, NAME)  # while its own definition is being read
-        if name in self.index.constants:
-            value = self._outside(lambda: self.lower(self.index.constants[name]))
-            found: Expression = Named(name, unwrapped(value))
-        elif name in self.index.enumerators:
-            position, explicit = self.index.enumerators[name]
-            start = self._outside(lambda: self.lower(explicit)) if explicit is not None else Integer(0)
-            found = start if position == 0 else fold(Binary("+", start, Integer(position)))
-        elif name in CONSTANTS:
-            found = Integer(CONSTANTS[name])
-        else:
-            found = Symbol(name, NAME)
-        self.index.known[name] = found
-        return found
-
-    def _outside(self, work: Callable[[], Expression]) -> Expression:
-        """Constants are defined outside of any function: its variables are not theirs."""
-        kept, self.variables = self.variables, {}
-        try:
-            return work()
-        finally:
-            self.variables = kept
-
-    def qualified(self, node: Node) -> Expression:
-        text = self.source.of(node)
-        if text in self.variables:
-            return self.variables[text]
-        scope, _, name = text.rpartition("::")
-        scope = scope.rpartition("::")[2]
-        if scope == "CBIndex" or (scope == "CB" and name.startswith("c_")):
-            number = name.removeprefix("c_")
-            if number.isdigit():
-                return Integer(int(number))
-        if scope in _FORMAT_ENUMS:
-            return Enumerator(name)
-        if scope in ("dfb", "args", "tensor", "sem"):
-            return Symbol(f"{scope}::{name}", BINDING)
-        if f"{scope}::{name}" in self.index.enumerators:
-            return self.look_up(f"{scope}::{name}")
-        if name in CONSTANTS or name in self.index.constants:
-            return self.look_up(name)
-        return Symbol(text, NAME)
-
-    def number(self, node: Node) -> Expression:
-        text = self.source.of(node).replace("'", "").lower()
-        hexadecimal = text.startswith("0x")
-        digits = text.rstrip("ulz") if hexadecimal else text.rstrip("ulzf")
-        try:
-            if len(digits) > 1 and digits.isdigit() and digits[0] == "0":
-                return Integer(int(digits, 8))
-            return Integer(int(digits, 0))
-        except ValueError:
-            pass
-        try:
-            value = float(digits)
-            return Integer(int(value)) if value.is_integer() else Symbol(text, OPAQUE)
-        except (ValueError, OverflowError):
-            return Symbol(text, OPAQUE)
-
-    def string(self, node: Node) -> Expression:
-        parts = [self.source.of(child) for child in node.named_children if child.type == "string_content"]
-        return Text("".join(parts))
-
-    def strings(self, node: Node) -> Expression:
-        values = [plain(self.lower(child)) for child in node.named_children]
-        return Text("".join(value.value for value in values if isinstance(value, Text)))
 
     # --- operators ----------------------------------------------------------------------------------------------
 
@@ -290,7 +194,18 @@ class Lowering:
         if listed.type == "initializer_list":
             return self.built(name, self.lower(listed), node)
         arguments = self.arguments(listed)
+        self.template_arguments = self._template_arguments(callee)
         return self._called(name, receiver, receiver_node, arguments, node)
+
+    def _template_arguments(self, callee: Node) -> list[Expression]:
+        while callee is not None and callee.type in ("qualified_identifier", "field_expression"):
+            callee = callee.child_by_field_name("name" if callee.type == "qualified_identifier" else "field")
+        listed = callee.child_by_field_name("arguments") if callee is not None else None
+        found = []
+        for child in listed.named_children if listed is not None else ():
+            inner = child.child_by_field_name("type") if child.type == "type_descriptor" else child
+            found.append(self.lower(inner))
+        return found
 
     def _lambda(self, node: Node) -> Function:
         made = self.closure(node)
@@ -323,7 +238,17 @@ class Lowering:
             return fold(Call(name, tuple(arguments)))
         if receiver is not None:
             return self._method(name, receiver, receiver_node, arguments, node)
+        if self.sink.doubts_calls and node.parent is not None and node.parent.type == "expression_statement":
+            self._may_change(node.child_by_field_name("arguments"))
         return Symbol(self.source.of(node), CALL)
+
+    def _may_change(self, listed: Node) -> None:
+        """A function called for its effect alone, and not read here, may have assigned to any variable it was given."""
+        for child in listed.named_children:
+            name = self.source.of(child)
+            known = self.variables.get(name) if child.type == "identifier" and name not in self.unchanging else None
+            if known is not None and isinstance(plain(known), (Integer, Binary, Unary, Call, Choice, Items)):
+                self.variables[name] = Symbol(name, CALL)
 
     def _follow(self, name: str, arguments: list[Expression], node: Node) -> Expression | None:
         local = plain(self.variables[name]) if name in self.variables else None

@@ -75,8 +75,9 @@ def updated(environment: dict[str, Expression], values: dict[str, Expression]) -
 
 
 def declared_in(source: Source, block: Node) -> list[str]:
+    """Names that a block, or one declaration, introduces."""
     names: list[str] = []
-    for child in block.named_children:
+    for child in [block] if block.type == "declaration" else block.named_children:
         if child.type == "declaration":
             names.extend(declared_name(source, d) for d in child.children_by_field_name("declarator"))
     return names

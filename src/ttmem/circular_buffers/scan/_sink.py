@@ -13,6 +13,9 @@ from ttmem.circular_buffers.scan.syntax import Node
 class Sink(Protocol):
     """Who listens while a function is followed: the host's declarations, or a kernel's buffer operations."""
 
+    doubts_calls: bool
+    """Whether a function that was not read may have changed the variables it was given."""
+
     def call(
         self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
     ) -> Expression | None: ...

@@ -29,7 +29,7 @@ class JoinedBuffer:
     """A declaration as a kernel sees it."""
 
     key: str
-    """One per declaration of the program, shared by its kernels."""
+    """One per index, shared by the program's kernels; indices that share memory still have counters of their own."""
     candidates: tuple[Sized, ...]
     """More than one where conditions decide."""
 
@@ -122,7 +122,9 @@ def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings
     for identity in buffers_of(kernel.trace):
         found = _declared(identities[identity], use, passed, program, evaluation)
         if found:
-            buffers[identity] = JoinedBuffer(_key(found[0]), tuple(found))
+            number = evaluation.integer(_passed_on(identities[identity], passed))
+            key = str(number) if number is not None and not found[0].declaration.name else _key(found[0])
+            buffers[identity] = JoinedBuffer(key, tuple(found))
     return JoinedKernel(use, kernel, Amounts(bindings, passed), buffers)
 
 
@@ -135,6 +137,11 @@ def _passed(use: KernelUse) -> dict[str, Expression]:
         passed[f"args::{name}"] = value
         passed[name] = value  # a template parameter of the entry function
     return passed
+
+
+def _passed_on(identity: Expression | None, passed: Mapping[str, Expression]) -> Expression:
+    value = plain(identity) if identity is not None else Symbol("", "opaque")
+    return passed.get(value.text, value) if isinstance(value, Symbol) else value
 
 
 def _key(one: Sized) -> str:

@@ -80,6 +80,8 @@ class KernelUse:
     bindings: tuple[tuple[str, str, str], ...] = ()
     """Of dataflow buffers: (buffer, accessor in the kernel, PRODUCER or CONSUMER)."""
     conditions: tuple[Condition, ...] = ()
+    one_thread: bool = True
+    """False: several threads run it, each with a part of the pages."""
 
 
 @dataclass(frozen=True, slots=True)
