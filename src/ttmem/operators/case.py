@@ -26,7 +26,7 @@ class CaseTensor:
     name: str = ""
     """Its name in the aten schema, the same for all items of a list; empty: by position."""
     is_parameter: bool = False
-    """A weight: it lives as long as the model does."""
+    """A weight, which lives as long as the model does; told of the first call and no part of a case's identity."""
 
     def to_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
@@ -106,7 +106,7 @@ def _identity(case: Case) -> str:
     shapes = "_".join("x".join(map(str, tensor.shape)) or "scalar" for tensor in case.tensors[:2])
     facts = [
         case.op,
-        [[list(tensor.shape), tensor.dtype, tensor.name, tensor.is_parameter] for tensor in case.tensors],
+        [[list(tensor.shape), tensor.dtype, tensor.name] for tensor in case.tensors],
         dict(case.args),
     ]
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:8]

@@ -36,6 +36,9 @@ class DeviceTensor:
     memory: str
     on_host: bool
     model_shape: tuple[int, ...]
+    model_dtype: str
+    form: str
+    """The rule that shaped it, empty when it is as in the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Recipe:
     values: Mapping[str, Any]
     """What each name in the call stands for, tensors excepted; in the notation of the protocol."""
     steps: tuple[Step, ...]
+    reference: Mapping[str, Any]
+    """The arguments of the aten operator itself, for a run beside it in torch."""
     assumed: tuple[str, ...]
     """What the source did not say and the catalogue filled in; empty for traced cases."""
 
@@ -72,7 +77,7 @@ def recipe_of(
     if operator.requires:
         RULES[operator.requires](bound)
     variant = next(v for v in operator.variants if not v.when or RULES[v.when](bound))
-    inputs = _inputs(bound, memory, layout)
+    inputs = _inputs(bound, variant, memory, layout)
     writer = _CallWriter(bound, {"memory": {"memory": memory}, "layout": {"layout": layout}, "device": {"device": 0}})
     calls = writer.write(variant.call)
     return Recipe(
@@ -82,8 +87,16 @@ def recipe_of(
         inputs,
         writer.values,
         (*(_made(tensor) for tensor in inputs), *calls),
+        _reference(bound),
         tuple(bound.assumed),
     )
+
+
+def _reference(bound: Bound) -> dict[str, Any]:
+    """What the source says, and for what it does not say the catalogue's word."""
+    known = {name: bound.argument(name) for name in bound.operator.args if name in bound.operator.missing}
+    numbers = {name: bound.argument(name) for name in bound.operator.missing if name in bound.operator.tensor_names}
+    return {**known, **{name: value for name, value in numbers.items() if not bound.has(name)}, **bound.case.args}
 
 
 def _check(bound: Bound) -> None:
@@ -97,11 +110,9 @@ def _check(bound: Bound) -> None:
                 raise CannotRunError(f"a tensor without elements: {list(tensor.shape)}")
 
 
-def _inputs(bound: Bound, memory: str, layout: str) -> tuple[DeviceTensor, ...]:
+def _inputs(bound: Bound, variant: Variant, memory: str, layout: str) -> tuple[DeviceTensor, ...]:
     made = []
-    used = {
-        node.id for v in bound.operator.variants for node in ast.walk(_parsed(v.call)) if isinstance(node, ast.Name)
-    }
+    used = {node.id for node in ast.walk(parsed_call(variant.call)) if isinstance(node, ast.Name)}
     for argument, tensors in bound.tensors.items():
         if argument not in used and "first_index" not in used:
             continue
@@ -128,6 +139,8 @@ def _device_tensor(
         memory=form.memory or memory,
         on_host=form.host,
         model_shape=tensor.shape,
+        model_dtype=tensor.dtype,
+        form=form.shape,
     )
 
 
@@ -139,7 +152,8 @@ def _made(tensor: DeviceTensor) -> Step:
 
 
 @functools.cache
-def _parsed(call: str) -> ast.expr:
+def parsed_call(call: str) -> ast.expr:
+    """The expression of a call in the catalogue."""
     return ast.parse(call, mode="eval").body
 
 
@@ -154,7 +168,7 @@ class _CallWriter:
         self.values: dict[str, Any] = {}
 
     def write(self, call: str) -> list[Step]:
-        top = _parsed(call)
+        top = parsed_call(call)
         if isinstance(top, ast.List):
             for index, item in enumerate(top.elts):
                 self._call(item, f"{RESULT}.{index}")
@@ -201,7 +215,7 @@ class _CallWriter:
             if bound.operator.is_list(name):
                 return [{"tensor": f"{name}.{index}"} for index in range(len(bound.tensors[name]))]
             return {"tensor": name}
-        if name in bound.operator.optional and name not in bound.case.args:
+        if name in bound.operator.optional and bound.case.args.get(name) is None:
             return None
         value = RULES[name](bound) if name in RULES else bound.argument(name)
         self.values[name] = value

@@ -85,7 +85,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def _count(self, case: Told) -> None:
         self.calls += 1
-        entry = self._cases.setdefault(repr(case), {**case, "count": 0, "modules": []})
+        named = [(tensor["shape"], tensor["dtype"], tensor["name"]) for tensor in case["tensors"]]
+        key = repr((case["op"], named, case["args"]))
+        entry = self._cases.setdefault(key, {**case, "count": 0, "modules": []})
         entry["count"] += 1
         module = self.path[-1] if self.path else ""
         if module and module not in entry["modules"] and len(entry["modules"]) < _MOST_MODULES:

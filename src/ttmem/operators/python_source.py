@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values and calls as Python source, laid out to a line length: generated files are read by people."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem.operators.catalogue_entries import Operator
+from ttmem.operators.recipe import Recipe, parsed_call
+
+LINE_COLUMNS = 120
+_SURROUNDINGS = {"memory": "memory_config", "device": "device", "layout": "ttnn.TILE_LAYOUT"}
+
+
+class Raw(str):
+    """Source that is written as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """``Name(field=value, ...)``."""
+
+    name: str
+    fields: Mapping[str, Any]
+
+
+def flat(value: Any) -> str:
+    """One line."""
+    if isinstance(value, Raw):
+        return str(value)
+    if isinstance(value, Built):
+        return f"{value.name}({', '.join(f'{key}={flat(item)}' for key, item in value.fields.items())})"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(flat, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(flat, value))}]"
+    if isinstance(value, Mapping):
+        return _wire(value) or f"{{{', '.join(f'{flat(key)}: {flat(item)}' for key, item in value.items())}}}"
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def _quoted(text: str) -> str:
+    if '"' in text or "\\" in text or not text.isprintable():
+        return repr(text)
+    return f'"{text}"'
+
+
+def _wire(value: Mapping[str, Any]) -> str:
+    """The engines' notation for values that are no plain data."""
+    if set(value) == {"dtype"}:
+        return f"ttnn.{value['dtype']}"
+    if set(value) == {"tuple"}:
+        return flat(tuple(value["tuple"]))
+    if "new" in value:
+        options = ", ".join(f"{name}={flat(item)}" for name, item in value.get("kwargs", {}).items())
+        return f"{value['new']}({options})"
+    return ""
+
+
+def laid_out(value: Any, indent: int, used: int = 0) -> str:
+    """A value after so many columns of ``key=``, its items on lines of their own when one line is too short."""
+    one_line = flat(value)
+    if indent + used + len(one_line) + 1 <= LINE_COLUMNS or isinstance(value, Raw):
+        return one_line
+    inner = " " * (indent + 4)
+    if isinstance(value, Built):
+        lines = [f"{inner}{key}={laid_out(item, indent + 4, len(key) + 1)}," for key, item in value.fields.items()]
+        if all(not isinstance(item, (Mapping, list)) for item in value.fields.values()):
+            # Short fields share a line where they fit, as formatters lay them out.
+            joined = inner + ", ".join(f"{key}={flat(item)}" for key, item in value.fields.items())
+            lines = [joined] if len(joined) <= LINE_COLUMNS else lines
+        return "\n".join([f"{value.name}(", *lines, f"{' ' * indent})"])
+    if isinstance(value, Mapping) and not _wire(value):
+        lines = [
+            f"{inner}{flat(key)}: {laid_out(item, indent + 4, len(flat(key)) + 2)}," for key, item in value.items()
+        ]
+        return "\n".join(["{", *lines, f"{' ' * indent}}}"])
+    if isinstance(value, (list, tuple)):
+        opening, closing = ("[", "]") if isinstance(value, list) else ("(", ")")
+        lines = [f"{inner}{laid_out(item, indent + 4, 0)}," for item in value]
+        return "\n".join([opening, *lines, f"{' ' * indent}{closing}"])
+    return one_line
+
+
+def call_source(recipe: Recipe) -> str:
+    """The call of a recipe with ``tensors`` and ``arguments`` looked up by name."""
+    names = {tensor.argument for tensor in recipe.inputs}
+    node = _Renamed(recipe.operator, names, recipe.values).visit(ast.parse(recipe.variant.call, mode="eval").body)
+    return _call_lines(ast.unparse(node), indent=4)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Names of the catalogue as what the generated function knows them by."""
+
+    def __init__(self, operator: Operator, tensors: set[str], values: Mapping[str, Any]) -> None:
+        self._operator = operator
+        self._tensors = tensors
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """A tensor, an argument, or something of the surroundings; ``ttnn`` itself stays."""
+        name = node.id
+        if name == "ttnn":
+            return node
+        if name in _SURROUNDINGS:
+            return parsed(_SURROUNDINGS[name])
+        if name in self._tensors and name not in self._operator.optional:
+            return parsed(f'tensors["{name}"]')
+        value = self._values.get(name)
+        if isinstance(value, Mapping) and "tensor" in value:
+            argument, _, index = value["tensor"].partition(".")
+            return parsed(f'tensors["{argument}"][{index}]')
+        if name in self._operator.optional and name not in self._values:
+            return parsed(f'tensors.get("{name}")')
+        return parsed(f'arguments["{name}"]')
+
+
+def parsed(source: str) -> ast.expr:
+    """A new node each time: the transformer must not share them."""
+    return ast.parse(source, mode="eval").body
+
+
+def _call_lines(source: str, indent: int) -> str:
+    """``return call(...)`` with an argument per line where it is long."""
+    source = source.replace("'", '"')
+    if indent + len("return ") + len(source) <= LINE_COLUMNS:
+        return f"{' ' * indent}return {source}"
+    return f"{' ' * indent}return {_split(parsed_call(source), indent)}"
+
+
+def _split(node: ast.expr, indent: int) -> str:
+    source = ast.unparse(node).replace("'", '"')
+    if indent + len(source) + 8 <= LINE_COLUMNS or not isinstance(node, (ast.Call, ast.List)):
+        return source
+    inner = " " * (indent + 4)
+    if isinstance(node, ast.List):
+        return "\n".join(["[", *(f"{inner}{_split(item, indent + 4)}," for item in node.elts), f"{' ' * indent}]"])
+    lines = [f"{inner}{_split(item, indent + 4)}," for item in node.args]
+    lines += [f"{inner}{word.arg}={_split(word.value, indent + 4)}," for word in node.keywords]
+    return "\n".join([f"{ast.unparse(node.func)}(", *lines, f"{' ' * indent})"])
