@@ -126,6 +126,20 @@ def test_a_strategy_that_hangs_or_does_not_fit_exits_1(run_cb: Run, tmp_path: Pa
     ] == [100.0, 100.0]
 
 
+def test_batches_that_do_not_divide_the_depth_break_a_rule(run_cb: Run) -> None:
+    # GIVEN cb1 = 6 by the guide and 4 by the program
+    found = run_cb("simulate", 16, 16, "--strategy", "adaptive", "--tiles-per-barrier", 4, "--json")
+    strategies = json.loads(found.out)["strategies"]
+    assert found.code == 1
+    assert strategies["adaptive-guide"]["broken_rules"] == [
+        "R2: pushes of 4 do not fill the 6 tiles of cb1 evenly and run past its end"
+    ]
+    assert strategies["adaptive-program"]["broken_rules"] == []
+    odd = run_cb("simulate", 16, 15, "--strategy", "fixed", "--tiles-per-barrier", 4)
+    assert odd.code == 1
+    assert "R2: 15 B tiles leave a push of 3 after those of 4" in " ".join(odd.out.split())
+
+
 def test_kernels_that_do_not_fit_the_ring_exit_1(run_cb: Run) -> None:
     assert run_cb("simulate", 4, 4, "--kernel-bytes", 70384).code == 0
     assert run_cb("simulate", 4, 4, "--kernel-bytes", 70385).code == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,14 +67,18 @@ LINES = [
         {"index": 7, "page_bytes": 2048, "pages": 3, "bytes": 6144},
     ),
     (
-        "\x1b[33m... | warning  |  Op | CircularBuffer depth reduced due to L1 pressure (only 9216 B available), "
-        "performance may regress.\x1b[0m",
+        (
+            "\x1b[33m... | warning  |  Op | CircularBuffer depth reduced due to L1 pressure (only 9216 B available), "
+            "performance may regress.\x1b[0m"
+        ),
         log_facts.DEPTH_REDUCED,
         {"available_bytes": 9216},
     ),
     (
-        "... | debug | Metal | Configured partition params: worker_l1_size:0x16DE60, l1_unreserved_base:0x19D60, "
-        "l1_small_size:0x8000, disable_interleaved:false, l1_alignment:16, dram_alignment:32",
+        (
+            "... | debug | Metal | Configured partition params: worker_l1_size:0x16DE60, l1_unreserved_base:0x19D60, "
+            "l1_small_size:0x8000, disable_interleaved:false, l1_alignment:16, dram_alignment:32"
+        ),
         log_facts.L1_MAP,
         {"worker_l1_bytes": 0x16DE60, "l1_base_address": 105824, "l1_small_bytes": 0x8000},
     ),
@@ -98,14 +103,18 @@ LINES = [
         {"bytes": 12345, "available_bytes": 999},
     ),
     (
-        "Circular buffer indices are not contiguous starting at 0. This will hurt dispatch performance. Non-contiguous "
-        "indices: 16. First unused index: 3. Kernels: add",
+        (
+            "Circular buffer indices are not contiguous starting at 0. This will hurt dispatch performance. "
+            "Non-contiguous indices: 16. First unused index: 3. Kernels: add"
+        ),
         log_facts.INDEX_GAP,
         {"first_unused": 3},
     ),
     (
-        "Circular Buffers (MCAST): logical_range=x, virtual_range=y, noc_xy=0x1, num_dests=4, L1_addr=0x100, "
-        "config_size=272 bytes",
+        (
+            "Circular Buffers (MCAST): logical_range=x, virtual_range=y, noc_xy=0x1, num_dests=4, L1_addr=0x100, "
+            "config_size=272 bytes"
+        ),
         log_facts.CONFIG,
         {"config_bytes": 272},
     ),
@@ -191,8 +200,10 @@ def test_the_watcher_s_older_line_and_an_overflow() -> None:
     reader.take(
         [
             "Core (x=1,y=1):    CWFW,CRBW,R,R,R rmsg:D0G|BNT smsg:GGGG k_ids:4|3|5",
-            "Device 0 worker core(x= 1,y= 0) virtual(x= 2,y= 2): NCRISC using noc0 tried to write "
-            "(NOC transaction overflows a circular buffer)",
+            (
+                "Device 0 worker core(x= 1,y= 0) virtual(x= 2,y= 2): NCRISC using noc0 tried to write "
+                "(NOC transaction overflows a circular buffer)"
+            ),
         ]
     )
     found = reader.facts()

@@ -28,6 +28,14 @@ class StrategyResult:
     stall: Stall
     memory_efficiency_percent: float | None
     """Bytes of the recommended depths for the same batch size, of the allocated ones; None when nothing was found."""
+    broken_rules: tuple[str, ...] = ()
+    """Rules of kernels that these depths break without hanging: the simulation's times then mean nothing."""
+
+    @property
+    def works(self) -> bool:
+        """Whether it fits an empty device, comes to its end and keeps the rules."""
+        fits = self.l1.failure is None and self.l1.kernels_fit is not False
+        return fits and self.stall.cause != DEADLOCK and not self.broken_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +53,9 @@ class Simulation:
         return best(self.recommendations)
 
     @property
-    def fits(self) -> bool:
-        """Whether every strategy fits an empty device and can come to its end."""
-        return all(
-            result.l1.failure is None and result.l1.kernels_fit is not False and result.stall.cause != DEADLOCK
-            for result in self.results.values()
-        )
+    def works(self) -> bool:
+        """Whether every strategy does."""
+        return all(result.works for result in self.results.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +100,23 @@ def simulate(
             heuristic=heuristic(tiles, workload),
             stall=predictor.predict(tiles),
             memory_efficiency_percent=100 * same_batch.total_bytes / total_bytes if same_batch and reachable else None,
+            broken_rules=_broken_rules(workload, tiles["cb1"], setup.tiles_per_barrier),
         )
     return Simulation(workload, setup, results, choices)
+
+
+def _broken_rules(workload: Workload, cb1_tiles: int, batch: int) -> tuple[str, ...]:
+    """Rule R2: the pushes of one lap sum exactly to the capacity, else the pointer runs past the buffer's end."""
+    if batch > cb1_tiles:
+        return ()  # hangs, which the simulation says itself
+    if cb1_tiles % batch and workload.r_tiles * workload.tiles_per_shard > cb1_tiles:
+        return (f"R2: pushes of {batch} do not fill the {cb1_tiles} tiles of cb1 evenly and run past its end",)
+    rest = workload.r_tiles % batch
+    if rest and workload.tiles_per_shard > 1:
+        return (
+            f"R2: {workload.r_tiles} B tiles leave a push of {rest} after those of {batch}, which shifts every lap",
+        )
+    return ()
 
 
 def simulate_multi(

@@ -52,7 +52,8 @@ def command(
 
     Every A tile is combined with every B tile, as in the distributed element-wise example. The headline is the share
     of its time that the compute kernel waits, simulated on published NoC latencies and given as a range over what is
-    assumed. Miss rate and thrashing risk are the guide's heuristic. Exits 1 when a strategy does not fit or hangs.
+    assumed. Miss rate and thrashing risk are the guide's heuristic. Exits 1 when a strategy does not fit, hangs or
+    breaks a rule of kernels.
     """
     from ttmem.circular_buffers import simulate as simulating
     from ttmem.circular_buffers.workload import multi as multi_workloads
@@ -79,4 +80,4 @@ def command(
     else:
         answer = cb_terminal.single(found[0], curves, **looks)  # type: ignore[arg-type]
     emit(answer, output)
-    return 0 if all(one.fits for one in found) else 1
+    return 0 if all(one.works for one in found) else 1

@@ -115,6 +115,7 @@ def _strategy(result: StrategyResult) -> dict[str, Any]:
         },
         "memory_efficiency_percent": _rounded(result.memory_efficiency_percent),
         "deadlock": list(stall.deadlock),
+        "broken_rules": list(result.broken_rules),
         "simulated": _tiles(stall.simulated),
         "l1": _l1(result.l1),
     }

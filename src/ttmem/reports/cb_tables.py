@@ -50,6 +50,9 @@ def headline(simulation: Simulation) -> list[str]:
         if stall.cause == DEADLOCK:
             lines.append(f"{one_line(name)}: hangs. {'; '.join(stall.deadlock)}")
             continue
+        if result.broken_rules:
+            lines.append(f"{one_line(name)}: breaks a rule. {'; '.join(result.broken_rules)}")
+            continue
         lines.append(
             f"{one_line(name)}: compute stalls {span(stall.stall_percent)} % of the time ({stall.cause}); deeper "
             f"buffers could save {span(stall.depth_loss_percent)} %"
