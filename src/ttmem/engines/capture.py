@@ -2,7 +2,7 @@
 """What a recorder tells, one message after the other, put together as a Profile.
 
 States are the allocator's own views, so nothing is rounded. A row of the timeline is the state before an operation, the
-fullest moment inside one (where temporaries made a memory fuller than before and after), or the state at the end.
+fullest moment inside one (where that was fuller than the states around it), or the state at the end.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from ttmem.profile.tables import ProfileTables, View
 KIND = "ttnn-capture"
 
 _NO_PROGRAMS = (-1, 0, 0, 0, 0)
+_ALLOCATED = 2
+"""Where a state's view has what is allocated."""
 
 
 @dataclass(slots=True)
@@ -42,7 +44,6 @@ class _Operation:
     line: int
     operands: list[int] = field(default_factory=list)
     """Buffers it reads, by number."""
-    results: list[int] = field(default_factory=list)
     l1: tuple[int, ...] = _NO_PROGRAMS
     ended: bool = False
 
@@ -88,6 +89,8 @@ class Capture:
         self._rows = _Rows()
         self._failures: list[FailureText] = []
         self._notes: dict[str, int] = {}
+        self._pending: dict[str, Any] | None = None
+        """The last operation's end, until the state after it is known."""
 
     def feed(self, message: dict[str, Any]) -> None:
         """One message of the recorder."""
@@ -137,17 +140,33 @@ class Capture:
         operation.l1 = tuple(message["l1"])
         if "unmeasured" in message:
             self._note(f"L1 of programs not measured: {message['unmeasured']}")
-        inside = self._within(message["fullest"], index)
+        self._pending = message
+
+    def _settle(self, next_state: list[list[int]] | None) -> None:
+        """Put the last operation's effect in, now that the state after it is known (None: there is none).
+
+        Its fullest moment gets a row where it was fuller than the next state: that is where temporaries are, and
+        results that the program dropped at once.
+        """
+        message, self._pending = self._pending, None
+        if message is None:
+            return
+        tops = {
+            memory: top
+            for memory, top in message["fullest"].items()
+            if next_state is None or top[0] > next_state[MEMORIES.index(memory)][_ALLOCATED]
+        }
+        index = message["end"]
+        inside = self._within(tops, index)
         row = len(self._rows)  # of the next state
-        shown = {number for top in message["fullest"].values() for number in top[2]}
-        absent = {number for top in message["fullest"].values() for number in top[3]}
+        shown = {number for top in tops.values() for number in top[2]}
+        absent = {number for top in tops.values() for number in top[3]}
         for number, memory, address, bytes_per_bank, total in message["born"]:
             first = inside if inside is not None and number in shown else row
             self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first)
+        self._describe(message)
         for number in message["gone"]:
             self._release(number, before=inside if inside is not None and number in absent else row)
-        self._describe(message)
-        operation.results = [number for number, _ in message.get("tensors", [])]
 
     def _close(self, message: dict[str, Any]) -> None:
         self._between(message, SNAPSHOT, -1)
@@ -156,6 +175,7 @@ class Capture:
 
     def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
         """A state outside operations, and what came and went since the last one."""
+        self._settle(message["state"])
         row = len(self._rows)
         for number, memory, address, bytes_per_bank, total in message["came"]:
             self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, row)
@@ -226,6 +246,7 @@ class Capture:
 
     def profile(self, *, name: str, script: str, engine: str, board: str) -> Profile:
         """The profile of everything so far."""
+        self._settle(None)
         end = len(self._rows)
         for number in list(self._buffers):
             self._release(number, before=end)

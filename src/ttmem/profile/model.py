@@ -20,8 +20,8 @@ from ttmem.profile.tensor_type import TensorType
 MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 
 BEFORE_OPERATION, BEFORE_SUBMIT, AFTER_SUBMIT, SNAPSHOT, WITHIN_OPERATION = range(5)
-"""The last kind is the fullest moment inside an operation. No log prints it; a capture has it where temporaries made a
-memory fuller than before and after. Its operation is its cause too, and it has a view only of those memories."""
+"""The last kind is the fullest moment inside an operation. No log prints it; a capture has it where a memory was fuller
+then than in the states around it. Its operation is its cause too, and it has a view only of those memories."""
 BLOCK_NAMES = ("before operation", "before submit", "after submit", "snapshot", "within operation")
 
 VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)

@@ -56,7 +56,8 @@ class Story(NamedTuple):
     gone: tuple[int, ...]
     """Numbers of the buffers it gave back, its own included."""
     fullest: dict[str, Fullest]
-    """Only memories that were fuller inside than before and after."""
+    """Only memories that were fuller inside than before. Often that is the moment at the end; whether it shows in the
+    next state depends on what the program drops at once (``x = ttnn.relu(x)``)."""
     l1_at_launch: tuple[int, ...]
     """Bytes per bank that tensors took in L1 when each program was launched."""
     highest_l1: int
@@ -168,7 +169,6 @@ class _Inside:
         fullest = {
             memory: Fullest(top, self._largest_hole(memory, here, absent), here, absent)
             for memory, (top, here, absent) in self._tops.items()
-            if top > max(self._before[memory], self._account.allocated[memory])
         }
         return Story(
             tuple(self._born.values()),

@@ -14,16 +14,17 @@ import os
 import resource
 import select
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
 Tell = Callable[[Message], None]
 
-_SETTLING_SECONDS = 0.002
-"""The library's threads are done with their work but not yet idle; forking at that moment makes it print a warning."""
+_SETTLING_SECONDS = 0.02
 _PR_SET_PDEATHSIG = 1
 
 
@@ -35,7 +36,7 @@ class Copy:
         self._own_group = own_group
         self._reading, writing = os.pipe()
         parent = os.getpid()
-        time.sleep(_SETTLING_SECONDS)
+        _let_threads_settle()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Python's general warning about threads and fork
             self._process = os.fork()
@@ -85,6 +86,27 @@ class Copy:
         status = os.waitpid(self._process, 0)[1]
         if os.WIFSIGNALED(status) and not self.timed_out:
             self.signal = os.WTERMSIG(status)
+
+
+def _let_threads_settle() -> None:
+    """Wait, a little, until no other thread runs.
+
+    The library's threads may have done their work and not yet gone idle; forking then makes it print a warning.
+    """
+    own = str(threading.get_native_id())
+    deadline = time.monotonic() + _SETTLING_SECONDS
+    while True:
+        time.sleep(0.0005)
+        others = [task for task in os.listdir("/proc/self/task") if task != own]  # noqa: PTH208 - bare names
+        if not any(_is_running(task) for task in others) or time.monotonic() > deadline:
+            return
+
+
+def _is_running(task: str) -> bool:
+    with contextlib.suppress(OSError):  # it may have ended meanwhile
+        state = Path(f"/proc/self/task/{task}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "R"
+    return False
 
 
 def _become_copy(

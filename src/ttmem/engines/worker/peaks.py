@@ -32,8 +32,6 @@ class Peaks:
                 self._see(memory, allocated)
         if "start" in message:
             self.operations += 1
-        for memory, allocated in zip(MEMORIES, message.get("after", ()), strict=False):
-            self._see(memory, allocated)
         for memory, top in message.get("fullest", {}).items():
             self._see(memory, top[0])
         if "l1" in message:

@@ -150,7 +150,6 @@ class Recorder:
             "gone": list(seen.story.gone),
             "fullest": {memory: list(top) for memory, top in seen.story.fullest.items()},
             "l1": [*seen.l1, 0 if seen.problem else 1],
-            "after": [watch.account.allocated[memory] for memory in MEMORIES],
         }
         if seen.problem:
             message["unmeasured"] = seen.problem
