@@ -7,10 +7,10 @@ and what its programs took, is in its captured graph, which is replayed where it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,10 @@ def _cluster_descriptor(folder: Path) -> str:
     return ""
 
 
+class _UnsortedError(Exception):
+    """The table of buffers is not in the order of operations."""
+
+
 @dataclass(slots=True)
 class _Process:
     """One rank of the report, read in the order of its operations."""
@@ -92,7 +96,9 @@ class _Process:
     _device: int = 0
     _floors: int = 0
     """Operations without a captured graph: only the state after them is known."""
-    _known: dict[tuple[str, int, int], CapturedBuffer] = field(default_factory=dict)
+    _unsorted: bool = False
+    _known: dict[tuple[Any, ...], CapturedBuffer | None] = field(default_factory=dict)
+    """Row of the table of buffers -> what it describes; None for what is not on the device."""
     _tensors: dict[int, tuple[TensorType, str, int]] = field(default_factory=dict)
     """Tensor id -> type, memory and address."""
 
@@ -101,21 +107,29 @@ class _Process:
         self._device, others = self._devices()
         self.machine = self._machine()
         self._read_tensors()
+        try:
+            executed, replay = self._replay()
+        except (
+            _UnsortedError
+        ):  # rows are written in order of operations; sorting millions is only for those that are not
+            self._unsorted, self._floors = True, 0
+            self.warnings.clear()
+            executed, replay = self._replay()
+        self._note_caveats(executed, replay, others)
+        return timeline_of(executed, replay, tables, rank=self.rank if named else -1)
+
+    def _replay(self) -> tuple[list[CapturedOperation], Replay]:
         replay = Replay(self.machine)
         executed: list[CapturedOperation] = []
         replay.run(self._operations(executed))
-        self._note_caveats(executed, replay, others)
-        return timeline_of(executed, replay, tables, rank=self.rank if named else -1)
+        return executed, replay
 
     # --- the machine ----------------------------------------------------------------------------------------------
 
     def _devices(self) -> tuple[int, list[int]]:
         """The device that holds most bytes, and the others that hold any."""
-        held: Counter[int] = Counter()
-        columns = {"device_id": 0, "max_size_per_bank": 0}
-        for device, size in self.database.select("buffers", columns, rank=self.rank):
-            held[as_int(device)] += as_int(size)
-        ranked = [device for device, _ in held.most_common()]
+        held = self.database.sums("buffers", "device_id", "max_size_per_bank", rank=self.rank)
+        ranked = sorted(held, key=lambda device: -held[device])
         if ranked:
             return ranked[0], ranked[1:]
         described = [as_int(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
@@ -181,6 +195,8 @@ class _Process:
             yield operation
             operation.snapshot = None
             executed.append(operation)
+        for _ in snapshots:  # rows beyond the last operation say nothing, but they may be out of order
+            continue
         executed += [CapturedOperation("", failure=text) for text in errors.values()]
 
     def _replay_graph(self, operation: CapturedOperation, nodes: list[Node]) -> None:
@@ -213,31 +229,45 @@ class _Process:
     # --- tables ---------------------------------------------------------------------------------------------------
 
     def _snapshots(self, outputs: dict[int, list[int]]) -> Iterator[tuple[int, list[CapturedBuffer]]]:
+        """What was alive after each operation. A buffer has a row per operation that it survives, so rows repeat."""
         columns = {"operation_id": 0, "address": 0, "max_size_per_bank": 0, "buffer_type": 0, "device_id": 0}
-        order = "" if self.database.is_sorted("buffers", "operation_id", rank=self.rank) else "operation_id"
+        order = "operation_id" if self._unsorted else ""
         rows = self.database.select("buffers", columns, rank=self.rank, order=order)
-        for number, group in groupby(rows, key=lambda row: as_int(row[0])):
-            described = {
-                self._tensors[tensor][1:]: tensor for tensor in outputs.get(number, ()) if tensor in self._tensors
-            }
-            yield number, [buffer for row in group if (buffer := self._buffer(row, described))]
+        known = self._known
+        latest: int | None = None
+        for key, group in groupby(rows, key=itemgetter(0)):
+            number = as_int(key)
+            if latest is not None and number < latest:
+                raise _UnsortedError
+            latest = number
+            alive = []
+            for row in group:
+                stated = row[1:]
+                if stated not in known:
+                    known[stated] = self._buffer(*stated)
+                if (buffer := known[stated]) is not None:
+                    alive.append(buffer)
+            yield number, self._with_tensors(alive, outputs.get(number, ()))
 
-    def _buffer(self, row: tuple[Any, ...], described: dict[tuple[str, int], int]) -> CapturedBuffer | None:
-        _, address, size, buffer_type, device = row
+    def _buffer(self, address: object, size: object, buffer_type: object, device: object) -> CapturedBuffer | None:
         memory = memory_named(buffer_type)
         if memory in ("", HOST) or as_int(device) != self._device:
             return None
-        address, size = as_int(address), as_int(size)
-        known = self._known.get((memory, address, size))
-        tensor = described.get((memory, address))
-        if known is None or tensor is not None:
-            type_ = self._tensors[tensor][0] if tensor is not None else None
-            label = f"tensor {tensor}" if tensor is not None else ""
-            known = CapturedBuffer(
-                (memory, address), memory, address, size, type_.padded_bytes if type_ else 0, type_, label
-            )
-            self._known[memory, address, size] = known
-        return known
+        return CapturedBuffer((memory, as_int(address)), memory, as_int(address), as_int(size), 0)
+
+    def _with_tensors(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
+        """The operation's results described as the tensors that they are."""
+        described = {self._tensors[tensor][1:]: tensor for tensor in outputs if tensor in self._tensors}
+        if not described:
+            return alive
+        for position, buffer in enumerate(alive):
+            tensor = described.get((buffer.memory, buffer.address))
+            if tensor is not None:
+                type_ = self._tensors[tensor][0]
+                alive[position] = replace(
+                    buffer, total_bytes=type_.padded_bytes, tensor=type_, tensor_name=f"tensor {tensor}"
+                )
+        return alive
 
     def _read_tensors(self) -> None:
         columns = {
@@ -330,6 +360,13 @@ class _Process:
 def _difference(before: dict[Hashable, CapturedBuffer], after: list[CapturedBuffer]) -> list[Event]:
     """What came and went between two states; releases first, so that nothing is counted that may not have been."""
     kept = {buffer.key: buffer for buffer in after}
-    gone = [buffer for key, buffer in before.items() if kept.get(key) is not buffer]
-    new = [buffer for key, buffer in kept.items() if before.get(key) is not buffer]
+    gone = [buffer for key, buffer in before.items() if not _is_same(buffer, kept.get(key))]
+    new = [buffer for key, buffer in kept.items() if not _is_same(before.get(key), buffer)]
     return [*(Freed(buffer) for buffer in gone), *(Allocated(buffer) for buffer in new)]
+
+
+def _is_same(before: CapturedBuffer | None, after: CapturedBuffer | None) -> bool:
+    """A buffer keeps its address and size; a result at an address that was taken before is a new one."""
+    if before is None or after is None:
+        return False
+    return before is after or (before.stored_bytes_per_bank == after.stored_bytes_per_bank and not after.tensor_name)
