@@ -272,3 +272,36 @@ def test_hostile_names_stay_text(run_cb: Run, tmp_path: Path) -> None:
     assert found.code == 0
     assert "<script>alert" not in found.out
     assert "<script>alert" not in (tmp_path / "evil.html").read_text()
+
+
+_CPP = """
+void build(Program& program, CoreRange core, uint32_t tiles_per_shard, uint32_t r_tiles) {
+    constexpr uint32_t tile_bytes = 4096;
+    RULES
+    auto format = tt::DataFormat::Float32;
+    CreateCircularBuffer(
+        program, core, CircularBufferConfig(cb0 * tile_bytes, {{0, format}}).set_page_size(0, tile_bytes));
+    CreateCircularBuffer(
+        program, core, CircularBufferConfig(cb1 * tile_bytes, {{1, format}}).set_page_size(1, tile_bytes));
+}
+"""
+
+
+def test_two_versions_of_a_program_side_by_side(run_cb: Run, tmp_path: Path) -> None:
+    pytest.importorskip("tree_sitter_cpp", reason="the scan of C++ code needs ttmem[cpp]")
+    # GIVEN a customer's fixed depths and the guide's adaptive ones
+    (tmp_path / "customer.cpp").write_text(_CPP.replace("RULES", "constexpr uint32_t cb0 = 4, cb1 = 4;"))
+    rules = "uint32_t cb0 = std::min(6u, tiles_per_shard + 2); uint32_t cb1 = std::min(r_tiles, 6u);"
+    (tmp_path / "fixed.cpp").write_text(_CPP.replace("RULES", rules))
+    # WHEN both are analyzed with a workload, whose counts are bound
+    document = json.loads(run_cb("analyze", 16, 16, "customer.cpp", "fixed.cpp", "--json").out)
+    # THEN
+    assert [(one["name"], one["strategies"], one["known_bytes"]) for one in document["sources"]] == [
+        ("customer.cpp", {"fixed": 2}, 2 * 4 * 4096),
+        ("fixed.cpp", {"adaptive": 2}, 2 * 6 * 4096),
+    ]
+    # AND without one the sizes stay expressions
+    text = run_cb("analyze", "customer.cpp", "fixed.cpp").out
+    assert "## Source code side by side" in text
+    assert "| Adaptive sizes | 0 | 2 |" in text
+    assert "| Sizes left open | 0 | 2 |" in text

@@ -57,9 +57,9 @@ def command(
 ) -> None:
     """All about circular buffers in one Markdown report: T and R simulated, code scanned, logs and captures read.
 
-    Folders and C++ files are scanned as by 'ttmem cb scan' (two or more are compared side by side); any other file or
-    stored report is read as by 'ttmem cb profile'. Where the parts speak of the same thing, the report says whether
-    they agree.
+    Folders and C++ files are scanned as by 'ttmem cb scan', with tiles_per_shard and r_tiles bound to T and R; two or
+    more are compared side by side. Any other file or stored report is read as by 'ttmem cb profile'. Where the parts
+    speak of the same thing, the report says whether they agree.
     """
     from ttmem import _sources
     from ttmem.circular_buffers import simulate as simulating
@@ -83,7 +83,7 @@ def command(
     analysis = Analysis(
         simulations=simulating.simulate_multi(workloads, chosen, machine, kernel_bytes=kernel_bytes),
         curves=simulating.curves(machine) if workloads else (),
-        sources=tuple(_scan(path, bindings, board, quiet) for path in code),
+        sources=tuple(_scan(path, (*_bindings(single), *bindings), board, quiet) for path in code),
         evidence=tuple(collect(log) for log in logs),
     )
     if html:
@@ -104,6 +104,13 @@ def _split(words: tuple[str, ...]) -> tuple[Workload | None, tuple[str, ...]]:
             f"'{numbers[0]}' alone is no workload", hint="give two numbers: tiles per shard and R tiles"
         )
     return None, words
+
+
+def _bindings(workload: Workload | None) -> tuple[str, ...]:
+    """The workload's counts under the published program's own names; what the user binds comes later and wins."""
+    if workload is None:
+        return ()
+    return (f"tiles_per_shard={workload.tiles_per_shard}", f"r_tiles={workload.r_tiles}")
 
 
 def _is_code(path: str) -> bool:

@@ -143,10 +143,34 @@ def _source(source: SourceFacts, number: int) -> Part:
             for one in source.findings[:_MOST_ROWS]
         )
         tables.append(CbTable("Findings", ("Rule", "Where", "What"), found, left=3))
+    if kernels := source.document.get("kernels"):
+        tables.append(_kernels(kernels))
     left_out = []
+    if bound := source.document.get("bindings"):
+        left_out.append(f"bound: {', '.join(f'{name} = {value}' for name, value in bound.items())}")
     if len(source.declarations) > _MOST_ROWS:
         left_out.append(f"{thousands(len(source.declarations) - _MOST_ROWS)} declarations are not listed here")
     return Part(f"source-{number}", f"Source code: {one_line(source.name)}", (line, *left_out), tuple(tables))
+
+
+_KERNEL_FIGURES = (
+    ("lines", "Lines"),
+    ("code_lines", "Code"),
+    ("buffer_operations", "CB ops"),
+    ("loops", "Loops"),
+    ("deepest_loop", "Deepest"),
+    ("branches", "Branches"),
+    ("noc_calls", "NoC calls"),
+    ("barriers", "Barriers"),
+)
+
+
+def _kernels(kernels: Sequence[Mapping[str, Any]]) -> CbTable:
+    """Size and complexity of the source; what a binary takes of the kernel ring only a build tells."""
+    rows = tuple(
+        (str(one["file"]), *(str(one.get(key, "-")) for key, _ in _KERNEL_FIGURES)) for one in kernels[:_MOST_ROWS]
+    )
+    return CbTable("Kernels (read from the code)", ("File", *(title for _, title in _KERNEL_FIGURES)), rows)
 
 
 def _files(source: SourceFacts) -> int:

@@ -146,11 +146,11 @@ def scaling(simulations: Sequence[Simulation]) -> CbTable:
     """All workloads and strategies."""
     rows = []
     for simulation in simulations:
-        for number, (name, result) in enumerate(simulation.results.items()):
+        for name, result in simulation.results.items():
             rows.append(
                 (
-                    str(simulation.workload) if number == 0 else "",
-                    simulation.workload.class_name if number == 0 else "",
+                    str(simulation.workload),  # in every row: the page sorts and filters them
+                    simulation.workload.class_name,
                     one_line(name),
                     "/".join(map(str, result.tiles.values())),
                     kib(result.total_bytes),
