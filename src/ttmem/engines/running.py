@@ -117,7 +117,12 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
         "trace_region_size": settings.trace_region_bytes,
         "worker_dispatch": bool(place.cluster and place.cluster.worker_dispatch),
     }
-    return {"open": opening, "measure": settings.measure_programs, "temporary": tempfile.gettempdir()}
+    return {
+        "open": opening,
+        "measure": settings.measure_programs,
+        "temporary": tempfile.gettempdir(),
+        "parent": os.getpid(),
+    }
 
 
 @contextmanager

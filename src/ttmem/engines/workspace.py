@@ -143,7 +143,7 @@ def _source_of(package: Path) -> Path:
 def _write_executable(path: Path, text: str) -> None:
     if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
         return
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     fresh.write_text(text)
     fresh.chmod(0o755)
     fresh.replace(path)

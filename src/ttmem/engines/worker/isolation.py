@@ -114,7 +114,7 @@ def _become_copy(
 ) -> None:
     """Never returns: the copy must not run exit handlers of the process it came from, nor speak on its streams."""
     try:
-        _end_with(parent)
+        end_with(parent)
         if own_group:
             os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -128,8 +128,8 @@ def _become_copy(
         os._exit(0)
 
 
-def _end_with(parent: int) -> None:
-    """Nobody reads what an orphan says: it ends when the process it came from does."""
+def end_with(parent: int) -> None:
+    """Nobody reads what an orphan says: this process ends when the one that started it does, however that ends."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:

@@ -16,6 +16,7 @@ from typing import Any
 
 from . import protocol
 from .devices import OpenOptions
+from .isolation import end_with
 from .library import Library
 from .recorder import Recorder
 
@@ -24,6 +25,7 @@ def main(words: list[str]) -> int:
     """``script SETTINGS FILE ARGUMENTS...`` with settings as JSON; the events go to the descriptor named there."""
     settings: dict[str, Any] = json.loads(words[0])
     file, arguments = words[1], words[2:]
+    end_with(settings["parent"])
     os.set_inheritable(settings["events"], False)
     writer = protocol.LineWriter(settings["events"])
     _give_back_temporary_folder(settings.get("temporary", ""))

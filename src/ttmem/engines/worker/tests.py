@@ -9,10 +9,13 @@ import sys
 import tempfile
 from typing import Any
 
+from .isolation import end_with
+
 
 def main(words: list[str]) -> int:
     """``tests SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON."""
     settings: dict[str, Any] = json.loads(words[0])
+    end_with(settings["parent"])
     if settings.get("temporary"):
         tempfile.tempdir = settings["temporary"]
     pytest: Any = importlib.import_module("pytest")

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem run``, ``ttmem test`` and ``ttmem device`` as a user meets them: exit codes, clean stdout, nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support.command_line import call, environment, start
+from ttmem.engines.interpreters import Interpreter
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = """\
+import sys
+import ttnn
+print("said by the script", sys.argv[1:])
+device = ttnn.open_device(device_id=0)
+x = ttnn.allocate_tensor_on_device(
+    ttnn.Shape([64, 64]), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+y = ttnn.add(x, x)
+"""
+SUITE = """\
+import numpy
+import pytest
+import ttnn
+
+
+def make(device, *shape):
+    return ttnn.allocate_tensor_on_device(
+        ttnn.Shape(list(shape)), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
+
+
+def test_compared(device):
+    y = ttnn.matmul(x := make(device, 1024, 1024), x)
+    assert numpy.allclose([0.0], [1.0])
+
+
+@pytest.mark.ttmem(max_l1="10%", max_dram="80%")
+def test_too_much(device):
+    ttnn.matmul(x := make(device, 1024, 1024), x)
+
+
+@pytest.mark.ttmem(max_l1="90%", max_dram="1MiB")
+def test_within(device):
+    ttnn.add(x := make(device, 1024, 1024), x)
+
+
+@pytest.mark.parametrize("device_params", [{"l1_small_size": 32768}], indirect=True)
+def test_opened_as_asked(device):
+    assert ttnn.get_memory_view(device, ttnn.BufferType.L1_SMALL).total_bytes_per_bank == 32768
+
+
+@pytest.mark.parametrize("mesh_device", [(1, 2)], indirect=True)
+def test_mesh(mesh_device):
+    make(mesh_device, 64, 64)
+    assert mesh_device.get_num_devices() == 2
+
+
+def test_value(device):
+    assert 0.0 == 1.0
+"""
+
+
+@pytest.fixture
+def here(with_ttnn: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a script; reports go to a home of its own, kernels to the shared one."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "small.py").write_text(SMALL)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.oracle
+class TestRun:
+    def test_stdout_holds_the_answer_alone_and_the_words_go_where_they_belong(self, here: Path) -> None:
+        done = call("run", "small.py", "--batch", "4", "--board", "n150", "--json", "--no-store", "--", "--json", "-x")
+        assert done.code == 0
+        document = json.loads(done.out)
+        assert document["source"]["kind"] == "ttnn-capture"
+        assert document["operations"]["by_name"] == {"ttnn.allocate_tensor_on_device": 1, "ttnn.add": 1}
+        assert document["memories"]["DRAM"]["peak_bytes_per_bank"] == 4096
+        assert "said by the script ['--batch', '4', '--json', '-x']" in done.err
+        # AND nothing is left where the user is
+        assert [path.name for path in here.iterdir()] == ["small.py"]
+
+    def test_it_is_stored_like_any_other_and_can_be_compared(self, here: Path) -> None:
+        assert call("run", "small.py", "--name", "first").code == 0
+        assert call("run", "small.py", "--name", "second", "--llm").out.startswith("# Memory Profile: second")
+        compared = call("diff", "first", "second", "--json")
+        assert compared.code == 0
+        assert json.loads(compared.out)["regression"] is False
+        assert call("check", "first", "--max-dram", "1%").code == 0
+
+    def test_a_report_in_html(self, here: Path) -> None:
+        assert call("run", "small.py", "--no-store", "--html", "report.html").code == 0
+        assert 'id="ttmem-report"' in (here / "report.html").read_text()
+
+    @pytest.mark.parametrize(
+        ("ending", "code"), [("sys.exit(7)", 7), ("ttnn.add(1)", 1), ("import os; os.abort()", 134)]
+    )
+    def test_the_status_is_the_scripts(self, here: Path, ending: str, code: int) -> None:
+        (here / "ending.py").write_text(f"import sys, ttnn\n{ending}\n")
+        assert call("run", "ending.py", "--no-store").code == code
+
+    def test_an_interrupt_reaches_the_script(self, here: Path) -> None:
+        (here / "slow.py").write_text("import ttnn, time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+        running = start("run", "slow.py", "--no-store", "--json", start_new_session=True)
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "ready" in line:
+                break
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=60)
+        assert running.returncode == 130
+        assert json.loads(out)["name"] == "slow"
+
+
+class TestOwnFailures:
+    """125, as ``env`` and ``timeout`` do: every other status is the child's."""
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["run", "missing.py"], "no such script"),
+            (["run"], "Missing argument"),
+            (["run", "a.py", "--timeout", "soon"], "--timeout"),
+            (["run", "a.py", "--json", "--llm"], "choose one of"),
+            (["test"], "Missing argument"),
+        ],
+    )
+    def test_wrong_usage(self, tmp_path: Path, words: list[str], message: str) -> None:
+        (tmp_path / "a.py").write_text("")
+        done = call(*words, cwd=tmp_path)
+        assert (done.code, done.out) == (125, "")
+        assert message in done.err
+        assert "Traceback" not in done.err
+
+    def test_an_unknown_board(self, here: Path) -> None:
+        done = call("run", "small.py", "--board", "n15o")
+        assert done.code == 125
+        assert "did you mean 'n150'" in done.err
+
+    def test_no_ttnn_anywhere(self, tmp_path: Path) -> None:
+        (tmp_path / "a.py").write_text("")
+        bare = {**environment(), "TTMEM_HOME": str(tmp_path), "TTMEM_TTNN_PYTHON": "/bin/false"}
+        for verb in (["run", "a.py"], ["test", "a.py"]):
+            done = call(*verb, env=bare, cwd=tmp_path)
+            assert done.code == 125
+            assert "hint: " in done.err
+        doctor = call("device", "doctor", "--json", env=bare)
+        assert doctor.code == 1
+        told = json.loads(doctor.out)
+        assert told["works"] is False
+        assert {"name", "state", "detail", "do"} == set(told["checks"][0])
+
+
+@pytest.mark.oracle
+class TestDevice:
+    def test_info(self, here: Path, with_ttnn: Interpreter) -> None:
+        told = json.loads(call("device", "info", "--json").out)
+        assert told["interpreter"]["path"] == with_ttnn.path
+        assert {"n150", "n300", "t3k", "galaxy", "p100", "p150", "p300"} <= set(told["boards"])
+        assert with_ttnn.path in call("device", "info").out
+
+    def test_doctor(self, here: Path) -> None:
+        done = call("device", "doctor", "--board", "p150")
+        assert done.code == 0
+        assert "mock p150: opens and adds" in done.out
+
+
+@pytest.fixture
+def suite(here: Path, with_ttnn: Interpreter) -> Path:
+    if not with_ttnn.pytest_version:
+        pytest.skip(f"THE PYTEST PLUGIN WAS NOT TRIED: no pytest beside ttnn in {with_ttnn.path}")
+    (here / "test_suite.py").write_text(SUITE)
+    return here
+
+
+@pytest.mark.oracle
+class TestSuites:
+    def test_peaks_limits_and_skipped_comparisons(self, suite: Path) -> None:
+        done = call("test", "test_suite.py", "-p", "no:cacheprovider", "--board", "n300", "--json")
+        told = json.loads(done.out)
+        assert (done.code, told["status"], told["board"]) == (1, 1, "mock n300")
+        rows = {row["test"].partition("::")[2]: row for row in told["tests"]}
+        assert {name: row["outcome"] for name, row in rows.items()} == {
+            "test_compared": "passed",
+            "test_too_much": "failed",
+            "test_within": "passed",
+            "test_opened_as_asked[device_params0]": "passed",
+            "test_mesh[mesh_device0]": "passed",
+            "test_value": "failed",
+        }
+        assert rows["test_compared"]["skipped_comparisons"] == 1
+        assert rows["test_compared"]["dram_peak_bytes_per_bank"] == 2 * 176128
+        assert rows["test_compared"]["l1_with_programs_bytes_per_core"] == 163840
+        assert "test was limited to 10% of L1 (139331 B per bank) but used 163840 B (11.8%)" in done.err
+        assert "memory only: 1 value comparisons in 1 tests were skipped" in done.err
+        assert "an assertion on values cannot hold here" in done.err
+        assert "recorder.py" not in done.err
+
+    def test_values_may_be_kept(self, suite: Path) -> None:
+        words = ("test", "test_suite.py", "-p", "no:cacheprovider", "-k", "compared", "--values", "--no-programs")
+        assert call(*words).code == 1
+
+    def test_the_output_is_pytests_own(self, suite: Path) -> None:
+        done = call("test", "test_suite.py", "-p", "no:cacheprovider", "-k", "within", "-q")
+        assert done.code == 0
+        assert "peak memory per test (mock n150)" in done.out
+        assert call("test", "no_such_folder", "-p", "no:cacheprovider").code == 4
+
+    def test_one_environment_for_all(self, suite: Path, with_ttnn: Interpreter) -> None:
+        """``pytest --ttmem-board``: the plugin as its entry point loads it."""
+        import ttmem
+
+        words = ["-p", "ttmem.engines.pytest_plugin", "-p", "no:cacheprovider", "--ttmem-board", "p150", "-k", "within"]
+        there = {**os.environ, "PYTHONPATH": str(Path(ttmem.__file__).parents[1])}
+        command = [with_ttnn.path, "-m", "pytest", "-q", "--ttmem-json", "peaks.json", *words]
+        done = subprocess.run(command, capture_output=True, text=True, env=there, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "peak memory per test (mock p150)" in done.stdout
+        assert json.loads((suite / "peaks.json").read_text())["tests"][0]["dram_bank_bytes"] == 4277141376
+
+    def test_without_the_option_the_plugin_does_nothing(self, suite: Path, with_ttnn: Interpreter) -> None:
+        import ttmem
+
+        (suite / "test_plain.py").write_text("import sys\ndef test_it(): assert 'ttnn' not in sys.modules\n")
+        there = {**os.environ, "PYTHONPATH": str(Path(ttmem.__file__).parents[1])}
+        command = [with_ttnn.path, "-m", "pytest", "-q", "-p", "ttmem.engines.pytest_plugin", "test_plain.py"]
+        done = subprocess.run(command, capture_output=True, text=True, env=there, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.oracle
+def test_a_killed_ttmem_takes_its_worker_along(here: Path) -> None:
+    (here / "slow.py").write_text("import os, ttnn, time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(60)\n")
+    running = start("run", "slow.py", "--no-store", start_new_session=True)
+    assert running.stderr is not None
+    script = next(int(line.split()[1]) for line in running.stderr if line.startswith("pid"))
+    running.kill()
+    running.wait()
+    running.stderr.close()
+    assert running.stdout is not None
+    running.stdout.close()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{script}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{script}").exists()
