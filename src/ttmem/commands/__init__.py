@@ -14,6 +14,7 @@ from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option
 
 VERBS = {
     "profile": ("ttmem.commands.profile", "What filled the memory: peaks, consumers, padding, weights, failure."),
+    "explain": ("ttmem.commands.explain", "What happened in memory when something failed, and what to change."),
     "diff": ("ttmem.commands.diff", "What grew from one profile to another, and which operation did it."),
     "check": ("ttmem.commands.check", "Whether a profile stays within a memory budget, for CI."),
     "run": ("ttmem.commands.run", "Run a ttnn script on a mock board and tell what it did to the memory."),
@@ -27,6 +28,7 @@ VERBS = {
     "tensor": ("ttmem.commands.tensor", "What a tensor needs on each board: pages, padding, bytes per bank."),
     "replay": ("ttmem.commands.replay", "Play an allocation script on the twin of the allocator."),
     "ops": ("ttmem.commands.ops", "What models are made of: extract operators, map them to ttnn, write tests."),
+    "sweep": ("ttmem.commands.sweep", "Which operators and shapes fail on which board and memory, and their limits."),
     "mcp": ("ttmem.commands.mcp", "Serve the verbs as MCP tools to an agent, over stdin and stdout."),
     "completion": ("ttmem.commands.completion", "Print the completion script for a shell."),
 }

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many cases at once on the twin: elementwise operations over numpy columns, everything else one by one.
+
+An elementwise operation takes its inputs, a result of the same size, and static buffers that do not depend on the
+shape. So which of thousands of shapes pass is a few comparisons of columns; the rules are those of the scalar twin,
+and a test holds the two to the same rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ttmem.allocator.operations import EXACT, Launch, plan_call, rule_for
+from ttmem.explain import classify_oom
+from ttmem.hardware import DATA_TYPES, L1, MEMORIES, DataType, Memory, MemoryMap
+from ttmem.operators import CannotRunError, Case, Recipe, recipe_of
+from ttmem.sweep.plan import Point, Settings
+from ttmem.sweep.rows import Row
+from ttmem.sweep.twin import TwinEngine
+from ttmem.sweep.twin_calls import take_apart, twin_call
+from ttmem.tensors import LAYOUTS, Layout, TensorSpec, round_up
+from ttmem.tensors.batch import place_table, table_of
+
+if TYPE_CHECKING:
+    IntColumn = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+PASS, OOM, CLASH = 0, 1, 2
+_WORTH_A_TABLE = 8
+_BLOCK = 4096
+_BATCHED_RULES = ("unary", "binary", "clone")
+_LIKE_FIRST = ": a tensor of "
+"""How a recipe says that it made up an operand like the first one."""
+_SCALARS = (int, float, str, bool, type(None))
+_MOST_ELEMENTS = 1 << 40
+"""Larger shapes go one by one: the columns' arithmetic is made for what fits devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What the rows of a table share: all that decides about memory except the shape."""
+
+    inputs: int
+    has_result: bool
+    dtype: DataType
+    layout: Layout
+    memory: Memory
+    static_end_address: int
+    """How far the static buffers reach on a core."""
+    static_family: str
+    assumed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Columns: PASS, OOM or CLASH, and the figures of a row."""
+
+    status: IntColumn
+    needed_bytes: IntColumn
+    bytes_per_bank: IntColumn
+    taken_bytes_per_bank: IntColumn
+    fitting: IntColumn
+    """How many of the tensors found a place."""
+    peak_bytes_per_bank: IntColumn
+
+
+def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_map: MemoryMap) -> Verdicts:
+    """Every shape on an empty device."""
+    table = table_of(shapes, family.dtype, family.layout, family.memory)
+    placed = place_table(table, memory_map)
+    taken, bank = placed.taken_bytes_per_bank, memory_map.pool(family.memory).bytes_per_bank
+    wanted = family.inputs + family.has_result
+    fitting = np.minimum(bank // np.maximum(taken, 1), wanted)
+    fitting = np.where(taken == 0, wanted, fitting)
+    status = np.where(fitting < wanted, OOM, PASS)
+    if family.memory is L1:
+        top = memory_map.l1.base_address + memory_map.l1.bytes_per_bank
+        lowest = np.where(taken > 0, top - taken * wanted, top + (1 << 40))
+        status = np.where((status == PASS) & (family.static_end_address > lowest), CLASH, status)
+    return Verdicts(
+        status, placed.total_bytes, placed.bytes_per_bank, taken, fitting, np.minimum(fitting, wanted) * taken
+    )
+
+
+def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
+    """The family of a recipe, None when its shape decides about more than sizes."""
+    *made, call = recipe.steps
+    if recipe.operator.kind not in ("unary", "binary", "copy") or "call" not in call or len(made) != len(recipe.inputs):
+        return None
+    shapes = {tensor.shape for tensor in recipe.inputs}
+    kinds = {(t.dtype, t.layout, t.memory, t.on_host) for t in recipe.inputs}
+    if len(shapes) != 1 or len(kinds) != 1 or any(t.shape != t.model_shape for t in recipe.inputs):
+        return None
+    if not all(isinstance(value, _SCALARS) for value in recipe.values.values()):
+        return None
+    dtype, layout, memory, on_host = next(iter(kinds))
+    written = take_apart(call)
+    rule = rule_for(written.function)
+    if rule is None or rule.name not in _BATCHED_RULES or on_host or written.memory is None:
+        return None
+    spec = TensorSpec(next(iter(shapes)), DATA_TYPES.find(dtype), LAYOUTS.find(layout), MEMORIES.find(memory))
+    if rule.name == "clone" and layout != "tile":
+        return None  # rows make its buffers as wide as they are
+    plan = plan_call(twin_call(written, [spec] * len(written.tensors)).call, memory_map)
+    launches = [step for step in plan.steps if isinstance(step, Launch)]
+    if plan.confidence != EXACT or len(launches) != 1:
+        return None
+    end = memory_map.l1_base_address
+    for size in launches[0].buffer_bytes:
+        end = round_up(end, memory_map.quantum_bytes) + size
+    return Family(
+        inputs=len(recipe.inputs),
+        has_result=True,
+        dtype=spec.dtype,
+        layout=spec.layout,
+        memory=spec.memory,
+        static_end_address=end,
+        static_family=launches[0].family,
+        assumed=tuple(
+            text.partition(_LIKE_FIRST)[0] + _LIKE_FIRST if _LIKE_FIRST in text else text for text in recipe.assumed
+        ),
+    )
+
+
+def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list[Row]]:
+    """Rows of the points in blocks, the same as the scalar twin's."""
+    engine = TwinEngine(settings)
+    families: dict[Any, Family | None] = {}
+    for start in range(0, len(points), _BLOCK):
+        block = points[start : start + _BLOCK]
+        groups: dict[Any, list[int]] = {}
+        for index, point in enumerate(block):
+            groups.setdefault(_group_key(point), []).append(index)
+        rows: dict[int, Row] = {}
+        for key, indices in groups.items():
+            family = None
+            if key is not None and len(indices) >= _WORTH_A_TABLE:
+                if key not in families:
+                    families[key] = _family(block[indices[0]], settings, engine)
+                family = families[key]
+            if family is None:
+                rows.update((index, next(engine.ask([block[index]]))) for index in indices)
+            else:
+                found = _batch_rows([block[i] for i in indices], family, engine, settings)
+                rows.update(zip(indices, found, strict=True))
+        yield [rows[index] for index in range(len(block))]
+
+
+def _group_key(point: Point) -> Any:
+    """Points of one key differ in the shape alone; None: a case that is not a plain elementwise one."""
+    case = point.case
+    tensors = case.tensors
+    if not tensors or len(tensors) > 2:
+        return None
+    shape, dtype, name = tensors[0].shape, tensors[0].dtype, tensors[0].name
+    elements = 1
+    for size in shape:
+        elements *= size
+    if not 0 < elements < _MOST_ELEMENTS or len(shape) > 8:
+        return None
+    if len(tensors) == 2 and (tensors[1].shape != shape or tensors[1].dtype != dtype):
+        return None
+    args = repr(case.args) if case.args else ""
+    return case.op, len(tensors), dtype, name, args, point.board, point.memory, point.layout
+
+
+def _family(point: Point, settings: Settings, engine: TwinEngine) -> Family | None:
+    try:
+        recipe = recipe_of(point.case, memory=point.memory, layout=point.layout, float_dtype=settings.float_dtype)
+    except CannotRunError:
+        return None
+    if recipe.operator.requires:
+        return None
+    return family_of(recipe, engine.device(point.board).memory_map)
+
+
+def _batch_rows(points: list[Point], family: Family, engine: TwinEngine, settings: Settings) -> list[Row]:
+    started = time.perf_counter()
+    memory_map = engine.device(points[0].board).memory_map
+    found = judge([point.case.tensors[0].shape for point in points], family, memory_map)
+    columns = (
+        found.status.tolist(),
+        found.needed_bytes.tolist(),
+        found.bytes_per_bank.tolist(),
+        found.taken_bytes_per_bank.tolist(),
+        found.fitting.tolist(),
+        found.peak_bytes_per_bank.tolist(),
+    )
+    share = (time.perf_counter() - started) / len(points)
+    writer = _RowWriter(family, memory_map, settings.engine, share)
+    return [writer.row(point, *figures) for point, *figures in zip(points, *columns, strict=True)]
+
+
+class _RowWriter:
+    """Figures to rows, in the library's words where something failed."""
+
+    def __init__(self, family: Family, memory_map: MemoryMap, engine: str, seconds: float) -> None:
+        self._family = family
+        self._map = memory_map
+        self._pool = memory_map.pool(family.memory)
+        self._engine = engine
+        self._seconds = seconds
+        self._is_tile = family.layout.name == "tile"
+        self._tile_bytes = family.dtype.tile_bytes()
+
+    def row(self, point: Point, status: int, total: int, per_bank: int, taken: int, fitting: int, peak: int) -> Row:
+        family, case = self._family, point.case
+        logical, padded = self._sizes(case)
+        common = (case.id, case.op, point.board, self._engine, point.memory, point.layout)
+        assumed = self._assumed(case) if family.assumed else ()
+        if status == PASS:
+            return Row(
+                *common, "pass", None, None, peak, "", self._seconds, "", None, logical, padded, EXACT, "", assumed
+            )
+        if status == OOM:
+            free = self._pool.bytes_per_bank - fitting * taken
+            message = (
+                f"Out of Memory: Not enough space to allocate {total} B {family.memory} buffer across "
+                f"{self._pool.banks} banks, where each bank needs to store {per_bank} B, but bank size is "
+                f"{self._pool.bytes_per_bank} B (allocated: {fitting * taken} B, free: {free} B, "
+                f"largest free block: {free} B){'.' if self._map.release.full_stop_after_oom else ''}"
+            )
+            memory = family.memory.name
+            failure_class = classify_oom(per_bank, self._pool.bytes_per_bank, fitting * taken, free, free, memory)
+            return Row(
+                *common, "oom", total, per_bank, peak, message, self._seconds, failure_class, memory, logical, padded,
+                EXACT, "", assumed,
+            )  # fmt: skip
+        lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + family.has_result)
+        message = (
+            f"Statically allocated {family.static_family} buffers clash with L1 buffers. L1 buffer allocated at "
+            f"{lowest} and static {family.static_family} buffer region ends at {family.static_end_address}"
+        )
+        return Row(
+            *common, "clash", None, None, peak, message, self._seconds, "buffers/clash", "L1", logical, padded,
+            EXACT, "", assumed,
+        )  # fmt: skip
+
+    def _sizes(self, case: Case) -> tuple[int, int]:
+        elements = 1
+        for size in case.tensors[0].shape:
+            elements *= size
+        logical = self._family.dtype.logical_bytes(elements) * self._family.inputs
+        if not self._is_tile:
+            return logical, logical
+        shape = case.tensors[0].shape
+        height = shape[-2] if len(shape) > 1 else 1
+        tiles = elements // (height * shape[-1]) * -(-height // 32) * -(-shape[-1] // 32) if shape else 1
+        return logical, tiles * self._tile_bytes * self._family.inputs
+
+    def _assumed(self, case: Case) -> tuple[str, ...]:
+        """A second operand that the source did not list is named by its shape, which differs from row to row."""
+        shape = str(list(case.tensors[0].shape))
+        return tuple(text + shape if text.endswith(_LIKE_FIRST) else text for text in self._family.assumed)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep over a Dask cluster: lots of cases go to its workers, rows come back. ttmem must be installed there too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from ttmem._errors import MissingPartError
+from ttmem.operators import case_from_json
+from ttmem.sweep.plan import Point, Settings, in_chunks
+from ttmem.sweep.rows import Row, row_from_json
+from ttmem.sweep.run import Engine, engine_of
+
+_LOT = 32
+_LOTS_IN_FLIGHT_PER_THREAD = 2
+"""One at work and one at hand; more would only be lost with a worker that dies."""
+_CONNECT_SECONDS = 10.0
+
+_own = threading.local()
+
+
+def answer_lot(settings: Mapping[str, Any], lot: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What a worker of the cluster does: rows of a lot. Its engine stays open for the next one, one per thread."""
+    wanted = Settings(**settings)
+    if getattr(_own, "settings", None) != wanted:
+        previous: Engine | None = getattr(_own, "engine", None)
+        if previous is not None:
+            previous.close()
+        _own.engine, _own.settings = engine_of(wanted), wanted
+    points = [_point(told) for told in lot]
+    return [row.to_json() for row in _own.engine.ask(points)]
+
+
+def _told(point: Point) -> dict[str, Any]:
+    return {"case": point.case.to_json(), "board": point.board, "memory": point.memory, "layout": point.layout}
+
+
+def _point(told: Mapping[str, Any]) -> Point:
+    return Point(case_from_json(told["case"]), told["board"], told["memory"], told["layout"])
+
+
+@contextmanager
+def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> Iterator[Iterator[list[Row]]]:
+    """Rows from the cluster of a scheduler, in the order in which its workers finish."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingPartError(
+            "a sweep over a cluster needs distributed", hint="install it: pip install 'ttmem[dask]'"
+        ) from None
+    try:
+        client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise MissingPartError(
+            f"no scheduler answers: {' '.join(str(error).split())[:200]}",
+            where=scheduler,
+            hint="start one with 'dask scheduler' and workers with 'dask worker ADDRESS'",
+        ) from None
+    with client:
+        yield _rows(client, points, settings)
+
+
+def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Row]]:
+    from distributed import as_completed
+
+    told_settings = asdict(settings)
+    threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
+    lots = in_chunks(points, _LOT)
+    asked: dict[Any, list[Point]] = {}
+    waiting = as_completed()
+
+    def hand_out(lot: list[Point]) -> None:
+        future = client.submit(answer_lot, told_settings, [_told(p) for p in lot], pure=False)
+        asked[future] = lot
+        waiting.add(future)
+
+    for _ in range(max(threads, 1) * _LOTS_IN_FLIGHT_PER_THREAD):
+        lot = next(lots, None)
+        if lot is not None:
+            hand_out(lot)
+    while asked:
+        future = next(waiting)
+        lot = asked.pop(future)
+        if future.status == "finished":
+            yield [row_from_json(told) for told in future.result()]
+        elif len(lot) > 1:  # a worker of the cluster died over it: find the case that did it
+            for point in lot:
+                hand_out([point])
+        else:
+            yield [_lost(lot[0], settings, future.exception())]
+        following = next(lots, None)
+        if following is not None:
+            hand_out(following)
+
+
+def _lost(point: Point, settings: Settings, error: BaseException | None) -> Row:
+    return Row(
+        point.case.id,
+        point.case.op,
+        point.board,
+        settings.engine,
+        point.memory,
+        point.layout,
+        status="crash" if type(error).__name__ == "KilledWorker" else "error",
+        message=" ".join(f"{type(error).__name__}: {error}".split())[:500],
+        failure_class="crash" if type(error).__name__ == "KilledWorker" else "none",
+    )

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep asks: every case on every board, in every memory and layout, small ones first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES
+from ttmem.operators import Case
+from ttmem.tensors import LAYOUTS
+
+ENGINES = ("twin", "mock", "card")
+SWEPT_MEMORIES = ("DRAM", "L1")
+"""L1_SMALL and TRACE hold what the library puts there by itself; no case can be asked to run in them."""
+DEFAULT_L1_SMALL_BYTES = 32768
+"""Convolutions and pools need some; models open with this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How boards are opened and cases are run; a journal holds the answers of one."""
+
+    engine: str = "twin"
+    l1_small_bytes: int = DEFAULT_L1_SMALL_BYTES
+    trace_region_bytes: int = 0
+    float_dtype: str | None = "bfloat16"
+    """What the models' floats are on the device; None: as the model has them."""
+    timeout_seconds: float = 60.0
+    python: str | None = None
+    """An interpreter that has ttnn; does not change answers."""
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise BadInputError(f"unknown engine '{self.engine}'", hint=f"known: {', '.join(ENGINES)}")
+        if self.float_dtype is not None:
+            DATA_TYPES.find(self.float_dtype)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What answers depend on: a journal of other settings is not continued."""
+        return {
+            "engine": self.engine,
+            "l1_small_bytes": self.l1_small_bytes,
+            "trace_region_bytes": self.trace_region_bytes,
+            "float_dtype": self.float_dtype,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One question."""
+
+    case: Case
+    board: str
+    memory: str
+    layout: str
+
+    def key(self, engine: str) -> tuple[str, str, str, str, str]:
+        """As ``Row.key``."""
+        return self.case.id, self.board, engine, self.memory, self.layout
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All questions of a sweep, in the order in which they are asked."""
+
+    points: tuple[Point, ...]
+    settings: Settings
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def boards(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(point.board for point in self.points))
+
+
+def make_plan(
+    cases: Sequence[Case],
+    *,
+    settings: Settings,
+    boards: Sequence[str] = ("n150",),
+    memories: Sequence[str] = SWEPT_MEMORIES,
+    layouts: Sequence[str] = ("tile",),
+) -> Plan:
+    """Small cases first, so that limits appear early; equal sizes stay in the order of the file."""
+    board_names = tuple(dict.fromkeys(BOARDS.find(board).name for board in boards))
+    memory_names = tuple(dict.fromkeys(_swept(memory) for memory in memories))
+    layout_names = tuple(dict.fromkeys(LAYOUTS.find(layout).name for layout in layouts))
+    if not (board_names and memory_names and layout_names):
+        raise BadInputError("a sweep needs a board, a memory and a layout")
+    distinct = _distinct(cases)
+    points = [
+        Point(case, board, memory, layout)
+        for case in sorted(distinct, key=padded_tile_elements)
+        for board in board_names
+        for memory in memory_names
+        for layout in layout_names
+    ]
+    return Plan(tuple(points), settings)
+
+
+def _swept(memory: str) -> str:
+    name = MEMORIES.find(memory).name
+    if name not in SWEPT_MEMORIES:
+        raise BadInputError(f"tensors of a case cannot be put into {name}", hint="sweep DRAM or L1")
+    return name
+
+
+def _distinct(cases: Sequence[Case]) -> list[Case]:
+    """One of each id; two different cases under one id would overwrite each other's rows."""
+    found: dict[str, Case] = {}
+    for case in cases:
+        before = found.setdefault(case.id, case)
+        if before is not case and (before.op, before.tensors, dict(before.args)) != (
+            case.op,
+            case.tensors,
+            dict(case.args),
+        ):
+            raise BadInputError(f"two different cases have the id '{case.id}'", hint="leave the ids out: they are made")
+    return list(found.values())
+
+
+def padded_tile_elements(case: Case) -> int:
+    """The size that orders a sweep: elements of all tensors in tiles."""
+    total = 0
+    for tensor in (*case.tensors, *case.outputs):
+        *outer, height, width = (1, 1, *tensor.shape)
+        total += prod(outer) * -(-height // 32) * -(-width // 32) * 1024
+    return total
+
+
+def fingerprint(case: Case) -> str:
+    """Equal for equal questions, whatever the id says."""
+    told = case.to_json()
+    facts = [told["op"], told["tensors"], told["args"]]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def in_chunks(points: Sequence[Point], most: int) -> Iterator[list[Point]]:
+    """Neighbours of one board together: an engine is opened for one board."""
+    by_board: dict[str, list[Point]] = {}
+    for point in points:
+        chunk = by_board.setdefault(point.board, [])
+        chunk.append(point)
+        if len(chunk) >= most:
+            yield by_board.pop(point.board)
+    yield from by_board.values()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several workers of the real library at once: a thread each, which hands out cases in small lots."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ttmem.sweep.plan import Point, Settings, in_chunks
+from ttmem.sweep.real import RealEngine
+from ttmem.sweep.rows import Row
+
+_LOT = 24
+"""Cases per request: enough that a lot costs one copy of the process, few enough that no worker is left behind."""
+
+
+class _Pool:
+    def __init__(self, points: Sequence[Point], settings: Settings, workers: int) -> None:
+        lots = list(in_chunks(points, _LOT))
+        self._lots: queue.SimpleQueue[list[Point]] = queue.SimpleQueue()
+        for lot in lots:
+            self._lots.put(lot)
+        self._said: queue.SimpleQueue[Row | BaseException | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._settings = settings
+        count = max(min(workers, len(lots)), 1 if lots else 0)
+        self._threads = [threading.Thread(target=self._work, name=f"sweep-{i}", daemon=True) for i in range(count)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def rows(self) -> Iterator[list[Row]]:
+        """As they come; several at once when they came faster than they were taken."""
+        working = len(self._threads)
+        while working:
+            block: list[Row] = []
+            said = self._said.get()
+            while True:
+                if isinstance(said, Row):
+                    block.append(said)
+                elif said is None:
+                    working -= 1
+                else:
+                    if block:
+                        yield block
+                    raise said
+                try:
+                    said = self._said.get_nowait()
+                except queue.Empty:
+                    break
+            if block:
+                yield block
+
+    def _work(self) -> None:
+        engine = RealEngine(self._settings)
+        try:
+            while not self._stop.is_set():
+                try:
+                    lot = self._lots.get_nowait()
+                except queue.Empty:
+                    break
+                for row in engine.ask(lot):
+                    self._said.put(row)
+                    if self._stop.is_set():
+                        break
+        except BaseException as error:
+            self._said.put(error)
+        finally:
+            engine.close()
+            self._said.put(None)
+
+
+@contextmanager
+def pool(points: Sequence[Point], settings: Settings, workers: int) -> Iterator[Iterator[list[Row]]]:
+    """Rows of all points in the order in which workers finish them."""
+    working = _Pool(points, settings, workers)
+    working.start()
+    try:
+        yield working.rows()
+    finally:
+        working.stop()

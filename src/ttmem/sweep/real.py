@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real library as an engine of sweeps: the recipes' steps are asked of a worker, mock or card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ttmem.engines.outcome import Outcome
+from ttmem.engines.ttnn import EngineSettings, TtnnEngine
+from ttmem.operators import CannotRunError, Recipe, recipe_of
+from ttmem.sweep.plan import Point, Settings
+from ttmem.sweep.rows import REAL, Row
+from ttmem.sweep.sizes import bytes_of
+
+
+class RealEngine:
+    """Workers by board, started when first needed; one process asks one of them at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._workers: dict[str, TtnnEngine] = {}
+
+    @property
+    def ttnn_version(self) -> str:
+        """Of the workers that were started; empty before."""
+        return next((worker.ttnn_version for worker in self._workers.values() if worker.ttnn_version), "")
+
+    def ask(self, points: Sequence[Point]) -> Iterator[Row]:
+        """One row per point, in order and as they come; all must be of one board."""
+        recipes: list[Recipe | str] = [self._recipe(point) for point in points]
+        runnable = [recipe for recipe in recipes if isinstance(recipe, Recipe)]
+        answers: Iterator[Outcome] = iter(())
+        if runnable:
+            worker = self._worker(points[0].board)
+            answers = worker.ask_all([recipe.steps for recipe in runnable], stop=True)
+        for point, recipe in zip(points, recipes, strict=True):
+            if isinstance(recipe, str):
+                yield Row(**self._common(point), status="unsupported", message=recipe)
+            else:
+                yield self._row(point, recipe, next(answers))
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+    def _recipe(self, point: Point) -> Recipe | str:
+        try:
+            return recipe_of(
+                point.case, memory=point.memory, layout=point.layout, float_dtype=self._settings.float_dtype
+            )
+        except CannotRunError as reason:
+            return str(reason)
+
+    def _worker(self, board: str) -> TtnnEngine:
+        if board not in self._workers:
+            settings = self._settings
+            self._workers[board] = TtnnEngine(
+                EngineSettings(
+                    board=board,
+                    card=settings.engine == "card",
+                    python=settings.python,
+                    l1_small_bytes=settings.l1_small_bytes,
+                    trace_region_bytes=settings.trace_region_bytes,
+                    timeout_seconds=settings.timeout_seconds,
+                )
+            )
+        return self._workers[board]
+
+    def _common(self, point: Point) -> dict[str, Any]:
+        return {
+            "id": point.case.id,
+            "op": point.case.op,
+            "board": point.board,
+            "engine": self._settings.engine,
+            "memory": point.memory,
+            "layout": point.layout,
+        }
+
+    def _row(self, point: Point, recipe: Recipe, outcome: Outcome) -> Row:
+        memory = outcome.memory
+        if memory is None and outcome.status in ("clash", "overflow"):
+            memory = "L1"  # static buffers live there; the message does not say it
+        return Row(
+            **self._common(point),
+            **bytes_of(recipe),
+            status=outcome.status,
+            needed_bytes=outcome.needed_bytes,
+            bytes_per_bank=outcome.bytes_per_bank,
+            peak_bytes_per_bank=outcome.peak_bytes_per_bank.get(point.memory),
+            message=outcome.message,
+            seconds=outcome.seconds,
+            failure_class=outcome.failure_class,
+            failed_memory=memory,
+            confidence=REAL,
+            assumed=recipe.assumed,
+        )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a sweep into a folder: what the journal lacks is asked, every row is committed as it comes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ttmem._errors import BadInputError
+from ttmem.sweep.journal import Journal
+from ttmem.sweep.plan import Plan, Point, Settings
+from ttmem.sweep.rows import Row
+
+_COMMIT_ROWS = 4096
+"""The twin's rows come faster than commits: they are written in blocks of at most so many, or every half second."""
+_COMMIT_SECONDS = 0.5
+
+
+class Engine(Protocol):
+    """What sweeps ask of an engine."""
+
+    def ask(self, points: Sequence[Point]) -> Iterator[Row]:
+        """One row per point, in order; all points are of one board."""
+
+    def close(self) -> None:
+        """Give processes back."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a sweep is; the numbers of a live table."""
+
+    total: int
+    done_before: int
+    """Rows that were in the journal already."""
+    done_now: int = 0
+    statuses: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Rows of this run by (board, memory, status)."""
+    largest_pass: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """By (op, board, memory): padded bytes of the largest inputs that passed."""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def rate_per_second(self) -> float:
+        elapsed = time.monotonic() - self.started
+        return self.done_now / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """None before there is a rate. Sweeps go from small to large, so the end comes rather later than this."""
+        left, rate = self.total - self.done_before - self.done_now, self.rate_per_second
+        return left / rate if rate else None
+
+    def count(self, row: Row) -> None:
+        self.done_now += 1
+        self.statuses[row.board, row.memory, row.status] += 1
+        if row.status == "pass" and row.padded_bytes is not None:
+            key = row.op, row.board, row.memory
+            self.largest_pass[key] = max(self.largest_pass.get(key, 0), row.padded_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a run leaves."""
+
+    folder: Path
+    results: Path
+    total: int
+    asked: int
+    resumed: int
+    """Rows that were there before."""
+    seconds: float
+
+
+Watch = Callable[[Progress], None]
+
+
+def run_sweep(
+    plan: Plan,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    watch: Watch | None = None,
+    **facts: object,
+) -> Finished:
+    """Ask everything that the folder's journal has no row for. Interrupted or not, ``results.jsonl`` is written."""
+    started = time.monotonic()
+    with Journal(folder) as journal:
+        missing = journal.begin(plan, boards=list(plan.boards), **facts)
+        progress = Progress(len(plan), len(plan) - len(missing))
+        if watch:
+            watch(progress)
+        try:
+            with _answers(missing, plan.settings, workers, scheduler) as answers:
+                _keep(journal, answers, progress, watch)
+        finally:
+            results = journal.write_results()
+    return Finished(folder, results, len(plan), progress.done_now, progress.done_before, time.monotonic() - started)
+
+
+def _keep(journal: Journal, answers: Iterator[list[Row]], progress: Progress, watch: Watch | None) -> None:
+    block: list[Row] = []
+    due = time.monotonic() + _COMMIT_SECONDS
+    try:
+        for rows in answers:
+            block += rows
+            for row in rows:
+                progress.count(row)
+            is_due = time.monotonic() >= due
+            # The real library's rows are dear: none waits for others.
+            if is_due or len(block) >= _COMMIT_ROWS or rows[-1].engine != "twin":
+                journal.add(block)
+                block = []
+                due = time.monotonic() + _COMMIT_SECONDS
+            if watch:
+                watch(progress)
+    finally:
+        journal.add(block)
+
+
+@contextmanager
+def _answers(
+    points: Sequence[Point], settings: Settings, workers: int | None, scheduler: str | None
+) -> Iterator[Iterator[list[Row]]]:
+    if scheduler is not None:
+        from ttmem.sweep.distribute import distributed
+
+        with distributed(points, settings, scheduler) as answers:
+            yield answers
+    elif settings.engine == "twin":
+        from ttmem.sweep.batch import ask_in_batches
+
+        yield ask_in_batches(points, settings)
+    else:
+        from ttmem.sweep.pool import pool
+
+        with pool(points, settings, worker_count(settings, workers)) as answers:
+            yield answers
+
+
+def worker_count(settings: Settings, workers: int | None) -> int:
+    """As asked, else one per processor; a card is opened by one process at a time."""
+    if workers is not None and workers < 1:
+        raise BadInputError("a sweep needs at least one worker")
+    if settings.engine == "card":
+        return 1
+    return workers or len(os.sched_getaffinity(0)) or 1
+
+
+def engine_of(settings: Settings) -> Engine:
+    """An engine in this process (the real one's worker is a child)."""
+    if settings.engine == "twin":
+        from ttmem.sweep.twin import TwinEngine
+
+        return TwinEngine(settings)
+    from ttmem.sweep.real import RealEngine
+
+    return RealEngine(settings)
