@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long the pipeline simulation takes: steps per second, and whole questions.
+
+python bench/cb_simulate.py
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from ttmem.circular_buffers.kernels import pairs
+from ttmem.circular_buffers.machine import Scenario, machine
+from ttmem.circular_buffers.pipeline import run
+from ttmem.circular_buffers.simulate import curves, simulate, simulate_multi
+from ttmem.circular_buffers.workload import Workload, multi
+
+LIMIT_SECONDS = 10.0
+"""Nobody waits longer for a table; generous, because machines differ."""
+
+
+def _timed(what: str, question: object) -> float:
+    start = time.perf_counter()
+    question()  # type: ignore[operator]
+    seconds = time.perf_counter() - start
+    print(f"{what:<44} {seconds:8.3f} s")
+    return seconds
+
+
+def main() -> int:
+    """Print the table; 1 when a question takes too long."""
+    setup = machine()
+    workload = Workload(32, 64)
+    kernels = pairs(workload, setup, Scenario(200.0, 0.3, 1))
+    steps = sum(len(kernel.steps) for kernel in kernels)
+    depths = {"cb0": 4, "cb1": 4, "cb2": 2, "cb16": 2}
+    start = time.perf_counter()
+    run(kernels, depths)
+    print(f"{'steps per second':<44} {steps / (time.perf_counter() - start):8,.0f}")
+    seconds = [
+        _timed("simulate 16 16", lambda: simulate(Workload(16, 16))),
+        _timed("simulate 1000000 1000000", lambda: simulate(Workload(1_000_000, 1_000_000))),
+        _timed("simulate --multi", lambda: simulate_multi(multi())),
+        _timed("throughput over depth", lambda: curves(setup)),
+    ]
+    return int(max(seconds) > LIMIT_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
