@@ -14,6 +14,7 @@ VERBS = {
         "ttmem.commands.cb_simulate",
         "What depths cost in L1 and in time: predicted stall, strategies compared.",
     ),
+    "scan": ("ttmem.commands.cb_scan", "Buffers that C++ code declares, whether they fit, which rules kernels break."),
     "profile": ("ttmem.commands.cb_profile", "What a log, capture or profiler table says about circular buffers."),
     "analyze": ("ttmem.commands.cb_analyze", "All of it in one report."),
 }
@@ -21,6 +22,7 @@ VERBS = {
 
 _EXAMPLES = """\
 ttmem cb simulate 16 16
+ttmem cb scan my_op/ --bind num_tiles=64
 ttmem cb profile capture.json
 ttmem cb analyze --multi --html report.html
 """

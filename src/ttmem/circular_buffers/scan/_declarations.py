@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttmem.circular_buffers.scan import classes
-from ttmem.circular_buffers.scan._folding import fold
 from ttmem.circular_buffers.scan._host import KERNEL, named_text
 from ttmem.circular_buffers.scan._portable import Portable
 from ttmem.circular_buffers.scan._values import Draft, Guard
@@ -191,7 +190,7 @@ def _is_nothing(value: Expression) -> bool:
 
 
 def _times(left: Expression | None, right: Expression | None) -> Expression | None:
-    return None if left is None or right is None else fold(Binary("*", left, right))
+    return None if left is None or right is None else Binary("*", left, right)
 
 
 def _formats(draft: Draft) -> list[tuple[Expression | None, Expression | None, Expression | None]]:

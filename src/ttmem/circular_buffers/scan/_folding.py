@@ -17,6 +17,7 @@ from ttmem.circular_buffers.scan.expressions import (
     Symbol,
     Text,
     Unary,
+    evaluate,
     plain,
 )
 
@@ -24,8 +25,9 @@ from ttmem.circular_buffers.scan.expressions import (
 def argument_leaf(name: str, arguments: Sequence[Expression], text: str) -> Symbol:
     """One spelling for each way to read an argument: `get_arg_val(1)`, `get_compile_time_arg_val(0)`, `args::n`."""
     first = plain(arguments[0]) if arguments else None
-    if isinstance(first, Integer):
-        return Symbol(f"{name}({first.value})", PARAMETER)
+    position = evaluate(first)
+    if position is not None:
+        return Symbol(f"{name}({position})", PARAMETER)
     if isinstance(first, Text):
         return Symbol(f"args::{first.value}", BINDING)
     if isinstance(first, Symbol) and first.kind == BINDING:

@@ -240,7 +240,7 @@ class HostSink:
             program=program,
             core_ranges=cores,
             page_size=page,
-            total_size=fold(Binary("*", pages, page)),
+            total_size=Binary("*", pages, page),
             data_format=data_format,
         )
         if len(arguments) > 6:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from ttmem.circular_buffers.scan._host_rules import label
 from ttmem.circular_buffers.scan._kernel_rules import shown, total_of
@@ -79,7 +80,7 @@ def _name(member: JoinedKernel, identity: str) -> str:
     if buffer is None:
         return shown(identity)
     declaration = buffer.candidates[0].declaration
-    return f"{label(declaration)} (declared in {declaration.file}:{declaration.line})"
+    return f"{label(declaration)} ({PurePath(declaration.file).name}:{declaration.line})"
 
 
 def _too_large(member: JoinedKernel) -> Iterator[Finding]:
@@ -111,7 +112,7 @@ def _exceeds(count: Polynomial, pages: Polynomial) -> bool:
 def _laps(member: JoinedKernel) -> Iterator[Finding]:
     for identity in member.buffers:
         pages = fixed_capacity(member, identity)
-        if not pages:
+        if not pages or _hidden(member, identity):
             continue
         own = of_buffer(member.trace, identity)
         for kind in (PUSH, POP):
@@ -134,7 +135,7 @@ def _self_feeding(member: JoinedKernel) -> Iterator[Finding]:
         pages = fixed_capacity(member, identity)
         own = of_buffer(member.trace, identity)
         kinds = {step.kind for step in operations(own)}
-        if pages is None or not {RESERVE, PUSH, POP} <= kinds:
+        if pages is None or not {RESERVE, PUSH, POP} <= kinds or _hidden(member, identity):
             continue
         worst = _Room(member, pages).check(own)
         if worst is not None:
@@ -255,8 +256,8 @@ def _totals(
     amounts = (as_constant(pushed), as_constant(popped))
     known = f" ({amounts[0]} and {amounts[1]} pages)" if None not in amounts else ""
     text = (
-        f"{_file(producer)} pushes {'more' if more else 'fewer'} pages of buffer {_name(producer, pushing)} "
-        f"than this kernel pops{known}"
+        f"{PurePath(_file(producer)).name} pushes {'more' if more else 'fewer'} pages of buffer "
+        f"{_name(producer, pushing)} than this kernel pops{known}"
     )
     yield finding("R4", ERROR if less else WARNING, _file(consumer), line, text)
 
@@ -311,8 +312,8 @@ def _sides(joined: JoinedProgram) -> Iterator[Finding]:
                     continue
                 steps = (s for s in operations(of_buffer(member.trace, identity)) if s.kind == kind)
                 text = (
-                    f"buffer {_name(member, identity)} is {side} by this kernel and by {_file(other[0])} on the same "
-                    f"cores ({cores})"
+                    f"buffer {_name(member, identity)} is {side} by this kernel and by "
+                    f"{PurePath(_file(other[0])).name} on the same cores ({cores})"
                 )
                 yield finding("R6", WARNING, _file(member), next(steps).line, text)
 
@@ -404,8 +405,8 @@ def _deadlock(joined: JoinedProgram) -> Iterator[Finding]:
     if not blocked:
         return
     waits = "; ".join(
-        f"{_file(members[one.kernel])}:{one.step.line} {one.step.kind} of {one.step.pages} of buffer {one.step.buffer} "
-        f"with {one.available} there"
+        f"{PurePath(_file(members[one.kernel])).name}:{one.step.line} {one.step.kind} of {one.step.pages} of buffer "
+        f"{one.step.buffer} with {one.available} there"
         for one in blocked
     )
     first = blocked[0]

@@ -10,7 +10,7 @@ from ttmem.circular_buffers.scan._functions import FileIndex, Function
 from ttmem.circular_buffers.scan._interpreter import Interpreter
 from ttmem.circular_buffers.scan._portable import Portable
 from ttmem.circular_buffers.scan._values import Draft, DraftValue, draft_in
-from ttmem.circular_buffers.scan.expressions import Expression, Integer, Items, Named, Symbol, plain, render
+from ttmem.circular_buffers.scan.expressions import Expression, Integer, Items, Named, Symbol, evaluate, plain, render
 from ttmem.circular_buffers.scan.model import Kernel, KernelFigures
 from ttmem.circular_buffers.scan.syntax import Node, line_of, walk
 from ttmem.circular_buffers.scan.trace import (
@@ -202,8 +202,9 @@ def _may_be_an_index(argument: Expression) -> bool:
 def identity_text(identity: Expression) -> str:
     """One text per buffer: a number, a binding, or the expression it comes from."""
     value = plain(identity)
-    if isinstance(value, Integer):
-        return str(value.value)
+    number = evaluate(value)
+    if number is not None:
+        return str(number)
     if isinstance(value, Symbol):
         return value.text
     return render(value, expand=True)

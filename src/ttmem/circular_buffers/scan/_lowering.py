@@ -27,6 +27,7 @@ from ttmem.circular_buffers.scan.expressions import (
     Symbol,
     Text,
     Unary,
+    evaluate,
     plain,
 )
 from ttmem.circular_buffers.scan.syntax import Node
@@ -69,7 +70,7 @@ class Lowering(Names):
             return Symbol(self.source.of(node), OPAQUE)
         if isinstance(plain(left), Text) or isinstance(plain(right), Text):
             return Text("".join(side.value for side in (plain(left), plain(right)) if isinstance(side, Text)))
-        return fold(Binary(operator, left, right))
+        return Binary(operator, left, right)  # not folded: the answer shows sizes as they are written
 
     def unary(self, node: Node) -> Expression:
         operator = self.source.of(node.child_by_field_name("operator"))
@@ -80,9 +81,9 @@ class Lowering(Names):
     def ternary(self, node: Node) -> Expression:
         condition = self.lower(node.child_by_field_name("condition"))
         yes, no = (self.lower(node.child_by_field_name(side)) for side in ("consequence", "alternative"))
-        known = plain(condition)
-        if isinstance(known, Integer):
-            return yes if known.value else no
+        known = evaluate(condition)
+        if known is not None:
+            return yes if known else no
         return Choice(condition, yes, no)
 
     def inner(self, node: Node) -> Expression:
@@ -127,11 +128,13 @@ class Lowering(Names):
         argument = node.child_by_field_name("argument")
         value = plain(self.lower(argument))
         indices = node.child_by_field_name("indices")
-        index = plain(self.lower(indices.named_children[0])) if indices is not None and indices.named_children else None
-        if isinstance(value, Items) and isinstance(index, Integer) and 0 <= index.value < len(value.items):
-            return value.items[index.value]
-        if isinstance(index, Integer) and argument is not None:
-            return Symbol(f"{self.text_of(value, argument)}[{index.value}]", MEMBER)
+        index = (
+            evaluate(self.lower(indices.named_children[0])) if indices is not None and indices.named_children else None
+        )
+        if isinstance(value, Items) and index is not None and 0 <= index < len(value.items):
+            return value.items[index]
+        if index is not None and argument is not None:
+            return Symbol(f"{self.text_of(value, argument)}[{index}]", MEMBER)
         return Symbol(self.source.of(node), MEMBER)
 
     def braces(self, node: Node) -> Expression:

@@ -72,7 +72,7 @@ class Names:
             start = self._outside(lambda: self.lower(explicit)) if explicit is not None else Integer(0)
             found = start if position == 0 else fold(Binary("+", start, Integer(position)))
         elif name in CONSTANTS:
-            found = Integer(CONSTANTS[name])
+            found = Named(name, Integer(CONSTANTS[name]))
         else:
             found = Symbol(name, NAME)
         self.index.known[name] = found

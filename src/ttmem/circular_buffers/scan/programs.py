@@ -125,7 +125,7 @@ def _totals(file: str, name: str, found: list[Sized], memory_map: MemoryMap | No
     known = [one for one in counted if one.total_bytes is not None and one.copies is not None]
     by_range: dict[str, list[Sized]] = {}
     for one in counted:
-        by_range.setdefault(render(one.declaration.core_ranges), []).append(one)
+        by_range.setdefault(cores_of(one.declaration), []).append(one)
     ranges = tuple(
         RangeTotal(
             cores,
@@ -156,6 +156,11 @@ def _totals(file: str, name: str, found: list[Sized], memory_map: MemoryMap | No
         ranges_are_known=ranges_are_known,
         problem=problem,
     )
+
+
+def cores_of(declaration: Declaration) -> str:
+    """A core range as the program calls it, also where a helper calls it otherwise."""
+    return render(declaration.core_ranges, expand=bool(declaration.trail))
 
 
 def _bytes(one: Sized) -> int:
@@ -218,7 +223,7 @@ def _placed(buffers: Sequence[Sized], memory_map: MemoryMap | None) -> tuple[Pro
     """Addresses by the library's own rule (`allocator.lay_out`)."""
     if memory_map is None or not buffers:
         return None, True, ""
-    texts = {render(one.declaration.core_ranges) for one in buffers}
+    texts = {render(one.declaration.core_ranges, expand=True) for one in buffers}
     literal = [core_ranges(one.declaration.core_ranges) for one in buffers]
     exact = all(literal)
     static = []

@@ -89,7 +89,7 @@ def assess(
     from ttmem.circular_buffers.scan._kernel_rules import check_kernel
     from ttmem.circular_buffers.scan.join import join
 
-    declarations = [declaration for scanned in files for declaration in scanned.declarations]
+    declarations = _without_used_helpers([one for scanned in files for one in scanned.declarations])
     programs = programs_of(declarations, bindings, memory_map)
     findings: list[Finding] = []
     for scanned in files:
@@ -113,6 +113,12 @@ def assess(
         memory_map=memory_map,
         l1_tensor_bytes=l1_tensor_bytes,
     )
+
+
+def _without_used_helpers(declarations: Sequence[Declaration]) -> list[Declaration]:
+    """A helper that other files call is there where they call it; on its own it is no program."""
+    used = {one.site for one in declarations if one.trail}
+    return [one for one in declarations if one.trail or one.site not in used]
 
 
 def _once(findings: Sequence[Finding]) -> list[Finding]:
