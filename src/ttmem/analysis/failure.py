@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ttmem.analysis.peaks import operation_location, operation_name
-from ttmem.explain import Failure, deduplicate, find_failures
+from ttmem.explain import Failure, deduplicate, find_failures, is_echo
 from ttmem.profile import FailureText, Profile
 
 
@@ -28,10 +28,31 @@ class RunFailure:
     rank: int
     survived: bool
     """Operations were started after it: the process went on."""
+    template: str = ""
+    """Which wording of ``ttmem.explain`` it is."""
+    is_warning: bool = False
+    """The library printed it and went on: worth telling, but never what ended a run."""
+
+    @property
+    def as_failure(self) -> Failure:
+        """What ``ttmem.explain`` explains."""
+        return Failure(
+            failure_class=self.failure_class,
+            memory=self.memory,
+            message=self.message,
+            template=self.template,
+            numbers=self.numbers,
+            texts=self.texts,
+            line=self.line,
+            is_warning=self.is_warning,
+        )
 
 
 def failures(profile: Profile) -> list[RunFailure]:
-    """All failures, in the order in which they were printed, each once however often it was repeated."""
+    """All failures, in the order in which they were printed, each once however often it was repeated.
+
+    Where any process tells of a real error, what only says that something failed (``Error code: 13``) is left out.
+    """
     found: list[RunFailure] = []
     for timeline in profile.timelines:
         seen: list[tuple[Failure, int, int]] = []
@@ -56,8 +77,12 @@ def failures(profile: Profile) -> list[RunFailure]:
                     line=failure.line or 0,
                     rank=timeline.rank,
                     survived=next_operation < timeline.end_index,
+                    template=failure.template,
+                    is_warning=failure.is_warning,
                 )
             )
+    if any(not item.is_warning and not is_echo(item.as_failure) for item in found):
+        return [item for item in found if not is_echo(item.as_failure)]
     return found
 
 
@@ -83,9 +108,9 @@ def failure(profile: Profile) -> RunFailure | None:
     """The failure that ended the run: the first of those after which nothing more was executed.
 
     Later ones are its echoes in the layers above. When the process went on after every failure, the last one is
-    shown: it was caught, but it happened.
+    shown: it was caught, but it happened. A warning ends no run.
     """
-    found = failures(profile)
+    found = [item for item in failures(profile) if not item.is_warning]
     memory_related = [item for item in found if item.failure_class != "none"]
     ending = [item for item in found if not item.survived]
     for candidates in ([item for item in memory_related if not item.survived], ending):

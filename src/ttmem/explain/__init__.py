@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ttmem.explain.classes import CLASSES, classify_oom
-from ttmem.explain.deduplicate import deduplicate
+from ttmem.explain.deduplicate import deduplicate, is_echo
 from ttmem.explain.failure import Failure
 from ttmem.explain.find import find_failures
 from ttmem.explain.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
@@ -50,6 +50,7 @@ __all__ = [
     "find_failures",
     "find_in_chunks",
     "find_in_text",
+    "is_echo",
     "read_context",
 ]
 

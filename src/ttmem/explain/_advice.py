@@ -103,6 +103,8 @@ class Example:
     saves_per_bank: Mapping[str, int] = field(default_factory=dict, hash=False)
     live: tuple[Mapping[str, Any], ...] = ()
     """Tensors of a profile, as fields of ``LiveTensor``."""
+    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What the text cannot say itself, as in ``Context``."""
 
 
 Rule = TypeVar("Rule", Quantity, Headline, ArithmeticRow, FindingRule, RemedyRule)
@@ -180,6 +182,7 @@ def examples() -> tuple[Example, ...]:
             remedies=tuple(entry.get("remedies", ())),
             saves_per_bank=dict(entry.get("saves_per_bank", {})),
             live=tuple(entry.get("live", ())),
+            hints=dict(entry.get("hints", {})),
         )
         for entry in _entries("example")
     )

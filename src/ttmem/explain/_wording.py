@@ -62,7 +62,7 @@ def expressions_in(text: str) -> list[str]:
 
 @cache
 def _slot() -> re.Pattern[str]:
-    return re.compile(r"\{([^{}:]+)(?::([a-z ]+))?\}")
+    return re.compile(r"\{([^{}:]+)(?::([A-Za-z0-9 ]+))?\}")
 
 
 @cache
@@ -76,6 +76,12 @@ def _split(text: str) -> Iterator[tuple[str, str, str]]:
         form = slot[2] or ""
         if form not in _FORMATS and not form.startswith("of "):
             raise ExpressionError(f"no format {form!r} in {text!r}; known: {', '.join(filter(None, _FORMATS))}")
-        yield text[position : slot.start()], slot[1], form
+        yield _plain(text[position : slot.start()]), slot[1], form
         position = slot.end()
-    yield text[position:], "", ""
+    yield _plain(text[position:]), "", ""
+
+
+def _plain(text: str) -> str:
+    if "{" in text or "}" in text:
+        raise ExpressionError(f"a slot that cannot be read in {text!r}")
+    return text

@@ -22,6 +22,7 @@ GIVEN, LIKELY, POSSIBLE, UNKNOWN = "given", "likely", "possible", "unknown"
 _MOST_TRACE_SHARE = 2
 """A trace region of more than half a bank is no explanation."""
 _TILE_BYTES = 2048
+_TRACE_PAGE_BYTES = 8192
 _BASE_DRIFT_BYTES = 3000
 """How far a base that nobody wrote down may lie from those that are known."""
 
@@ -189,7 +190,7 @@ def _dram_parts(architecture: Architecture, bank_bytes: int, build: list[str], f
     options = []
     for base, regions in _dram_bases(architecture):
         rest = architecture.dram_bytes_per_bank - base - bank_bytes
-        if rest >= 0 and rest * _MOST_TRACE_SHARE < bank_bytes:
+        if rest == 0 or _TRACE_PAGE_BYTES <= rest < bank_bytes // _MOST_TRACE_SHARE:
             options.append((_roundness(rest), rest, regions))
     best = max((roundness for roundness, _, _ in options), default=0)
     chosen = [(rest, regions) for roundness, rest, regions in options if roundness == best]

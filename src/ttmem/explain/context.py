@@ -29,7 +29,7 @@ class Context:
     settings: dict[str, int] = field(default_factory=dict, hash=False)
     """``l1_small_size``, ``trace_region_size``, ``worker_l1_size`` as the text says they were set."""
     hints: dict[str, str] = field(default_factory=dict, hash=False)
-    """``board``, ``architecture`` or ``sweep_status`` where a word of the text names them."""
+    """``board``, ``architecture``, ``sweep_status`` or the ``place`` of the failure where something names them."""
     tensors: tuple[KnownTensor, ...] = ()
     frames: tuple[str, ...] = ()
     """Functions of the backtrace, innermost first, without paths and addresses."""
@@ -53,7 +53,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
             r"shape=(?:ttnn\.)?Shape\(\[([\d, ]*)\]\)(?:, dtype=DataType[:.]+(\w+))?(?:, layout=Layout[:.]+(\w+))?"
         ),
         "mlir_tensor": re.compile(r"tensor<((?:\d+x)+)([a-z]\w*)(?:, #ttnn[\w.]*<[^\n]{0,160}?tile<\d+x\d+, (\w+)>)?"),
-        "frame": re.compile(r"^ *--- (?:\S+\()?([A-Za-z_~][\w:<>,~ ]{2,120}?)(?:\(|\+|$)", re.MULTILINE),
+        "frame": re.compile(r"^(?:E )? *--- (?:\S+\()?([A-Za-z_~][\w:<>,~ ]{2,120}?)(?:\(|\+|$)", re.MULTILINE),
     }
 
 

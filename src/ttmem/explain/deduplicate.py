@@ -13,6 +13,7 @@ from ttmem.explain.failure import PRINT_ONLY, Failure
 _CANDIDATES = 16
 """How many earlier failures one print is compared with; keeps a log of ten thousand failures linear."""
 _CORE_WIDTH = 24
+_ASSERTS = ("X1", "R1")
 
 
 def deduplicate(failures: Iterable[Failure]) -> list[Failure]:
@@ -32,13 +33,24 @@ def deduplicate(failures: Iterable[Failure]) -> list[Failure]:
     return [failure for _, failure in sorted(kept, key=lambda entry: entry[0])]
 
 
+def _is_bare(failure: Failure) -> bool:
+    """An assert that was printed without its message, as pytest's summary does: all it says is where it was raised."""
+    return failure.message.endswith(failure.texts.get("condition", "\0")) and " @ " in failure.message
+
+
+def is_echo(failure: Failure) -> bool:
+    """Whether it counts only where no error is: a wrapper of one, or what a planner says about a choice it dropped."""
+    return rank_of(failure.template) in ("wrapper", "chatter")
+
+
 def _without_echoes(failures: list[Failure]) -> list[Failure]:
     """Without wrappers and deaths that the other failures explain.
 
     ``Error code: 13`` says that something failed; an abort after an error is how an uncaught exception ends a
-    process; a kill is explained by the host's own report of it.
+    process; a kill is explained by the host's own report of it; an assert without its message by one that has it.
     """
     ranks = [rank_of(failure.template) for failure in failures]
+    sites = {failure.texts.get("file") for failure in failures if failure.failure_class != "none"} - {None}
     has_error = "error" in ranks
     host_killed = any("killer" in failure.texts for failure in failures)
     kept: list[Failure] = []
@@ -48,6 +60,8 @@ def _without_echoes(failures: list[Failure]) -> list[Failure]:
         if (signal == "SIGABRT" and failed) or (signal == "SIGKILL" and host_killed):
             continue
         if rank in ("wrapper", "chatter") and (has_error or chattered):
+            continue
+        if failure.template in _ASSERTS and failure.texts.get("file") in sites and _is_bare(failure):
             continue
         failed = failed or rank == "error"
         chattered = chattered or rank == "chatter"  # an optimiser prints thousands: one stands for all

@@ -94,7 +94,7 @@ def _tensors(live: Sequence[LiveTensor], lowest: int, end: int, top: int) -> Ite
     """The tensors above the overlap: where each lies when addresses are known, else from the lowest to the top."""
     placed = sorted((tensor.address, tensor) for tensor in live if tensor.memory == "L1" and tensor.address is not None)
     if not placed or placed[0][0] != lowest:
-        yield Stretch(TENSORS, end, max(top, end), "tensors, growing down, and holes between them")
+        yield Stretch(TENSORS, end, max(top, end), "tensors and holes, growing down")
         return
     position = end
     for address, tensor in placed:

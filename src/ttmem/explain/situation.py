@@ -143,8 +143,7 @@ def _of_context(context: Context) -> dict[str, Value]:
     names: dict[str, Value] = {f"setting_{name}": value for name, value in context.settings.items()}
     if context.operation:
         names["operation"] = context.operation.rpartition(".")[2]
-    if "sweep_status" in context.hints:
-        names["sweep_status"] = context.hints["sweep_status"]
+    names.update((name, context.hints[name]) for name in ("sweep_status", "place") if name in context.hints)
     return names
 
 

@@ -11,7 +11,7 @@ from ttmem.explain.deduplicate import deduplicate
 from ttmem.explain.diagnosis import Diagnosis, diagnose
 from ttmem.explain.failure import Failure
 from ttmem.explain.find import find_failures
-from ttmem.explain.scan import LogScanner, Piece
+from ttmem.explain.scan import LogScanner, Piece, is_runtime_log
 
 _WHOLE_BYTES = 2 << 20
 """Up to this a source is searched as a whole for every template; beyond, its suspicious lines are."""
@@ -29,6 +29,8 @@ class Found:
     lines: int
     others: int = 0
     """Errors that have nothing to do with memory and are left out beside those that have."""
+    is_runtime_log: bool = False
+    """It holds lines of a tt-mlir runtime: a profile can be read from it."""
     head: str = ""
     """How the text begins, for an answer to one that tells of no failure."""
 
@@ -64,10 +66,10 @@ def find_in_chunks(chunks: Iterable[bytes]) -> Found:
         if size > _WHOLE_BYTES:
             scanner = LogScanner()
             pieces = scanner.pieces(_chained(beginning, remaining))
-            return _found(pieces, scanner, head=beginning[0][: _MOST_MESSAGE * 4])
+            return _found(pieces, scanner, head=b"".join(beginning))
     whole = b"".join(beginning)
     piece = Piece(whole.decode("utf-8", "replace"), 1)
-    return _found([piece], None, head=whole[: _MOST_MESSAGE * 4], lines=piece.text.count("\n") + 1)
+    return _found([piece], None, head=whole, lines=piece.text.count("\n") + 1)
 
 
 def _chained(first: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
@@ -93,7 +95,8 @@ def _found(pieces: Iterable[Piece], scanner: LogScanner | None, *, head: bytes, 
         contexts=tuple(around.get(failure.line or 0, Context()) for failure in shown),
         lines=scanner.lines if scanner else lines,
         others=len(unique) - len(shown),
-        head=" ".join(head.decode("utf-8", "replace").split())[:_MOST_MESSAGE],
+        is_runtime_log=is_runtime_log(head),
+        head=" ".join(head[: _MOST_MESSAGE * 4].decode("utf-8", "replace").split())[:_MOST_MESSAGE],
     )
 
 

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem explain``: what happened in memory, and what to change."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ttmem.commands._options import one_of, output_option, quiet_option, refuse_overwriting
+from ttmem.commands._output import color_wanted, columns, emit, json_text, note
+from ttmem.commands._runner import verb
+
+if TYPE_CHECKING:
+    from ttmem.explain import Diagnosis
+
+_EXAMPLES = """
+ttmem explain run.log
+ttmem explain "Out of Memory: Not enough space to allocate 16777216 B L1 buffer across 8 banks, where ..."
+pytest tests/test_model.py 2>&1 | ttmem explain -
+ttmem explain nightly --llm
+ttmem explain run.log --issue -o issue.md
+"""
+
+
+@verb("explain", examples=_EXAMPLES)
+@click.argument("source", required=False, metavar='[FILE | - | "TEXT"]')
+@click.option("--board", metavar="BOARD", help="Where it happened (n150, n300, t3k, galaxy, p100, p150, p300).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: a list with one entry per failure.")
+@click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent.")
+@click.option("--issue", "as_issue", is_flag=True, help="Markdown for an issue report, without paths, users and hosts.")
+@click.option(
+    "--alive/--no-alive",
+    default=None,
+    help="Read FILE as a profile too and tell what was alive (default: for logs up to 32 MB).",
+)
+@output_option
+@quiet_option
+def command(
+    source: str | None,
+    board: str | None,
+    as_json: bool,
+    as_llm: bool,
+    as_issue: bool,
+    alive: bool | None,
+    output: Path | None,
+    quiet: bool,
+) -> None:
+    """What happened in memory when something failed, in numbers, and what to change.
+
+    Takes a pasted message, a file, stdin (-), a pytest log or a whole runtime log (plain, .gz, .zst), a saved profile
+    or the name of a stored report. Each failure is told once; text that tells of none gives class 'none'. Exit code 0
+    whenever the text could be read.
+    """
+    form = one_of(json=as_json, llm=as_llm, issue=as_issue)
+    if board is not None:
+        from ttmem.hardware import BOARDS
+
+        board = BOARDS.find(board).name
+    if source is None:
+        if sys.stdin.isatty():
+            raise click.UsageError("what should be explained? Give a file, a message in quotes, or - for stdin")
+        source = "-"
+    from ttmem._explained import explain_source, find_source
+    from ttmem.commands._progress import progress_bar
+
+    located = find_source(source)
+    if located is not None:
+        refuse_overwriting(located.path, output)
+    with progress_bar(f"reading {located.path if located else 'the text'}", quiet=quiet) as progress:
+        explained = explain_source(source, located, board=board, alive=alive, progress=progress)
+    emit(_rendered(explained.diagnoses, form, to_file=output is not None), output)
+    for text in (*explained.notes, *([f"wrote {output}"] if output else [])):
+        note(text, quiet=quiet)
+
+
+def _rendered(diagnoses: list[Diagnosis], form: str | None, *, to_file: bool) -> str:
+    if form == "json":
+        from ttmem.reports import explain_document
+
+        return json_text(explain_document.document(diagnoses))
+    if form == "llm":
+        from ttmem.reports import explain_llm
+
+        return explain_llm.render(diagnoses)
+    if form == "issue":
+        from ttmem.reports import explain_issue
+
+        return explain_issue.render(diagnoses, private_names=_own_names())
+    from ttmem.reports import explain_terminal
+
+    encoding = "utf-8" if to_file else (sys.stdout.encoding or "ascii")
+    return explain_terminal.render(
+        diagnoses,
+        width=columns(),
+        color=not to_file and color_wanted(sys.stdout),
+        ascii_only="utf" not in encoding.lower(),
+    )
+
+
+def _own_names() -> list[str]:
+    """Account and host of this machine: they may stand in the text without any sign of what they are."""
+    import getpass
+    import socket
+
+    try:
+        account = getpass.getuser()
+    except (KeyError, OSError):  # a container without an entry for its user
+        account = ""
+    return [account, socket.gethostname()]
