@@ -3,19 +3,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ttmem.analysis.lifetimes import TensorLife, lifetimes
 from ttmem.analysis.runs import runs_of
-from ttmem.profile import Profile, Timeline
+from ttmem.analysis.select import select
+from ttmem.profile import Profile, TensorType, Timeline
 
 
 def all_lives(profile: Profile, timeline: Timeline) -> list[TensorLife]:
-    """In the order in which they came. Runs are asked one by one: what one leaves is not there in the next."""
+    """In the order in which they came.
+
+    Runs are asked one by one, each narrowed to its own part: what a run leaves is not there in the next, and asking
+    about the whole once per run would take the square of its length. Weights stay, so each is told once.
+    """
     runs = runs_of(timeline) if timeline.programs else []
     if timeline.buffers is not None or len(runs) < 2:
         return lifetimes(profile, timeline, None)
-    found: dict[tuple[object, ...], TensorLife] = {}
+    alone = replace(profile, timelines=(timeline,))
+    weights: set[tuple[str, TensorType]] = set()
+    found: list[TensorLife] = []
     for run in runs:
-        for life in lifetimes(profile, timeline, run.number):
-            stays = life.weight or life.producer_index is not None
-            found.setdefault((life.producer_index, life.name, life.type, None if stays else life.first_index), life)
-    return sorted(found.values(), key=lambda life: life.first_index)
+        narrowed = select(alone, run=run.number)
+        for life in lifetimes(narrowed, narrowed.timelines[0], None):
+            if life.weight:
+                if (life.name, life.type) in weights:
+                    continue
+                weights.add((life.name, life.type))
+                life = replace(life, last_index=timeline.end_index - 1)
+            found.append(life)
+    return found
