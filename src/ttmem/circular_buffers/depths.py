@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ttmem.circular_buffers.kernels import run_pairs, run_stream, simulated, unlimited
+from ttmem.circular_buffers.kernels import pairs, run_kernels, run_stream, simulated, unlimited
 from ttmem.circular_buffers.machine import VARIATIONS, Machine, Scenario
 from ttmem.circular_buffers.pressure import SELF_LOOP_TILES
 from ttmem.circular_buffers.strategies import ROLES
@@ -58,10 +58,12 @@ def best(choices: Sequence[Recommendation]) -> Recommendation:
 def _recommend(workload: Workload, machine: Machine) -> Recommendation:
     part = simulated(workload, _MOST_PAIRS)
     scenarios = [Scenario(machine.nominal_compute_cycles, variation, 1) for variation in VARIATIONS]
-    bounds = [run_pairs(part, unlimited(part), machine, one).makespan_cycles for one in scenarios]
+    programs = [pairs(part, machine, one) for one in scenarios]
 
     def spans(tiles: Mapping[str, int]) -> list[float]:
-        return [run_pairs(part, tiles, machine, one).makespan_cycles for one in scenarios]
+        return [run_kernels(kernels, tiles, machine).makespan_cycles for kernels in programs]
+
+    bounds = spans(unlimited(part))
 
     def loss_percent(tiles: Mapping[str, int]) -> float:
         return max(100 * (span - bound) / bound for span, bound in zip(spans(tiles), bounds, strict=True))

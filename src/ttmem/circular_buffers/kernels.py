@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ttmem.circular_buffers.machine import Machine, Scenario, TransferTimes
 from ttmem.circular_buffers.noc import READ, WRITE
@@ -19,12 +19,10 @@ READER, COMPUTE, WRITER = "reader", "compute", "writer"
 MOST_PAIRS = 2048
 """Tiles beyond this repeat what the first ones do; a share of time does not need them."""
 
-_MOST_B_TILES = 1024
-
 
 def simulated(workload: Workload, most_pairs: int = MOST_PAIRS) -> Workload:
     """The part of a workload that is simulated: whole rows, at least two where there are two."""
-    r_tiles = min(workload.r_tiles, _MOST_B_TILES)
+    r_tiles = min(workload.r_tiles, most_pairs // 2)
     rows = min(workload.tiles_per_shard, max(2, most_pairs // r_tiles))
     return Workload(rows, r_tiles)
 
@@ -38,10 +36,14 @@ def pairs(workload: Workload, machine: Machine, scenario: Scenario) -> tuple[Ker
     )
 
 
+def run_kernels(kernels: Sequence[Kernel], tiles: Mapping[str, int], machine: Machine) -> Run:
+    """Kernels of the published program with these depths; buffers without a role take no part."""
+    return run(kernels, {role: tiles[role] for role in ROLES}, sync_cycles=machine.sync_cycles)
+
+
 def run_pairs(workload: Workload, tiles: Mapping[str, int], machine: Machine, scenario: Scenario) -> Run:
     """One core's job with these depths."""
-    depths = {role: tiles[role] for role in ROLES}
-    return run(pairs(workload, machine, scenario), depths, sync_cycles=machine.sync_cycles)
+    return run_kernels(pairs(workload, machine, scenario), tiles, machine)
 
 
 def unlimited(workload: Workload) -> dict[str, int]:

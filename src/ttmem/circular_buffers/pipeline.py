@@ -55,10 +55,19 @@ def pop(buffer: str, pages: int) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel on one core: its steps, unrolled."""
+    """A kernel on one core: its steps, unrolled. Made once, it may run many times with other depths."""
 
     name: str
     steps: Sequence[Step]
+    produces: frozenset[str] = field(init=False, compare=False)
+    consumes: frozenset[str] = field(init=False, compare=False)
+    """Buffers on whose two sides it stands."""
+
+    def __post_init__(self) -> None:
+        produced = {name for kind, name, _ in self.steps if kind in (RESERVE, PUSH)}
+        consumed = {name for kind, name, _ in self.steps if kind in (WAIT, POP)}
+        object.__setattr__(self, "produces", frozenset(produced))
+        object.__setattr__(self, "consumes", frozenset(consumed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +217,18 @@ def run(kernels: Sequence[Kernel], capacities: Mapping[str, int], *, sync_cycles
 def _connect(kernels: Sequence[Kernel], capacities: Mapping[str, int], sync_cycles: float) -> dict[str, _Buffer]:
     buffers = {name: _Buffer(capacity) for name, capacity in capacities.items()}
     for number, kernel in enumerate(kernels):
-        for kind, name, _ in dict.fromkeys(kernel.steps):
-            if kind == BUSY:
-                continue
+        for name in sorted(kernel.produces | kernel.consumes):
             if name not in buffers:
                 raise BadInputError(f"kernel {kernel.name} uses buffer {name}, which has no capacity")
             buffer = buffers[name]
-            side = "producer" if kind in (RESERVE, PUSH) else "consumer"
-            if getattr(buffer, side) not in (None, number):
-                raise BadInputError(f"buffer {name} has two {side}s: they would race for its pages")
-            setattr(buffer, side, number)
+            if name in kernel.produces:
+                if buffer.producer is not None:
+                    raise BadInputError(f"buffer {name} has two producers: they would race for its room")
+                buffer.producer = number
+            if name in kernel.consumes:
+                if buffer.consumer is not None:
+                    raise BadInputError(f"buffer {name} has two consumers: they would race for its pages")
+                buffer.consumer = number
     for buffer in buffers.values():
         buffer.sync = 0.0 if buffer.producer == buffer.consumer else sync_cycles
     return buffers
@@ -225,38 +236,39 @@ def _connect(kernels: Sequence[Kernel], capacities: Mapping[str, int], sync_cycl
 
 def _advance(steps: Sequence[Step], clock: _Clock, buffers: Mapping[str, _Buffer]) -> None:
     """Do steps until one has to wait for what has not happened yet."""
-    while clock.position < len(steps):
-        kind, name, amount = steps[clock.position]
+    position, now, worked, end = clock.position, clock.now, clock.busy, len(steps)
+    while position < end:
+        kind, name, amount = steps[position]
         if kind == BUSY:
-            if not clock.busy:
-                clock.first_wait = clock.now
-            clock.now += amount
-            clock.busy += amount
-            clock.position += 1
-            continue
-        buffer, pages = buffers[name], int(amount)
-        if kind == PUSH:
-            if buffer.held() + pages > buffer.capacity:
-                raise BadInputError(f"push of {pages} into {name}, which has no room for them: reserve first")
-            buffer.pushes.extend([clock.now] * pages)
-        elif kind == POP:
-            if buffer.held() < pages:
-                raise BadInputError(f"pop of {pages} from {name}, which does not hold them: wait first")
-            buffer.pops.extend([clock.now] * pages)
+            if not worked:
+                clock.first_wait = now
+            now += amount
+            worked += amount
         else:
-            if kind == WAIT:
-                needed, moments = len(buffer.pops) + pages, buffer.pushes
+            buffer = buffers[name]
+            pushes, pops, pages = buffer.pushes, buffer.pops, int(amount)
+            if kind == PUSH:
+                if len(pushes) - len(pops) + pages > buffer.capacity:
+                    raise BadInputError(f"push of {pages} into {name}, which has no room for them: reserve first")
+                pushes += [now] * pages
+            elif kind == POP:
+                if len(pushes) - len(pops) < pages:
+                    raise BadInputError(f"pop of {pages} from {name}, which does not hold them: wait first")
+                pops += [now] * pages
             else:
-                needed, moments = len(buffer.pushes) + pages - buffer.capacity, buffer.pops
-            # More than the capacity can never be there, however long one waits (rule R1).
-            if needed > len(moments) or pages > buffer.capacity:
-                return
-            ready = moments[needed - 1] + buffer.sync if needed > 0 else 0.0
-            if ready > clock.now:
-                key = (kind, name)
-                clock.waits[key] = clock.waits.get(key, 0.0) + ready - clock.now
-                clock.now = ready
-        clock.position += 1
+                if kind == WAIT:
+                    needed, moments = len(pops) + pages, pushes
+                else:
+                    needed, moments = len(pushes) + pages - buffer.capacity, pops
+                # More than the capacity can never be there, however long one waits (rule R1).
+                if needed > len(moments) or pages > buffer.capacity:
+                    break
+                if needed > 0 and (ready := moments[needed - 1] + buffer.sync) > now:
+                    key = (kind, name)
+                    clock.waits[key] = clock.waits.get(key, 0.0) + ready - now
+                    now = ready
+        position += 1
+    clock.position, clock.now, clock.busy = position, now, worked
 
 
 def _blocked(kernel: Kernel, clock: _Clock, buffers: Mapping[str, _Buffer], kernels: Sequence[Kernel]) -> Blocked:

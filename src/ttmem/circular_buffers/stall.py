@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ttmem.circular_buffers.kernels import COMPUTE, run_pairs, simulated, unlimited
+from ttmem.circular_buffers.kernels import COMPUTE, pairs, run_kernels, simulated, unlimited
 from ttmem.circular_buffers.machine import Machine, Scenario
 from ttmem.circular_buffers.pipeline import RESERVE, WAIT, Run
 from ttmem.circular_buffers.workload import Workload
@@ -59,13 +59,12 @@ class StallPredictor:
         self.part = simulated(workload)
         self._scenarios = tuple(machine.scenarios())
         self._nominal = Scenario(machine.nominal_compute_cycles)
-        self._bounds = {scenario: self._bound(scenario) for scenario in (*self._scenarios, self._nominal)}
-
-    def _bound(self, scenario: Scenario) -> float:
-        return self._run(unlimited(self.part), scenario).makespan_cycles
+        self._kernels = {one: pairs(self.part, machine, one) for one in (*self._scenarios, self._nominal)}
+        deepest = unlimited(self.part)
+        self._bounds = {one: self._run(deepest, one).makespan_cycles for one in self._kernels}
 
     def _run(self, tiles: Mapping[str, int], scenario: Scenario) -> Run:
-        return run_pairs(self.part, tiles, self._machine, scenario)
+        return run_kernels(self._kernels[scenario], tiles, self._machine)
 
     def predict(self, tiles: Mapping[str, int]) -> Stall:
         """The stall with these depths."""
