@@ -187,3 +187,24 @@ def test_out_of_memory_inside_an_operation_gives_everything_back():
 def test_calls_that_make_no_sense_are_bad_input(name, inputs, arguments, message):
     with pytest.raises(BadInputError, match=message):
         plan(name, *inputs, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "arguments", "message"),
+    [
+        ("relu", (), {}, "relu needs a tensor"),
+        ("transpose", (SQUARE,), {"dim0": 1}, "transpose needs the argument 'dim1'"),
+        ("slice", (SQUARE,), {"begins": [0, 0, 0, 0], "ends": [1, 1, 65, 64]}, "slice 0:65:1 of a dimension of 64"),
+        ("concat", (SQUARE, tensor(1, 1, 32, 64)), {"dim": 3}, "All dimensions must be the same size except"),
+    ],
+)
+def test_incomplete_calls_are_bad_input(name, inputs, arguments, message):
+    with pytest.raises(BadInputError, match=message):
+        plan(name, *inputs, **arguments)
+
+
+def test_what_was_not_compared_is_not_called_exact():
+    assert plan("relu", tensor(64)).note == "tensors of rank 0 and 1, or without elements, were not compared"
+    assert plan("relu", TensorSpec((64, 64), UINT8)).confidence == "bounded"
+    older = plan_call(Call("relu", (SQUARE,)), open_board("n150", release="0.75.0"))
+    assert (older.confidence, older.note) == ("bounded", "the rules of operations are those of ttnn 0.81.1")

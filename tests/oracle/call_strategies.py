@@ -25,8 +25,10 @@ def shapes(draw: st.DrawFn, min_rank: int = 2, max_rank: int = 5) -> Shape:
 
 
 @st.composite
-def tensors(draw: st.DrawFn, shape: Shape | None = None, *, tile_only: bool = False) -> Step:
-    dtype = draw(st.sampled_from(["bfloat16", "bfloat16", "float32", "bfloat8_b"]))
+def tensors(draw: st.DrawFn, shape: Shape | None = None, *, tile_only: bool = False, integers: bool = False) -> Step:
+    """Floats, and for operations that only move data integers too."""
+    types = ["bfloat16", "bfloat16", "float32", "bfloat8_b"] + (["uint32", "int32", "uint16"] if integers else [])
+    dtype = draw(st.sampled_from(types))
     layout = "tile" if tile_only or dtype == "bfloat8_b" else draw(st.sampled_from(["tile", "tile", "row_major"]))
     return {
         "shape": draw(shapes()) if shape is None else shape,
@@ -90,19 +92,19 @@ def binary(draw: st.DrawFn) -> Case:
 
 @st.composite
 def typecast(draw: st.DrawFn) -> Case:
-    tensor = draw(tensors())
+    tensor = draw(tensors(integers=True))
     targets = ["bfloat16", "float32", "uint32", "int32"] + (["bfloat8_b"] if tensor["layout"] == "tile" else [])
     return [tensor], with_memory(draw, {"op": "typecast", "args": {"dtype": draw(st.sampled_from(targets))}})
 
 
 @st.composite
 def clone(draw: st.DrawFn) -> Case:
-    return [draw(tensors())], with_memory(draw, {"op": "clone"})
+    return [draw(tensors(integers=True))], with_memory(draw, {"op": "clone"})
 
 
 @st.composite
 def concat(draw: st.DrawFn) -> Case:
-    first = draw(tensors())
+    first = draw(tensors(integers=True))
     axis = draw(st.integers(0, len(first["shape"]) - 1))
     inputs = [first]
     for _ in range(draw(st.integers(1, 3))):
@@ -114,21 +116,21 @@ def concat(draw: st.DrawFn) -> Case:
 
 @st.composite
 def transpose(draw: st.DrawFn) -> Case:
-    tensor = draw(tensors())
+    tensor = draw(tensors(integers=True))
     first, second = draw(st.permutations(range(len(tensor["shape"]))))[:2]
     return [tensor], with_memory(draw, {"op": "transpose", "args": {"dim0": first, "dim1": second}})
 
 
 @st.composite
 def permute(draw: st.DrawFn) -> Case:
-    tensor = draw(tensors())
+    tensor = draw(tensors(integers=True))
     dims = list(draw(st.permutations(range(len(tensor["shape"])))))
     return [tensor], with_memory(draw, {"op": "permute", "args": {"dims": dims}})
 
 
 @st.composite
 def slice_(draw: st.DrawFn) -> Case:
-    tensor = draw(tensors())
+    tensor = draw(tensors(integers=True))
     begins = [draw(st.integers(0, size - 1)) for size in tensor["shape"]]
     begins[-2:] = [begin // 32 * 32 for begin in begins[-2:]]
     ends = [draw(st.integers(begin + 1, size)) for begin, size in zip(begins, tensor["shape"], strict=True)]
@@ -145,7 +147,7 @@ def pad(draw: st.DrawFn) -> Case:
 
 @st.composite
 def reshape(draw: st.DrawFn) -> Case:
-    tensor = draw(tensors(draw(shapes(max_rank=4)), tile_only=True))
+    tensor = draw(tensors(draw(shapes(max_rank=4)), tile_only=True, integers=True))
     left = 1
     for size in tensor["shape"]:
         left *= size
@@ -190,7 +192,7 @@ def matmul(draw: st.DrawFn) -> Case:
 
 @st.composite
 def to_memory_config(draw: st.DrawFn) -> Case:
-    return [draw(tensors(tile_only=True))], {"op": "to_memory_config", "memory": draw(memories)}
+    return [draw(tensors(tile_only=True, integers=True))], {"op": "to_memory_config", "memory": draw(memories)}
 
 
 CALLS: dict[str, Callable[[], st.SearchStrategy[Case]]] = {

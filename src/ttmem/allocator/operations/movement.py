@@ -18,6 +18,11 @@ def concat(call: Call, plan: PlanWriter) -> Plan:
     if len(call.inputs) == 1:
         return to_memory_config(replace(call, memory=call.memory or DRAM), plan)
     axis = int(call.arguments["dim"]) % rank
+    others = [spec.shape[:axis] + spec.shape[axis + 1 :] for spec in call.inputs]
+    if any(other != others[0] for other in others):
+        raise BadInputError(
+            "All dimensions must be the same size except for the dimension along which the contenation is taking place."
+        )
     shape = list(first.shape)
     shape[axis] = sum(spec.shape[axis] for spec in call.inputs)
     result = replace(result_like(first, call.memory or DRAM), shape=tuple(shape))
@@ -41,7 +46,15 @@ def concat(call: Call, plan: PlanWriter) -> Plan:
 
 def _join(call: Call, plan: PlanWriter, result: TensorSpec, axis: int) -> None:
     if result.layout is TILE:
-        plan.launch(double_buffered_tiles(result))
+        # The library measures rows even of tiles: bfloat8_b on Blackhole may fail this and is transposed twice instead.
+        narrow = axis == len(result.shape) - 1 and any(
+            spec.shape[-1] * (spec.dtype.mantissa_bits // 8) % plan.memory_map.page_alignment_bytes(spec.memory)
+            for spec in call.inputs
+        )
+        if narrow:
+            plan.launch_at_least(double_buffered_tiles(result), "rows of less than the alignment are transposed first")
+        else:
+            plan.launch(double_buffered_tiles(result))
     elif axis == len(result.shape) - 1:
         plan.launch_at_least([2 * paging_of(result).page_bytes], "row-major concat along the last dimension")
     else:
@@ -57,6 +70,9 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
     steps = [int(s) for s in call.arguments.get("steps", [1] * rank)]
     if not len(begins) == len(ends) == len(steps) == rank:
         raise BadInputError(f"begins, ends and steps of a slice need {rank} numbers each")
+    for size, begin, end, step in zip(source.shape, begins, ends, steps, strict=True):
+        if not (0 <= begin < end <= size and step > 0):
+            raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
     shape = tuple(-(-(e - b) // s) for b, e, s in zip(begins, ends, steps, strict=True))
     result = replace(result_like(source, call.memory), shape=shape)
     if shape == source.shape:

@@ -13,14 +13,15 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations.elementwise import cast, result_like
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
-from ttmem.hardware import BFLOAT16, DRAM, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, TensorSpec, paging_of, round_up
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, TensorSpec, paging_of, round_up
 
 if TYPE_CHECKING:
     import numpy as np
 
     IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
+_MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
 _MAX_TILE_KINDS = 20_000
 """Beyond this many different output tiles the table is bounded instead of computed (a second or two of work)."""
@@ -36,6 +37,8 @@ def reshape(call: Call, plan: PlanWriter) -> Plan:
         slot = plan.allocate(result)
         plan.launch_at_least([], "reshape of row-major and sharded tensors")
         return plan.finish(slot, result)
+    if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
+        raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
     if not source.dtype.is_block_float:
         slot = _copy(plan, source, result)
         return plan.finish(slot, result)
