@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters that the installed ttnn writes while it runs, read from outside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.real import find_python
+from ttmem.live import Counters, DeviceCounters, PeakHold, sample
+
+pytestmark = pytest.mark.oracle
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    python, reason = find_python()
+    if python is None:
+        pytest.skip(f"COUNTERS WERE NOT READ FROM THE REAL TTNN: {reason}; run `python tools/ttnn_env.py`")
+    chip = int.from_bytes(os.urandom(6), "big")
+    script = Path(__file__).with_name("counters_process.py")
+    child = subprocess.Popen(
+        [python, str(script), str(tmp_path), str(chip)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield child, chip
+    finally:
+        child.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout):
+            if stream:
+                stream.close()
+        Path(f"/dev/shm/tt_device_{chip}_memory").unlink(missing_ok=True)
+
+
+def counters_of(chip: int) -> DeviceCounters:
+    return next(device for device in sample("/dev/shm").devices if device.chip_unique_id == chip)
+
+
+def test_a_running_process_is_followed_from_outside(process: tuple[subprocess.Popen[str], int]) -> None:
+    child, chip = process
+    assert child.stdin is not None
+    assert child.stdout is not None
+    peaks = PeakHold()
+    seen: dict[str, DeviceCounters] = {}
+    for step in ("two in DRAM, one in L1", "one in DRAM, one in L1", "after an add"):
+        assert child.stdout.readline().strip() == step
+        seen[step] = counters_of(chip)
+        peaks.add(sample("/dev/shm"))
+        child.stdin.write("\n")
+        child.stdin.flush()
+
+    totals = [device.total for device in seen.values()]
+    assert totals == [
+        Counters(dram_bytes=4 * MIB, l1_bytes=2 * MIB),
+        Counters(dram_bytes=2 * MIB, l1_bytes=2 * MIB),
+        Counters(dram_bytes=4 * MIB, l1_bytes=2 * MIB, circular_buffer_bytes=12288 * 64),
+    ]
+    (mine,) = seen["after an add"].processes
+    assert (mine.pid, mine.running, mine.held) == (child.pid, True, totals[-1])
+    assert peaks.of_chip(chip) == totals[-1]
+
+    assert child.stdout.readline().strip() == "closed"
+    child.wait(timeout=30)
+    closed = counters_of(chip)
+    assert (closed.total, closed.processes) == (Counters(), ())
