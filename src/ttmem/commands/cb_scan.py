@@ -93,6 +93,8 @@ def command(
         note(f"wrote {sarif}", quiet=quiet)
     for skipped in found.skipped[:5]:
         note(f"skipped {skipped.file}: {skipped.reason}", quiet=quiet or form is None)
+    if found.unused_bindings:
+        note(f"no size, count or condition depends on {', '.join(found.unused_bindings)}", quiet=quiet)
     if form == "json":
         answer = json_text(cb_scan_document.document(found))
     else:

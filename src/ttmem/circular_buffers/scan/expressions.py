@@ -195,7 +195,7 @@ class Evaluation:
         return None
 
     def _bound(self, text: str) -> Value | None:
-        for name in _names_of(text):
+        for name in names_of(text):
             if name in self._bindings:
                 return self._bindings[name]
         return None
@@ -219,7 +219,7 @@ class Evaluation:
         return BINARY[expression.operator](left, right)
 
 
-def _names_of(text: str) -> Iterator[str]:
+def names_of(text: str) -> Iterator[str]:
     """How a leaf may be called in `--bind`: in full, without the call, or by its last part."""
     yield text
     short = text.removesuffix("()")

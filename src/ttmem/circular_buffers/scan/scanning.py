@@ -10,7 +10,16 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.circular_buffers.scan.arithmetic import Value, format_of
-from ttmem.circular_buffers.scan.expressions import NO_BINDINGS, Bindings
+from ttmem.circular_buffers.scan.expressions import (
+    NO_BINDINGS,
+    Bindings,
+    Expression,
+    Items,
+    Named,
+    Symbol,
+    every_node,
+    names_of,
+)
 from ttmem.circular_buffers.scan.files import find_files, scan_files
 from ttmem.circular_buffers.scan.model import (
     ERROR,
@@ -24,6 +33,7 @@ from ttmem.circular_buffers.scan.model import (
 )
 from ttmem.circular_buffers.scan.programs import ProgramTotals, programs_of
 from ttmem.circular_buffers.scan.syntax import require_parser
+from ttmem.circular_buffers.scan.trace import expressions_in
 from ttmem.hardware import MemoryMap
 
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -46,6 +56,8 @@ class Scan:
     bindings: Bindings
     memory_map: MemoryMap | None
     l1_tensor_bytes: int
+    unused_bindings: tuple[str, ...]
+    """Names that occur in no size, count or condition: perhaps misspelt."""
 
     def count(self, severity: str) -> int:
         return sum(1 for one in self.findings if one.severity == severity)
@@ -112,7 +124,28 @@ def assess(
         bindings=bindings,
         memory_map=memory_map,
         l1_tensor_bytes=l1_tensor_bytes,
+        unused_bindings=tuple(sorted(bindings.keys() - names_in(declarations, files))) if bindings else (),
     )
+
+
+def names_in(declarations: Sequence[Declaration], files: Sequence[FileScan]) -> set[str]:
+    """Everything that `--bind` could name."""
+    pending: list[Expression | None] = []
+    for one in declarations:
+        pending += [one.total, one.page, one.format, one.index, one.repeats]
+        pending += [condition.expression for condition in one.conditions]
+        pending += [one.borrowed_if.expression] if one.borrowed_if is not None else []
+    for scanned in files:
+        pending += expressions_in(scanned.kernel.trace) if scanned.kernel is not None else []
+        for use in scanned.kernel_uses:
+            pending += [*(use.compile_time_args or ()), *(value for _, value in use.named_args)]
+    names: set[str] = set()
+    for node in every_node(Items(tuple(one for one in pending if one is not None))):
+        if isinstance(node, Named):
+            names.add(node.name)
+        elif isinstance(node, Symbol):
+            names.update(names_of(node.text))
+    return names
 
 
 def _without_used_helpers(declarations: Sequence[Declaration]) -> list[Declaration]:

@@ -75,3 +75,16 @@ def of_buffer(trace: Trace, buffer: str) -> Trace:
             if yes or no:
                 kept.append(Branch(step.condition, step.text, yes, no))
     return tuple(kept)
+
+
+def expressions_in(trace: Trace) -> list[Expression | None]:
+    """Counts, trip counts and conditions."""
+    found: list[Expression | None] = []
+    for step in trace:
+        if isinstance(step, Operation):
+            found.append(step.count)
+        elif isinstance(step, Loop):
+            found += [step.trips, *expressions_in(step.body)]
+        else:
+            found += [step.condition, *expressions_in(step.yes), *expressions_in(step.no)]
+    return found
