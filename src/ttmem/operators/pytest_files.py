@@ -84,7 +84,9 @@ def test_files(cases: Sequence[Case], predictions: Predictions, *, l1_small_byte
     files = {names[aten]: _test_file(aten, list(tests.values())) for aten, tests in groups.items()}
     files["conftest.py"] = _template("conftest.py.txt").replace("@@L1_SMALL@@", str(l1_small_bytes))
     devices = {board: dict(memories) for board, memories in predictions.devices.items()}
-    files["ttmem_cases.py"] = _template("ttmem_cases.py.txt").replace("@@PREDICTED_ON@@", flat(devices))
+    files["ttmem_cases.py"] = _template("ttmem_cases.py.txt").replace(
+        "@@PREDICTED_ON@@", laid_out(devices, 0, len("PREDICTED_ON = "))
+    )
     files["run_all_tests.sh"] = _template("run_all_tests.sh.txt")
     return TestFiles(files, {aten: len(tests) * len(MEMORIES) for aten, tests in groups.items()}, tuple(left_out))
 
