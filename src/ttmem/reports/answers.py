@@ -8,6 +8,7 @@ from functools import cached_property
 from ttmem.analysis.consumers import LiveSet, alive_at_peak
 from ttmem.analysis.distribution import Distribution, distribution
 from ttmem.analysis.failure import RunFailure, failure, failures
+from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.analysis.fragmentation import Fragmentation, fragmentation
 from ttmem.analysis.growth import Growth, growth
 from ttmem.analysis.load_phase import LoadPhase, load_phase
@@ -16,6 +17,7 @@ from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.runs import Run, counted_runs, runs
 from ttmem.analysis.weights import Weights, weights
+from ttmem.explain import Diagnosis
 from ttmem.profile import Profile
 
 
@@ -81,6 +83,11 @@ class Answers:
     @cached_property
     def failure(self) -> RunFailure | None:
         return failure(self._profile)
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis | None:
+        """Why the run failed and what to change, with what was alive."""
+        return None if self.failure is None else diagnose_failure(self._profile, self.failure)
 
     @cached_property
     def failures(self) -> list[RunFailure]:

@@ -22,8 +22,10 @@ from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.runs import Run
 from ttmem.analysis.states import state_column
 from ttmem.analysis.weights import Weights
+from ttmem.explain import Diagnosis
 from ttmem.profile import Profile
 from ttmem.reports.answers import answers
+from ttmem.reports.explain_document import remedy_entry
 
 SCHEMA = "ttmem.profile/1"
 
@@ -61,7 +63,7 @@ def profile_document(profile: Profile) -> dict[str, Any]:
         "fragmentation": {memory: _fragmentation(item) for memory, item in known.fragmentation.items()},
         "growth": {memory: _growth(item) for memory, item in known.growth.items()},
         "load_phase": _load_phase(known.load_phase),
-        "failure": None if known.failure is None else _failure(known.failure),
+        "failure": None if known.failure is None else {**_failure(known.failure), **_diagnosis(known.diagnosis)},
         "failures": [_failure(item) for item in known.failures],
     }
 
@@ -302,4 +304,12 @@ def _failure(item: RunFailure) -> dict[str, Any]:
         "line": item.line,
         "rank": _rank(item.rank),
         "survived": item.survived,
+        "is_warning": item.is_warning,
     }
+
+
+def _diagnosis(diagnosis: Diagnosis | None) -> dict[str, Any]:
+    """Why, and what to change; ``ttmem explain`` gives the whole of it."""
+    if diagnosis is None:
+        return {}
+    return {"diagnosis": diagnosis.text, "remedies": [remedy_entry(remedy) for remedy in diagnosis.remedies]}

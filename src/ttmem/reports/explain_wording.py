@@ -74,6 +74,15 @@ def live_text(tensor: LiveTensor, *, with_name: bool = True) -> str:
     return ", ".join(parts)
 
 
+def advice(diagnosis: Diagnosis, most: int = 3) -> list[str]:
+    """The first remedies, a line each: what to do, what it saves, who showed it."""
+    lines = []
+    for remedy in diagnosis.remedies[:most]:
+        notes = [note for note in (saving_text(remedy), threads_text(remedy.evidence[:3])) if note]
+        lines.append(one_line(remedy.do) + (f" ({'; '.join(notes)})" if notes else ""))
+    return lines
+
+
 def largest_live(diagnosis: Diagnosis, most: int) -> tuple[list[LiveTensor], str]:
     """The largest tensors that were alive, and a line about the others."""
     ordered = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)

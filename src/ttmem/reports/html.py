@@ -17,6 +17,7 @@ from ttmem._version import __version__
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers, answers
 from ttmem.reports.chart import HEIGHT, WIDTH, chart
+from ttmem.reports.explain_wording import advice
 from ttmem.reports.notes import growth_text, l1_text, load_text, next_command, notes, rounding_note, runs_text
 from ttmem.reports.page_cards import cards
 from ttmem.reports.page_tables import cell_text, tables
@@ -54,6 +55,8 @@ def _context(profile: Profile, known: Answers) -> dict[str, Any]:
         "failure_figures": [(name.replace("_", " "), thousands(value)) for name, value in known.failure.numbers.items()]
         if known.failure
         else [],
+        "failure_headline": one_line(known.diagnosis.headline) if known.diagnosis else "",
+        "failure_advice": advice(known.diagnosis) if known.diagnosis else [],
         "charts": charts,
         "chart_width": WIDTH,
         "chart_height": HEIGHT,

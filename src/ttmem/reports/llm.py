@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers, answers
+from ttmem.reports.explain_wording import advice
 from ttmem.reports.notes import (
     growth_text,
     l1_text,
@@ -301,6 +302,10 @@ class _Report:
         if failure.numbers:
             figures = ", ".join(f"{name} {value}" for name, value in failure.numbers.items())
             lines.append(f"- Numbers: {short(figures, self._room.message_width)}")
+        if (diagnosis := self._known.diagnosis) is not None:
+            lines.append(f"- Diagnosis: {short(diagnosis.text, self._room.message_width)}")
+            remedies = advice(diagnosis)
+            lines += [f"- Remedy {n}: {short(text, self._room.message_width)}" for n, text in enumerate(remedies, 1)]
         others = len(self._known.failures) - 1
         if others > 0:
             lines.append(f"- {others} other failure texts in the source (`--json` lists them)")

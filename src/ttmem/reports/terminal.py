@@ -13,6 +13,7 @@ from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.answers import Answers, answers
+from ttmem.reports.explain_wording import advice
 from ttmem.reports.notes import (
     growth_text,
     l1_text,
@@ -210,6 +211,10 @@ def _failure(known: Answers) -> Text:
     text.append(f"Failed {where}", style="bold red")
     text.append(f"  {failure.failure_class}, line {thousands(failure.line)}\n", style="dim")
     text.append(one_line(failure.message))
+    if (diagnosis := known.diagnosis) is not None:
+        text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
+        for number, line in enumerate(advice(diagnosis), 1):
+            text.append(f"\n{number}. {line}")
     return text
 
 
