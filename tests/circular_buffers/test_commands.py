@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import Result
+from support.command_line import ROOT, Result
 
 Run = Callable[..., Result]
 
@@ -235,6 +235,19 @@ def test_profile_refuses_what_is_no_evidence(run_cb: Run, tmp_path: Path, conten
     found = run_cb("profile", "x")
     assert found.code == 2
     assert complaint in found.err
+
+
+def test_a_stored_profile_tells_its_fullest_operation(run_cb: Run) -> None:
+    from ttmem.commands import main
+
+    capture = ROOT / "tests" / "data" / "captures" / "n150-report.json.gz"
+    assert main(["profile", str(capture), "--name", "captured", "--json", "-o", "profile.json"]) == 0
+    document = json.loads(run_cb("profile", "captured", "--json").out)
+    assert document["source"]["kind"] == "profile"
+    parts = document["profile_peak"]["parts"]
+    expected = json.loads(Path("profile.json").read_text())["memories"]["L1"]
+    assert parts == expected["parts"]
+    assert sum(parts.values()) == expected["peak_with_programs_bytes_per_core"]
 
 
 def test_a_log_of_bracketed_times_is_no_json(run_cb: Run, tmp_path: Path) -> None:
