@@ -15,7 +15,7 @@ def cases(share: float, per_example: float) -> int:
     `TTMEM_ORACLE_CASES` is the number of cases of the whole oracle run; a test takes its share, and one example of it
     holds about `per_example` cases.
     """
-    return max(int(int(os.environ.get("TTMEM_ORACLE_CASES", "12000")) * share / per_example), 1)
+    return max(int(int(os.environ.get("TTMEM_ORACLE_CASES", "10000")) * share / per_example), 1)
 
 
 def is_long_run() -> bool:
