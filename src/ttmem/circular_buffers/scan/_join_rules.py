@@ -65,7 +65,7 @@ def _capacities(member: JoinedKernel, identity: str) -> list[Polynomial]:
     buffer = member.buffers.get(identity)
     if buffer is None:
         return []
-    found = [capacity(one, member.amounts) for one in buffer.candidates]
+    found = [capacity(one, member.amounts.of_the_host) for one in buffer.candidates]
     return [pages for pages in found if pages is not None] if None not in found else []
 
 

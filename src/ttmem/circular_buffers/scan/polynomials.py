@@ -75,6 +75,11 @@ class Amounts:
         self._host: Amounts | None = Amounts(bindings) if passed is not None else None
         self._known: dict[int, tuple[Expression, Polynomial | None]] = {}
 
+    @property
+    def of_the_host(self) -> Amounts:
+        """For expressions that the host wrote."""
+        return self._host if self._host is not None else self
+
     def of(self, expression: Expression | None) -> Polynomial | None:
         """None when the expression cannot be written so."""
         if expression is None:
