@@ -8,7 +8,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +59,9 @@ def install(
     with _locked(managed_folder().with_suffix(".lock")):
         there = installed()
         if there is not None and not force:
-            return Installed(there, made_now=False)
+            if not there.pytest_version:  # an environment of before 'ttmem test'
+                _add(managed_python(), PACKAGES[1:])
+            return Installed(installed() or there, made_now=False)
         base = _base(python)
         folder = managed_folder()
         say(f"making {folder} with Python {base.python_version} ({base.found_by})")
@@ -79,9 +81,13 @@ def _make(base: Interpreter, folder: Path, say: Callable[[str], None]) -> None:
     _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
     python = folder / "bin" / "python"
     say(f"installing {' and '.join(PACKAGES)} (about 220 MB to download, 700 MB on disk)")
-    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    _run([*pip, *PACKAGES], f"pip could not install {PACKAGES[0]}")
+    _add(python, PACKAGES)
     (folder / _COMPLETE).write_text(f"{PINNED_TTNN}\n")
+
+
+def _add(python: Path, packages: Sequence[str]) -> None:
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    _run([*pip, *packages], f"pip could not install {packages[0]}")
 
 
 def _base(python: str | None) -> Interpreter:
