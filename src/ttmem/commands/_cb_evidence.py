@@ -7,7 +7,7 @@ Here and not in ``circular_buffers``, because it asks rooms that that one may no
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
@@ -28,6 +28,7 @@ from ttmem.circular_buffers.evidence import (
 from ttmem.circular_buffers.log_facts import LogFactsReader
 from ttmem.circular_buffers.profiler_csv import header_first, is_profiler_header, read_profiler_csv
 from ttmem.circular_buffers.watcher import WatcherReader
+from ttmem.commands._progress import progress_bar
 
 _HEAD_LINES = 20
 _BATCH_LINES = 20_000
@@ -37,15 +38,15 @@ _LINE_BYTES = 1 << 20
 _MOST_JSON_BYTES = 1 << 30
 
 
-def collect(source: str) -> Evidence:
-    """Everything that a source says about circular buffers."""
+def collect(source: str, *, quiet: bool = False) -> Evidence:
+    """Everything that a source says about circular buffers, with a progress bar for large ones."""
     path = _sources.locate(source).path
     if isinstance(path, Path) and (path.is_dir() or _is_database_or_saved(path)):
         return _profile(source)
     from ttmem.readers._byte_source import open_bytes
 
-    stream, _, name = open_bytes(path)
-    with stream:
+    stream, size, name = open_bytes(path)
+    with stream, progress_bar(f"reading {name}", quiet=quiet) as progress:
         first = stream.read(1 << 16)
         if not first.strip():
             raise BadInputError("is empty", where=name)
@@ -53,7 +54,9 @@ def collect(source: str) -> Evidence:
             return found
         if b"\0" in first:
             raise BadInputError("is neither text nor a capture", where=name)
-        return _text(first, stream, name)
+        # A packed source has more bytes than its file: then there is no end to show.
+        seen = None if progress is None else lambda done: progress(done, size if done <= size else 0)
+        return _text(first, stream, name, seen)
 
 
 def _is_database_or_saved(path: Path) -> bool:
@@ -97,8 +100,8 @@ def _json(first: bytes, stream: BinaryIO, name: str) -> Evidence | None:
     return Evidence(name, CAPTURE, programs=programs_of(nodes))
 
 
-def _text(first: bytes, stream: BinaryIO, name: str) -> Evidence:
-    lines = _lines(first, stream)
+def _text(first: bytes, stream: BinaryIO, name: str, seen: Callable[[int], None] | None) -> Evidence:
+    lines = _lines(first, stream, seen)
     head = list(islice(lines, _HEAD_LINES))
     lines = chain(head, lines)
     if any(is_profiler_header(line) for line in head):
@@ -108,14 +111,14 @@ def _text(first: bytes, stream: BinaryIO, name: str) -> Evidence:
         facts.take(batch)
         watcher.take(batch)
         failures.take(batch)
-    seen = watcher.facts()
-    kind = WATCHER if seen is not None and seen.cores else LOG
-    return Evidence(name, kind, log=facts.facts(), watcher=seen, failures=failures.found())
+    watched = watcher.facts()
+    kind = WATCHER if watched is not None and watched.cores else LOG
+    return Evidence(name, kind, log=facts.facts(), watcher=watched, failures=failures.found())
 
 
-def _lines(first: bytes, stream: BinaryIO) -> Iterator[str]:
+def _lines(first: bytes, stream: BinaryIO, seen: Callable[[int], None] | None) -> Iterator[str]:
     """Text lines; one without an end (a constant of many MB) is cut."""
-    left = first
+    left, done = first, len(first)
     while True:
         *whole, left = left.split(b"\n")
         for line in whole:
@@ -126,6 +129,9 @@ def _lines(first: bytes, stream: BinaryIO) -> Iterator[str]:
             raise TtmemError(f"cannot be read to its end: {error}") from error
         if not more:
             break
+        done += len(more)
+        if seen is not None:
+            seen(done)
         left = left[:_LINE_BYTES] + more
     if left:
         yield left[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r")

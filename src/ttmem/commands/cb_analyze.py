@@ -84,7 +84,7 @@ def command(
         simulations=simulating.simulate_multi(workloads, chosen, machine, kernel_bytes=kernel_bytes),
         curves=simulating.curves(machine) if workloads else (),
         sources=tuple(_scan(path, (*_bindings(single), *bindings), board, quiet) for path in code),
-        evidence=tuple(collect(log) for log in logs),
+        evidence=tuple(collect(log, quiet=quiet) for log in logs),
     )
     if html:
         emit(cb_html.render(analysis), html)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import output_option, refuse_overwriting, source_argument
+from ttmem.commands._options import output_option, quiet_option, refuse_overwriting, source_argument
 from ttmem.commands._output import color_wanted, columns, emit, json_text
 from ttmem.commands._runner import verb
 
@@ -24,7 +24,8 @@ ttmem cb profile ops_perf_results.csv
 @source_argument("source")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @output_option
-def command(source: str, as_json: bool, output: Path | None) -> None:
+@quiet_option
+def command(source: str, as_json: bool, output: Path | None, quiet: bool) -> None:
     """What SOURCE says about circular buffers, and plainly what it cannot say.
 
     SOURCE is a graph capture, a log of the program, a watcher log, the device profiler's table of operations (CSV), a
@@ -36,7 +37,7 @@ def command(source: str, as_json: bool, output: Path | None) -> None:
     from ttmem.reports import cb_profile_document, cb_profile_terminal
 
     refuse_overwriting(_sources.locate(source).path, output)
-    evidence = collect(source)
+    evidence = collect(source, quiet=quiet)
     if as_json:
         answer = json_text(cb_profile_document.document(evidence))
     else:
