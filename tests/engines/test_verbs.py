@@ -220,7 +220,18 @@ class TestSuites:
         """``pytest --ttmem-board``: the plugin as its entry point loads it."""
         import ttmem
 
-        words = ["-p", "ttmem.engines.pytest_plugin", "-p", "no:cacheprovider", "--ttmem-board", "p150", "-k", "within"]
+        words = [
+            "-p",
+            "no:ttmem",
+            "-p",
+            "ttmem.engines.pytest_plugin",
+            "-p",
+            "no:cacheprovider",
+            "--ttmem-board",
+            "p150",
+            "-k",
+            "within",
+        ]
         there = {**os.environ, "PYTHONPATH": str(Path(ttmem.__file__).parents[1])}
         command = [with_ttnn.path, "-m", "pytest", "-q", "--ttmem-json", "peaks.json", *words]
         done = subprocess.run(command, capture_output=True, text=True, env=there, check=False, timeout=120)
@@ -233,7 +244,17 @@ class TestSuites:
 
         (suite / "test_plain.py").write_text("import sys\ndef test_it(): assert 'ttnn' not in sys.modules\n")
         there = {**os.environ, "PYTHONPATH": str(Path(ttmem.__file__).parents[1])}
-        command = [with_ttnn.path, "-m", "pytest", "-q", "-p", "ttmem.engines.pytest_plugin", "test_plain.py"]
+        command = [
+            with_ttnn.path,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:ttmem",
+            "-p",
+            "ttmem.engines.pytest_plugin",
+            "test_plain.py",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, env=there, check=False, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
 
