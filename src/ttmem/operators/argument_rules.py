@@ -392,7 +392,7 @@ RULES: dict[str, Rule] = {
     "one_core": lambda bound: {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}},
     "dim_or_all": dim_or_all,
     "is_euclidean": is_euclidean,
-    "finite_value": lambda bound: _finite(bound.argument("value")),
+    "finite_value": lambda bound: 0.0 if bound.has("value") else _finite(bound.argument("value")),
     "finite_fill": lambda bound: _finite(bound.argument("fill_value")),
     "finite_eps": finite_eps,
     "like_first": _shape,

@@ -87,6 +87,9 @@ class Bound:
             elif name not in self.operator.tensor_names:
                 raise CannotRunError(f"{self.operator.aten} takes no tensor '{name}' here")
             named.setdefault(name, []).append(tensor)
+        for name, tensors in named.items():
+            if self.operator.is_list(name):  # torch concatenates with nothing; ttnn must not be given it
+                named[name] = [tensor for tensor in tensors if 0 not in tensor.shape] or tensors
         return named
 
     def _add_missing_tensors(self) -> None:

@@ -117,7 +117,7 @@ class _Renamed(ast.NodeTransformer):
         if isinstance(value, Mapping) and "tensor" in value:
             argument, _, index = value["tensor"].partition(".")
             return parsed(f'tensors["{argument}"][{index}]')
-        if name in self._operator.optional and name not in self._values:
+        if name in self._tensors or (name in self._operator.optional and name not in self._values):
             return parsed(f'tensors.get("{name}")')
         return parsed(f'arguments["{name}"]')
 

@@ -215,7 +215,7 @@ class _CallWriter:
             if bound.operator.is_list(name):
                 return [{"tensor": f"{name}.{index}"} for index in range(len(bound.tensors[name]))]
             return {"tensor": name}
-        if name in bound.operator.optional and bound.case.args.get(name) is None:
+        if name in bound.operator.optional and name not in bound.operator.args and bound.case.args.get(name) is None:
             return None
         value = RULES[name](bound) if name in RULES else bound.argument(name)
         self.values[name] = value

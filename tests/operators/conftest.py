@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import site
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.command_line import Result
+from ttmem import TtmemError
+from ttmem.commands import main
+from ttmem.engines.interpreters import Interpreter, find_interpreter
+from ttmem.engines.ttnn import TtnnEngine
+from ttmem.operators.tracing import find_torch_python
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "operators"
+
+
+@pytest.fixture(scope="session")
+def ttnn_interpreter() -> Interpreter:
+    """An interpreter that has ttnn, looked for before any test moves TTMEM_HOME."""
+    try:
+        return find_interpreter()
+    except TtmemError as error:
+        pytest.skip(f"THE REAL TTNN WAS NOT ASKED: {error}; run 'ttmem device install', or set TTMEM_TTNN_PYTHON")
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> str:
+    """An interpreter that has torch."""
+    try:
+        return find_torch_python()
+    except TtmemError as error:
+        pytest.skip(f"NO MODEL WAS TRACED: {error}; run 'python tools/torch_env.py', or set TTMEM_TORCH_PYTHON")
+
+
+@pytest.fixture(scope="session")
+def operators_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One home for all tests of a run, so that they share a kernel cache and leave the user's alone."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "operators-home"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def with_ttnn(ttnn_interpreter: Interpreter, operators_home: Path, monkeypatch: pytest.MonkeyPatch) -> Interpreter:
+    """The surroundings of a test that starts workers."""
+    monkeypatch.setenv("TTMEM_HOME", str(operators_home))
+    monkeypatch.setenv("TTMEM_TTNN_PYTHON", ttnn_interpreter.path)
+    return ttnn_interpreter
+
+
+@pytest.fixture(scope="module")
+def engine(ttnn_interpreter: Interpreter, operators_home: Path) -> Iterator[TtnnEngine]:
+    """A mock n150, opened as sweeps open it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TTMEM_HOME", str(operators_home))
+        with TtnnEngine(
+            python=ttnn_interpreter.path, board="n150", l1_small_bytes=32768, measure_programs=False
+        ) as opened:
+            yield opened
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """``run("ops", "map")`` in a folder of its own: exit code, stdout and stderr."""
+    for variable in ("TTMEM_DEBUG", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(variable, raising=False)
+    if "TTMEM_TTNN_PYTHON" not in os.environ:
+        monkeypatch.setenv("TTMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: object) -> Result:
+        capfd.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return invoke
+
+
+@pytest.fixture
+def linked_pytest(tmp_path: Path) -> Path:
+    """pytest and what it needs, all pure Python, for an interpreter that has none of its own.
+
+    Links and not the whole site-packages: its compiled packages belong to this Python's version.
+    """
+    folder = tmp_path / "pytest-links"
+    folder.mkdir()
+    places = [Path(sysconfig.get_paths()["purelib"]), *map(Path, site.getsitepackages())]
+    wanted = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py", "exceptiongroup", "tomli")
+    for name in (*wanted, "typing_extensions.py"):
+        found = next((place / name for place in places if (place / name).exists()), None)
+        if found is not None:
+            (folder / name).symlink_to(found)
+    for place in places:
+        for found in [*place.glob("pytest-[0-9]*.dist-info"), *place.glob("pluggy-*.dist-info")]:
+            if not (folder / found.name).exists():
+                (folder / found.name).symlink_to(found)
+    return folder
