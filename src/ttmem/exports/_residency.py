@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which buffer lies where, and after which operations it is there, for formats that want addresses.
 
-Sources that hold the buffers themselves tell it. A log tells only which tensors lived when: those are laid out by the
-twin's own allocator, in the order in which they came and went, and the result says that its addresses are simulated.
+Sources that hold the buffers themselves tell it. A log tells only which tensors lived when, and a capture without
+dispatch has no addresses: those are laid out by the twin's own allocator, in the order in which they came and went, and
+the result says that its addresses are simulated.
 """
 
 from __future__ import annotations
@@ -59,6 +60,11 @@ def residency(profile: Profile, timeline: Timeline) -> Residency:
     if timeline.buffers is None:
         return Residency(tuple(_laid_out(profile, timeline, lives)), simulated=True)
     buffers = timeline.buffers
+    addresses = dict(enumerate(buffers.address.tolist()))
+    simulated = not all(addresses.values())  # a capture without dispatch allocates nothing, so it has no addresses
+    if simulated:
+        spans = list(zip(buffers.first_block.tolist(), (buffers.last_block + 1).tolist(), strict=True))
+        addresses = _simulated(profile, timeline, lives, spans)
     after = _after_blocks(timeline)
     peaks = _fullest_moments(timeline)
     first_state, last_state = _first_state(timeline), len(timeline.block_kind) - 1
@@ -73,7 +79,7 @@ def residency(profile: Profile, timeline: Timeline) -> Residency:
         found.append(
             Resident(
                 life=life,
-                address=int(buffers.address[row]),
+                address=addresses.get(row, 0),
                 total_bytes=int(buffers.total_bytes[row]),
                 first_after=-1 if first <= first_state else start,
                 last_after=end - 1,
@@ -83,7 +89,7 @@ def residency(profile: Profile, timeline: Timeline) -> Residency:
                 freed_late=last == peaks.get((freed_in, memory), -1),
             )
         )
-    return Residency(tuple(found), simulated=False)
+    return Residency(tuple(found), simulated=simulated)
 
 
 def _fullest_moments(timeline: Timeline) -> dict[tuple[int, int], int]:
@@ -115,25 +121,17 @@ def _first_state(timeline: Timeline) -> int:
 
 
 def _laid_out(profile: Profile, timeline: Timeline, lives: list[TensorLife]) -> list[Resident]:
-    """The tensors of a log, given addresses by the allocator's own rule (first fit, DRAM upwards, L1 downwards)."""
-    pools = _pools(profile, timeline)
+    """The tensors of a log, given addresses; a tensor is freed by an operation before that makes anything itself."""
     first = timeline.first_index
-    events: list[tuple[int, int, int]] = []
-    for row, life in enumerate(lives):
-        produced = life.producer_index is not None
-        events.append((life.first_index - first if produced else -1, 1, row))
-        events.append((life.last_index - first, 0, row))  # freed by that operation, before it makes anything itself
-    addresses: dict[int, int] = {}
-    for _, kind, row in sorted(events):
-        pool = pools.get(lives[row].type.memory)
-        taken = lives[row].bytes_per_bank
-        if pool is None or not taken:
-            continue
-        if kind:
-            addresses[row] = pool.allocate(taken) or 0
-        elif addresses.get(row):
-            pool.free(addresses[row])
     end = len(timeline) - 1
+    spans = [
+        (
+            life.first_index - first if life.producer_index is not None else -1,
+            life.last_index - first if life.last_index - first < end else end + 1,  # what reaches the end stays
+        )
+        for life in lives
+    ]
+    addresses = _simulated(profile, timeline, lives, spans)
     return [
         Resident(
             life=life,
@@ -145,8 +143,27 @@ def _laid_out(profile: Profile, timeline: Timeline, lives: list[TensorLife]) -> 
             freed_in=life.last_index - first if life.last_index - first < end else -1,
         )
         for row, life in enumerate(lives)
-        if life.type.memory in pools
+        if row in addresses
     ]
+
+
+def _simulated(
+    profile: Profile, timeline: Timeline, lives: list[TensorLife], spans: list[tuple[int, int]]
+) -> dict[int, int]:
+    """Addresses by the allocator's own rule: first fit, DRAM upwards, L1 downwards. What ends makes room at once."""
+    pools = _pools(profile, timeline)
+    events: list[tuple[int, int, int]] = []
+    for row, (start, end) in enumerate(spans):
+        if lives[row].type.memory in pools and lives[row].bytes_per_bank and start < end:
+            events += [(start, 1, row), (end, 0, row)]
+    addresses: dict[int, int] = {}
+    for _, comes, row in sorted(events):
+        pool = pools[lives[row].type.memory]
+        if comes:
+            addresses[row] = pool.allocate(lives[row].bytes_per_bank) or 0
+        elif addresses[row]:
+            pool.free(addresses[row])
+    return addresses
 
 
 def _pools(profile: Profile, timeline: Timeline) -> dict[str, FreeList]:

@@ -84,12 +84,15 @@ def _program(timeline: Timeline, position: int, grid: Grid | None) -> Iterator[N
         return
     cores = f"{{[0-0 - {grid.columns - 1}-{grid.rows - 1}]}}"
     sizes = [(int(getattr(needs, part)[position]), kind, shared) for part, kind, shared in _PARTS]
-    if any(size for size, _, _ in sizes) or not needs.measured[position]:
-        yield {"kind": "circular_buffer_deallocate_all", "params": {"device_id": 0}}
+    start = {"kind": "circular_buffer_deallocate_all", "params": {"device_id": 0}}
+    if any(size for size, _, _ in sizes):
+        yield start
     for size, kind, shared in sizes:
         if size:
             params = {"address": 0, "size": size, "core_range_set": cores, "device_id": 0}
             yield {"kind": kind, "params": {**params, **({shared: "0"} if shared else {})}}
+    if not needs.measured[position]:
+        yield start  # a program that lists nothing: what it needs is not known
 
 
 class _Graph:

@@ -204,7 +204,8 @@ class _Process:
             nodes,
             self._device,
             dispatched=True,
-            circular_buffers_are_complete=self.machine.has_only_circular_buffers,
+            # Our own exports list what a program needs, or a program that lists nothing.
+            circular_buffers_are_complete=self.machine.has_only_circular_buffers or "ttmem_provenance" in self.metadata,
         )
         for part in walk.run():
             operation.events += part.events
