@@ -65,6 +65,8 @@ class RealEngine:
                     l1_small_bytes=settings.l1_small_bytes,
                     trace_region_bytes=settings.trace_region_bytes,
                     timeout_seconds=settings.timeout_seconds,
+                    # Static buffers are checked by the library itself; measuring them would cost ten times the case.
+                    measure_programs=False,
                 )
             )
         return self._workers[board]

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would pass instead: computed by asking the engine, never a rule of thumb.
+
+For a case that ran out of memory: the other memory, a smaller data type, the other layout, and the smallest number of
+chunks with the dimension to cut. A chunk is asked like any case, alone on an empty device: the rest of its tensor
+waits in the other memory or on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttmem.operators import Case
+from ttmem.sweep.plan import Point, Settings
+from ttmem.sweep.resize import main_shape, resizable, resized
+from ttmem.sweep.rows import MEMORY_STATUSES, Row
+from ttmem.sweep.run import Engine, engine_of
+
+_SMALLER_TYPES = {"float32": ("bfloat16", "bfloat8_b"), "bfloat16": ("bfloat8_b", "bfloat4_b")}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """So many parts along a dimension of the first tensor."""
+
+    dim: int
+    count: int
+    length: int
+    """Elements of a part along it; the last part may have fewer."""
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing that passes; ``row`` is the engine's own answer to it."""
+
+    do: str
+    row: Row
+    chunks: Chunks | None = None
+    kind: str = "chunks"
+    """chunks, memory, dtype or layout."""
+
+    def to_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "do": self.do,
+            "kind": self.kind,
+            "engine": self.row.engine,
+            "confidence": self.row.confidence,
+            "memory": self.row.memory,
+            "layout": self.row.layout,
+            "peak_bytes_per_bank": self.row.peak_bytes_per_bank,
+        }
+        if self.chunks:
+            told["chunks"] = self.chunks.count
+            told["dim"] = self.chunks.dim
+            told["chunk_shape"] = list(self.chunks.shape)
+        return told
+
+
+class Adviser:
+    """Asks one engine; answers are kept, because models repeat shapes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._engines: dict[str | None, Engine] = {}
+        self._known: dict[tuple[Any, ...], Row] = {}
+
+    def close(self) -> None:
+        for engine in self._engines.values():
+            engine.close()
+        self._engines.clear()
+
+    def advise(self, point: Point) -> list[Advice]:
+        """What passes, the least change first; empty when nothing that is tried does."""
+        return list(self._advice(point))
+
+    def _advice(self, point: Point) -> Iterator[Advice]:
+        if point.memory == "L1":
+            row = self._ask(replace(point, memory="DRAM"))
+            if row.status == "pass":
+                yield Advice("put its tensors into DRAM", row, kind="memory")
+        now = self._settings.float_dtype or (point.case.tensors[0].dtype if point.case.tensors else "")
+        if point.layout == "tile":
+            for dtype in _SMALLER_TYPES.get(now, ()):
+                row = self._ask(point, dtype)
+                if row.status == "pass":
+                    yield Advice(f"make its tensors {dtype}", row, kind="dtype")
+                    break
+            row = self._ask(replace(point, layout="row_major"))
+            if row.status == "pass" and row.padded_bytes is not None:
+                yield Advice("keep it row-major: it has no tile padding then", row, kind="layout")
+        chunks = self.fewest_chunks(point)
+        if chunks is not None:
+            yield chunks
+
+    def fewest_chunks(self, point: Point) -> Advice | None:
+        """The smallest number of chunks that passes, over all dimensions that can be cut; the outermost wins a tie."""
+        best: tuple[int, Chunks, Row] | None = None
+        for dim in resizable(point.case):
+            size = main_shape(point.case)[dim]
+            found = self._along(point, dim, size, best[0] if best else size + 1)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found
+        if best is None:
+            return None
+        _, chunks, row = best
+        do = (
+            f"split dimension {chunks.dim} ({main_shape(point.case)[chunks.dim]}) into {chunks.count} chunks of "
+            f"{chunks.length}: {list(chunks.shape)}"
+        )
+        return Advice(do, row, chunks)
+
+    def _along(self, point: Point, dim: int, size: int, below: int) -> tuple[int, Chunks, Row] | None:
+        """Doubling until it passes, then bisection; only counts below the best so far are of interest."""
+        fails, passes = 1, 0
+        answer: tuple[Case, Row] | None = None
+        count = 2
+        most = min(size, below - 1)
+        while fails < most:
+            count = min(count, most)
+            asked = self._chunk(point, dim, size, count)
+            if asked is None:
+                return None
+            if asked[1].status == "pass":
+                passes, answer = count, asked
+                break
+            if asked[1].status not in MEMORY_STATUSES:
+                return None
+            fails = count
+            count *= 2
+        if answer is None:
+            return None
+        while passes - fails > 1:
+            middle = (passes + fails) // 2
+            asked = self._chunk(point, dim, size, middle)
+            if asked is not None and asked[1].status == "pass":
+                passes, answer = middle, asked
+            else:
+                fails = middle
+        length = -(-size // passes)
+        count = -(-size // length)  # equal parts may need fewer than asked for
+        return count, Chunks(dim, count, length, main_shape(answer[0])), answer[1]
+
+    def _chunk(self, point: Point, dim: int, size: int, count: int) -> tuple[Case, Row] | None:
+        case = resized(point.case, dim, -(-size // count))
+        return None if case is None else (case, self._ask(replace(point, case=case)))
+
+    def _ask(self, point: Point, dtype: str | None = None) -> Row:
+        key = (point.case.id, point.board, point.memory, point.layout, dtype)
+        if key not in self._known:
+            if dtype not in self._engines:
+                changed = self._settings if dtype is None else replace(self._settings, float_dtype=dtype)
+                self._engines[dtype] = engine_of(changed)
+            self._known[key] = next(iter(self._engines[dtype].ask([point])))
+        return self._known[key]
+
+
+def advise_rows(rows: Sequence[Row], cases: dict[str, Case], settings: Settings, most: int) -> dict[Any, list[Advice]]:
+    """Advice for the memory failures among rows, by row key; of many the largest are asked first."""
+    failures = [row for row in rows if row.status in MEMORY_STATUSES and row.id in cases]
+    failures.sort(key=lambda row: -(row.needed_bytes or 0))
+    adviser = Adviser(settings)
+    try:
+        return {
+            row.key: adviser.advise(Point(cases[row.id], row.board, row.memory, row.layout)) for row in failures[:most]
+        }
+    finally:
+        adviser.close()

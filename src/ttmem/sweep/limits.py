@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The largest shape that passes: double one dimension until it fails, then bisect; for several widths a frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
+from ttmem.sweep.plan import Point, Settings
+from ttmem.sweep.resize import main_shape, resizable, resized
+from ttmem.sweep.rows import MEMORY_STATUSES, Row
+from ttmem.sweep.run import Engine, engine_of
+
+MOST_ELEMENTS = 1 << 34
+"""Four times what the largest board's DRAM holds in bfloat16: beyond, a dimension has no limit worth the name."""
+WIDTHS = tuple(32 << step for step in range(10))
+"""Widths of a frontier, 32 to 16,384."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Where one dimension of a shape ends."""
+
+    op: str
+    board: str
+    memory: str
+    layout: str
+    engine: str
+    dim: int
+    """The dimension that was grown."""
+    shape: tuple[int, ...] | None
+    """The largest that passes; None: not even the smallest does."""
+    fails_at: tuple[int, ...] | None
+    """One more along ``dim``; None: it never failed."""
+    status: str
+    """Of what fails: oom, clash, overflow; or why the search ended (invalid, unsupported, ...)."""
+    message: str
+    padded_bytes: int | None
+    peak_bytes_per_bank: int | None
+    confidence: str
+    asked: int
+    """Questions that the search took."""
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape) if self.shape else 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "op": self.op,
+            "board": self.board,
+            "memory": self.memory,
+            "layout": self.layout,
+            "engine": self.engine,
+            "dim": self.dim,
+            "shape": list(self.shape) if self.shape else None,
+            "fails_at": list(self.fails_at) if self.fails_at else None,
+            "status": self.status,
+            "message": self.message,
+            "padded_bytes": self.padded_bytes,
+            "peak_bytes_per_bank": self.peak_bytes_per_bank,
+            "confidence": self.confidence,
+            "asked": self.asked,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Limits of one operator over widths; the largest of them is the operator's limit."""
+
+    op: str
+    board: str
+    memory: str
+    layout: str
+    limits: tuple[Limit, ...]
+
+    @property
+    def largest(self) -> Limit:
+        """By elements; the narrower shape wins a tie."""
+        return max(self.limits, key=lambda limit: limit.elements)
+
+
+def base_case(op: str, shape: Sequence[int] | None = None) -> Case:
+    """The case that is grown: the catalogue's example, or one with this first tensor and the rest filled in."""
+    name = catalogue().aten_name(op)
+    operator = catalogue().find(name)
+    if operator is None:
+        import difflib
+
+        close = difflib.get_close_matches(name, catalogue().operators, n=1)
+        raise BadInputError(
+            f"unknown operator '{op}'", hint=f"did you mean '{close[0]}'?" if close else "'ttmem ops map' lists them"
+        )
+    if operator.support != DEVICE:
+        raise BadInputError(f"{name} does not run on the device", hint=operator.note)
+    example = operator.example_case()
+    if shape is None:
+        return example
+    if len(example.tensors) > 1 and not operator.missing_tensors:
+        raise BadInputError(f"{name} needs more than one tensor", hint="give a case file instead of --shape")
+    dtype = example.tensors[0].dtype if example.tensors else "bfloat16"
+    return Case(name, (CaseTensor(tuple(shape), dtype),))
+
+
+def find_frontier(
+    case: Case,
+    *,
+    engine: Engine,
+    board: str,
+    memory: str,
+    layout: str,
+    dim: int | None = None,
+    widths: Sequence[int] = WIDTHS,
+    watch: Callable[[Limit], None] | None = None,
+) -> Frontier:
+    """Limits for each width that the operator can have, or for the case's own."""
+    rank = len(main_shape(case)) if case.tensors else 0
+    able = tuple(resizable(case))
+    if not able:
+        raise BadInputError(f"no dimension of {case.op} can be grown by itself", hint="sweep its cases instead")
+    grown = _grown(able, rank, dim, case.op)
+    limits = []
+    for one in _widths(case, rank, able, grown, widths):
+        limits.append(_search(one, grown, engine, board, memory, layout))
+        if watch:
+            watch(limits[-1])
+    return Frontier(case.op, board, memory, layout, tuple(limits))
+
+
+def _grown(able: tuple[int, ...], rank: int, dim: int | None, op: str) -> int:
+    """The second-last dimension, rows of tiles, unless another is asked for or it cannot be."""
+    if dim is not None:
+        if not -rank <= dim < rank or dim % rank not in able:
+            raise BadInputError(
+                f"dimension {dim} of {op} cannot be grown", hint=f"possible: {', '.join(map(str, able))}"
+            )
+        return dim % rank
+    inner = [one for one in able if one < rank - 1]
+    return inner[-1] if inner else able[-1]
+
+
+def _widths(case: Case, rank: int, able: tuple[int, ...], grown: int, widths: Sequence[int]) -> Iterator[Case]:
+    if rank - 1 not in able or grown == rank - 1 or not widths:
+        yield case
+        return
+    for width in widths:
+        changed = resized(case, rank - 1, width)
+        if changed is not None:
+            yield changed
+
+
+def _search(case: Case, dim: int, engine: Engine, board: str, memory: str, layout: str) -> Limit:
+    """Small first: the sizes 1, 2, 4, ... until one fails, then halves of the gap."""
+    asked = 0
+
+    def ask(length: int) -> tuple[Case, Row]:
+        nonlocal asked
+        asked += 1
+        changed = resized(case, dim, length)
+        assert changed is not None
+        return changed, next(iter(engine.ask([Point(changed, board, memory, layout)])))
+
+    best: tuple[Case, Row] | None = None
+    failed: tuple[Case, Row] | None = None
+    low, length = 0, 1
+    per_unit = max(prod(main_shape(case)) // max(main_shape(case)[dim], 1), 1)
+    while length * per_unit <= MOST_ELEMENTS:
+        found = ask(length)
+        if found[1].status != "pass":
+            if best is None and length < 32 and found[1].status not in MEMORY_STATUSES:
+                length *= 2  # some operations refuse sizes below a tile
+                continue
+            failed = found
+            break
+        best, low = found, length
+        length *= 2
+    if best is not None and failed is not None:
+        high = length
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = ask(middle)
+            if found[1].status == "pass":
+                best, low = found, middle
+            else:
+                failed, high = found, middle
+    told = best[1] if best else (failed[1] if failed else None)
+    return Limit(
+        op=case.op,
+        board=board,
+        memory=memory,
+        layout=layout,
+        engine=told.engine if told else "",
+        dim=dim,
+        shape=main_shape(best[0]) if best else None,
+        fails_at=main_shape(failed[0]) if failed else None,
+        status=failed[1].status if failed else "none",
+        message=failed[1].message if failed else "it did not fail up to the largest size that was tried",
+        padded_bytes=best[1].padded_bytes if best else None,
+        peak_bytes_per_bank=best[1].peak_bytes_per_bank if best else None,
+        confidence=_least_sure(best, failed),
+        asked=asked,
+    )
+
+
+def _least_sure(*found: tuple[Case, Row] | None) -> str:
+    order = ("real", "exact", "bounded", "unknown")
+    return max((one[1].confidence for one in found if one), key=order.index, default="unknown")
+
+
+def find_limits(
+    cases: Sequence[Case],
+    *,
+    settings: Settings,
+    boards: Sequence[str],
+    memories: Sequence[str],
+    layouts: Sequence[str] = ("tile",),
+    dim: int | None = None,
+    widths: Sequence[int] = WIDTHS,
+    watch: Callable[[Limit], None] | None = None,
+) -> list[Frontier]:
+    """Frontiers of every case on every board and memory."""
+    engine = engine_of(settings)
+    try:
+        return [
+            find_frontier(
+                case, engine=engine, board=board, memory=memory, layout=layout, dim=dim, widths=widths, watch=watch
+            )
+            for case in cases
+            for board in boards
+            for memory in memories
+            for layout in layouts
+        ]
+    finally:
+        engine.close()

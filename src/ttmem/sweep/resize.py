@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case with one dimension cut or grown, where the operator allows it: for chunks and for limits.
+
+Cutting dimension d of the input must give a part of the whole result that can be joined again. Which dimensions do is
+a property of the operator: any for elementwise ones, all but the one that is reduced, the rows of a matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ttmem.operators import Case, CaseTensor, catalogue
+
+Cut = Callable[[Case, int, int], "Case | None"]
+
+_SAME_EVERYWHERE = (
+    "clone",
+    "copy_",
+    "_to_copy",
+    "alias",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "empty_like",
+    "fill_",
+)
+_VIEWS = ("view", "_unsafe_view", "reshape")
+_ALONG_DIM = ("slice", "select", "split", "split_with_sizes", "chunk", "unbind", "cumsum", "sort", "topk", "argmax",
+              "repeat_interleave", "_softmax", "_safe_softmax", "_log_softmax", "prod", "roll")  # fmt: skip
+_REDUCTIONS = ("mean", "sum", "amax", "max", "var", "any", "all", "linalg_vector_norm")
+_BATCHED = ("conv", "pool", "norm")
+
+
+def resizable(case: Case) -> Iterator[int]:
+    """Dimensions of the first tensor that can be cut, outermost first."""
+    if not case.tensors:
+        return
+    for dim in range(len(_main(case).shape)):
+        if resized(case, dim, _main(case).shape[dim]) is not None:
+            yield dim
+
+
+def resized(case: Case, dim: int, length: int) -> Case | None:
+    """The case with so many elements along a dimension; None where the operator cannot be cut there."""
+    operator = catalogue().find(case.op)
+    if operator is None or not case.tensors:
+        return None
+    kind = operator.kind
+    cut = _BY_NAME.get(case.op)
+    if cut is None:
+        cut = _elementwise if kind in ("unary", "binary") else _batch if kind in _BATCHED else None
+    return cut(case, dim, length) if cut else None
+
+
+def main_shape(case: Case) -> tuple[int, ...]:
+    """Of the tensor whose dimensions are counted."""
+    return _main(case).shape
+
+
+def _main(case: Case) -> CaseTensor:
+    return case.tensors[_main_index(case)]
+
+
+def _main_index(case: Case) -> int:
+    """The activations: of an addmm the first tensor is the bias."""
+    if case.op == "addmm":
+        named = [i for i, tensor in enumerate(case.tensors) if tensor.name == "mat1"]
+        return named[0] if named else min(1, len(case.tensors) - 1)
+    return 0
+
+
+def _with(case: Case, tensors: list[CaseTensor], **args: Any) -> Case:
+    return Case(case.op, tuple(tensors), {**case.args, **args}, case.uses)
+
+
+def _set(tensor: CaseTensor, dim: int, length: int) -> CaseTensor:
+    shape = list(tensor.shape)
+    shape[dim] = length
+    return replace(tensor, shape=tuple(shape))
+
+
+def _elementwise(case: Case, dim: int, length: int) -> Case | None:
+    """All operands alike, those that are broadcast along it left as they are."""
+    from_right = dim - len(case.tensors[0].shape)
+    size = case.tensors[0].shape[dim]
+    cut = []
+    for tensor in case.tensors:
+        own = tensor.shape[from_right] if -from_right <= len(tensor.shape) else 1
+        if own not in (1, size) or (size == 1 and own != size):
+            return None
+        cut.append(_set(tensor, from_right, length) if own == size and -from_right <= len(tensor.shape) else tensor)
+    return _with(case, cut)
+
+
+def _first_only(case: Case, dim: int, length: int) -> Case | None:
+    return _with(case, [_set(case.tensors[0], dim, length), *case.tensors[1:]])
+
+
+def _batch(case: Case, dim: int, length: int) -> Case | None:
+    """Images of a batch are independent; rows and channels of one are not (halo, statistics)."""
+    if case.op in ("native_layer_norm", "_fused_rms_norm"):
+        return _first_only(case, dim, length) if dim < len(case.tensors[0].shape) - 1 else None
+    return _first_only(case, dim, length) if dim == 0 and len(case.tensors[0].shape) == 4 else None
+
+
+def _other_dims(case: Case, dim: int, length: int) -> Case | None:
+    """Any dimension but those that the operator works along."""
+    rank = len(case.tensors[0].shape)
+    told = case.args.get("dim", case.args.get("dims", -1 if "softmax" in case.op else 0))
+    used = told if isinstance(told, list) else [told]
+    if any(not isinstance(one, int) for one in used) or dim in {one % rank for one in used}:
+        return None
+    return _first_only(case, dim, length)
+
+
+def _reduction(case: Case, dim: int, length: int) -> Case | None:
+    told = case.args.get("dim")
+    if told in (None, []):
+        return None  # over everything: partial results would have to be reduced again
+    return _other_dims(case, dim, length)
+
+
+def _joined(case: Case, dim: int, length: int) -> Case | None:
+    rank = len(case.tensors[0].shape)
+    along = case.args.get("dim", 0)
+    if not isinstance(along, int) or (case.op == "cat" and dim == along % rank):
+        return None
+    if any(len(tensor.shape) != rank for tensor in case.tensors):
+        return None
+    return _with(case, [_set(tensor, dim, length) for tensor in case.tensors])
+
+
+def _view(case: Case, dim: int, length: int) -> Case | None:
+    """Leading dimensions that the view keeps."""
+    size, shape = case.args.get("size"), case.tensors[0].shape
+    if size is None:
+        return _first_only(case, dim, length)
+    if not isinstance(size, list) or list(shape[: dim + 1]) != list(size[: dim + 1]):
+        return None
+    wanted = list(size)
+    wanted[dim] = length
+    return _with(case, [_set(case.tensors[0], dim, length)], size=wanted)
+
+
+def _expand(case: Case, dim: int, length: int) -> Case | None:
+    size, shape = case.args.get("size"), case.tensors[0].shape
+    if size is None:
+        return _first_only(case, dim, length)
+    place = dim - len(shape)
+    if not isinstance(size, list) or -place > len(size) or size[place] not in (-1, shape[dim]):
+        return None
+    wanted = list(size)
+    wanted[place] = length
+    return _with(case, [_set(case.tensors[0], dim, length)], size=wanted)
+
+
+def _matrix(case: Case, dim: int, length: int) -> Case | None:
+    """Rows of the first operand; batches of both."""
+    index = _main_index(case)
+    shape = case.tensors[index].shape
+    if dim == len(shape) - 1:
+        return None
+    tensors = list(case.tensors)
+    tensors[index] = _set(tensors[index], dim, length)
+    if case.op == "addmm" and index == 1 and len(tensors[0].shape) == 2 and tensors[0].shape[0] == shape[dim]:
+        tensors[0] = _set(tensors[0], 0, length)
+    if case.op in ("bmm", "matmul", "baddbmm") and dim < len(shape) - 2:
+        other = index + 1
+        if other < len(tensors) and len(tensors[other].shape) == len(shape):
+            tensors[other] = _set(tensors[other], dim, length)
+    return _with(case, tensors)
+
+
+def _attention(case: Case, dim: int, length: int) -> Case | None:
+    """Batches and heads of query, key and value together."""
+    if dim > 1 or len(case.tensors) != 3:
+        return None
+    return _with(case, [_set(tensor, dim, length) for tensor in case.tensors])
+
+
+def _unsqueeze(case: Case, dim: int, length: int) -> Case | None:
+    return _first_only(case, dim, length) if case.tensors[0].shape[dim] != 1 or case.op == "unsqueeze" else None
+
+
+_BY_NAME: dict[str, Cut] = {
+    **dict.fromkeys(_SAME_EVERYWHERE, _elementwise),
+    **dict.fromkeys(_VIEWS, _view),
+    **dict.fromkeys(_ALONG_DIM, _other_dims),
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(("permute", "transpose", "t"), _first_only),
+    **dict.fromkeys(("cat", "stack"), _joined),
+    **dict.fromkeys(("mm", "bmm", "matmul", "addmm", "linear"), _matrix),
+    **dict.fromkeys(("unsqueeze", "squeeze"), _unsqueeze),
+    "expand": _expand,
+    "scaled_dot_product_attention": _attention,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+}
