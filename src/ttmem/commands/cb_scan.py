@@ -28,7 +28,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
     "bindings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="What a name of the code stands for: a number, true, false or a data type; may be repeated.",
+    help="What a name of the code stands for: a number, true, false, a data type or a layout; may be repeated.",
 )
 @click.option("--board", default="n150", show_default=True, metavar="NAME", help="Whose L1 the buffers must fit.")
 @click.option(

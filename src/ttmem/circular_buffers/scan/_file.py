@@ -10,7 +10,7 @@ from pathlib import Path
 from ttmem.circular_buffers.scan._declarations import Finisher
 from ttmem.circular_buffers.scan._functions import FileIndex, Function, index_of
 from ttmem.circular_buffers.scan._host import HostSink
-from ttmem.circular_buffers.scan.model import APIS, Declaration, FileScan, KernelUse, Skipped
+from ttmem.circular_buffers.scan.model import APIS, DESCRIPTOR, Declaration, FileScan, KernelUse, Skipped
 from ttmem.circular_buffers.scan.syntax import Source, parse
 
 LARGEST_BYTES = 8 << 20
@@ -22,6 +22,7 @@ _DECLARES = re.compile(
     rb"[.>]total_size\s*="
 )
 Helpers = dict[str, list[Function]]
+_Followed = tuple[Function, list[Declaration], list[KernelUse]]
 
 
 def scan_file(path: Path, shown: str, helpers: Helpers) -> FileScan:
@@ -83,22 +84,35 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
     sink = HostSink(index, helpers)
     finisher = Finisher(index.source.path)
     relevant = _relevant(index, helpers)
-    called = {name for function, calls in relevant.items() for name in calls if name != function.name}
-    declarations: list[Declaration] = []
     sites: dict[tuple[str, int, int], Declaration] = {}
-    uses: list[KernelUse] = []
+    followed: list[_Followed] = []
     for function in relevant:
         drafts = sink.follow(function)
         title = _title(function, relevant)
         made = finisher.declarations(drafts, title)
+        followed.append((function, made, finisher.kernel_uses(drafts, title)))
         for declaration in made:
             own = not declaration.trail and declaration.site[0] == index.source.path
             if own or (declaration.trail and all(name == "lambda" for name, _ in declaration.trail)):
                 sites.setdefault(declaration.site, declaration)
-        if function.name not in called:
-            declarations += made
-            uses += finisher.kernel_uses(drafts, title)
+    declarations: list[Declaration] = []
+    uses: list[KernelUse] = []
+    for _, made, used in _programs(followed):
+        declarations += [one for one in made if one.total is not None or one.api != DESCRIPTOR]
+        uses += used
     return declarations, list(sites.values()), uses
+
+
+def _programs(followed: list[_Followed]) -> list[_Followed]:
+    """Functions that build programs; one that another calls is part of that one's program, where it was followed."""
+    called = {name for function, made, _ in followed for one in made for name, _ in one.trail if name != function.name}
+    roots = [one for one in followed if one[0].name not in called]
+    covered = {declaration.site for _, made, _ in roots for declaration in made}
+    for one in followed:
+        if one[0].name in called and any(declaration.site not in covered for declaration in one[1]):
+            roots.append(one)
+            covered.update(declaration.site for declaration in one[1])
+    return sorted(roots, key=lambda one: one[0].body.start_byte)
 
 
 def _title(function: Function, functions: Iterable[Function]) -> str:
@@ -107,25 +121,18 @@ def _title(function: Function, functions: Iterable[Function]) -> str:
     return function.title if len(same) == 1 else f"{function.title}:{function.line}"
 
 
-def _relevant(index: FileIndex, helpers: Helpers) -> dict[Function, set[str]]:
-    """The functions that declare buffers, themselves or through others of the file, with the names they call."""
+def _relevant(index: FileIndex, helpers: Helpers) -> list[Function]:
+    """The functions that declare buffers, themselves or through others of the file."""
     calls: dict[Function, set[str]] = {}
-    direct: set[Function] = set()
+    wanted: set[Function] = set()
     for function in index.all_functions():
         body = _body(index.source, function)
         calls[function] = {name.decode() for name in _CALLED.findall(body)}
         if _DECLARES.search(body) or (calls[function] & helpers.keys()):
-            direct.add(function)
-    wanted = direct
+            wanted.add(function)
     while True:
         names = {function.name for function in wanted}
         more = {function for function, called in calls.items() if called & names}
         if more <= wanted:
-            break
-        wanted = wanted | more
-    local = {function.name for function in wanted}
-    return {function: _own(calls[function], local) for function in calls if function in wanted}
-
-
-def _own(called: Iterable[str], local: set[str]) -> set[str]:
-    return {name for name in called if name in local}
+            return [function for function in calls if function in wanted]
+        wanted |= more

@@ -100,7 +100,11 @@ class Interpreter(Lowering):
         if function.name == "lambda":
             self._captured(function, changed)
         self._returned_by_reference(function, changed, node)
-        return returned if returned is not None else Symbol(self.source.of(node), MEMBER)
+        if returned is None:
+            return Symbol(self.source.of(node), MEMBER)
+        if function.name == "lambda" or isinstance(plain(returned), (DraftValue, Lambda, Items)):
+            return returned
+        return Named(self.source.of(node), returned)  # so that the call can be bound by its name
 
     def _followed(self, function: Function) -> None:
         for key, closure in list(self.uncalled.items()):

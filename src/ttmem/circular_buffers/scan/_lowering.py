@@ -284,6 +284,9 @@ class Lowering(Names):
         if name in ("value", "get") and not arguments and isinstance(value, Integer):
             return receiver
         head = self.text_of(receiver, receiver_node)
+        if name == "value_or" and len(arguments) == 1:
+            there = Symbol(f"{head}.has_value()", MEMBER)
+            return Choice(there, Symbol(f"{head}.value()", MEMBER), arguments[0])
         if not arguments:
             return Symbol(f"{head}.{name}()", MEMBER)
         return Symbol(f"{head}.{name}{self.source.of(node.child_by_field_name('arguments'))}", CALL)

@@ -25,7 +25,10 @@ from ttmem.circular_buffers.scan.expressions import (
 )
 from ttmem.circular_buffers.scan.syntax import Node, Source
 
-_FORMAT_ENUMS = frozenset({"DataFormat", "DataType"})
+_ENUMERATIONS = frozenset(
+    {"DataFormat", "DataType", "Layout", "TensorMemoryLayout", "BufferType", "ShardOrientation", "MathFidelity"}
+)
+"""The library's enumerations that sizes depend on: their values can be compared and bound by name."""
 
 
 class Names:
@@ -96,7 +99,7 @@ class Names:
             number = name.removeprefix("c_")
             if number.isdigit():
                 return Integer(int(number))
-        if scope in _FORMAT_ENUMS:
+        if scope in _ENUMERATIONS:
             return Enumerator(name)
         if scope in ("dfb", "args", "tensor", "sem"):
             return Symbol(f"{scope}::{name}", BINDING)

@@ -174,7 +174,8 @@ class Evaluation:
         if isinstance(expression, Integer):
             return expression.value
         if isinstance(expression, Named):
-            bound = self._bindings.get(expression.name)
+            name = expression.name
+            bound = self._bound(name) if name.endswith(")") else self._bindings.get(name)
             return self.value(expression.value) if bound is None else bound
         if isinstance(expression, Symbol):
             return self._bound(expression.text)
@@ -220,10 +221,17 @@ class Evaluation:
 
 
 def names_of(text: str) -> Iterator[str]:
-    """How a leaf may be called in `--bind`: in full, without the call, or by its last part."""
+    """How a leaf may be called in `--bind`: in full, without its last call, or by the last part of that."""
     yield text
-    short = text.removesuffix("()")
-    yield short
+    short = text
+    if text.endswith(")"):
+        depth = 0
+        for position in range(len(text) - 1, -1, -1):
+            depth += {")": 1, "(": -1}.get(text[position], 0)
+            if depth == 0:
+                short = text[:position]
+                break
+        yield short
     for separator in ("->", ".", "::"):
         short = short.rsplit(separator, 1)[-1]
     yield short

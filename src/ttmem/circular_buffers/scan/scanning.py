@@ -36,6 +36,26 @@ from ttmem.circular_buffers.scan.syntax import require_parser
 from ttmem.circular_buffers.scan.trace import expressions_in
 from ttmem.hardware import MemoryMap
 
+ENUMERATORS = frozenset(
+    {
+        "TILE",
+        "ROW_MAJOR",
+        "COL_MAJOR",
+        "INTERLEAVED",
+        "HEIGHT_SHARDED",
+        "WIDTH_SHARDED",
+        "BLOCK_SHARDED",
+        "ND_SHARDED",
+        "DRAM",
+        "L1",
+        "L1_SMALL",
+        "LoFi",
+        "HiFi2",
+        "HiFi3",
+        "HiFi4",
+    }
+)
+"""Values of the library's enumerations that a name can be bound to, beside data types."""
 SEVERITIES = (ERROR, WARNING, NOTE)
 
 
@@ -142,7 +162,7 @@ def names_in(declarations: Sequence[Declaration], files: Sequence[FileScan]) -> 
     names: set[str] = set()
     for node in every_node(Items(tuple(one for one in pending if one is not None))):
         if isinstance(node, Named):
-            names.add(node.name)
+            names.update(names_of(node.name) if node.name.endswith(")") else (node.name,))
         elif isinstance(node, Symbol):
             names.update(names_of(node.text))
     return names
@@ -170,7 +190,7 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def parse_bindings(texts: Sequence[str]) -> dict[str, Value]:
-    """`name=value`: numbers (`64`, `0x40`, `2K`), `true`, `false`, and data types (`bfloat16`, `Float16_b`)."""
+    """`name=value`: numbers (`64`, `0x40`, `2K`), `true`, `false`, data types (`bfloat16`) and layouts (`TILE`)."""
     bindings: dict[str, Value] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -191,9 +211,9 @@ def _binding(name: str, text: str) -> Value:
     except ValueError:
         pass
     last = text.rpartition("::")[2]
-    if format_of(last) is None:
+    if format_of(last) is None and last not in ENUMERATORS:
         raise BadInputError(
-            f"--bind {name}={text}: neither a number nor a data type",
-            hint="values are like 64, 0x40, 2K, true, bfloat16 or Float16_b",
+            f"--bind {name}={text}: neither a number nor a name that sizes depend on",
+            hint="values are like 64, 0x40, 2K, true, bfloat16, TILE or DRAM",
         )
     return last
