@@ -85,9 +85,9 @@ class RealEngine:
         memory = outcome.memory
         if memory is None and outcome.status in ("clash", "overflow"):
             memory = "L1"  # static buffers live there; the message does not say it
+        common = {**self._common(point), **bytes_of(recipe)}
         return Row(
-            **self._common(point),
-            **bytes_of(recipe),
+            **common,
             status=outcome.status,
             needed_bytes=outcome.needed_bytes,
             bytes_per_bank=outcome.bytes_per_bank,

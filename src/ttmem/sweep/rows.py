@@ -106,9 +106,9 @@ def row_from_json(told: Any, *, where: str = "") -> Row:
         if told.get(name) is not None and type(told[name]) is not int:
             raise BadInputError(f"'{name}' of a result must be a whole number or null", where=where)
     memory, seconds = told.get("failed_memory"), told.get("seconds", 0.0)
+    known: dict[str, Any] = {name: told.get(name) for name in (*_TEXTS, *_NUMBERS)}
     return Row(
-        **{name: told[name] for name in _TEXTS},
-        **{name: told.get(name) for name in _NUMBERS},
+        **known,
         message=str(told.get("message") or ""),
         seconds=float(seconds) if isinstance(seconds, (int, float)) else 0.0,
         failure_class=str(told.get("class") or ""),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from ttmem.hardware import DATA_TYPES
 from ttmem.operators import Case
 from ttmem.sweep.rows import MEMORY_STATUSES, STATUSES, Row
 
@@ -83,14 +84,14 @@ def from_rows(rows: Iterable[Row], cases: Mapping[str, Case], float_dtype: str |
         shapes = tuple(tensor.shape for tensor in case.tensors) if case else _shapes_of_id(row.id, row.op)
         recorded = case.tensors[0].dtype if case and case.tensors else "bfloat16"
         is_float = recorded in ("float32", "bfloat16", "float16", "float64")
-        inputs = max(len(shapes), 1)
+        dtype = float_dtype if is_float and float_dtype else recorded
         found.append(
             Test(
                 operator=row.op,
                 name=" ".join((row.id, row.board, row.memory, row.layout)),
                 status=row.status,
                 shapes=shapes,
-                dtype=float_dtype if is_float and float_dtype else recorded,
+                dtype=dtype,
                 board=row.board,
                 memory=row.memory,
                 layout=row.layout,
@@ -98,7 +99,7 @@ def from_rows(rows: Iterable[Row], cases: Mapping[str, Case], float_dtype: str |
                 needed_bytes=row.needed_bytes,
                 bytes_per_bank=row.bytes_per_bank,
                 banks=_banks(row),
-                padded_bytes=row.padded_bytes if inputs == 1 else None,
+                padded_bytes=_padded(row, shapes, dtype),
                 message=row.message,
                 failure_class=row.failure_class,
                 models=case.models if case else (),
@@ -110,6 +111,19 @@ def from_rows(rows: Iterable[Row], cases: Mapping[str, Case], float_dtype: str |
             )
         )
     return found
+
+
+def _padded(row: Row, shapes: tuple[tuple[int, ...], ...], dtype: str) -> int | None:
+    """Of the first tensor. The row's figure is of all inputs, so it serves only where there is one."""
+    if not shapes:
+        return None
+    known = DATA_TYPES.find(dtype) if dtype in {one.name for one in DATA_TYPES} else None
+    if known is None or row.logical_bytes == known.logical_bytes(prod(shapes[0])):
+        return row.padded_bytes
+    if row.layout != "tile":
+        return known.logical_bytes(prod(shapes[0]))
+    *outer, height, width = (1, 1, *shapes[0])
+    return prod(outer) * -(-height // 32) * -(-width // 32) * known.tile_bytes()
 
 
 def _banks(row: Row) -> int | None:
