@@ -16,7 +16,7 @@ from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
     from ttmem.sweep.expectations import Deviation
-    from ttmem.sweep.run import Finished, Progress
+    from ttmem.sweep.progress import Finished, Progress
 
 _EXAMPLES = """
 ttmem sweep run cases.jsonl -o results

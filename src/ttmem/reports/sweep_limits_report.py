@@ -12,7 +12,7 @@ from ttmem.reports.sweep_page import Section, render_page
 from ttmem.reports.sweep_words import columns, readable, shape_list
 
 if TYPE_CHECKING:
-    from ttmem.sweep.limits import Frontier, Limit
+    from ttmem.sweep.frontier import Frontier, Limit
 
 _HEADS = ("OPERATOR", "BOARD", "MEMORY", "LAYOUT", "LARGEST THAT PASSES", "INPUTS", "FAILS AT", "STATUS", "CONFIDENCE")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 860, 420, 70, 46, 20, 210

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
+from ttmem.sweep.frontier import Frontier, Limit
 from ttmem.sweep.plan import Point, Settings
 from ttmem.sweep.resize import main_shape, resizable, resized
 from ttmem.sweep.rows import MEMORY_STATUSES, Row
@@ -19,69 +18,6 @@ MOST_ELEMENTS = 1 << 34
 """Four times what the largest board's DRAM holds in bfloat16: beyond, a dimension has no limit worth the name."""
 WIDTHS = tuple(32 << step for step in range(10))
 """Widths of a frontier, 32 to 16,384."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """Where one dimension of a shape ends."""
-
-    op: str
-    board: str
-    memory: str
-    layout: str
-    engine: str
-    dim: int
-    """The dimension that was grown."""
-    shape: tuple[int, ...] | None
-    """The largest that passes; None: not even the smallest does."""
-    fails_at: tuple[int, ...] | None
-    """One more along ``dim``; None: it never failed."""
-    status: str
-    """Of what fails: oom, clash, overflow; or why the search ended (invalid, unsupported, ...)."""
-    message: str
-    padded_bytes: int | None
-    peak_bytes_per_bank: int | None
-    confidence: str
-    asked: int
-    """Questions that the search took."""
-
-    @property
-    def elements(self) -> int:
-        return prod(self.shape) if self.shape else 0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "op": self.op,
-            "board": self.board,
-            "memory": self.memory,
-            "layout": self.layout,
-            "engine": self.engine,
-            "dim": self.dim,
-            "shape": list(self.shape) if self.shape else None,
-            "fails_at": list(self.fails_at) if self.fails_at else None,
-            "status": self.status,
-            "message": self.message,
-            "padded_bytes": self.padded_bytes,
-            "peak_bytes_per_bank": self.peak_bytes_per_bank,
-            "confidence": self.confidence,
-            "asked": self.asked,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Frontier:
-    """Limits of one operator over widths; the largest of them is the operator's limit."""
-
-    op: str
-    board: str
-    memory: str
-    layout: str
-    limits: tuple[Limit, ...]
-
-    @property
-    def largest(self) -> Limit:
-        """By elements; the narrower shape wins a tie."""
-        return max(self.limits, key=lambda limit: limit.elements)
 
 
 def base_case(op: str, shape: Sequence[int] | None = None) -> Case:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits as plain data: where a dimension ends, and the line between shapes that pass and shapes that do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Where one dimension of a shape ends."""
+
+    op: str
+    board: str
+    memory: str
+    layout: str
+    engine: str
+    dim: int
+    """The dimension that was grown."""
+    shape: tuple[int, ...] | None
+    """The largest that passes; None: not even the smallest does."""
+    fails_at: tuple[int, ...] | None
+    """One more along ``dim``; None: it never failed."""
+    status: str
+    """Of what fails: oom, clash, overflow; or why the search ended (invalid, unsupported, ...)."""
+    message: str
+    padded_bytes: int | None
+    peak_bytes_per_bank: int | None
+    confidence: str
+    asked: int
+    """Questions that the search took."""
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape) if self.shape else 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "op": self.op,
+            "board": self.board,
+            "memory": self.memory,
+            "layout": self.layout,
+            "engine": self.engine,
+            "dim": self.dim,
+            "shape": list(self.shape) if self.shape else None,
+            "fails_at": list(self.fails_at) if self.fails_at else None,
+            "status": self.status,
+            "message": self.message,
+            "padded_bytes": self.padded_bytes,
+            "peak_bytes_per_bank": self.peak_bytes_per_bank,
+            "confidence": self.confidence,
+            "asked": self.asked,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Limits of one operator over widths; the largest of them is the operator's limit."""
+
+    op: str
+    board: str
+    memory: str
+    layout: str
+    limits: tuple[Limit, ...]
+
+    @property
+    def largest(self) -> Limit:
+        """By elements; the narrower shape wins a tie."""
+        return max(self.limits, key=lambda limit: limit.elements)
