@@ -21,6 +21,8 @@ _HEADINGS = ("DRAM", "L1", "L1_SMALL", "TRACE", "circular")
 
 def text(seen: Sample, peaks: PeakHold, *, width: int, color: bool) -> str:
     """The table for a pipe or a single look."""
+    if not seen.devices:
+        return nothing_in(seen)
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -36,10 +38,15 @@ def text(seen: Sample, peaks: PeakHold, *, width: int, color: bool) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
+def nothing_in(seen: Sample) -> str:
+    """One line, never folded: a folder is copied from it."""
+    return f"no counters in {seen.folder}"
+
+
 def table(seen: Sample, peaks: PeakHold) -> RenderableType:
     """Bytes in MB (MiB) of a whole chip; the peaks are those since watching began."""
     if not seen.devices:
-        return Text(f"no counters in {seen.folder}")
+        return Text(nothing_in(seen))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     grid.add_column("MB")
     for heading in _HEADINGS:
