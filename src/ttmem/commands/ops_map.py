@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ttmem._errors import BadInputError
 from ttmem.commands._options import quiet_option
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._runner import verb
@@ -52,6 +53,8 @@ def command(
     from ttmem.operators.mapping import map_cases
     from ttmem.reports import ops_map
 
+    if output is not None and Path(output).exists() and not Path(output).is_dir():
+        raise BadInputError("is not a folder", where=output)
     listed = read_cases(cases) if cases else None
     wanted = {case.op for case in listed} if listed is not None else None
     tried = _tried(wanted, board=board, python=python, quiet=quiet) if engine else None

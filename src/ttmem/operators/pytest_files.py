@@ -140,7 +140,7 @@ def _test_file(aten: str, tests: Sequence[_Test]) -> str:
             "",
             "import pytest",
             "import ttnn",
-            "from ttmem_cases import Case, Tensor, check",
+            f"from ttmem_cases import Case, {'Tensor, ' if any(test.recipe.inputs for test in tests) else ''}check",
             "",
             "pytestmark = pytest.mark.use_module_device",
             "",

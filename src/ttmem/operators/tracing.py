@@ -104,6 +104,8 @@ def _has_torch(python: str) -> bool:
 
 def trace_all(jobs: Sequence[TraceJob], *, python: str | None = None, workers: int = 1) -> Iterator[tuple[int, Trace]]:
     """The number of a job and its trace, as they are done. A bad target ends the whole: nothing else can come of it."""
+    for job in jobs:
+        _check(job)
     interpreter = find_torch_python(python)
     free: SimpleQueue[_Tracer] = SimpleQueue()
     tracers = [_Tracer(interpreter) for _ in range(max(1, min(workers, len(jobs))))]
@@ -126,6 +128,18 @@ def trace_all(jobs: Sequence[TraceJob], *, python: str | None = None, workers: i
             pool.shutdown(wait=False, cancel_futures=True)
             for tracer in tracers:
                 tracer.close()
+
+
+def _check(job: TraceJob) -> None:
+    """What needs no torch to be seen."""
+    for target in filter(None, (job.target, job.inputs)):
+        if target.startswith("hf:"):
+            continue
+        place, _, function = target.partition("::")
+        if not function:
+            raise BadInputError("names no function", where=target, hint=f"write {place}::load_model")
+        if not Path(place).is_file():
+            raise BadInputError("no such file", where=place)
 
 
 class _Tracer:

@@ -18,12 +18,10 @@ from ttmem.operators.case import Case, CaseTensor, merge_cases
 from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.sources.case_list import CaseList
 
-_ARGUMENT = re.compile(
-    r"(?:Optional\[)?(?P<type>Tensor|List\[(?:Optional\[)?Tensor\]?\]|[\w\[\]]+?)(?:<(?P<shape>\[[^\]]*\])>)?\]?\s+(?P<name>\w+)\s*=\s*(?P<value>.*)",
-    re.DOTALL,
-)
+_ARGUMENT = re.compile(r"(?P<type>\S.*?)\s+(?P<name>\w+)\s*=\s*(?P<value>.*)", re.DOTALL)
+_TYPED_SHAPE = re.compile(r"Tensor<(\[[^\]]*\])>")
 _SHAPES = re.compile(r"<\s*(\[[^\]]*\])\s*>")
-_LINE = re.compile(r"^\s*aten[.:]+(?P<op>\w+)(?:\.\w+)?\s*[:,;\t]\s*(?P<rest>.*Tensor\S*\s+\w+\s*=.*)$")
+_LINE = re.compile(r"^\s*aten[.:]+(?P<op>\w+)(?:\.\w+)?\s*[:,;\t]\s*(?P<rest>.*\bTensor\b.*=.*)$")
 _SPLIT = re.compile(
     r",\s*(?=(?:Optional\[|List\[|Tensor\b|int\b|float\b|bool\b|number\b|Scalar\b|str\b|SymInt\b)[^=,]*=)"
 )
@@ -77,8 +75,8 @@ def _case(op: str, cells: list[str]) -> Case:
             raise ValueError(text)
         name, value = match["name"], match["value"].strip().rstrip(",")
         name = {"input": _first_name(op)}.get(name, name)
-        if match["shape"]:
-            tensors.append(CaseTensor(_shape(match["shape"]), name=_known(op, name)))
+        if shape := _TYPED_SHAPE.search(match["type"]):
+            tensors.append(CaseTensor(_shape(shape[1]), name=_known(op, name)))
         elif "Tensor" in match["type"] and "<" in value:
             tensors += [CaseTensor(_shape(shape), name=_known(op, name)) for shape in _SHAPES.findall(value)]
         else:
