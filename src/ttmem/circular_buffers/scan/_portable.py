@@ -19,6 +19,8 @@ from ttmem.circular_buffers.scan.expressions import (
 
 MOST_NODES = 4000
 """An expression larger than this says nothing to a person and costs much to carry: it becomes a leaf."""
+DEEPEST = 120
+"""Everything that walks expressions later calls itself once or twice per level."""
 
 
 class Portable:
@@ -27,6 +29,7 @@ class Portable:
     def __init__(self) -> None:
         self._done: dict[int, tuple[Expression, Expression]] = {}
         self._left = MOST_NODES
+        self._depth = 0
 
     def __call__(self, expression: Expression | None) -> Expression | None:
         if expression is None:
@@ -39,7 +42,10 @@ class Portable:
         if done is not None:
             return done[1]
         self._left -= 1
-        made = self._rewrite(node) if self._left > 0 else Symbol("too large", OPAQUE)
+        self._depth += 1
+        fits = self._left > 0 and self._depth < DEEPEST
+        made = self._rewrite(node) if fits else Symbol("too large", OPAQUE)
+        self._depth -= 1
         self._done[id(node)] = (node, made)
         return made
 

@@ -15,7 +15,7 @@ from ttmem.circular_buffers.scan.files import read_helpers
 
 def main() -> None:
     """Until stdin ends."""
-    sys.setrecursionlimit(12_000)
+    sys.setrecursionlimit(6_000)
     gc.freeze()
     helpers = read_helpers(json.loads(sys.stdin.readline()))
     for line in sys.stdin:

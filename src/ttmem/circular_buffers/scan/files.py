@@ -24,7 +24,7 @@ _HEADERS = frozenset({".hpp", ".h", ".hh", ".hxx", ".inl", ".ipp"})
 _SKIPPED_FOLDERS = frozenset({".git", "build", "node_modules", "third_party", ".venv", "__pycache__"})
 _BATCH = 24
 _WORTH_CHILDREN = 96
-_DEEPEST = 12_000
+_DEEPEST = 6_000
 Progress = Callable[[int, int], None]
 
 

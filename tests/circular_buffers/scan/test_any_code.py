@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever the file holds, a scan ends with an answer."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circular_buffers.scan.planted import COMPUTE, READER, host
+from circular_buffers.scan.sources import DATA, scan_folder, write_program
+from ttmem.circular_buffers.scan._file import scan_text
+from ttmem.circular_buffers.scan.files import scan_files
+from ttmem.circular_buffers.scan.scanning import assess
+from ttmem.hardware import open_board
+from ttmem.reports import cb_scan_document, cb_scan_sarif, cb_scan_terminal
+
+SOURCES = [path.read_text() for path in sorted(DATA.rglob("*.cpp"))] + [host((0, 2), (16, 2)), READER, COMPUTE]
+PIECES = [
+    "{",
+    "}",
+    "(",
+    ")",
+    ";",
+    ",",
+    "<",
+    ">",
+    "?",
+    ":",
+    "~",
+    "!",
+    "'",
+    '"',
+    "...",
+    "/*",
+    "*/",
+    "//",
+    "return",
+    "void",
+    "MAIN",
+    "x++",
+    "0x",
+    "1e400",
+    "1/0",
+    "1%0",
+    "1<<99",
+    "sizeof(",
+    "auto",
+    "x=",
+    "[&](auto...a){",
+    "template<typename>",
+    "CircularBufferConfig(",
+    "CBDescriptor{",
+    "DataflowBufferSpec{",
+    ".total_size=1",
+    "x.y=",
+    "create_cb(",
+    "cb_push_back(",
+    "for(;;)",
+    "switch(x){case",
+    "kernel_main(){",
+    'R"(',
+    "if(n)",
+    "else",
+    "7",
+    "n",
+    "x",
+    "\n#if X or not Y\n",
+    "\n#else\n",
+    "\n#endif\n",
+    "\\\n",
+]
+
+
+def everything(text: bytes) -> None:
+    """Scan, judge and report."""
+    found = assess(".", [scan_text(text, "any.cpp", {})], bindings={"n": 3}, memory_map=open_board("p150"))
+    cb_scan_document.document(found)
+    cb_scan_sarif.render(found)
+    cb_scan_terminal.render(found)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=40))
+def test_heaps_of_tokens(pieces: list[str]) -> None:
+    everything(" ".join(["void kernel_main() { CircularBufferConfig c;", *pieces]).encode())
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(SOURCES), st.randoms(use_true_random=False))
+def test_programs_with_pieces_torn_out_and_doubled(source: str, chance: random.Random) -> None:
+    lines = source.splitlines(keepends=True)
+    for _ in range(chance.randrange(1, 6)):
+        at = chance.randrange(len(lines))
+        if chance.random() < 0.5:
+            del lines[at]
+        else:
+            lines.insert(chance.randrange(len(lines)), lines[at][: chance.randrange(len(lines[at]) + 1)])
+    everything("".join(lines).encode())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=300))
+def test_bytes_that_are_no_text(content: bytes) -> None:
+    everything(b"void kernel_main() { CBDescriptor{.total_size = 1};" + content)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "void f(uint32_t n) { auto c = CircularBufferConfig(" + "(" * 900 + "n" + ")" * 900 + ", {}); }",
+        "void f(uint32_t n) { auto c = CircularBufferConfig(" + "n + " * 3000 + "n, {}); }",
+        "void f(uint32_t x0) {\n"
+        + "".join(f"uint32_t x{i} = x{i - 1} + x{i - 1};\n" for i in range(1, 400))
+        + "auto c = CircularBufferConfig(x399, {});\n}",
+        "".join(f"int f{i}(int x) {{ return f{i + 1}(x) + f{i + 1}(x) + f{i + 1}(x); }}\n" for i in range(30))
+        + "void g(int n) { auto c = CircularBufferConfig(f0(n), {}); }",
+        "void kernel_main() {" + "if (a) {" * 300 + "cb_push_back(0, 1);" + "}" * 300 + "}",
+    ],
+    ids=["parentheses", "a long sum", "doubling", "a tree of calls", "nested ifs"],
+)
+def test_deep_nesting_and_long_chains_end(code: str, tmp_path: Path) -> None:
+    (tmp_path / "deep.cpp").write_text(code)
+    found = scan_folder(tmp_path)
+    cb_scan_document.document(found)
+    cb_scan_terminal.render(found)
+    assert len(found.declarations) + len(found.kernels) + len(found.skipped) >= 1
+
+
+def test_files_that_cannot_be_read_are_named_and_the_others_are_read(tmp_path: Path) -> None:
+    write_program(tmp_path, {"host.cpp": host((0, 2)), "empty.cpp": "", "latin.hpp": "// caf\xe9\n"})
+    (tmp_path / "binary.cpp").write_bytes(b"\x7fELF\0\0\0CircularBufferConfig(1, {})")
+    (tmp_path / "gone.cpp").symlink_to(tmp_path / "nowhere")
+    found = scan_folder(tmp_path)
+    assert [(Path(one.file).name, one.reason) for one in found.skipped] == [
+        ("binary.cpp", "not a text file"),
+        ("gone.cpp", "No such file or directory"),
+    ]
+    assert len(found.declarations) == 1
+
+
+def test_side_by_side_gives_the_same_as_one_by_one(tmp_path: Path) -> None:
+    for number in range(60):
+        write_program(
+            tmp_path / f"op{number:02}", {"host.cpp": host((0, number + 1), (16, 2)), "kernels/reader.cpp": READER}
+        )
+    write_program(tmp_path, {"buffers.hpp": (DATA / "helpers" / "buffers.hpp").read_text()})
+    write_program(tmp_path, {"factory.cpp": (DATA / "helpers" / "factory.cpp").read_text()})
+    paths = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    seen: list[tuple[int, int]] = []
+    alone = scan_files(paths, jobs=1)
+    together = scan_files(paths, jobs=2, progress=lambda done, total: seen.append((done, total)))
+    documents = [cb_scan_document.document(assess(".", found)) for found in (alone, together)]
+    assert documents[0] == documents[1]
+    assert seen[-1] == (len(paths), len(paths))
+
+
+@pytest.mark.skipif(
+    not os.environ.get("TTMEM_TT_METAL"), reason="SCAN NOT TRIED ON A WHOLE CHECKOUT: set TTMEM_TT_METAL"
+)
+def test_a_whole_checkout_is_read() -> None:
+    root = Path(os.environ["TTMEM_TT_METAL"]) / "ttnn" / "cpp"
+    found = scan_folder(root)
+    assert found.skipped == ()
+    assert found.count("error") == 0, "shipping kernels work"
