@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Move, largest_hole
+from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Move
 from ttmem.engines.worker.library import Pool
 
 POOLS = {"DRAM": Pool(12, 1000, 10_000), "L1": Pool(64, 0, 4096)}
@@ -24,11 +24,11 @@ def test_without_temporaries_an_operation_is_fullest_at_its_end() -> None:
     account = Account(POOLS, 32)
     story = account.apply([take("DRAM", 1000, 60)])
     assert [buffer[1:] for buffer in story.born] == [("DRAM", 1000, 64, 720)]
-    assert story.fullest == {"DRAM": (64, 10_000 - 64, (story.born[0].number,), ())}
+    assert story.fullest == {"DRAM": (64, (story.born[0].number,), ())}
     assert account.allocated == {"DRAM": 64, "L1": 0}
 
 
-def test_temporaries_make_a_fullest_moment_with_its_buffers_and_its_largest_hole() -> None:
+def test_temporaries_make_a_fullest_moment_with_its_buffers() -> None:
     # GIVEN a weight of 320 B at the bottom
     account = Account(POOLS, 32)
     weight = account.apply([take("DRAM", 1000, 320)]).born[0]
@@ -48,7 +48,6 @@ def test_temporaries_make_a_fullest_moment_with_its_buffers_and_its_largest_hole
     assert top.allocated == 320 + 640 + 960
     assert top.born == (first.number, second.number)
     assert top.gone == ()
-    assert top.largest_free == 1000 + 10_000 - 2920
     assert story.gone == (first.number, second.number)
     assert account.live["DRAM"] == {1000: weight, 2920: result}
 
@@ -98,15 +97,6 @@ def test_equal_contents_of_l1_have_equal_keys() -> None:
     assert one.l1_key() == other.l1_key()
     other.apply([give("L1", 0)])
     assert one.l1_key() != other.l1_key()
-
-
-@given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 20)), max_size=12))
-def test_the_largest_hole_is_what_a_picture_of_the_bank_shows(taken: list[tuple[int, int]]) -> None:
-    bank = bytearray(120)
-    for address, size in taken:
-        bank[address : address + size] = b"x" * size
-    expected = max(len(hole) for hole in bytes(bank).split(b"x"))
-    assert largest_hole(Pool(1, 0, 120), taken) == expected
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 200)), max_size=40))

@@ -8,9 +8,11 @@ import types
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ttmem.analysis.failure import failure
-from ttmem.engines.capture import Capture
+from ttmem.engines.capture import Capture, largest_hole
 from ttmem.engines.captured_types import tensor_type_of
 from ttmem.engines.outcome import STATUSES, Outcome, outcome_of
 from ttmem.engines.worker.comparisons import Comparisons
@@ -132,13 +134,13 @@ MESSAGES: list[dict[str, Any]] = [
     {"hello": 1, "ttnn": "0.81.1"},
     {"device": {"arch": "wormhole_b0", "grid": [8, 8], "chips": 1, "mesh": [1, 1], "pools": POOLS}},
     started(0, "ttnn.a", 0),
-    ended(0, born=[[0, 0, 1000, 320, 3840]], names=[[0, "x"]], fullest={"DRAM": [320, 9680, [0], []]}),
+    ended(0, born=[[0, 0, 1000, 320, 3840]], names=[[0, "x"]], fullest={"DRAM": [320, [0], []]}),
     started(1, "ttnn.b", 320, uses=[0]),
     ended(
         1,
         born=[[1, 0, 1320, 640, 7680], [2, 0, 1960, 32, 384]],
         gone=[1],
-        fullest={"DRAM": [992, 9008, [1, 2], []]},
+        fullest={"DRAM": [992, [1, 2], []]},
         l1=[0, 4096, 0, 16, 1],
     ),
     started(2, "ttnn.c", 32, gone=[0], uses=[2]),
@@ -163,6 +165,7 @@ def test_messages_become_rows_buffers_and_failures() -> None:
     assert timeline.block_operation.tolist() == [0, 1, 1, 2, -1]
     assert timeline.block_cause.tolist() == [-1, 0, 1, 1, 2]
     assert [int(profile.views[view, 2]) for view in timeline.block_view[:, 0]] == [0, 320, 992, 32, 32]
+    assert profile.views[timeline.block_view[2, 0]].tolist() == [12, 10_000, 992, 9008, 9008]
     # AND each buffer knows in which of them it is
     buffers = timeline.buffers
     assert buffers is not None
@@ -201,6 +204,15 @@ def test_a_recording_that_breaks_off_anywhere_is_a_profile(cut: int) -> None:
     running = MESSAGES[cut - 1] if cut else {}
     if "start" in running:
         assert document["failures"][-1]["operation"]["index"] == running["start"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 20)), max_size=12))
+def test_the_largest_hole_is_what_a_picture_of_the_bank_shows(taken: list[tuple[int, int]]) -> None:
+    bank = bytearray(120)
+    for address, size in taken:
+        bank[address : address + size] = b"x" * size
+    expected = max(len(hole) for hole in bytes(bank).split(b"x"))
+    assert largest_hole(0, 120, taken) == expected
 
 
 def test_peaks_of_a_stretch() -> None:

@@ -7,15 +7,15 @@ fullest moment inside one (where that was fuller than the states around it), or 
 
 from __future__ import annotations
 
-import os
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ttmem.engines.captured_types import tensor_type_of
+from ttmem.engines.script_source import Places, source_of
 from ttmem.profile import (
     BEFORE_OPERATION,
     MEMORIES,
@@ -25,7 +25,6 @@ from ttmem.profile import (
     FailureText,
     Profile,
     ProgramsL1,
-    Source,
     Timeline,
 )
 from ttmem.profile.tables import ProfileTables, View
@@ -157,13 +156,16 @@ class Capture:
             if next_state is None or top[0] > next_state[MEMORIES.index(memory)][_ALLOCATED]
         }
         index = message["end"]
-        inside = self._within(tops, index)
-        row = len(self._rows)  # of the next state
-        shown = {number for top in tops.values() for number in top[2]}
-        absent = {number for top in tops.values() for number in top[3]}
+        inside = len(self._rows) if tops else None
+        row = len(self._rows) + bool(tops)  # of the next state
+        shown = {number for _, born, _ in tops.values() for number in born}
+        absent = {number for _, _, gone in tops.values() for number in gone}
         for number, memory, address, bytes_per_bank, total in message["born"]:
             first = inside if inside is not None and number in shown else row
             self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first)
+        if inside is not None:
+            there = [b for n, b in self._buffers.items() if n not in absent and b.first_row <= inside]
+            self._add_row(WITHIN_OPERATION, index, index, self._views_within(tops, there))
         self._describe(message)
         for number in message["gone"]:
             self._release(number, before=inside if inside is not None and number in absent else row)
@@ -185,16 +187,15 @@ class Capture:
         # A region that was not configured has no bank and says nothing.
         self._add_row(kind, index, last - 1, [tuple(view) if view[1] else None for view in message["state"]])
 
-    def _within(self, fullest: dict[str, list[Any]], index: int) -> int | None:
-        """A row for the fullest moment inside an operation, if any memory was fuller there."""
-        if not fullest:
-            return None
+    def _views_within(self, tops: dict[str, list[Any]], there: list[_Buffer]) -> list[View | None]:
+        """Views of the memories that were fullest inside an operation, from the buffers that were there then."""
         views: list[View | None] = [None] * len(MEMORIES)
-        for memory, (allocated, largest_free, _, _) in fullest.items():
-            banks, _, total = self.device["pools"][memory]
-            views[MEMORIES.index(memory)] = (banks, total, allocated, total - allocated, largest_free)
-        self._add_row(WITHIN_OPERATION, index, index, views)
-        return len(self._rows) - 1
+        for memory, (allocated, _, _) in tops.items():
+            number = MEMORIES.index(memory)
+            banks, base, total = self.device["pools"][memory]
+            taken = [(buffer.address, buffer.bytes_per_bank) for buffer in there if buffer.memory == number]
+            views[number] = (banks, total, allocated, total - allocated, largest_hole(base, total, taken))
+        return views
 
     def _add_row(self, kind: int, operation: int, cause: int, views: list[Any]) -> None:
         rows = self._rows
@@ -254,7 +255,7 @@ class Capture:
         return self._tables.profile(
             [timeline],
             name=name,
-            source=_source(script, self._warnings()),
+            source=source_of(script, kind=KIND, warnings=self._warnings()),
             facts=self._facts(engine, board),
         )
 
@@ -264,7 +265,7 @@ class Capture:
         buffers = sorted(self._finished, key=lambda buffer: (buffer.first_row, buffer.producer, buffer.address))
         for buffer in buffers:
             types[id(buffer)] = self._tables.type_number(tensor_type_of(buffer.told) if buffer.told else None)
-        places = _Places(script)
+        places = Places(script)
         forms = [
             self._tables.form_number(operation.name, location=places.location(operation.file, operation.line))
             for operation in operations
@@ -343,33 +344,13 @@ class Capture:
         return facts
 
 
-class _Places:
-    """Files of operations, each looked at once."""
-
-    def __init__(self, script: str) -> None:
-        self._script = os.path.realpath(script)
-        self._here = str(Path.cwd()) + os.sep
-        self._known: dict[str, tuple[str, bool]] = {}
-
-    def location(self, file: str, line: int) -> str:
-        """``file:line`` as short as it stays clear: relative to where the user is, when the file is below it."""
-        return f"{self._of(file)[0]}:{line}" if file else ""
-
-    def is_script(self, file: str) -> bool:
-        return self._of(file)[1]
-
-    def _of(self, file: str) -> tuple[str, bool]:
-        if file not in self._known:
-            self._known[file] = (file.removeprefix(self._here), os.path.realpath(file) == self._script)
-        return self._known[file]
-
-
-def _source(script: str, warnings: tuple[str, ...]) -> Source:
-    try:
-        content = Path(script).read_bytes()
-    except OSError:
-        content = b""
-    return Source(kind=KIND, name=script, bytes=len(content), lines=content.count(b"\n"), warnings=warnings)
+def largest_hole(base: int, bank_bytes: int, taken: Iterable[tuple[int, int]]) -> int:
+    """The largest free stretch of a bank in which (address, bytes) are taken."""
+    largest, end = 0, base
+    for address, size in sorted(taken):
+        largest = max(largest, address - end)
+        end = max(end, address + size)
+    return max(largest, base + bank_bytes - end)
 
 
 _DEATHS = {

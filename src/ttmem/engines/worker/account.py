@@ -42,7 +42,6 @@ class Fullest(NamedTuple):
     """The fullest moment of one memory inside an operation."""
 
     allocated: int
-    largest_free: int
     born: tuple[int, ...]
     """Buffers of this operation that were there."""
     gone: tuple[int, ...]
@@ -130,7 +129,7 @@ class _Inside:
         self._before = dict(account.allocated)
         self._born: dict[int, Buffer] = {}
         self._gone: dict[int, Buffer] = {}
-        self._tops: dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+        self._tops: dict[str, Fullest] = {}
         self._at_launch: list[int] = []
         self._highest_l1 = account.allocated.get("L1", 0)
         self._unknown = 0
@@ -160,37 +159,17 @@ class _Inside:
         now = account.allocated[memory]
         if memory == "L1":
             self._highest_l1 = max(self._highest_l1, now)
-        if now > self._tops.get(memory, (self._before[memory],))[0]:
+        if now > (self._tops[memory].allocated if memory in self._tops else self._before[memory]):
             here = tuple(b.number for b in self._born.values() if b.memory == memory and b.number not in self._gone)
             absent = tuple(b.number for b in self._gone.values() if b.memory == memory and b.number not in self._born)
-            self._tops[memory] = (now, here, absent)
+            self._tops[memory] = Fullest(now, here, absent)
 
     def story(self) -> Story:
-        fullest = {
-            memory: Fullest(top, self._largest_hole(memory, here, absent), here, absent)
-            for memory, (top, here, absent) in self._tops.items()
-        }
         return Story(
             tuple(self._born.values()),
             tuple(self._gone),
-            fullest,
+            self._tops,
             tuple(self._at_launch),
             self._highest_l1,
             self._unknown,
         )
-
-    def _largest_hole(self, memory: str, here: tuple[int, ...], absent: tuple[int, ...]) -> int:
-        """Of the fullest moment: what was there before and still was, and what had come."""
-        known = (*self._account.live[memory].values(), *(b for b in self._gone.values() if b.memory == memory))
-        earlier = [b for b in known if b.number not in self._born and b.number not in absent]
-        there = [*earlier, *(self._born[number] for number in here)]
-        return largest_hole(self._account.pools[memory], ((b.address, b.bytes_per_bank) for b in there))
-
-
-def largest_hole(pool: Pool, taken: Iterable[tuple[int, int]]) -> int:
-    """The largest free stretch of a bank in which (address, bytes) are taken."""
-    largest, end = 0, pool.base
-    for address, size in sorted(taken):
-        largest = max(largest, address - end)
-        end = max(end, address + size)
-    return max(largest, pool.base + pool.bytes_per_bank - end)

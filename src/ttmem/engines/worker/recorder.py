@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .account import Buffer
+from .captures import Captures
 from .devices import OpenOptions, device_facts, watch_devices
 from .library import Library
 from .protocol import MEMORIES, error_text
@@ -42,6 +43,7 @@ class Recorder:
         self._depth = threading.local()
         self._sites = Sites((library.folder, str(Path(__file__).resolve().parent)))
         self._index = 0
+        self._captures = Captures(library)
         self._watch: Watch | None = None
         self._typed: set[int] = set()
         """Buffers whose tensor was described already."""
@@ -56,6 +58,8 @@ class Recorder:
             self._wrap(operation, "__call__", lambda self_: self_.python_fully_qualified_name)
         for method in _TENSOR_METHODS:
             self._wrap(self._library.ttnn.Tensor, method, functools.partial(_method_name, method))
+        self._captures.watch_program(self._library)
+        self._undo.append(self._captures.leave_program)
         self._undo.append(
             watch_devices(self._library, self._options, opened=self.device_opened, closing=self.device_closing)
         )
@@ -87,7 +91,7 @@ class Recorder:
             return
         with self._lock:
             if self._watch is None:
-                self._watch = Watch(self._library, device, measure_programs=self._measures)
+                self._watch = Watch(self._library, device, captures=self._captures, measure_programs=self._measures)
                 self._typed.clear()
                 self._send({"device": device_facts(self._library, device)})
             elif device is not self._watch.device:
@@ -98,6 +102,7 @@ class Recorder:
         with self._lock:
             if self._watch is not None and device is self._watch.device and os.getpid() == self._process:
                 self._send({"closed": True, **_told_state(self._watch.state())})
+                self._watch.rest()
                 self._watch = None
 
     def finish(self) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .account import LAUNCH, Account, Buffer, Story
+from .account import LAUNCH, Account, Buffer, Move, Story
+from .captures import Captures
 from .footprint import REFUSED, Call, Measured, measure, settle_refused
 from .library import Library, View
 from .nodes import Node, ProgramNeeds, moves_of, program_key, used_cached_programs
@@ -40,8 +41,16 @@ class Seen(NamedTuple):
 class Watch:
     """Follows the memory of one device. Only calls made through it are seen from inside."""
 
-    def __init__(self, library: Library, device: Any, *, measure_programs: bool = True) -> None:
+    def __init__(
+        self, library: Library, device: Any, *, captures: Captures | None = None, measure_programs: bool = True
+    ) -> None:
         self.device = device
+        self._captures = captures or Captures(library)
+        self._captures.before_program = self.rest
+        self._between = False
+        """Whether our capture between calls is open."""
+        self._moves: list[Move] = []
+        """What happened between calls so far."""
         self.account = Account(library.pools(device), library.quantum)
         self._library = library
         self._number = device.id()
@@ -49,11 +58,18 @@ class Watch:
         self._known: dict[tuple[str, int], Measured] = {}
 
     def state(self) -> State:
-        """The views now. The table of all blocks is long, so it is read only when a total is not the account's; two
-        changes that cancel out are noticed when the address is taken again."""
+        """The views now, and what changed since the last call.
+
+        A capture between calls tells what came and went; where the program captured a graph itself we were blind, and
+        the library's table of all blocks, which is long, is read to find out.
+        """
+        self.rest()
+        story = self.account.apply(self._moves)
+        self._moves.clear()
+        came = {buffer.number: buffer for buffer in story.born if buffer.number not in story.gone}
+        born = {buffer.number for buffer in story.born}
+        gone = [number for number in story.gone if number not in born]
         views: list[View] = []
-        came: list[Buffer] = []
-        gone: list[int] = []
         for memory in MEMORIES:
             pool = self.account.pools[memory]
             if not pool.bytes_per_bank:
@@ -63,10 +79,23 @@ class Watch:
             views.append(view)
             if view.allocated != self.account.allocated[memory]:
                 blocks = self._library.blocks(self.device, memory, pool.base)
-                new, lost = self.account.reconcile(memory, blocks)
-                came += new
-                gone += lost
-        return State(views, came, gone)
+                new, missed = self.account.reconcile(memory, blocks)
+                came |= {buffer.number: buffer for buffer in new}
+                gone += [number for number in missed if came.pop(number, None) is None]
+        self._listen()
+        return State(views, list(came.values()), gone)
+
+    def rest(self) -> None:
+        """End our capture between calls; what it saw is kept for the next state."""
+        if self._between:
+            self._between = False
+            nodes = self._captures.end()
+            self._moves += moves_of((node for node in nodes if self._belongs(node)), self._library.memory_of)
+
+    def _listen(self) -> None:
+        if not self._captures.by_program and not self._between:
+            self._captures.begin()
+            self._between = True
 
     def call(
         self,
@@ -77,23 +106,25 @@ class Watch:
     ) -> Any:
         """Call it, tell ``then`` what it did, and give its results or its error to the caller as if nobody watched."""
         __tracebackhide__ = True
-        graph = self._library.graph
+        self.rest()
         l1_before = {address: buffer.bytes_per_bank for address, buffer in self.account.live["L1"].items()}
         key = self.account.l1_key()
-        captures = not self._is_captured_by_program()
+        captures = not self._captures.by_program  # a capture inside one without dispatch would tell nonsense
         if captures:
-            graph.begin_graph_capture(graph.RunMode.NORMAL)
+            self._captures.begin()
         nodes: list[Node] = []
         try:
             try:
                 results = function(*arguments, **options)
             finally:
                 if captures:
-                    nodes = graph.end_graph_capture()
+                    nodes = self._captures.end()
         except BaseException as error:
             then(self._seen(nodes, Call(function, arguments, options, None), l1_before, key, error))
+            self._listen()
             raise
         then(self._seen(nodes, Call(function, arguments, options, results), l1_before, key, None))
+        self._listen()
         return results
 
     def _seen(
@@ -134,13 +165,6 @@ class Watch:
             known = measure(self._library, call, device=self.device, launched=launched, l1_before=l1_before, l1=l1)
             self._known[key] = known
         return known
-
-    # --- what the program itself is doing -----------------------------------------------------------------------
-
-    def _is_captured_by_program(self) -> bool:
-        """The program captures a graph itself; a second capture inside one without dispatch would tell nonsense."""
-        active = getattr(self._library.graph, "is_graph_capture_active", None)
-        return bool(active()) if active else False
 
     def _is_tracing(self) -> bool:
         active = getattr(self._library.core.device, "is_trace_capture_active", None)
