@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TTNN_READY := $(VENV)/.ttnn-ready
+TORCH_READY := $(VENV)/.torch-ready
 BROWSER_READY := $(VENV)/.browser-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 DEMO := .cache/demo
@@ -21,7 +22,7 @@ help:
 	@echo "make setup   leave $(BIN)/ttmem ready"
 	@echo "also: lint, bench, docs, oracle N=$(N), clean; PYTHON=... chooses the interpreter"
 
-setup: $(READY) $(TTNN_READY) $(BROWSER_READY)
+setup: $(READY) $(TTNN_READY) $(TORCH_READY) $(BROWSER_READY)
 	@echo "ready: $(BIN)/ttmem"
 
 $(READY): pyproject.toml constraints.txt
@@ -37,6 +38,11 @@ $(TTNN_READY): $(READY) $(wildcard tools/ttnn_env.py)
 	@if [ ! -f tools/ttnn_env.py ]; then touch $@; \
 	elif $(BIN)/python tools/ttnn_env.py; then touch $@; \
 	else echo "no managed ttnn (see above); going on without the real library as the judge" >&2; fi
+
+# Models are traced in an environment of their own; without it the tests of extraction say that they are skipped.
+$(TORCH_READY): $(READY) $(wildcard tools/torch_env.py)
+	@if $(BIN)/python tools/torch_env.py; then touch $@; \
+	else echo "no environment with torch (see above); going on without the tests that trace models" >&2; fi
 
 # The page is tested in a real browser; where none can be installed those tests say that they are skipped.
 $(BROWSER_READY): $(READY)

@@ -8,7 +8,16 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("profile_speed.py", "twin.py", "engines.py")
+BENCHMARKS = (
+    "profile_speed.py",
+    "twin.py",
+    "engines.py",
+    "explain_speed.py",
+    "cb_simulate.py",
+    "cb_scan.py",
+    "ops_extract.py",
+    "sweep.py",
+)
 
 
 def main(arguments: list[str]) -> int:
