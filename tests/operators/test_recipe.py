@@ -194,3 +194,8 @@ def test_a_case_without_a_call_says_why(given: Case, why: str) -> None:
     with pytest.raises(CannotRunError) as told:
         recipe_of(given)
     assert why in str(told.value)
+
+
+def test_the_weight_of_a_linear_layer_is_given_as_the_product_needs_it() -> None:
+    recipe = recipe_of(case("linear", (1, 64, 32), (96, 32), (96,)))
+    assert [tensor.shape for tensor in recipe.inputs] == [(1, 64, 32), (32, 96), (1, 96)]

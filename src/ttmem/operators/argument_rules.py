@@ -334,6 +334,7 @@ SHAPE_RULES: dict[str, _Shaped] = {
     "per_channel": lambda bound, shape: [1, prod(shape), 1, 1],
     "bias_row": lambda bound, shape: [1, *shape] if len(shape) == 1 else list(shape),
     "bias_four": lambda bound, shape: [1, 1, 1, prod(shape)],
+    "transposed": lambda bound, shape: [*shape[:-2], *shape[:-3:-1]],
     "as_row": lambda bound, shape: [1, prod(shape)],
     "rank_four": lambda bound, shape: [*[1] * (4 - len(shape)), *shape],
 }

@@ -251,6 +251,8 @@ def _fields(recipe: Recipe, tensor: DeviceTensor) -> dict[str, Any]:
         fields["device_shape"] = tensor.shape
     if tensor.form in _CHANNELS_LAST:
         fields["channels_last"] = True
+    if tensor.form == "transposed":
+        fields["transposed"] = True
     if tensor.on_host:
         fields["on_host"] = True
     form = recipe.operator.inputs.get(tensor.argument)
