@@ -97,13 +97,30 @@ def test_comparisons_hold_while_off_and_are_counted_and_come_back() -> None:
     assert not module.assert_with_pcc(1, 2)[0]
 
 
-def test_helpers_of_a_suite_are_covered_where_they_are_defined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helpers_of_a_suite_keep_their_check_of_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN the helper of a suite, which looks at shapes and then compares values
     home: Any = types.ModuleType("tests.ttnn.utils_for_testing")
-    home.comp_pcc = lambda a, b: (False, 0.0)
+    source = """
+def comp_pcc(a, b):
+    return a == b, 0.0
+def assert_with_pcc(a, b):
+    assert len(a) == len(b), "shapes differ"
+    assert comp_pcc(a, b)[0], "values differ"
+"""
+    exec(source, vars(home))
     monkeypatch.setitem(sys.modules, "tests.ttnn.utils_for_testing", home)
-    with Comparisons().off(None):
-        assert home.comp_pcc(1, 2) == (True, 1.0)
-    assert home.comp_pcc(1, 2) == (False, 0.0)
+    module: Any = types.ModuleType("test_something")
+    module.assert_with_pcc = home.assert_with_pcc
+    comparisons = Comparisons()
+    # WHEN comparisons are off
+    with comparisons.off(module):
+        module.assert_with_pcc([1], [2])
+        # THEN shapes must still agree
+        with pytest.raises(AssertionError, match="shapes differ"):
+            module.assert_with_pcc([1], [1, 2])
+    assert comparisons.skipped == 1
+    with pytest.raises(AssertionError, match="values differ"):
+        module.assert_with_pcc([1], [2])
 
 
 # --- messages -----------------------------------------------------------------------------------------------------
