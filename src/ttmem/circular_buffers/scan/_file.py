@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from ttmem.circular_buffers.scan._declarations import Finisher
@@ -46,8 +47,7 @@ def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
     from ttmem.circular_buffers.scan._kernel import kernel_of, looks_like_a_kernel
 
     is_kernel = looks_like_a_kernel(text)
-    names = {name for name in set(_CALLED.findall(text)) if name.decode("ascii") in helpers}
-    is_host = bool(_HOST.search(text)) or bool(names)
+    is_host = bool(_HOST.search(text)) or _calls_one_of(frozenset(helpers), text)
     if not (is_kernel or is_host):
         return FileScan(shown)
     source = parse(shown, text)
@@ -62,6 +62,15 @@ def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
         kernel,
         broken=source.broken,
     )
+
+
+@lru_cache(maxsize=4)
+def _call_of(names: frozenset[str]) -> re.Pattern[bytes]:
+    return re.compile(rb"\b(?:" + b"|".join(re.escape(name.encode()) for name in sorted(names)) + rb")\s*[(<]")
+
+
+def _calls_one_of(names: frozenset[str], text: bytes) -> bool:
+    return bool(names) and _call_of(names).search(text) is not None
 
 
 def helpers_in(text: bytes, shown: str) -> Helpers:
