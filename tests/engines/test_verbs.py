@@ -98,8 +98,12 @@ class TestRun:
         assert json.loads(compared.out)["regression"] is False
         assert call("check", "first", "--max-dram", "1%").code == 0
 
-    def test_a_report_in_html(self, here: Path) -> None:
-        assert call("run", "small.py", "--no-store", "--html", "report.html").code == 0
+    def test_files_and_short_options(self, here: Path) -> None:
+        words = ("run", "small.py", "-seq", "--no-store", "-q", "--json", "-o", "answer.json", "--html", "report.html")
+        done = call(*words, "--", "-o", "x")
+        assert (done.code, done.out) == (0, "")
+        assert done.err == "said by the script ['-seq', '-o', 'x']\n"
+        assert json.loads((here / "answer.json").read_text())["name"] == "small"
         assert 'id="ttmem-report"' in (here / "report.html").read_text()
 
     @pytest.mark.parametrize(

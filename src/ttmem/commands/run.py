@@ -40,10 +40,21 @@ class PassingThrough(WithExamples):
 
 
 PASSING_CONTEXT = {**CONTEXT, "ignore_unknown_options": True, "help_option_names": ["--help"]}
-"""No short options at all: ``-n 4`` must reach the child whole."""
+"""No short options: click would look for them inside words such as ``-seq`` that belong to the child."""
+
+_SHORT = {"-o": "--output", "-q": "--quiet", "-h": "--help"}
 
 
-@click.command("run", cls=PassingThrough, epilog=_EXAMPLES, context_settings=PASSING_CONTEXT)
+class _Run(PassingThrough):
+    """The short options that every verb has, as words of their own only."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Spelled out before anything is parsed; behind ``--`` everything is the script's."""
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(ctx, [*(_SHORT.get(word, word) for word in args[:end]), *args[end:]])
+
+
+@click.command("run", cls=_Run, epilog=_EXAMPLES, context_settings=PASSING_CONTEXT)
 @click.argument("script", type=click.Path(), metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 @click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board; see 'ttmem boards'.")
@@ -54,7 +65,12 @@ PASSING_CONTEXT = {**CONTEXT, "ignore_unknown_options": True, "help_option_names
 @click.option(
     "--html", "html_path", callback=writable_place, metavar="FILE", help="Also write the report as one offline page."
 )
-@click.option("--output", callback=writable_place, metavar="FILE", help="Write the answer there instead of to stdout.")
+@click.option(
+    "--output",
+    callback=writable_place,
+    metavar="FILE",
+    help="Write the answer there, atomically, instead of to stdout (also: -o).",
+)
 @click.option("--name", metavar="NAME", help="Call the report NAME (default: after the script).")
 @click.option("--no-store", is_flag=True, help="Do not keep the report under ~/.ttmem (TTMEM_HOME).")
 @click.option("--python", metavar="PATH", help="The interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
@@ -64,7 +80,7 @@ PASSING_CONTEXT = {**CONTEXT, "ignore_unknown_options": True, "help_option_names
     "--trace-region", type=click.IntRange(min=0), metavar="BYTES", help="Open devices with this trace region."
 )
 @click.option("--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster).")
-@click.option("--quiet", is_flag=True, help="No notes on stderr.")
+@click.option("--quiet", is_flag=True, help="No notes on stderr (also: -q).")
 def command(
     script: str,
     arguments: tuple[str, ...],
