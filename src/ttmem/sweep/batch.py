@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PASS, OOM, CLASH = 0, 1, 2
 _WORTH_A_TABLE = 8
 _BLOCK = 4096
+_SINGLES = 32
 _BATCHED_RULES = ("unary", "binary", "clone")
 _LIKE_FIRST = ": a tensor of "
 """How a recipe says that it made up an operand like the first one."""
@@ -127,27 +128,27 @@ def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
 
 
 def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list[Row]]:
-    """Rows of the points in blocks, the same as the scalar twin's."""
+    """Rows of the points, the same as the scalar twin's, in the order in which they are done."""
     engine = TwinEngine(settings)
     families: dict[Any, Family | None] = {}
     for start in range(0, len(points), _BLOCK):
-        block = points[start : start + _BLOCK]
-        groups: dict[Any, list[int]] = {}
-        for index, point in enumerate(block):
-            groups.setdefault(_group_key(point), []).append(index)
-        rows: dict[int, Row] = {}
-        for key, indices in groups.items():
-            family = None
-            if key is not None and len(indices) >= _WORTH_A_TABLE:
-                if key not in families:
-                    families[key] = _family(block[indices[0]], settings, engine)
-                family = families[key]
+        groups: dict[Any, list[Point]] = {}
+        for point in points[start : start + _BLOCK]:
+            groups.setdefault(_group_key(point), []).append(point)
+        alone = groups.pop(None, [])
+        for key, group in groups.items():
+            if len(group) < _WORTH_A_TABLE:
+                alone += group
+                continue
+            if key not in families:
+                families[key] = _family(group[0], settings, engine)
+            family = families[key]
             if family is None:
-                rows.update((index, next(engine.ask([block[index]]))) for index in indices)
+                alone += group
             else:
-                found = _batch_rows([block[i] for i in indices], family, engine, settings)
-                rows.update(zip(indices, found, strict=True))
-        yield [rows[index] for index in range(len(block))]
+                yield _batch_rows(group, family, engine, settings)
+        for first in range(0, len(alone), _SINGLES):
+            yield list(engine.ask(alone[first : first + _SINGLES]))
 
 
 def _group_key(point: Point) -> Any:
@@ -160,7 +161,7 @@ def _group_key(point: Point) -> Any:
     elements = 1
     for size in shape:
         elements *= size
-    if not 0 < elements < _MOST_ELEMENTS or len(shape) > 8:
+    if not 0 < elements < _MOST_ELEMENTS or not 2 <= len(shape) <= 8:
         return None
     if len(tensors) == 2 and (tensors[1].shape != shape or tensors[1].dtype != dtype):
         return None
