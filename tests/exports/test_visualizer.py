@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
@@ -194,25 +195,34 @@ def test_a_report_that_nobody_could_open_is_refused(tmp_path: Path, monkeypatch:
 
 
 @pytest.fixture(scope="session")
-def visualizer_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def visualizer_python() -> Iterator[str]:
     """An interpreter that has ttnn-visualizer: the one that is named, or one made for it and kept."""
     named = os.environ.get("TTMEM_VISUALIZER_PYTHON")
     if named:
         yield named
         return
     folder = ROOT / ".cache" / VISUALIZER.replace("==", "-")
+    folder.parent.mkdir(exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side, and each of them may be the first
+        reason = "" if (folder / ".ready").exists() else _install(folder)
+    if reason:
+        pytest.skip(f"THE EXPORT WAS NOT OPENED IN THE REAL TTNN-VISUALIZER: {reason}")
+    yield str(folder / "bin" / "python")
+
+
+def _install(folder: Path) -> str:
+    """Make the interpreter; the reason when it cannot be."""
     python = folder / "bin" / "python"
-    if not (folder / ".ready").exists():
-        steps = (
-            [sys.executable, "-m", "venv", "--clear", str(folder)],
-            [str(python), "-m", "pip", "install", "-q", VISUALIZER],
-        )
-        for step in steps:
-            done = subprocess.run(step, capture_output=True, text=True, timeout=600, check=False)
-            if done.returncode:
-                pytest.skip(f"THE EXPORT WAS NOT OPENED IN THE REAL TTNN-VISUALIZER: {done.stderr.strip()[-300:]}")
-        (folder / ".ready").touch()
-    yield str(python)
+    for step in (
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
+        [str(python), "-m", "pip", "install", "-q", VISUALIZER],
+    ):
+        done = subprocess.run(step, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            return done.stderr.strip()[-300:]
+    (folder / ".ready").touch()
+    return ""
 
 
 def ask(python: str, report: Path, *endpoints: str) -> dict[str, Any]:
