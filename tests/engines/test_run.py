@@ -365,6 +365,11 @@ def test_a_script_that_captures_a_graph_itself_gets_its_own_graph(run: Running, 
     captured = run(body)
     assert captured.status == 0
     assert (tmp_path / "count").read_text() == "1"
+    # what we could not look into is said, not taken for nothing
+    needs = captured.profile.timelines[0].programs_l1
+    assert needs is not None
+    assert needs.measured.tolist() == [1, 0, 1]
+    assert "graph capture" in captured.profile.source.warnings[0]
     live = alive_at_peak(captured.profile)
     assert live is not None
     assert live.unattributed_bytes_per_bank == 0
@@ -493,3 +498,15 @@ def test_children_of_the_script_are_not_recorded(run: Running) -> None:
     y = ttnn.relu(x)
     """
     assert names(run(body).profile) == ["ttnn.allocate_tensor_on_device", "ttnn.relu"]
+
+
+def test_memory_that_is_not_followed_is_said(run: Running) -> None:
+    head = HEAD + "device = ttnn.open_mesh_device(ttnn.MeshShape(1, 2))\n"
+    body = """\
+    part = device.create_submesh(ttnn.MeshShape(1, 1))
+    device = part
+    x = make(1, 1, 64, 64)
+    y = ttnn.relu(x)
+    """
+    captured = run(body, head=head, board="n300")
+    assert any("submesh" in warning for warning in captured.profile.source.warnings), captured.profile.source.warnings

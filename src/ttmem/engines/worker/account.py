@@ -60,8 +60,6 @@ class Story(NamedTuple):
     l1_at_launch: tuple[int, ...]
     """Bytes per bank that tensors took in L1 when each program was launched."""
     highest_l1: int
-    unknown_gives: int
-    """Buffers given back that the account did not know: it is reconciled with the library's table then."""
 
 
 class Account:
@@ -132,7 +130,6 @@ class _Inside:
         self._tops: dict[str, Fullest] = {}
         self._at_launch: list[int] = []
         self._highest_l1 = account.allocated.get("L1", 0)
-        self._unknown = 0
 
     def follow(self, move: Move) -> None:
         if move.kind == LAUNCH:
@@ -145,8 +142,6 @@ class _Inside:
             known = self._account.live[move.memory].get(move.address)
             if known:
                 self._gone[known.number] = self._account.drop(known)
-            else:
-                self._unknown += 1
 
     def _take(self, move: Move) -> None:
         account, memory = self._account, move.memory
@@ -171,5 +166,4 @@ class _Inside:
             self._tops,
             tuple(self._at_launch),
             self._highest_l1,
-            self._unknown,
         )

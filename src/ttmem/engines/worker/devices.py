@@ -31,7 +31,7 @@ class OpenOptions(NamedTuple):
 
 
 _ORDER = {
-    "open_device": ("device_id", "l1_small_size", "trace_region_size", "num_command_queues", "dispatch_core_config"),
+    "open_device": (),
     "CreateDevice": ("device_id", "num_command_queues", "l1_small_size", "trace_region_size", "dispatch_core_config"),
     "CreateDevices": ("device_ids", "num_command_queues", "l1_small_size", "trace_region_size", "dispatch_core_config"),
     "open_mesh_device": (

@@ -47,6 +47,7 @@ class Recorder:
         self._watch: Watch | None = None
         self._typed: set[int] = set()
         """Buffers whose tensor was described already."""
+        self._others_told = False
         self._undo: list[Callable[[], None]] = []
 
     # --- switching on and off -----------------------------------------------------------------------------------
@@ -163,6 +164,9 @@ class Recorder:
         else:
             message["tensors"], message["names"] = self._results(watch, seen, site)
         self._send(message)
+        if watch.others_seen and not self._others_told:
+            self._others_told = True
+            self._send({"note": "memory of another device or of a submesh was used too; it is not followed"})
 
     # --- tensors ------------------------------------------------------------------------------------------------
 

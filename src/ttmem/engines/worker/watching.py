@@ -56,6 +56,8 @@ class Watch:
         self._number = device.id()
         self._measures = measure_programs
         self._known: dict[tuple[str, int], Measured] = {}
+        self.others_seen = False
+        """Buffers of another device came by (a second one, a submesh), which are not followed."""
 
     def state(self) -> State:
         """The views now, and what changed since the last call.
@@ -130,6 +132,10 @@ class Watch:
     def _seen(
         self, nodes: list[Node], call: Call, l1_before: Mapping[int, int], l1_key: int, error: BaseException | None
     ) -> Seen:
+        if not nodes:
+            return Seen(
+                self.account.apply(()), (self.account.allocated["L1"], 0, 0, 0), (), _BLIND, call.results, error
+            )
         own = [node for node in nodes if self._belongs(node)]
         moves = moves_of(own, self._library.memory_of, raised=error is not None)
         story = self.account.apply(moves)
@@ -173,9 +179,13 @@ class Watch:
     def _belongs(self, node: Node) -> bool:
         """Buffers of another device (a second one, a submesh) are none of the watched one's."""
         device = (node["params"] or {}).get("device_id")
-        return device is None or not node["node_type"].startswith("buffer_") or int(device) == self._number
+        if device is None or not node["node_type"].startswith("buffer_") or int(device) == self._number:
+            return True
+        self.others_seen = True
+        return False
 
 
+_BLIND = "inside a graph capture of the program's own"
 _REFUSALS = ("clash with L1 buffers", "beyond max L1 size")
 
 
