@@ -132,6 +132,7 @@ def _kernel(figures: KernelFigures) -> dict[str, Any]:
     return {
         "file": figures.file,
         "entry": figures.entry,
+        "source_bytes": figures.source_bytes,
         "lines": figures.lines,
         "code_lines": figures.code_lines,
         "buffers": figures.buffers,

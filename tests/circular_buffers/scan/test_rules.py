@@ -113,3 +113,15 @@ def test_a_kernel_that_is_understood_in_part_is_not_judged_as_a_whole(tmp_path: 
     found = scan_folder(write_program(tmp_path, program(writer=torn)))
     assert "R7" not in rules_in(found)
     assert [Path(one).name for one in found.broken] == ["writer.cpp"]
+
+
+def test_a_condition_may_choose_the_kernel(tmp_path: Path) -> None:
+    # GIVEN a program that takes one of two readers, one of them in steps that do not fit
+    files = program()
+    files["host.cpp"] = files["host.cpp"].replace(
+        '"kernels/reader.cpp"', 'wide ? "kernels/wide.cpp" : "kernels/reader.cpp"'
+    )
+    files["kernels/wide.cpp"] = READER.replace("(cb_in, 1)", "(cb_in, 4)")
+    found = scan_folder(write_program(tmp_path, files))
+    # THEN that one is reported, and totals of kernels that may not run together are not compared
+    assert {(one.rule, Path(one.file).name) for one in found.findings} == {("R1", "wide.cpp")}

@@ -47,8 +47,12 @@ class Finisher:
     def kernel_uses(self, drafts: Sequence[Draft], function: str) -> list[KernelUse]:
         """The kernels among the drafts."""
         names = program_names(drafts, function)
-        kernels = [draft for draft in drafts if draft.kind == KERNEL and _source_of(draft)]
-        return [self._kernel(draft, names[id(draft)]) for draft in kernels]
+        uses = []
+        for draft in drafts:
+            if draft.kind == KERNEL:
+                for source, guards in _sources_of(draft):
+                    uses.append(self._kernel(draft, names[id(draft)], source, guards))
+        return uses
 
     def _declaration(self, draft: Draft, program: str) -> Declaration:
         fields = draft.fields
@@ -117,7 +121,7 @@ class Finisher:
             return True, None
         return False, None
 
-    def _kernel(self, draft: Draft, program: str) -> KernelUse:
+    def _kernel(self, draft: Draft, program: str, source: str, guards: Sequence[Guard]) -> KernelUse:
         fields = draft.fields
         positional, named = self._arguments(fields.get("compile_time_args"))
         _, more = self._arguments(fields.get("named_compile_time_args"))
@@ -125,12 +129,12 @@ class Finisher:
             file=self._path,
             line=draft.trail[0][1] if draft.trail else draft.line,
             program=program,
-            source=_source_of(draft),
+            source=source,
             core_ranges=self._portable(fields.get("core_ranges")),
             compile_time_args=positional,
             named_args=(*named, *more),
             bindings=_bindings(fields.get("dfb_bindings")),
-            conditions=self._conditions(draft.guards),
+            conditions=self._conditions((*draft.guards, *guards)),
             one_thread=evaluate(fields.get("num_threads", Integer(1))) == 1,
         )
 
@@ -219,13 +223,24 @@ def _flat(listed: Expression | None) -> list[Expression]:
     return inner
 
 
-def _source_of(draft: Draft) -> str:
-    value = plain(draft.fields.get("kernel_source") or draft.fields.get("source") or Text(""))
-    if isinstance(value, Choice):
-        value = plain(value.yes)
-    if isinstance(value, Items) and value.items:
-        value = plain(value.items[0])
-    return value.value if isinstance(value, Text) else ""
+def _sources_of(draft: Draft) -> list[tuple[str, tuple[Guard, ...]]]:
+    """The kernel's path; several where a condition chooses among them."""
+    found: list[tuple[str, tuple[Guard, ...]]] = []
+    pending: list[tuple[Expression, tuple[Guard, ...]]] = [
+        (draft.fields.get("kernel_source") or draft.fields.get("source") or Text(""), ())
+    ]
+    while pending and len(found) < 16:
+        expression, guards = pending.pop()
+        value = plain(expression)
+        if isinstance(value, Items) and value.items:
+            value = plain(value.items[0])
+        if isinstance(value, Choice):
+            text = render(value.condition)
+            pending.append((value.no, (*guards, Guard(value.condition, False, text))))
+            pending.append((value.yes, (*guards, Guard(value.condition, True, text))))
+        elif isinstance(value, Text) and value.value:
+            found.append((value.value, guards))
+    return found
 
 
 def _bindings(listed: Expression | None) -> tuple[tuple[str, str, str], ...]:

@@ -246,6 +246,7 @@ def _figures(index: FileIndex, entry: str, text: bytes, trace: Trace, *, broken:
     return KernelFigures(
         file=index.source.path,
         entry=entry,
+        source_bytes=len(text),
         lines=lines,
         code_lines=code,
         buffer_operations=buffer_operations,

@@ -33,7 +33,7 @@ from ttmem.circular_buffers.scan.expressions import (
 from ttmem.circular_buffers.scan.syntax import Node
 
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "bit_cast"})
-_SAME = frozenset({"move", "forward", "ref", "cref", "as_const", "to_underlying", *SIZEOF})
+_SAME = frozenset({"move", "forward", "ref", "cref", "as_const", "to_underlying", "string", "path", *SIZEOF})
 """Functions whose value is that of their argument, as far as sizes go."""
 _QUIET = frozenset({"TT_FATAL", "TT_ASSERT", "TT_THROW", "log_debug", "log_info", "log_warning", "log_trace", "ASSERT"})
 _ARGUMENT_READERS = frozenset(

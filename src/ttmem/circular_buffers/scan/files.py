@@ -49,9 +49,32 @@ def scan_files(paths: Sequence[Path], *, jobs: int | None = None, progress: Prog
     workers = jobs or (min(cores, 8) if len(paths) >= _WORTH_CHILDREN else 1)
     headers = [str(path) for path in paths if path.suffix.lower() in _HEADERS]
     batches = [paths[at : at + _BATCH] for at in range(0, len(paths), _BATCH)]
+    meter = _Meter(batches, progress)
     if workers == 1 or len(batches) == 1:
-        return _here(batches, headers, progress, len(paths))
-    return _side_by_side(batches, headers, min(workers, len(batches)), progress, len(paths))
+        return _here(batches, headers, meter)
+    return _side_by_side(batches, headers, min(workers, len(batches)), meter)
+
+
+class _Meter:
+    """Bytes read so far: files differ too much in size to count them."""
+
+    def __init__(self, batches: Sequence[Sequence[Path]], progress: Progress | None) -> None:
+        self._progress = progress
+        self._sizes = [sum(map(_size, batch)) for batch in batches] if progress else []
+        self._done = 0
+
+    def finished(self, number: int) -> None:
+        """A batch was read."""
+        if self._progress:
+            self._done += self._sizes[number]
+            self._progress(self._done, sum(self._sizes))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def read_helpers(headers: Sequence[str]) -> Helpers:
@@ -67,15 +90,12 @@ def read_helpers(headers: Sequence[str]) -> Helpers:
     return helpers
 
 
-def _here(
-    batches: Sequence[Sequence[Path]], headers: Sequence[str], progress: Progress | None, total: int
-) -> list[FileScan]:
+def _here(batches: Sequence[Sequence[Path]], headers: Sequence[str], meter: _Meter) -> list[FileScan]:
     helpers = read_helpers(headers)
     found: list[FileScan] = []
-    for batch in batches:
+    for number, batch in enumerate(batches):
         found += [_deeply(path, helpers) for path in batch]
-        if progress:
-            progress(len(found), total)
+        meter.finished(number)
     return found
 
 
@@ -90,18 +110,16 @@ def _deeply(path: Path, helpers: Helpers) -> FileScan:
 
 
 def _side_by_side(
-    batches: Sequence[Sequence[Path]], headers: Sequence[str], workers: int, progress: Progress | None, total: int
+    batches: Sequence[Sequence[Path]], headers: Sequence[str], workers: int, meter: _Meter
 ) -> list[FileScan]:
     """Each child takes the next batch when it has answered the last one; one that dies costs its batch a second try."""
     results: dict[int, list[FileScan]] = {}
     pending = list(enumerate(batches))
     pending.reverse()
     lock = threading.Lock()
-    done = 0
     failures: list[BaseException] = []
 
     def serve() -> None:
-        nonlocal done
         child = _Child(headers)
         try:
             while not failures:
@@ -110,15 +128,15 @@ def _side_by_side(
                         return
                     number, batch = pending.pop()
                 answer = child.ask(batch)
+                if answer is None and failures:  # interrupted: the child got the signal too
+                    return
                 if answer is None:
                     child.close()
                     child = _Child(headers)
                     answer = [_alone(path, headers) for path in batch]
                 with lock:
                     results[number] = answer
-                    done += len(batch)
-                    if progress:
-                        progress(done, total)
+                    meter.finished(number)
         except BaseException as error:  # handed to the caller's thread below
             failures.append(error)
         finally:

@@ -90,6 +90,7 @@ class KernelFigures:
 
     file: str
     entry: str
+    source_bytes: int
     lines: int
     code_lines: int
     buffer_operations: int
