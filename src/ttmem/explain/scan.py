@@ -165,14 +165,14 @@ def _lines_with(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:
 
 def _windows(suspicious: list[int]) -> Iterator[tuple[int, int]]:
     """Stretches of lines around suspicious ones, merged where they touch; an end may lie beyond the last line."""
-    start = end = -1
+    start = end = 0
     for index in suspicious:
-        if index - LINES_BEFORE > end or end - start > _MOST_LINES:
-            if end >= 0:
+        if not end or index - LINES_BEFORE > end or end - start > _MOST_LINES:
+            if end:
                 yield start, end
-            start = max(index - LINES_BEFORE, end, 0)
+            start = max(index - LINES_BEFORE, end)
         end = index + LINES_AFTER
-    if end >= 0:
+    if end:
         yield start, end
 
 

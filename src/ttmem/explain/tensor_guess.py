@@ -8,7 +8,7 @@ usual one of several explanations is ``possible``, and the rest is ``unknown``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
@@ -25,8 +25,8 @@ CERTAIN = "certain"
 _TILED: tuple[DataType, ...] = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8)
 """The formats whose tile sizes differ; integers share theirs with the floats of their width."""
 _ROW_TYPES: tuple[DataType, ...] = (BFLOAT16, FLOAT32)
-_DISTINCTIVE = 16
-"""The odd part from which on a page or a dimension is not met by chance: every second size is even."""
+_DISTINCTIVE, _RARE, _VERY_RARE = 16, 100, 300
+"""Odd parts from which on a page, a vocabulary by its hidden size, or one by any size is not met by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,10 @@ def guess_tensor(
     told = pages if not even else ()
     if banks and share and not pages:
         return TensorGuess(UNKNOWN, "no page size gives this share per bank: a figure is mistyped, or cut")
-    if (by_name := _by_dimensions(total, told)) is not None:
-        return by_name
+    if (by_name := _by_dimensions(total, told, alignment)) is not None:
+        if not pages:  # a size alone tells what, not how it is laid out
+            return replace(by_name, layout=None, page_bytes=None, pages=None)
+        return replace(by_name, page_candidates=pages, confidence=POSSIBLE if even else by_name.confidence)
     if told:
         return _by_page(total, told)
     if even and failure.memory == "L1":
@@ -127,35 +129,39 @@ def _named_nearby(
     return None
 
 
-def _by_dimensions(total: int, pages: tuple[int, ...]) -> TensorGuess | None:
+def _by_dimensions(total: int, pages: tuple[int, ...], alignment: int) -> TensorGuess | None:
     """A vocabulary or a tensor of a public failure whose bytes these are, not contradicted by the page sizes."""
-    guesses = [*_vocabularies(total, pages), *_public_tensors(total, pages), *_width_pairs(total, pages)]
-    return min(guesses, key=lambda guess: (guess.confidence != LIKELY, guess.dtype != BFLOAT16.name), default=None)
+    guesses = [*_vocabularies(total, pages, alignment), *_public_tensors(total, pages), *_width_pairs(total, pages)]
+    guesses.sort(key=lambda guess: (guess.confidence != LIKELY, guess.dtype != BFLOAT16.name))
+    if not guesses:
+        return None
+    likely = {guess.dtype for guess in guesses if guess.confidence == LIKELY}
+    return replace(guesses[0], confidence=POSSIBLE) if len(likely) > 1 else guesses[0]
 
 
-def _vocabularies(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
-    widths = _widths()
-    for size, owner in _known("vocabulary"):
+def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterator[TensorGuess]:
+    for entry in facts("dimensions")["vocabulary"]:
+        size, whose = entry["size"], f"the vocabulary of {entry['of']}"
         for dtype in _ROW_TYPES:
-            page = round_up(size * (dtype.element_bytes or 0), 32)
+            page = round_up(size * (dtype.element_bytes or 0), alignment)
             if page in pages and total % page == 0:
                 shape = (total // page, size)
-                role = f"the vocabulary of {owner} for {shape[0]:,} tokens: logits"
+                role = f"{whose} for {shape[0]:,} tokens: logits"
                 yield _named(LIKELY, shape, dtype, "row_major", page, pages, role, is_logits=True)
         padded = round_up(size, 32)
         for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
             page = dtype.tile_bytes()
             tiles, rest = divmod(total, page)
             rows, more = divmod(tiles * 1024, padded)
-            if rest or more or rows % 32 or (pages and page not in pages) or not _is_distinctive(padded):
+            if rest or more or rows % 32 or (pages and page not in pages):
                 continue
-            role = f"the vocabulary of {owner}"
-            if rows in widths:
-                role += f" by the {widths[rows]}: an embedding, an lm_head or logits"
-                yield _named(LIKELY, (size, rows), dtype, "tile", page, pages, role)
+            if rows in entry["hidden"]:
+                confidence = LIKELY if _odd_part(padded) > _RARE else POSSIBLE
+                role = f"{whose} by a hidden size of {rows}: an embedding, an lm_head or logits"
+                yield _named(confidence, (size, rows), dtype, "tile", page, pages, role)
             else:
-                role += f" for {rows:,} tokens: logits"
-                confidence = LIKELY if pages else POSSIBLE
+                confidence = LIKELY if pages == (page,) and _odd_part(padded) > _VERY_RARE else POSSIBLE
+                role = f"{whose} for {rows:,} tokens: logits"
                 yield _named(confidence, (rows, size), dtype, "tile", page, pages, role, is_logits=True)
 
 
@@ -237,7 +243,11 @@ def _known(kind: str) -> list[tuple[int, str]]:
 
 def _is_distinctive(size: int) -> bool:
     """Whether the odd part of a size is too large to be met by chance."""
-    return size // (size & -size) > _DISTINCTIVE
+    return _odd_part(size) > _DISTINCTIVE
+
+
+def _odd_part(size: int) -> int:
+    return size // (size & -size)
 
 
 def _listed(pages: Sequence[int], *, but: int = 0) -> str:

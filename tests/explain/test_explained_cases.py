@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public failures from text to answer: class, numbers, headline, remedies; mangled copies too, harmless text none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from explain.messages import CASES, Case, core, mangled
+from explain.test_harmless import LOG_LINES, PROSE
+from ttmem.explain import CLASSES, explain, find_failures
+from ttmem.reports.explain_document import document
+
+LABELLED = [case for case in CASES if case.label is not None]
+CONTRACT = ("class", "memory", "numbers", "diagnosis", "tensor_guess", "remedies", "line")
+
+
+@pytest.mark.parametrize("case", LABELLED, ids=lambda case: case.thread)
+def test_each_case_is_explained_once_as_labelled(case: Case) -> None:
+    (entry,) = document(explain(case.message))
+    assert entry["class"] == case.label
+    assert tuple(entry)[: len(CONTRACT)] == CONTRACT
+    (failure,) = find_failures(case.message)
+    assert entry["numbers"] == dict(failure.numbers)
+    assert entry["headline"]
+    assert entry["remedies"], "something can always be said"
+    for remedy in entry["remedies"]:
+        assert remedy["do"]
+        assert remedy["why"]
+        assert remedy["saves_bytes"] is None or remedy["saves_bytes"] > 0
+    json.dumps(entry, allow_nan=False)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_mangled_copies_are_explained_alike(data: st.DataObject) -> None:
+    case = data.draw(st.sampled_from(LABELLED))
+    (clean,) = document(explain(core(case.message)))
+    (entry,) = document(explain(data.draw(mangled(case.message))))
+    for key in ("class", "memory", "numbers"):
+        assert entry[key] == clean[key]
+
+
+@pytest.mark.parametrize("text", [*PROSE, *LOG_LINES, "", "\n\n", "\x00\xff", "1 2 3"])
+def test_harmless_text_is_none(text: str) -> None:
+    (entry,) = document(explain(text))
+    assert (entry["class"], entry["numbers"], entry["line"]) == ("none", {}, None)
+    assert entry["headline"] == "No known memory failure is told in this text."
+
+
+@given(st.text(max_size=200), st.sampled_from(CASES), st.integers(0, 300), st.integers(0, 300))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_no_text_can_break_it(noise: str, case: Case, at: int, until: int) -> None:
+    for entry in document(explain(case.message[:at] + noise + case.message[until:])):
+        assert entry["class"] in CLASSES
+        json.dumps(entry, allow_nan=False)
+
+
+def test_look_alikes_are_told_apart() -> None:
+    looks = {
+        "RuntimeError: Bad StatusOr access: INTERNAL: Error code: 13": ("none", "the reason stands above it"),
+        "Failed to allocate the TLB with size 1048576": ("host/memory", "Not a shortage of memory"),
+        "tt_tlb_alloc failed with error code -12 for TLB size 2097152": ("host/memory", "Not a shortage of memory"),
+        "##[error]Process completed with exit code 137.": ("crash", "only the kernel's log can prove it"),
+        "posix_spawnp failed: Argument list too long": ("none", "could not start a process"),
+    }
+    for text, (failure_class, words) in looks.items():
+        (entry,) = document(explain(text))
+        assert entry["class"] == failure_class
+        assert words in entry["diagnosis"]
+
+
+def test_unknown_text_gets_the_nearest_template() -> None:
+    (entry,) = document(explain("TT_FATAL: Not enough room to allocate a DRAM buffer: each bank needs to store 5 B"))
+    assert entry["class"] == "none"
+    assert entry["nearest_template"]["template"] == "A1"
+    assert "Not enough space to allocate" in entry["nearest_template"]["text"]
+    assert document(explain("all is well"))[0]["nearest_template"] is None
+
+
+def test_an_error_without_memory_is_left_out_beside_one_with() -> None:
+    oom = LABELLED[0].message
+    other = "RuntimeError: TT_FATAL @ a/reshape.cpp:10: volume == other\ninfo:\nshapes differ\nbacktrace:\n --- f"
+    assert [entry["class"] for entry in document(explain(f"{other}\n\n{oom}"))] == [LABELLED[0].label]
+    assert [entry["class"] for entry in document(explain(other))] == ["none"]

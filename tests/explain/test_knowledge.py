@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The knowledge tests itself: its examples, its sentences, its expressions and its evidence."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from ttmem.explain import CLASSES, Diagnosis, LiveTensor, diagnose, find_failures, read_context
+from ttmem.explain._advice import (
+    REGION,
+    REQUEST,
+    ROOM,
+    Example,
+    applying,
+    arithmetic_rows,
+    examples,
+    finding_rules,
+    headlines,
+    quantities,
+    remedy_rules,
+)
+from ttmem.explain._expression import names_in
+from ttmem.explain._knowledge import templates
+from ttmem.explain._template import parse, slots
+from ttmem.explain._wording import expressions_in
+from ttmem.explain.savings import COMPUTATIONS
+
+KNOWN_NAMES = {
+    "memory", "template", "failure_class", "architecture", "board", "operation", "place", "sweep_status", "note",
+    "file", "condition", "signal", "killer", "buffer_family", "l1_base", "l1_base_error", "worst_l1_base",
+    "l1_base_address", "whole_tiles_base_address", "least_l1_base_address", "most_l1_base_address",
+    "l1_small_bytes", "l1_bytes_per_core", "max_circular_buffers", "dram_banks", "grid_cores",
+    "trace_region_bytes_per_bank", "least_trace_region_bytes_per_bank", "profiler_bytes_per_bank",
+    "range_cores", "range_start_x", "range_end_x", "range_end_y", "tensor_confidence", "tensor_text", "tensor_dtype",
+    "tensor_layout", "tensor_shape", "tensor_width", "tensor_is_logits", "page_bytes", "pages", "padding_ratio",
+    "setting_l1_small_size", "setting_trace_region_size", "setting_worker_l1_size", "overlap_bytes",
+    "live_tensors", "live_bytes_per_bank", "live_weight_bytes_per_bank", "idle_tensors", "idle_bytes_per_bank",
+}  # fmt: skip
+"""What ``situation`` gives a name; the rest comes from templates, quantities and computations."""
+COMPUTED_NAMES = {"parts", "after_bytes_per_bank", "which", "weights", "idle", "tensors"}
+
+
+def explained(example: Example) -> Diagnosis:
+    (failure,) = find_failures(example.text, include_other=True)
+    context = read_context(example.text)
+    return diagnose(
+        failure,
+        board=example.board,
+        context=replace(context, hints={**context.hints, **example.hints}),
+        live=[LiveTensor(**{**tensor, "shape": tuple(tensor.get("shape", ()))}) for tensor in example.live],
+    )
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: f"{example.thread} {example.failure_class}")
+def test_every_example_is_explained_as_it_says(example: Example) -> None:
+    diagnosis = explained(example)
+    assert diagnosis.failure.failure_class == example.failure_class
+    assert set(example.finds) <= {finding.id for finding in diagnosis.findings}
+    order = [remedy.id for remedy in diagnosis.remedies if remedy.id in example.remedies]
+    assert order == list(example.remedies)
+    saved = {remedy.id: remedy.saves_bytes_per_bank for remedy in diagnosis.remedies}
+    assert {name: saved.get(name) for name in example.saves_per_bank} == dict(example.saves_per_bank)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: f"{example.thread} {example.failure_class}")
+def test_sentences_of_examples_are_finished(example: Example) -> None:
+    diagnosis = explained(example)
+    remedies = [text for remedy in diagnosis.remedies for text in (remedy.do, remedy.why)]
+    for text in (diagnosis.headline, *(finding.text for finding in diagnosis.findings), *remedies):
+        assert "{" not in text
+        assert re.fullmatch(r"\S.*[.)]", text), text
+        assert "  " not in text
+
+
+def test_everything_that_can_be_said_is_shown_by_an_example() -> None:
+    assert {rule.id for rule in finding_rules()} == {name for example in examples() for name in example.finds}
+    assert {rule.id for rule in remedy_rules()} == {name for example in examples() for name in example.remedies}
+
+
+def test_names_are_unique_and_rules_are_for_classes_that_exist() -> None:
+    for rules in (finding_rules(), remedy_rules()):
+        assert len({rule.id for rule in rules}) == len(rules)
+    for rules in (quantities(), headlines(), arithmetic_rows(), finding_rules(), remedy_rules()):
+        for rule in rules:
+            for pattern in rule.classes:
+                assert any(applying([rule], name) for name in CLASSES), (rule, pattern)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_class_has_something_to_say(name: str) -> None:
+    assert applying(headlines(), name)
+    assert applying(remedy_rules(), name)
+
+
+def test_expressions_use_names_that_exist() -> None:
+    known = set(KNOWN_NAMES)
+    known |= {slot.name for template in templates() for slot in slots(parse(template.text)) if slot.name}
+    known |= {quantity.name for quantity in quantities()}
+    used: dict[str, str] = {}
+    for quantity in quantities():
+        used |= dict.fromkeys(names_in(quantity.value), quantity.name)
+    for rule in (*headlines(), *finding_rules(), *remedy_rules()):
+        if rule.when:
+            used |= dict.fromkeys(names_in(rule.when), str(rule))
+    for row in arithmetic_rows():
+        for expression in (row.value, *(e for text in (row.label, *row.notes) for e in expressions_in(text))):
+            used |= dict.fromkeys(names_in(expression), row.label)
+    sentences = [*(rule.say for rule in headlines()), *(rule.say for rule in finding_rules())]
+    for text in sentences:
+        used |= {name: text for expression in expressions_in(text) for name in names_in(expression)}
+    assert {name: where for name, where in used.items() if name not in known} == {}
+    for remedy in remedy_rules():
+        texts = (*remedy.do, *remedy.why, remedy.caution)
+        names = {name for text in texts for expression in expressions_in(text) for name in names_in(expression)}
+        allowed = known | (COMPUTED_NAMES if remedy.computes else set())
+        assert names <= allowed, (remedy.id, names - allowed)
+
+
+def test_computations_and_effects_exist() -> None:
+    for remedy in remedy_rules():
+        assert not remedy.computes or remedy.computes.partition(":")[0] in COMPUTATIONS, remedy.id
+        assert not (remedy.computes and remedy.saves_per_bank), remedy.id
+        assert remedy.effect in (REQUEST, ROOM, REGION), remedy.id
+
+
+def test_evidence_names_threads() -> None:
+    for rule in (*finding_rules(), *remedy_rules()):
+        for thread in rule.evidence:
+            assert re.fullmatch(r"[\w.-]+#\d+", thread), (rule.id, thread)
+    # A remedy without a thread that shows it is the exception.
+    without = [rule.id for rule in remedy_rules() if not rule.evidence]
+    assert len(without) * 10 <= len(remedy_rules()), without
