@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Callable
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from captures.fixtures import operation_names, unpacked_report, views_before_operations
 from captures.schema_history import CHANGES, UNVERSIONED, copy_into, create, schema
@@ -277,3 +280,21 @@ def test_reading_leaves_no_trace_beside_the_database(tmp_path: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     read(tmp_path / "db.sqlite")
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+@given(st.lists(st.tuples(st.integers(0, 100_000), st.integers(0, 255)), min_size=1, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_a_damaged_database_is_a_profile_or_a_reason(
+    tmp_path_factory: pytest.TempPathFactory, damage: list[tuple[int, int]]
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "damaged"
+    if not folder.exists():
+        folder.mkdir()
+        unpacked_report("n150-report", folder)
+        (folder / "db.sqlite").rename(folder / "whole")
+    content = bytearray((folder / "whole").read_bytes())
+    for place, byte in damage:
+        content[place % len(content)] = byte
+    (folder / "db.sqlite").write_bytes(content)
+    with contextlib.suppress(TtmemError):  # anything else that is raised fails the test
+        read(folder).to_json()

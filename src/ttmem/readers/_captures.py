@@ -27,6 +27,13 @@ def read_captured_file(source: str | Path, head: bytes, *, name: str) -> Profile
         return ttrt.read_ttrt(source, name=name)
     if memory_report.looks_like_report(head):
         return memory_report.read_memory_report(source, name=name)
+    if _unpacked_name(Path(source)).endswith(".json") and head.lstrip()[:1] in (b"{", b"["):
+        raise BadInputError(
+            "is JSON, but none of the kinds that can be read",
+            where=str(source),
+            hint="known are graph captures, their report.json, and ttrt's memory_results.json; a document that ttmem "
+            "printed is not a source, its stored report is (ttmem reports)",
+        )
     return None
 
 
@@ -56,9 +63,13 @@ def read_folder(folder: Path, *, name: str) -> Profile:
 
 def captured_name(source: Path) -> str | None:
     """The name of a report that is called like every other: its folder's."""
-    unpacked = source.name.removesuffix(".gz").removesuffix(".zst")
+    unpacked = _unpacked_name(source)
     stem = unpacked.removesuffix(".json").removesuffix(".sqlite")
     if stem not in _COMMON_NAMES:
         return stem if stem != unpacked else None
     parents = (parent.name for parent in source.absolute().parents)
     return next((parent for parent in parents if parent and parent not in _COMMON_NAMES), None)
+
+
+def _unpacked_name(source: Path) -> str:
+    return source.name.removesuffix(".gz").removesuffix(".zst")

@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+LARGEST_NUMBER = 1 << 48
+"""More bytes than any machine has: a larger number is damage, and sums of such would not fit a column."""
+
 
 class Node(msgspec.Struct):
     """One node. Fields that a release does not write keep their defaults, unknown ones are ignored."""
@@ -28,9 +31,10 @@ class Node(msgspec.Struct):
         if isinstance(value, bool) or value is None:
             return int(value or 0)
         try:
-            return int(value)
-        except (TypeError, ValueError):
+            number = int(value)
+        except (TypeError, ValueError, OverflowError):
             return 0
+        return number if -LARGEST_NUMBER < number < LARGEST_NUMBER else 0
 
     def flag(self, key: str) -> bool:
         """A parameter as yes or no: ``"1"``, ``"true"`` and ``true`` are all written."""

@@ -26,7 +26,7 @@ from ttmem.readers._capture_events import (
 )
 from ttmem.readers._capture_machine import InterleavedSample
 from ttmem.readers._capture_text import innermost_frame, memory_named, operation_named, rectangles, tensor_type
-from ttmem.readers._graph_nodes import BufferRow, Node, PythonCall
+from ttmem.readers._graph_nodes import LARGEST_NUMBER, BufferRow, Node, PythonCall
 
 _TENSOR_LAYER = ("Tensor::", "tt::tt_metal::", "ttnn::convert_python_tensor_to_tt_tensor")
 _LEAF = "tt::tt_metal::create_device_tensor"
@@ -273,7 +273,8 @@ class GraphWalk:
 
     def _snapshot_row(self, row: BufferRow) -> CapturedBuffer | None:
         memory = memory_named(row.buffer_type)
-        if memory in ("", HOST) or row.device_id != self.device:
+        damaged = not (0 <= row.max_size_per_bank < LARGEST_NUMBER and 0 <= row.address < LARGEST_NUMBER)
+        if damaged or memory in ("", HOST) or row.device_id != self.device:
             return None
         return CapturedBuffer((memory, row.address), memory, row.address, row.max_size_per_bank, 0)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.readers._graph_nodes import LARGEST_NUMBER
 
 MAGIC = b"SQLite format 3\x00"
 DATABASE_NAME = "db.sqlite"
@@ -31,7 +32,7 @@ def opened(path: Path) -> Iterator[Database]:
         connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         yield Database(connection, str(path))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: a damaged name in an error text
         raise BadInputError(f"cannot be read as a database: {error}", where=str(path), hint=_HINT) from None
     finally:
         if connection is not None:
@@ -75,7 +76,9 @@ class Database:
         where = " WHERE ifnull(rank, 0) = ?" if "rank" in known else ""
         parameters = [*defaults, rank] if where else defaults
         sorted_by = f' ORDER BY "{order}"' if order in known else ""
-        yield from self._connection.execute(f'SELECT {wanted} FROM "{table}"{where}{sorted_by}', parameters)
+        rows = self._connection.execute(f'SELECT {wanted} FROM "{table}"{where}{sorted_by}', parameters)
+        for row in rows:  # noqa: UP028 - 'yield from' would close the cursor, which fails once the database is closed
+            yield row
 
     def sums(self, table: str, key: str, amount: str, *, rank: int) -> dict[int, int]:
         """The sum of a column per value of another one, worked out where the rows are: there may be millions."""
@@ -98,6 +101,7 @@ class Database:
 def as_int(value: object) -> int:
     """SQLite keeps what it was given: numbers come as text, text as numbers, and either as nothing."""
     try:
-        return int(value)  # type: ignore[call-overload, no-any-return]
-    except (TypeError, ValueError):
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
         return 0
+    return number if -LARGEST_NUMBER < number < LARGEST_NUMBER else 0
