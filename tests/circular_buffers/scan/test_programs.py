@@ -92,6 +92,12 @@ def test_loops_multiply() -> None:
     assert program(code).bytes_per_core == 3 * 2048
 
 
+def test_a_loop_around_a_program_does_not_multiply_its_buffers() -> None:
+    code = "void sweep(uint32_t n) {\n  for (uint32_t i = 0; i < 5; i++) {\n    Program program = CreateProgram();\n"
+    code += f"    for (uint32_t j = 0; j < 2; j++) {{ {config('2048', index='j')} }}\n  }}\n}}\n"
+    assert program(code).bytes_per_core == 2 * 2048
+
+
 @pytest.mark.parametrize(("tensors", "clashes"), [(1_380_000, False), (1_391_264, False), (1_391_296, True)])
 def test_a_clash_begins_with_the_first_shared_byte(tmp_path: Path, tensors: int, clashes: bool) -> None:
     (tmp_path / "host.cpp").write_text(host(config("2048")))

@@ -30,6 +30,7 @@ from ttmem.circular_buffers.scan.syntax import Node, line_of
 
 KERNEL = "kernel"
 _KERNEL_TYPES = frozenset({"KernelDescriptor", "KernelSpec"})
+_PROGRAM_TYPES = frozenset({"Program", "ProgramDescriptor", "ProgramSpec"})
 _NAME_TYPES = frozenset({"DFBSpecName", "KernelSpecName", "TensorParamName"})
 _BUFFERS = frozenset({CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC})
 _HARMLESS = frozenset(
@@ -54,17 +55,23 @@ class HostSink:
         self.drafts: list[Draft] = []
         self.made = 0
         self._loops: list[Expression] = []
+        self._outer_loops = 0
+        """Loops that make a new program each time: they do not multiply its buffers."""
 
     def follow(self, function: Function) -> list[Draft]:
         """Every draft that a function leaves behind, in the order in which the program gets them."""
         self.drafts = []
         self._loops = []
+        self._outer_loops = 0
         self.interpreter.run(function)
         return sorted(self.drafts, key=lambda draft: draft.order)
 
     # --- the sink -----------------------------------------------------------------------------------------------
 
     def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
+        if type_name in _PROGRAM_TYPES:
+            self._outer_loops = len(self._loops)
+            return None
         if type_name == CONFIG:
             arguments = value.items if isinstance(value, Items) else ()
             return self._config(arguments, node)
@@ -97,6 +104,9 @@ class HostSink:
             return self._created(arguments)
         if name == "create_cb" and len(arguments) >= 6:
             return self._create_cb(arguments, node)
+        if name == "CreateProgram":
+            self._outer_loops = len(self._loops)
+            return None
         if name in _HARMLESS:
             return Integer(0)
         if name in ("CreateKernel", "CreateKernelFromString") and len(arguments) >= 4:
@@ -121,6 +131,7 @@ class HostSink:
 
     def exit_loop(self) -> None:
         self._loops.pop()
+        self._outer_loops = min(self._outer_loops, len(self._loops))
 
     def enter_branch(self, condition: Expression, text: str) -> None:
         """Guards are kept by the interpreter."""
@@ -150,7 +161,7 @@ class HostSink:
 
     def _repeats(self) -> Expression | None:
         total: Expression | None = None
-        for trips in self._loops:
+        for trips in self._loops[self._outer_loops :]:
             total = trips if total is None else fold(Binary("*", total, trips))
         return total
 

@@ -127,7 +127,7 @@ def _laps(member: JoinedKernel) -> Iterator[Finding]:
             if total is not None and total <= pages:
                 continue  # it never comes to the end
             text = f"{kind} moves {count} pages at a time through buffer {_name(member, identity)} of {pages} pages"
-            yield finding("R2", WARNING, _file(member), steps[0].line, text)
+            yield finding("R2", ERROR, _file(member), steps[0].line, text)
 
 
 def _self_feeding(member: JoinedKernel) -> Iterator[Finding]:
@@ -259,7 +259,7 @@ def _totals(
         f"{PurePath(_file(producer)).name} pushes {'more' if more else 'fewer'} pages of buffer "
         f"{_name(producer, pushing)} than this kernel pops{known}"
     )
-    yield finding("R4", ERROR if less else WARNING, _file(consumer), line, text)
+    yield finding("R4", ERROR, _file(consumer), line, text)
 
 
 def _meeting(producer: JoinedKernel, consumer: JoinedKernel, pushing: str, popping: str) -> Iterator[Finding]:

@@ -124,7 +124,7 @@ def _unequal(file: str, buffer: str, own: Trace, amounts: Amounts) -> Iterator[F
         line = next(step.line for step in operations(own) if step.kind == (PUSH if difference > 0 else POP))
         more, less = ("pushes", "pops") if difference > 0 else ("pops", "pushes")
         text = f"the kernel {more} {abs(difference)} pages of buffer {shown(buffer)} more than it {less}"
-        yield finding("R4", WARNING, file, line, text)
+        yield finding("R4", ERROR, file, line, text)
 
 
 def _not_cumulative(file: str, buffer: str, own: Trace, amounts: Amounts) -> Iterator[Finding]:
@@ -145,7 +145,7 @@ def _not_cumulative(file: str, buffer: str, own: Trace, amounts: Amounts) -> Ite
                 f"pops {render(pop.count)} pages of buffer {shown(buffer)} but waited only for {render(wait.count)}"
                 f" (line {wait.line})"
             )
-            yield finding("R3", WARNING, file, pop.line, text)
+            yield finding("R3", ERROR, file, pop.line, text)
 
 
 _Pop = tuple[Operation, "Operation | None", tuple[Expression, ...]]
