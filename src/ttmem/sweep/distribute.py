@@ -71,7 +71,7 @@ def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[
     threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
     lots = in_chunks(points, _LOT)
     asked: dict[Any, list[Point]] = {}
-    waiting = as_completed()
+    waiting = as_completed(loop=client.loop)
 
     def hand_out(lot: list[Point]) -> None:
         future = client.submit(answer_lot, told_settings, [_told(p) for p in lot], pure=False)
