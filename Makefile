@@ -17,7 +17,7 @@ N ?= 1000
 .PHONY: help setup demo test lint bench docs oracle clean
 
 help:
-	@echo "make demo    profile a small log, print the report, write the HTML, show a failure"
+	@echo "make demo    run a small transformer on a mock n150, profile logs, explain real failures"
 	@echo "make test    lint and all tests"
 	@echo "make setup   leave $(BIN)/ttmem ready"
 	@echo "also: lint, bench, docs, oracle N=$(N), clean; PYTHON=... chooses the interpreter"
@@ -72,19 +72,28 @@ bench: $(READY)
 docs: $(READY)
 	$(BIN)/python tools/cli_docs.py
 
-demo: export TTMEM_HOME := $(CURDIR)/$(DEMO)/home
-demo: $(READY)
+# The managed ttnn stays in the user's own TTMEM_HOME, so that it is not installed again; reports of the demo do not.
+demo: DEMO_HOME := TTMEM_HOME=$(CURDIR)/$(DEMO)/home
+demo: $(READY) $(TTNN_READY)
 	@mkdir -p $(DEMO)
-	@echo; echo "== A transformer that ran five times: its memory story, as an LLM agent reads it"; echo
-	$(BIN)/ttmem profile docs/examples/transformer-five-runs.log.gz --llm --html $(DEMO)/transformer.html
-	@echo; echo "== A run on Blackhole that ended out of memory: which operation asked for what"; echo
-	$(BIN)/ttmem profile docs/examples/blackhole-oom-ansi.log.gz
+	@if [ -f $(TTNN_READY) ] && $(BIN)/python tools/ttnn_env.py --check >/dev/null 2>&1; then \
+		python=$$($(BIN)/python tools/ttnn_env.py --check); \
+		echo; echo "== A small transformer, run by the real ttnn on a mock n150: no card needed"; echo; \
+		$(DEMO_HOME) $(BIN)/ttmem run examples/transformer_block.py --board n150 --python "$$python" --llm --html $(DEMO)/transformer_block.html || exit 1; \
+		echo; echo "== A script that runs into a real out-of-memory, and what to change"; echo; \
+		$(DEMO_HOME) $(BIN)/ttmem run examples/out_of_memory.py --board n150 --python "$$python" --name out_of_memory >/dev/null 2>&1; \
+		$(DEMO_HOME) $(BIN)/ttmem explain out_of_memory || exit 1; \
+	else echo "no interpreter with ttnn (see make setup): the demo shows logs only" >&2; fi
+	@echo; echo "== A runtime log: a transformer that ran five times, as an LLM agent reads its memory story"; echo
+	$(DEMO_HOME) $(BIN)/ttmem profile docs/examples/transformer-five-runs.log.gz --llm --html $(DEMO)/transformer.html
+	@echo; echo "== A runtime log that ended out of memory on Blackhole: which operation asked for what"; echo
+	$(DEMO_HOME) $(BIN)/ttmem profile docs/examples/blackhole-oom-ansi.log.gz
 	@echo; echo "== A real failure from a public issue: enough bytes were free, but not in one piece"; echo
-	$(BIN)/ttmem profile docs/examples/real-oom.log --llm -q | sed -n '/^## Failure/,$$p'
+	$(DEMO_HOME) $(BIN)/ttmem explain docs/examples/real-oom.log
 	@echo; echo "== What is stored now"; echo
-	$(BIN)/ttmem reports
-	@echo; echo "The page to open in a browser: $(DEMO)/transformer.html"
-	@echo "Your own log:                  $(BIN)/ttmem profile LOG"
+	$(DEMO_HOME) $(BIN)/ttmem reports
+	@echo; echo "Pages to open in a browser: $(DEMO)/transformer_block.html $(DEMO)/transformer.html"
+	@echo "Your own script or log:     $(BIN)/ttmem run SCRIPT --board n150   $(BIN)/ttmem profile LOG"
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
