@@ -165,3 +165,18 @@ def test_several_programs_in_one_function_are_kept_apart() -> None:
     """
     programs = [(one.declaration.program, one.total_bytes) for one in buffers(code)]
     assert programs == [("twice [first 1]", 1024), ("twice [second 2]", 2048)]
+
+
+def test_a_fragment_without_a_function_is_read_too() -> None:
+    code = """
+        constexpr uint32_t cb0_tiles = 4;
+        uint32_t cb1_tiles = 2;
+        if (r_tiles <= 16) { cb1_tiles = std::min(r_tiles, 6u); }
+        auto a = CircularBufferConfig(cb0_tiles * 4096, {{0, DataFormat::Float32}}).set_page_size(0, 4096);
+        auto b = CircularBufferConfig(cb1_tiles * 4096, {{1, DataFormat::Float32}}).set_page_size(1, 4096);
+        CreateCircularBuffer(program, core, a);
+        CreateCircularBuffer(program, core, b);
+    """
+    assert [(one.index, one.total_bytes) for one in buffers(code)] == [(0, 16384), (1, None)]
+    assert sizes(code, r_tiles=16) == [16384, 6 * 4096]
+    assert sizes(code, r_tiles=32) == [16384, 2 * 4096]

@@ -14,6 +14,7 @@ from ttmem.circular_buffers.scan._host import HostSink
 from ttmem.circular_buffers.scan.model import APIS, DESCRIPTOR, Declaration, FileScan, KernelUse, Skipped
 from ttmem.circular_buffers.scan.syntax import Source, parse
 
+FILE_SCOPE = "file scope"
 LARGEST_BYTES = 8 << 20
 _HOST = re.compile(rb"CircularBufferConfig|CBDescriptor|DataflowBufferSpec|\bcreate_cb\b|\btotal_size\s*=")
 _CALLED = re.compile(rb"\b([A-Za-z_]\w*)\s*(?:<[^<>;{}]*>)?\s*\(")
@@ -104,12 +105,22 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
             own = not declaration.trail and declaration.site[0] == index.source.path
             if own or (declaration.trail and all(name == "lambda" for name, _ in declaration.trail)):
                 sites.setdefault(declaration.site, declaration)
-    declarations: list[Declaration] = []
-    uses: list[KernelUse] = []
+    declarations, uses = _loose(index, sink, finisher)
+    for declaration in declarations:
+        sites.setdefault(declaration.site, declaration)
     for _, made, used in _programs(followed):
         declarations += [one for one in made if one.total is not None or one.api != DESCRIPTOR]
         uses += used
     return declarations, list(sites.values()), uses
+
+
+def _loose(index: FileIndex, sink: HostSink, finisher: Finisher) -> tuple[list[Declaration], list[KernelUse]]:
+    """A fragment without any function around it is a program too."""
+    source = index.source
+    if not any(_DECLARES.search(source.text[node.start_byte : node.end_byte]) for node in index.loose):
+        return [], []
+    drafts = sink.follow_statements(index.loose)
+    return finisher.declarations(drafts, FILE_SCOPE), finisher.kernel_uses(drafts, FILE_SCOPE)
 
 
 def _programs(followed: list[_Followed]) -> list[_Followed]:

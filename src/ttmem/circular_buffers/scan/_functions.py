@@ -28,6 +28,11 @@ _TRANSPARENT = frozenset(
 )
 
 
+_STATEMENTS = frozenset(
+    {"expression_statement", "if_statement", "for_statement", "for_range_loop", "while_statement", "compound_statement"}
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameter:
     """One parameter of a function, lambda or template."""
@@ -74,6 +79,8 @@ class FileIndex:
     """`Type::NAME` and `NAME` -> (position after the last explicit value, that value)."""
     known: dict[str, Expression] = field(default_factory=dict)
     """Constants that were looked up before."""
+    loose: list[Node] = field(default_factory=list)
+    """Statements outside of any function, in source order."""
 
     def all_functions(self) -> Iterator[Function]:
         """In source order."""
@@ -99,8 +106,11 @@ def index_of(source: Source) -> FileIndex:
             _add_enumerators(index, node)
         elif kind in ("declaration", "field_declaration"):
             _add_constants(index, node)
+            index.loose.append(node)
             pending.extend((child, ()) for child in node.named_children if child.type in _TRANSPARENT)
             pending.extend((child, ()) for child in node.named_children if child.type == "enum_specifier")
+        elif kind in _STATEMENTS:
+            index.loose.append(node)
         elif kind in _TRANSPARENT:
             template = _template_parameters(source, node) if kind == "template_declaration" else ()
             pending.extend((child, template) for child in reversed(node.named_children))

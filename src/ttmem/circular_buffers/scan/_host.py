@@ -8,7 +8,7 @@ until its function has been followed to the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.scan._folding import fold
 from ttmem.circular_buffers.scan._functions import FileIndex, Function
@@ -60,10 +60,17 @@ class HostSink:
 
     def follow(self, function: Function) -> list[Draft]:
         """Every draft that a function leaves behind, in the order in which the program gets them."""
+        return self._collected(lambda: self.interpreter.run(function))
+
+    def follow_statements(self, nodes: Sequence[Node]) -> list[Draft]:
+        """As `follow`, for statements outside of any function."""
+        return self._collected(lambda: self.interpreter.run_statements(nodes))
+
+    def _collected(self, work: Callable[[], None]) -> list[Draft]:
         self.drafts = []
         self._loops = []
         self._outer_loops = 0
-        self.interpreter.run(function)
+        work()
         return sorted(self.drafts, key=lambda draft: draft.order)
 
     # --- the sink -----------------------------------------------------------------------------------------------

@@ -70,6 +70,13 @@ class Interpreter(Lowering):
         self.statement(function.body)
         self._run_lambdas()
 
+    def run_statements(self, nodes: Sequence[Node]) -> None:
+        """Follow statements that stand outside of any function, as in a fragment."""
+        self._left = MOST_STATEMENTS
+        self.variables = {}
+        self.several(nodes)
+        self._run_lambdas()
+
     def _run_lambdas(self) -> None:
         """Lambdas handed to somebody else: followed on their own, with their parameters unknown."""
         for closure in list(self.uncalled.values()):
