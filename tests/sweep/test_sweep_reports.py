@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Report files, advice and limits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from ttmem import TtmemError
+from ttmem.commands import main
+from ttmem.operators import Case, CaseTensor, ModelUse, write_cases
+from ttmem.reports import sweep_files, sweep_limits_report
+from ttmem.sweep.advice import Adviser
+from ttmem.sweep.findings import Findings
+from ttmem.sweep.gather import gather
+from ttmem.sweep.limits import base_case, find_limits
+from ttmem.sweep.plan import Point, Settings, make_plan
+from ttmem.sweep.resize import resizable, resized
+from ttmem.sweep.run import engine_of, run_sweep
+
+LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
+NAMES = {
+    "OPERATOR_MEMORY_ANALYSIS_SUMMARY.md",
+    "comprehensive_analysis_report.txt",
+    "detailed_analysis_data.json",
+    "oom_analysis_report.md",
+    "oom_detailed_data.json",
+    "oom_operators_summary.csv",
+    "OOM_OPERATORS_FINAL_SUMMARY.txt",
+    "VISION_OPERATOR_FINAL_REPORT.md",
+    "comprehensive_oom_report.json",
+    "oom_failures_detailed.csv",
+    "subset_test_analysis.json",
+    "sweep_report.html",
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    """Three cases of two models in two memories: two L1 failures, one DRAM failure."""
+    folder = tmp_path_factory.mktemp("own")
+    cases = [
+        Case("silu", (CaseTensor((1, 32, 64, 64)),), uses=(ModelUse("small-net", 2),)),
+        Case("silu", (CaseTensor((1, 96, 1088, 960)),), uses=(ModelUse("large-net", 3),)),
+        Case("add", (CaseTensor((160, 100, 512, 1, 1)),), uses=(ModelUse("large-net", 1),)),
+    ]
+    run_sweep(make_plan(cases, settings=Settings()), folder)
+    return gather(folder, generated="today")
+
+
+def test_own_results(own: Findings) -> None:
+    files = sweep_files.render_all(own)
+
+    assert set(files) == NAMES
+    metrics = json.loads(files["subset_test_analysis.json"])
+    assert (metrics["total_tests"], metrics["passed"], metrics["oom"], metrics["oom_by_memory"]) == (
+        6,
+        3,
+        3,
+        {"DRAM": 1, "L1": 2},
+    )
+    assert metrics["models"] == {
+        "large-net": {"tests": 4, "oom_by_memory": {"DRAM": 1, "L1": 2}},
+        "small-net": {"tests": 2, "oom_by_memory": {}},
+    }
+    assert metrics["operators"]["silu"] == {
+        "total": 4, "passed": 3, "failed": 0, "skipped": 0, "oom": 1, "oom_by_memory": {"L1": 1}, "status": "OOM",
+    }  # fmt: skip
+
+
+def test_logical_and_padded_sizes_stand_side_by_side(own: Findings) -> None:
+    told = json.loads(sweep_files.render_all(own)["oom_detailed_data.json"])
+
+    worst = next(one for one in told if one["memory"] == "DRAM")
+    assert worst["shape"] == [160, 100, 512, 1, 1]
+    assert (worst["memory_bytes"], worst["padded_bytes"]) == (160 * 100 * 512 * 2, 160 * 100 * 512 * 32 * 32 * 2)
+    assert (worst["memory_readable"], worst["padded_readable"]) == ("15.6MB", "15.62GB")
+    assert (worst["severity"], worst["banks"], worst["class"]) == ("CRITICAL", 12, "oom/too-big")
+
+
+def test_tables_and_json_agree(own: Findings) -> None:
+    files = sweep_files.render_all(own)
+
+    rows = list(csv.DictReader(io.StringIO(files["oom_operators_summary.csv"])))
+    assert [(row["Operator"], row["OOM_Count"], row["DRAM_OOM"], row["L1_OOM"], row["Status"]) for row in rows] == [
+        ("add", "2", "1", "1", "CRITICAL"),
+        ("silu", "1", "0", "1", "HIGH"),
+    ]
+    failures = list(csv.DictReader(io.StringIO(files["oom_failures_detailed.csv"])))
+    report = json.loads(files["comprehensive_oom_report.json"])
+    assert len(failures) == len(report["all_failures"]) == report["summary"]["total_oom_failures"] == 3
+    assert [int(row["Total_Memory_B"]) for row in failures] == [one["total_memory_B"] for one in report["all_failures"]]
+    assert "| **add** | 2 | 0 | 0 | 2 | DRAM 1, L1 1 | 0 | OOM |" in files["OPERATOR_MEMORY_ANALYSIS_SUMMARY.md"]
+    assert "TOTAL OOM OCCURRENCES: 3" in files["OOM_OPERATORS_FINAL_SUMMARY.txt"]
+
+
+def test_foreign_logs_give_the_same_files(tmp_path: Path) -> None:
+    findings = gather(LOGS, generated="today")
+    written = sweep_files.write_all(findings, tmp_path / "out")
+
+    assert {path.name for path in written} == NAMES
+    records = {
+        one["operator"]: one for one in json.loads((tmp_path / "out" / "detailed_analysis_data.json").read_text())
+    }
+    assert (records["bmm"]["status"], records["bmm"]["total_tests"]) == ("NO TESTS", 0)
+    clampmin = records["clampmin"]
+    assert (clampmin["total_tests"], clampmin["failed_tests"], clampmin["memory_errors"]) == (4, 2, 2)
+    first = clampmin["memory_usage_estimates"][0]
+    assert (first["memory_bytes"], first["padded_bytes"]) == (50135040, 534773760)
+    # the operator's own name is known to the catalogue, so what passes can be asked
+    assert any(one["kind"] == "chunks" for one in first["advice"])
+
+
+def test_reports_beside_the_logs_are_not_read_as_logs(tmp_path: Path) -> None:
+    for log in LOGS.glob("*.txt"):
+        (tmp_path / log.name).write_text(log.read_text())
+    before = gather(tmp_path, generated="x", most_advised=0).summary
+    sweep_files.write_all(gather(tmp_path, generated="x", most_advised=0), tmp_path)
+    after = gather(tmp_path, generated="x", most_advised=0).summary
+
+    assert len(before.tests) == len(after.tests) == 20
+
+
+def test_a_page_is_whole_and_harmless(own: Findings) -> None:
+    class Reader(HTMLParser):
+        ids: list[str]
+        outside: list[str]
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            for name, value in attrs:
+                if name == "id":
+                    self.ids.append(value or "")
+                if name in ("src", "href"):
+                    self.outside.append(value or "")
+
+    reader = Reader()
+    reader.ids, reader.outside = [], []
+    reader.feed(sweep_files.render_all(own)["sweep_report.html"])
+    assert reader.outside == []
+    assert {"ttmem-report", "operators", "failures", "priorities", "models"} <= set(reader.ids)
+
+
+def test_names_from_logs_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "test_x_results.txt").write_text(
+        "tests/test_x.py::test_x[a] FAILED\n=== FAILURES ===\n___ test_x[a] ___\n"
+        "E   RuntimeError: <script>alert(1)</script>\n"
+    )
+    page = sweep_files.render_all(gather(tmp_path, generated="x"))["sweep_report.html"]
+    assert "<script>alert" not in page
+
+
+# --- advice -------------------------------------------------------------------------------------------------------
+
+
+def ask(case: Case, memory: str) -> dict[str, str]:
+    return {one.kind: one.do for one in Adviser(Settings()).advise(Point(case, "n150", memory, "tile"))}
+
+
+def test_advice_is_the_smallest_number_of_chunks_that_passes() -> None:
+    case = Case("silu", (CaseTensor((1, 96, 2176, 1920)),))
+
+    told = ask(case, "L1")
+
+    assert told["memory"] == "put its tensors into DRAM"
+    assert told["chunks"] == "split dimension 1 (96) into 20 chunks of 5: [1, 5, 2176, 1920]"
+    # THEN one chunk fewer does not pass, in any dimension
+    engine = engine_of(Settings())
+    for dim in resizable(case):
+        size = case.tensors[0].shape[dim]
+        part = resized(case, dim, -(-size // 19)) if size > 1 else None
+        if part is not None:
+            assert next(engine.ask([Point(part, "n150", "L1", "tile")])).status != "pass"
+
+
+def test_padding_is_seen() -> None:
+    told = ask(Case("add", (CaseTensor((160, 100, 512, 1, 1)),)), "DRAM")
+
+    assert told["layout"] == "keep it row-major: it has no tile padding then"
+    assert "dtype" not in told or "bfloat" in told["dtype"]
+    assert told["chunks"].startswith("split dimension 0 (160) into ")
+
+
+@pytest.mark.parametrize(
+    ("case", "dims"),
+    [
+        (Case("silu", (CaseTensor((2, 3, 4)),)), [0, 1, 2]),
+        (Case("add", (CaseTensor((2, 3, 4)), CaseTensor((4,)))), [0, 1, 2]),
+        (Case("_softmax", (CaseTensor((2, 3, 4)),), {"dim": -1}), [0, 1]),
+        (Case("mean", (CaseTensor((2, 3, 4)),), {"dim": [1, 2], "keepdim": True}), [0]),
+        (Case("sum", (CaseTensor((2, 3, 4)),)), []),
+        (Case("mm", (CaseTensor((2, 3)), CaseTensor((3, 4)))), [0]),
+        (Case("addmm", (CaseTensor((4,)), CaseTensor((2, 3)), CaseTensor((3, 4)))), [0]),
+        (Case("bmm", (CaseTensor((2, 3, 4)), CaseTensor((2, 4, 5)))), [0, 1]),
+        (Case("view", (CaseTensor((2, 3, 4)),), {"size": [2, 12]}), [0]),
+        (Case("cat", (CaseTensor((2, 3)), CaseTensor((2, 5))), {"dim": 1}), [0]),
+        (Case("native_layer_norm", (CaseTensor((2, 3, 4)),)), [0, 1]),
+        (Case("convolution", (CaseTensor((2, 3, 4, 4)), CaseTensor((8, 3, 1, 1)))), [0]),
+    ],
+)
+def test_which_dimensions_can_be_cut(case: Case, dims: list[int]) -> None:
+    assert list(resizable(case)) == dims
+
+
+def test_a_cut_keeps_operands_together() -> None:
+    cut = resized(Case("bmm", (CaseTensor((8, 3, 4)), CaseTensor((8, 4, 5)))), 0, 2)
+    assert cut is not None
+    assert [tensor.shape for tensor in cut.tensors] == [(2, 3, 4), (2, 4, 5)]
+
+
+# --- limits -------------------------------------------------------------------------------------------------------
+
+
+def test_the_limit_passes_and_one_more_does_not() -> None:
+    (dram, l1) = find_limits(
+        [base_case("silu")], settings=Settings(), boards=["n150"], memories=["DRAM", "L1"], widths=[64, 1024]
+    )
+
+    engine = engine_of(Settings())
+    for frontier in (dram, l1):
+        for limit in frontier.limits:
+            assert limit.shape is not None
+            assert limit.fails_at is not None
+            assert limit.fails_at[1] == limit.shape[1] + 1
+            for shape, passes in ((limit.shape, True), (limit.fails_at, False)):
+                point = Point(Case("silu", (CaseTensor(shape),)), "n150", limit.memory, "tile")
+                assert (next(engine.ask([point])).status == "pass") is passes
+    assert [limit.shape for limit in l1.limits] == [(1, 337920, 64), (1, 21120, 1024)]
+    svg = sweep_limits_report.svg([dram, l1])
+    assert svg.count("<polyline") == 2
+
+
+def test_unknown_operators_are_named() -> None:
+    with pytest.raises(TtmemError, match="unknown operator 'sillu'") as caught:
+        base_case("sillu")
+    assert caught.value.hint == "did you mean 'silu'?"
+
+
+# --- the verbs ----------------------------------------------------------------------------------------------------
+
+
+def test_run_report_and_limits_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_cases(tmp_path / "c.jsonl", [Case("silu", (CaseTensor((1, 96, 1088, 960)),))])
+    run = ["sweep", "run", str(tmp_path / "c.jsonl"), "-o", str(tmp_path / "r"), "-q"]
+
+    assert main([*run, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["statuses"] == {"n150": {"DRAM": {"pass": 1}, "L1": {"oom": 1}}}
+    # strict: the L1 failure is unexpected; saved as known, it is not
+    assert main([*run, "--strict"]) == 1
+    assert main([*run, "--save-expectations", str(tmp_path / "e.jsonl")]) == 0
+    assert main([*run, "--strict", "--expect", str(tmp_path / "e.jsonl")]) == 0
+    assert main([*run, "--l1-small", "0"]) == 2
+    assert "has other settings" in capsys.readouterr().err
+
+    assert main(["sweep", "report", str(tmp_path / "r"), "-o", str(tmp_path / "out"), "-q", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["oom"] == 1
+    assert main(["sweep", "report", str(tmp_path / "r" / "results.jsonl"), "-o", str(tmp_path / "out2"), "-q"]) == 0
+    assert main(["sweep", "report", str(tmp_path / "nowhere"), "-o", str(tmp_path / "out3")]) == 2
+    capsys.readouterr()
+
+    limits = ["sweep", "limits", "--op", "silu", "--memory", "L1", "--widths", "1024", "-q"]
+    assert main([*limits, "--json", "--html", str(tmp_path / "l.html"), "--svg", str(tmp_path / "l.svg")]) == 0
+    (limit,) = json.loads(capsys.readouterr().out)["limits"]
+    assert (limit["shape"], limit["status"]) == ([1, 21120, 1024], "clash")
+    assert (tmp_path / "l.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--engine", "mock", "--python", "/nonexistent/python"], 3, "does not run"),
+        (["--board", "n15o"], 2, "did you mean 'n150'?"),
+        (["--memory", "TRACE"], 2, "cannot be put into TRACE"),
+        (["--dtype", "bfloat17"], 2, "bfloat17"),
+        (["--scheduler", "tcp://127.0.0.1:1"], 3, "no scheduler answers"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    code: int,
+    said: str,
+) -> None:
+    if "--scheduler" in words:
+        pytest.importorskip("distributed")
+        monkeypatch.setattr("ttmem.sweep.distribute._CONNECT_SECONDS", 0.3)
+    write_cases(tmp_path / "c.jsonl", [Case("silu", (CaseTensor((32, 32)),))])
+
+    assert main(["sweep", "run", str(tmp_path / "c.jsonl"), "-o", str(tmp_path / "r"), *words]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_without_dask_the_command_to_install_it_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    write_cases(tmp_path / "c.jsonl", [Case("silu", (CaseTensor((32, 32)),))])
+
+    assert main(["sweep", "run", str(tmp_path / "c.jsonl"), "-o", str(tmp_path / "r"), "--scheduler", "tcp://x:1"]) == 3
+    assert "pip install 'ttmem[dask]'" in capsys.readouterr().err
