@@ -102,6 +102,7 @@ def test_a_file_of_the_bare_contract_is_enough(tmp_path: Path) -> None:
         ('{"op": "a", "args": []}', "'args' must be an object"),
         ('{"op": "a", "count": "many"}', "'count' must be a number"),
         ('{"op": "a", "models": "vit"}', "'models' must be a list"),
+        ('{"id": "x", "op": "a"}\n{"id": "x", "op": "b"}', "two different cases have the id 'x'"),
         ("\udcff", "is not a text file"),
     ],
 )

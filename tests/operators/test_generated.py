@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -223,3 +224,21 @@ def test_on_another_board_sizes_predict(
     assert ran.returncode == 0, ran.stdout[-3000:]
     assert "4 passed" in ran.stdout
     assert len(results.read_text().splitlines()) == 4
+
+
+def test_the_comparison_with_torch_can_be_made(torch_python: str, linked_pytest: Path, tmp_path: Path) -> None:
+    """There is no card here, so ttnn is a stand-in that answers what torch does: the rest of the comparison is real."""
+    folder = tmp_path / "generated"
+    folder.mkdir()
+    for name, text in test_files(EXAMPLES, Predictions(), l1_small_bytes=32768).files.items():
+        (folder / name).write_text(text)
+    done = subprocess.run(
+        [torch_python, str(Path(__file__).with_name("reference_check.py")), str(folder)],
+        env={**os.environ, "PYTHONPATH": str(linked_pytest)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout) == {"checked": len(EXAMPLES), "problems": {}}

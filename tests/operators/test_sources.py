@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from operators.conftest import DATA
 from ttmem import TtmemError
 from ttmem._errors import BadInputError
-from ttmem.operators import Case, CaseTensor, ModelUse
+from ttmem.operators import Case, CaseTensor, ModelUse, write_cases
 from ttmem.operators.sources import read_list
 
 
@@ -95,6 +95,14 @@ def test_input_variations() -> None:
 
 def test_a_folder_of_input_variations_is_read_as_one() -> None:
     assert [case.op for case in read_list(DATA).cases] == ["add", "add"]
+
+
+def test_case_files_are_merged_like_lists(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    cases = read_list(DATA / "operators.csv").cases
+    write_cases(path, [*cases, cases[0]])
+    found = read_list(path)
+    assert (found.kind, len(found.cases), found.cases[0].count) == ("cases", 5, 4)
 
 
 def test_variation_strings_line_by_line(tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ def test_what_is_not_there_is_seen_without_torch(job: TraceJob, problem: str) ->
     [
         (f"{MODEL}::load_modle", "has no function 'load_modle'; it has"),
         ("hf:NoSuchConfig", "has no 'NoSuchConfig'"),
+        ("hf:pipeline", "neither a config nor a model class"),
     ],
 )
 def test_a_bad_target_is_bad_input(torch_python: str, target: str, problem: str) -> None:

@@ -12,6 +12,23 @@ from math import isinf, prod
 from typing import Any
 
 from ttmem.operators.bound import Bound, CannotRunError
+from ttmem.operators.image_rules import (
+    channels_last_of,
+    channels_last_rows_of,
+    channels_last_samples_of,
+    doubled_size,
+    image,
+    is_flat_convolution,
+    is_one_dimensional,
+    is_transposed_2d,
+    kernel,
+    pool_kernel,
+    pool_stride,
+    scale_factors,
+    sizes,
+    spread,
+    whole_scale_factors,
+)
 
 Rule = Callable[[Bound], Any]
 
@@ -35,24 +52,13 @@ def _axis(bound: Bound, dim: Any, *, extra: int = 0) -> int:
     return dim % max(rank, 1)
 
 
-def _sizes(value: Any, name: str) -> list[int]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(v, int) for v in value):
-        raise CannotRunError(f"'{name}' is not known as numbers: {value!r}")
-    return list(value)
-
-
-def _spread(value: Any, dimensions: int, name: str) -> list[int]:
-    """torch takes one number, or a list of one, for all dimensions."""
-    sizes = [value] if isinstance(value, int) else _sizes(value, name)
-    return sizes * dimensions if len(sizes) == 1 else sizes
-
-
 # --- shapes -------------------------------------------------------------------------------------------------------
 
 
 def resolved_size(bound: Bound) -> list[int]:
     """torch's -1 worked out."""
-    wanted = _sizes(bound.argument("size"), "size")
+    name = "size" if "size" in bound.operator.args else "shape"
+    wanted = sizes(bound.argument(name), name)
     elements = prod(bound.first.shape)
     if wanted.count(-1) == 1:
         known = -prod(wanted)
@@ -64,7 +70,7 @@ def resolved_size(bound: Bound) -> list[int]:
 
 def expanded_size(bound: Bound) -> list[int]:
     """-1 keeps the input's own size, counted from the right."""
-    wanted, own = _sizes(bound.argument("size"), "size"), _shape(bound)
+    wanted, own = sizes(bound.argument("size"), "size"), _shape(bound)
     offset = len(wanted) - len(own)
     return [own[i - offset] if size == -1 and i >= offset else size for i, size in enumerate(wanted)]
 
@@ -120,7 +126,7 @@ def channels_last_dims(bound: Bound) -> list[int]:
 
 def pad_pairs(bound: Bound) -> list[dict[str, list[int]]]:
     """torch: pairs from the last dimension on; ttnn: a pair for each dimension in order."""
-    told = _sizes(bound.argument("pad"), "pad")
+    told = sizes(bound.argument("pad"), "pad")
     if any(size < 0 for size in told):
         raise CannotRunError("negative padding: a slice, not a pad")
     pairs = [told[i : i + 2] for i in range(0, len(told), 2)][::-1]
@@ -128,7 +134,7 @@ def pad_pairs(bound: Bound) -> list[dict[str, list[int]]]:
 
 
 def pads_front(bound: Bound) -> bool:
-    return any(_sizes(bound.argument("pad"), "pad")[::2])
+    return any(sizes(bound.argument("pad"), "pad")[::2])
 
 
 def _shuffle(bound: Bound) -> tuple[int, int, int, int, int]:
@@ -147,97 +153,6 @@ def shuffle_split_size(bound: Bound) -> list[int]:
 def shuffle_size(bound: Bound) -> list[int]:
     batch, channels, height, width, factor = _shuffle(bound)
     return [batch, channels, height * factor, width * factor]
-
-
-# --- images, convolutions, pools ----------------------------------------------------------------------------------
-
-
-def _image(bound: Bound) -> tuple[int, int, int, int]:
-    """N, C, H, W; a signal [N, C, L] is an image of height 1, and torch takes both also without N."""
-    shape = bound.first.shape
-    if bound.operator.kind == "conv" and bound.has("weight"):
-        spatial = len(bound.tensor("weight").shape) - 2
-    else:
-        spatial = 2
-    if spatial not in (1, 2) or len(shape) not in (spatial + 1, spatial + 2):
-        raise CannotRunError(f"only images [N, C, H, W] and signals [N, C, L], not {list(shape)}")
-    full = shape if len(shape) == spatial + 2 else (1, *shape)
-    return (full[0], full[1], 1, full[2]) if spatial == 1 else (full[0], full[1], full[2], full[3])
-
-
-def channels_last_rows_of(bound: Bound, shape: Sequence[int]) -> list[int]:
-    batch, channels, height, width = _image(bound)
-    return [1, 1, batch * height * width, channels]
-
-
-def channels_last_of(bound: Bound, shape: Sequence[int]) -> list[int]:
-    batch, channels, height, width = _image(bound)
-    return [batch, height, width, channels]
-
-
-def channels_last_samples_of(bound: Bound, shape: Sequence[int]) -> list[int]:
-    batch, channels, *spatial = bound.first.shape
-    return [batch, 1, prod(spatial), channels]
-
-
-def is_transposed_2d(bound: Bound) -> bool:
-    return bool(bound.argument("transposed"))
-
-
-def is_one_dimensional(bound: Bound) -> bool:
-    return len(bound.tensor("weight").shape) == 3
-
-
-def is_flat_convolution(bound: Bound) -> None:
-    dimensions = len(bound.tensor("weight").shape) - 2
-    if dimensions not in (1, 2):
-        raise CannotRunError(f"a convolution over {dimensions} dimensions has no form here")
-    if bound.argument("transposed") and dimensions == 1:
-        raise CannotRunError("a transposed convolution over one dimension has no form here")
-
-
-def _kernel(bound: Bound) -> list[int]:
-    return list(bound.tensor("weight").shape[2:])
-
-
-def pool_kernel(bound: Bound) -> list[int]:
-    return _spread(bound.argument("kernel_size"), 2, "kernel_size")
-
-
-def pool_stride(bound: Bound) -> list[int]:
-    """torch: without a stride, the kernel's size."""
-    stride = bound.argument("stride")
-    return pool_kernel(bound) if stride in (None, []) else _spread(stride, 2, "stride")
-
-
-def _scales(bound: Bound) -> list[float]:
-    _, _, height, width = _image(bound)
-    size = bound.argument("output_size")
-    if size is None:
-        factors = bound.case.args.get("scale_factors") or [bound.argument("scales_h"), bound.argument("scales_w")]
-        if None in factors:
-            raise CannotRunError("neither output_size nor scales are known")
-        return [float(factor) for factor in factors]
-    sizes = _sizes(size, "output_size")
-    return [sizes[0] / height, sizes[1] / width]
-
-
-def scale_factors(bound: Bound) -> list[float]:
-    """Whole numbers where they are, because the library has a faster way for those."""
-    scales = _scales(bound)
-    return [int(scale) for scale in scales] if all(scale == int(scale) for scale in scales) else scales
-
-
-def whole_scale_factors(bound: Bound) -> list[int]:
-    scales = _scales(bound)
-    if any(scale != int(scale) or scale < 1 for scale in scales):
-        raise CannotRunError(f"bilinear resizing takes whole scales only, not {scales}")
-    return [int(scale) for scale in scales]
-
-
-def doubled_size(bound: Bound) -> list[int]:
-    _, _, height, width = _image(bound)
-    return [2 * height, 2 * width]
 
 
 # --- normalisation, reductions ------------------------------------------------------------------------------------
@@ -361,29 +276,29 @@ RULES: dict[str, Rule] = {
         )
     ),
     "channels_last_dims": channels_last_dims,
-    "positive_dims": lambda bound: [_axis(bound, dim) for dim in _sizes(bound.argument("dims"), "dims")],
+    "positive_dims": lambda bound: [_axis(bound, dim) for dim in sizes(bound.argument("dims"), "dims")],
     "pad_pairs": pad_pairs,
     "pads_front": pads_front,
     "shuffle_split_size": shuffle_split_size,
     "shuffle_size": shuffle_size,
-    "batch_size": lambda bound: _image(bound)[0],
-    "in_channels": lambda bound: _image(bound)[1],
-    "input_height": lambda bound: _image(bound)[2],
-    "input_width": lambda bound: _image(bound)[3],
+    "batch_size": lambda bound: image(bound)[0],
+    "in_channels": lambda bound: image(bound)[1],
+    "input_height": lambda bound: image(bound)[2],
+    "input_width": lambda bound: image(bound)[3],
     "out_channels": lambda bound: bound.tensor("weight").shape[0],
     "transposed_out_channels": lambda bound: bound.tensor("weight").shape[1] * bound.argument("groups"),
-    "kernel_size": _kernel,
-    "kernel_width": lambda bound: _kernel(bound)[-1],
-    "stride_width": lambda bound: _spread(bound.argument("stride"), 1, "stride")[-1],
-    "padding_width": lambda bound: _spread(bound.argument("padding"), 1, "padding")[-1],
-    "dilation_width": lambda bound: _spread(bound.argument("dilation"), 1, "dilation")[-1],
+    "kernel_size": kernel,
+    "kernel_width": lambda bound: kernel(bound)[-1],
+    "stride_width": lambda bound: spread(bound.argument("stride"), 1, "stride")[-1],
+    "padding_width": lambda bound: spread(bound.argument("padding"), 1, "padding")[-1],
+    "dilation_width": lambda bound: spread(bound.argument("dilation"), 1, "dilation")[-1],
     "is_transposed_2d": is_transposed_2d,
     "is_one_dimensional": is_one_dimensional,
     "is_flat_convolution": is_flat_convolution,
     "pool_kernel": pool_kernel,
     "pool_stride": pool_stride,
-    "pool_padding": lambda bound: _spread(bound.argument("padding"), 2, "padding"),
-    "pool_dilation": lambda bound: _spread(bound.argument("dilation"), 2, "dilation"),
+    "pool_padding": lambda bound: spread(bound.argument("padding"), 2, "padding"),
+    "pool_dilation": lambda bound: spread(bound.argument("dilation"), 2, "dilation"),
     "scale_factors": scale_factors,
     "whole_scale_factors": whole_scale_factors,
     "doubled_size": doubled_size,

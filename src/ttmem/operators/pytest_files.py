@@ -12,7 +12,7 @@ from typing import Any
 from ttmem._version import __version__
 from ttmem.operators.bound import CannotRunError
 from ttmem.operators.case import Case
-from ttmem.operators.python_source import Built, Raw, call_source, flat, laid_out
+from ttmem.operators.python_source import Built, Raw, call_source, flat, from_wire, laid_out
 from ttmem.operators.recipe import DeviceTensor, Recipe, recipe_of
 
 MEMORIES = ("DRAM", "L1")
@@ -195,7 +195,7 @@ def _param(test: _Test, call: str, name: str) -> str:
         "id": recipe.case.id,
         "call": Raw(call),
         "tensors": _tensors(recipe),
-        "arguments": {key: value for key, value in recipe.values.items() if not _is_tensor(value)},
+        "arguments": {key: from_wire(value) for key, value in recipe.values.items() if not _is_tensor(value)},
         "reference": dict(recipe.reference),
     }
     if recipe.case.outputs:
@@ -258,6 +258,8 @@ def _fields(recipe: Recipe, tensor: DeviceTensor) -> dict[str, Any]:
     form = recipe.operator.inputs.get(tensor.argument)
     if form is not None and form.memory == "DRAM":
         fields["in_dram"] = True
+    if not tensor.is_called:
+        fields["reference_only"] = True
     if tensor.argument in ("index", "indices"):
         fields["below"] = _index_limit(recipe)
     if tensor.model_dtype != tensor.dtype:

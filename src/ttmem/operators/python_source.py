@@ -40,7 +40,7 @@ def flat(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(flat, value))}]"
     if isinstance(value, Mapping):
-        return _wire(value) or f"{{{', '.join(f'{flat(key)}: {flat(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{flat(key)}: {flat(item)}' for key, item in value.items())}}}"
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return f'float("{value}")'
     return repr(value)
@@ -52,16 +52,20 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _wire(value: Mapping[str, Any]) -> str:
-    """The engines' notation for values that are no plain data."""
+def from_wire(value: Any) -> Any:
+    """A value of a recipe: the engines' notation for what is no plain data becomes source."""
+    if isinstance(value, list):
+        return [from_wire(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
     if set(value) == {"dtype"}:
-        return f"ttnn.{value['dtype']}"
+        return Raw(f"ttnn.{value['dtype']}")
     if set(value) == {"tuple"}:
-        return flat(tuple(value["tuple"]))
+        return tuple(value["tuple"])
     if "new" in value:
         options = ", ".join(f"{name}={flat(item)}" for name, item in value.get("kwargs", {}).items())
-        return f"{value['new']}({options})"
-    return ""
+        return Raw(f"{value['new']}({options})")
+    raise ValueError(f"no source for {dict(value)}")
 
 
 def laid_out(value: Any, indent: int, used: int = 0) -> str:
@@ -77,7 +81,7 @@ def laid_out(value: Any, indent: int, used: int = 0) -> str:
             joined = inner + ", ".join(f"{key}={flat(item)}" for key, item in value.fields.items())
             lines = [joined] if len(joined) <= LINE_COLUMNS else lines
         return "\n".join([f"{value.name}(", *lines, f"{' ' * indent})"])
-    if isinstance(value, Mapping) and not _wire(value):
+    if isinstance(value, Mapping):
         lines = [
             f"{inner}{flat(key)}: {laid_out(item, indent + 4, len(flat(key)) + 2)}," for key, item in value.items()
         ]

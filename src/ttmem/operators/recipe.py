@@ -37,6 +37,8 @@ class DeviceTensor:
     on_host: bool
     model_shape: tuple[int, ...]
     model_dtype: str
+    is_called: bool
+    """Whether the call takes it; others only say something of the result, such as its type."""
     form: str
     """The rule that shaped it, empty when it is as in the model."""
 
@@ -86,17 +88,23 @@ def recipe_of(
         variant,
         inputs,
         writer.values,
-        (*(_made(tensor) for tensor in inputs), *calls),
+        (*(_made(tensor) for tensor in inputs if tensor.is_called), *calls),
         _reference(bound),
         tuple(bound.assumed),
     )
 
 
+_LAYERS = ("conv", "norm", "matmul")
+"""Kinds whose optional tensors (bias, scale, mask) must be named in torch also when there are none."""
+
+
 def _reference(bound: Bound) -> dict[str, Any]:
     """What the source says, and for what it does not say the catalogue's word."""
-    known = {name: bound.argument(name) for name in bound.operator.args if name in bound.operator.missing}
-    numbers = {name: bound.argument(name) for name in bound.operator.missing if name in bound.operator.tensor_names}
-    return {**known, **{name: value for name, value in numbers.items() if not bound.has(name)}, **bound.case.args}
+    operator = bound.operator
+    absent = [name for name in operator.optional if operator.kind in _LAYERS and not bound.has(name)]
+    assumed = [name for name in operator.missing if name in operator.args or name in operator.tensor_names]
+    known = {name: bound.argument(name) for name in assumed if not bound.has(name)}
+    return {**dict.fromkeys(absent), **known, **bound.case.args}
 
 
 def _check(bound: Bound) -> None:
@@ -114,17 +122,26 @@ def _inputs(bound: Bound, variant: Variant, memory: str, layout: str) -> tuple[D
     made = []
     used = {node.id for node in ast.walk(parsed_call(variant.call)) if isinstance(node, ast.Name)}
     for argument, tensors in bound.tensors.items():
-        if argument not in used and "first_index" not in used:
+        is_called = argument in used or (argument == "indices" and "first_index" in used)
+        if not is_called and argument in bound.operator.optional:
             continue
         form = bound.operator.inputs.get(argument, InputForm())
         for index, tensor in enumerate(tensors):
             name = f"{argument}.{index}" if bound.operator.is_list(argument) else argument
-            made.append(_device_tensor(bound, name, argument, tensor, form, memory, layout))
+            made.append(_device_tensor(bound, name, argument, tensor, form, memory, layout, is_called=is_called))
     return tuple(made)
 
 
 def _device_tensor(
-    bound: Bound, name: str, argument: str, tensor: CaseTensor, form: InputForm, memory: str, layout: str
+    bound: Bound,
+    name: str,
+    argument: str,
+    tensor: CaseTensor,
+    form: InputForm,
+    memory: str,
+    layout: str,
+    *,
+    is_called: bool,
 ) -> DeviceTensor:
     shape = SHAPE_RULES[form.shape](bound, tensor.shape) if form.shape else list(tensor.shape)
     dtype = form.dtype or bound.device_dtype(tensor.dtype)
@@ -140,6 +157,7 @@ def _device_tensor(
         on_host=form.host,
         model_shape=tensor.shape,
         model_dtype=tensor.dtype,
+        is_called=is_called,
         form=form.shape,
     )
 

@@ -13,7 +13,7 @@ class CaseList:
     """Cases of one file, and what of it was none."""
 
     kind: str
-    """``operators-csv``, ``master-json``, ``sweep-json`` or ``variations``."""
+    """``operators-csv``, ``master-json``, ``sweep-json``, ``variations`` or ``cases``."""
     cases: tuple[Case, ...]
     skipped: dict[str, int]
     """Why entries gave no case -> how many."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.operators.case import merge_cases
+from ttmem.operators.case_files import read_cases
 from ttmem.operators.sources import master_json, operators_csv, sweep_json, variations
 from ttmem.operators.sources.case_list import CaseList
 
@@ -26,6 +27,8 @@ def read_list(path: str | Path) -> CaseList:
         return _together([variations.read(_text(file), _label(file), str(file)) for file in files])
     text = _text(place)
     head = text.lstrip()[:1]
+    if _is_case_file(text):
+        return CaseList("cases", tuple(merge_cases(read_cases(place))), {})
     if head in ("{", "["):
         found = _from_json(text, place)
     elif variations.looks_like(text):
@@ -38,6 +41,15 @@ def read_list(path: str | Path) -> CaseList:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in found.skipped.items()) or "it is empty"
         raise BadInputError(f"no operator in it: {reasons}", where=str(place), hint=f"known lists: {_FORMATS}")
     return found
+
+
+def _is_case_file(text: str) -> bool:
+    """Files of our own are merged like any other list."""
+    try:
+        told = json.loads(text.lstrip().split("\n", 1)[0])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and "op" in told and "tensors" in told
 
 
 def _from_json(text: str, place: Path) -> CaseList:

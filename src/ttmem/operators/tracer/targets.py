@@ -165,7 +165,10 @@ def _from_transformers(job: Job) -> Model:
     found = getattr(transformers, name, None)
     if found is None:
         raise BadTargetError(f"transformers {transformers.__version__} has no '{name}'{_guess(name, transformers)}")
-    is_model = inspect.isclass(found) and hasattr(found, "config_class") and not hasattr(found, "model_type")
+    is_model = inspect.isclass(found) and getattr(found, "config_class", None) is not None
+    is_config = inspect.isclass(found) and isinstance(getattr(found, "model_type", None), str) and not is_model
+    if not (is_model or is_config) or (is_config and not found.model_type):
+        raise BadTargetError(f"transformers.{name} is neither a config nor a model class")
     config = (found.config_class if is_model else found)()
     _configure(config, job)
     size = _image_size(config, job)
