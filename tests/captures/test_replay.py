@@ -11,7 +11,7 @@ from ttmem.hardware import WORMHOLE
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.readers._capture_events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed
 from ttmem.readers._capture_machine import Machine, Span
-from ttmem.readers._capture_replay import Replay, before
+from ttmem.readers._capture_replay import Replay, alive_at_start, before
 
 TOTALS = {"DRAM": 10_000 * 32, "L1": 3_000 * 32}
 BASES = {"DRAM": 1024, "L1": 4096}
@@ -60,11 +60,15 @@ STEPS = st.lists(
 """(memory or release, bytes per bank or which buffer) of one operation, or of a pause between two."""
 
 
-@given(st.lists(st.tuples(st.booleans(), STEPS), max_size=12), st.booleans())
+@given(STEPS, st.lists(st.tuples(st.booleans(), STEPS), max_size=12), st.booleans())
 def test_states_are_the_allocators_and_no_peak_is_lost(
-    parts: list[tuple[bool, list[tuple[str, int]]]], with_snapshots: bool
+    older: list[tuple[str, int]], parts: list[tuple[bool, list[tuple[str, int]]]], with_snapshots: bool
 ) -> None:
+    # GIVEN what was there before the capture began: it is known where there are snapshots
     world = World()
+    for what, amount in older if with_snapshots and any(is_operation for is_operation, _ in parts) else ():
+        _ = world.free(amount) if what == "free" else world.allocate(what, amount)
+    world.highest = {memory: pool.allocated_bytes for memory, pool in world.pools.items()}
     operations: list[CapturedOperation] = []
     views_before = []
     for is_operation, steps in parts:
@@ -80,7 +84,7 @@ def test_states_are_the_allocators_and_no_peak_is_lost(
         operations.append(operation)
 
     replay = Replay(MACHINE)
-    replay.run(operations)
+    replay.run(operations, older=alive_at_start(operations))
 
     # THEN every state before an operation, and the last one, is what the allocator said
     shown = [block.views for block in replay.blocks if block.kind == BEFORE_OPERATION]

@@ -7,7 +7,7 @@ operation then follows backwards: the snapshot without what the operation alloca
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -98,7 +98,7 @@ class Replay:
     _touched: list[int] = field(default_factory=lambda: [0] * len(MEMORIES))
 
     def run(self, operations: Iterable[CapturedOperation], *, older: Iterable[CapturedBuffer] = ()) -> None:
-        """All of it; ``older`` was alive before the capture began, where no snapshot tells."""
+        """All of it; ``older`` was alive before the capture began (``alive_at_start``, where that can be known)."""
         for buffer in older:
             self._allocate(buffer)
         self._settle()
@@ -106,7 +106,7 @@ class Replay:
         for operation in operations:
             expected = before(operation)
             if expected is not None:
-                self._correct(expected, first=number < 0)
+                self._correct(expected)
             if operation.is_outside:
                 self._apply(operation.events)
                 continue
@@ -264,8 +264,9 @@ class Replay:
             return 0
         return taken_bytes_per_bank(stored, quantum_bytes=chip.quantum_bytes) if chip else stored
 
-    def _correct(self, expected: dict[Hashable, CapturedBuffer], *, first: bool) -> None:
+    def _correct(self, expected: dict[Hashable, CapturedBuffer]) -> None:
         """Make the live buffers those that a snapshot proves."""
+        untouched = not self.moment
         stale = [
             life
             for key, life in self._live.items()
@@ -276,7 +277,7 @@ class Replay:
         missing = [buffer for key, buffer in expected.items() if key not in self._live]
         for buffer in missing:
             self._allocate(buffer)
-        if first:
+        if untouched:  # nothing had happened yet, so this is where the capture begins
             self._settle()
         else:
             self.corrections += len(stale) + len(missing)
@@ -304,8 +305,18 @@ def before(operation: CapturedOperation) -> dict[Hashable, CapturedBuffer] | Non
     return alive
 
 
-def older_buffers(operations: Iterable[CapturedOperation]) -> list[CapturedBuffer]:
-    """What must have been alive before the capture began: it was freed or read in it, but never allocated."""
+def alive_at_start(operations: Sequence[CapturedOperation]) -> list[CapturedBuffer]:
+    """What was alive before the capture began: read backwards from the first snapshot, else what was touched in it."""
+    first = next((number for number, operation in enumerate(operations) if operation.snapshot is not None), None)
+    if first is None:
+        return _touched_but_not_made(operations)
+    events = [event for operation in operations[: first + 1] for event in operation.events]
+    earlier = CapturedOperation("", events=events, snapshot=operations[first].snapshot)
+    return list((before(earlier) or {}).values())
+
+
+def _touched_but_not_made(operations: Iterable[CapturedOperation]) -> list[CapturedBuffer]:
+    """It was freed or read in the capture, but never allocated in it."""
     seen: set[Hashable] = set()
     older: dict[Hashable, CapturedBuffer] = {}
     for operation in operations:

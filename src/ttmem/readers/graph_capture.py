@@ -16,7 +16,7 @@ from ttmem.profile import Profile, Source, Timeline
 from ttmem.readers._byte_source import TruncatedSourceError, chunks, open_bytes
 from ttmem.readers._capture_events import Allocated, CapturedOperation
 from ttmem.readers._capture_machine import Machine, machine_of_device, machine_of_nodes
-from ttmem.readers._capture_replay import Replay, older_buffers
+from ttmem.readers._capture_replay import Replay, alive_at_start
 from ttmem.readers._capture_text import memory_named
 from ttmem.readers._captured_profile import CapturedTables, timeline_of
 from ttmem.readers._graph_nodes import Node, PythonCall, Report
@@ -82,7 +82,7 @@ def _part(path: str | Path, tables: CapturedTables) -> _Part:
         raise BadInputError("no operation in the captured graph", where=str(path), hint=_AGAIN)
     replay = Replay(machine)
     has_snapshots = any(operation.snapshot is not None for operation in operations)
-    replay.run(operations, older=[] if has_snapshots else older_buffers(operations))
+    replay.run(operations, older=alive_at_start(operations))
     warnings = (
         *machine.warnings,
         *_caveats(operations, replay, dispatched=dispatched, snapshots=has_snapshots),
