@@ -160,10 +160,42 @@ def test_without_ttnn_sizes_alone_predict(run: Run, cases: Path, monkeypatch: py
     assert os.access("out/run_all_tests.sh", os.X_OK)
 
 
+def test_the_script_runs_every_file_and_keeps_what_they_said(run: Run, tmp_path: Path) -> None:
+    # GIVEN tests of two operators, and a pytest that fails for one of them
+    write_cases(tmp_path / "cases.jsonl", [SMALL, Case("relu", SMALL.tensors)])
+    assert run("ops", "tests", "cases.jsonl", "-o", "out", "--engine", "none", "-q").code == 0
+    fake = tmp_path / "fake-pytest"
+    fake.write_text(
+        '#!/bin/sh\necho "ran $*"\ncase "$1" in *relu*) echo "1 failed, 1 passed"; exit 1;; esac\necho "2 passed"\n'
+    )
+    fake.chmod(0o755)
+    # WHEN all are run
+    done = subprocess.run(
+        ["bash", "out/run_all_tests.sh", "-x"],
+        env={**os.environ, "PYTEST": str(fake)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # THEN each has its file, and one failure is the script's failure
+    assert done.returncode == 1
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines == [
+        "test_relu 1 failed, 1 passed",
+        "test_silu 2 passed",
+        "1 test files failed; see test_results/",
+    ]
+    kept = Path("out/test_results/test_silu_results.txt").read_text()
+    assert kept == "ran test_silu.py -q -rA -x\n2 passed\n"
+
+
 def _pytest(interpreter: Interpreter, linked: Path, board: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """pytest in the interpreter that has ttnn, on a mock board."""
     with workspace(interpreter, board=board) as place:
         environment = place.environment(os.environ) | {"PYTHONPATH": str(linked)}
+        probe = [interpreter.path, "-c", "import pytest"]
+        if subprocess.run(probe, env=environment, capture_output=True, check=False).returncode:
+            pytest.skip(f"THE GENERATED TESTS WERE NOT RUN: pytest of {sys.version.split()[0]} cannot run there")
         return subprocess.run(
             [interpreter.path, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *arguments],
             env=environment,
