@@ -11,13 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ttmem.allocator.operations import EXACT, Launch, plan_call, rule_for
 from ttmem.explain import classify_oom
-from ttmem.hardware import DATA_TYPES, L1, MEMORIES, DataType, Memory, MemoryMap
+from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
 from ttmem.operators import CannotRunError, Case, Recipe, recipe_of
 from ttmem.sweep.plan import Point, Settings
 from ttmem.sweep.rows import Row
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     IntColumn = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 PASS, OOM, CLASH = 0, 1, 2
+_STATUSES = ("pass", "oom", "clash")
 _WORTH_A_TABLE = 8
 _BLOCK = 4096
 _SINGLES = 32
@@ -67,6 +69,9 @@ class Verdicts:
     fitting: IntColumn
     """How many of the tensors found a place."""
     peak_bytes_per_bank: IntColumn
+    padded_bytes: IntColumn
+    """Of one tensor."""
+    elements: IntColumn
 
 
 def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_map: MemoryMap) -> Verdicts:
@@ -82,8 +87,10 @@ def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_ma
         top = memory_map.l1.base_address + memory_map.l1.bytes_per_bank
         lowest = np.where(taken > 0, top - taken * wanted, top + (1 << 40))
         status = np.where((status == PASS) & (family.static_end_address > lowest), CLASH, status)
+    padded = placed.pages * placed.page_bytes
+    elements = table.shapes.prod(axis=1)
     return Verdicts(
-        status, placed.total_bytes, placed.bytes_per_bank, taken, fitting, np.minimum(fitting, wanted) * taken
+        status, placed.total_bytes, placed.bytes_per_bank, taken, fitting, fitting * taken, padded, elements
     )
 
 
@@ -157,11 +164,9 @@ def _group_key(point: Point) -> Any:
     tensors = case.tensors
     if not tensors or len(tensors) > 2:
         return None
-    shape, dtype, name = tensors[0].shape, tensors[0].dtype, tensors[0].name
-    elements = 1
-    for size in shape:
-        elements *= size
-    if not 0 < elements < _MOST_ELEMENTS or not 2 <= len(shape) <= 8:
+    first = tensors[0]
+    shape, dtype, name = first.shape, first.dtype, first.name
+    if not 0 < prod(shape) < _MOST_ELEMENTS or not 2 <= len(shape) <= 8:
         return None
     if len(tensors) == 2 and (tensors[1].shape != shape or tensors[1].dtype != dtype):
         return None
@@ -182,7 +187,8 @@ def _family(point: Point, settings: Settings, engine: TwinEngine) -> Family | No
 def _batch_rows(points: list[Point], family: Family, engine: TwinEngine, settings: Settings) -> list[Row]:
     started = time.perf_counter()
     memory_map = engine.device(points[0].board).memory_map
-    found = judge([point.case.tensors[0].shape for point in points], family, memory_map)
+    shapes = [point.case.tensors[0].shape for point in points]
+    found = judge(shapes, family, memory_map)
     columns = (
         found.status.tolist(),
         found.needed_bytes.tolist(),
@@ -190,10 +196,12 @@ def _batch_rows(points: list[Point], family: Family, engine: TwinEngine, setting
         found.taken_bytes_per_bank.tolist(),
         found.fitting.tolist(),
         found.peak_bytes_per_bank.tolist(),
+        (found.padded_bytes * family.inputs).tolist(),
     )
     share = (time.perf_counter() - started) / len(points)
+    logical = (found.elements * family.dtype.tile_bytes() // TILE_32X32.elements * family.inputs).tolist()
     writer = _RowWriter(family, memory_map, settings.engine, share)
-    return [writer.row(point, *figures) for point, *figures in zip(points, *columns, strict=True)]
+    return [writer.row(point, *figures) for point, *figures in zip(points, *columns, logical, strict=True)]
 
 
 class _RowWriter:
@@ -205,55 +213,51 @@ class _RowWriter:
         self._pool = memory_map.pool(family.memory)
         self._engine = engine
         self._seconds = seconds
-        self._is_tile = family.layout.name == "tile"
-        self._tile_bytes = family.dtype.tile_bytes()
 
-    def row(self, point: Point, status: int, total: int, per_bank: int, taken: int, fitting: int, peak: int) -> Row:
+    def row(
+        self,
+        point: Point,
+        status: int,
+        total: int,
+        per_bank: int,
+        taken: int,
+        fitting: int,
+        peak: int,
+        padded: int,
+        logical: int,
+    ) -> Row:
         family, case = self._family, point.case
-        logical, padded = self._sizes(case)
-        common = (case.id, case.op, point.board, self._engine, point.memory, point.layout)
         assumed = self._assumed(case) if family.assumed else ()
-        if status == PASS:
-            return Row(
-                *common, "pass", None, None, peak, "", self._seconds, "", None, logical, padded, EXACT, "", assumed
-            )
+        needed, each, message, failure_class, memory = None, None, "", "", None
         if status == OOM:
-            free = self._pool.bytes_per_bank - fitting * taken
-            message = (
-                f"Out of Memory: Not enough space to allocate {total} B {family.memory} buffer across "
-                f"{self._pool.banks} banks, where each bank needs to store {per_bank} B, but bank size is "
-                f"{self._pool.bytes_per_bank} B (allocated: {fitting * taken} B, free: {free} B, "
-                f"largest free block: {free} B){'.' if self._map.release.full_stop_after_oom else ''}"
-            )
-            memory = family.memory.name
-            failure_class = classify_oom(per_bank, self._pool.bytes_per_bank, fitting * taken, free, free, memory)
-            return Row(
-                *common, "oom", total, per_bank, peak, message, self._seconds, failure_class, memory, logical, padded,
-                EXACT, "", assumed,
-            )  # fmt: skip
-        lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + family.has_result)
+            needed, each, memory = total, per_bank, family.memory.name
+            message, failure_class = self._out_of_memory(total, per_bank, fitting * taken)
+        elif status == CLASH:
+            message, failure_class, memory = self._clash(taken), "buffers/clash", L1.name
+        return Row(
+            case.id, case.op, point.board, self._engine, point.memory, point.layout, _STATUSES[status], needed, each,
+            peak, message, self._seconds, failure_class, memory, logical, padded, EXACT, "", assumed,
+        )  # fmt: skip
+
+    def _out_of_memory(self, total: int, per_bank: int, allocated: int) -> tuple[str, str]:
+        pool, name = self._pool, self._family.memory.name
+        free = pool.bytes_per_bank - allocated
         message = (
+            f"Out of Memory: Not enough space to allocate {total} B {name} buffer across {pool.banks} banks, where "
+            f"each bank needs to store {per_bank} B, but bank size is {pool.bytes_per_bank} B (allocated: "
+            f"{allocated} B, free: {free} B, largest free block: {free} B){'.' if self._map.release.full_stop_after_oom else ''}"
+        )
+        return message, classify_oom(per_bank, pool.bytes_per_bank, allocated, free, free, name)
+
+    def _clash(self, taken: int) -> str:
+        family = self._family
+        lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + family.has_result)
+        return (
             f"Statically allocated {family.static_family} buffers clash with L1 buffers. L1 buffer allocated at "
             f"{lowest} and static {family.static_family} buffer region ends at {family.static_end_address}"
         )
-        return Row(
-            *common, "clash", None, None, peak, message, self._seconds, "buffers/clash", "L1", logical, padded,
-            EXACT, "", assumed,
-        )  # fmt: skip
-
-    def _sizes(self, case: Case) -> tuple[int, int]:
-        elements = 1
-        for size in case.tensors[0].shape:
-            elements *= size
-        logical = self._family.dtype.logical_bytes(elements) * self._family.inputs
-        if not self._is_tile:
-            return logical, logical
-        shape = case.tensors[0].shape
-        height = shape[-2] if len(shape) > 1 else 1
-        tiles = elements // (height * shape[-1]) * -(-height // 32) * -(-shape[-1] // 32) if shape else 1
-        return logical, tiles * self._tile_bytes * self._family.inputs
 
     def _assumed(self, case: Case) -> tuple[str, ...]:
         """A second operand that the source did not list is named by its shape, which differs from row to row."""
         shape = str(list(case.tensors[0].shape))
-        return tuple(text + shape if text.endswith(_LIKE_FIRST) else text for text in self._family.assumed)
+        return tuple([text + shape if text.endswith(_LIKE_FIRST) else text for text in self._family.assumed])

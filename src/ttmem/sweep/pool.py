@@ -12,13 +12,15 @@ from ttmem.sweep.plan import Point, Settings, in_chunks
 from ttmem.sweep.real import RealEngine
 from ttmem.sweep.rows import Row
 
-_LOT = 24
-"""Cases per request: enough that a lot costs one copy of the process, few enough that no worker is left behind."""
+_MOST_CASES_PER_LOT = 64
+_LOTS_PER_WORKER = 4
+"""Cases go out in lots, because each lot costs a copy of the worker's process; enough lots that none waits long."""
 
 
 class _Pool:
     def __init__(self, points: Sequence[Point], settings: Settings, workers: int) -> None:
-        lots = list(in_chunks(points, _LOT))
+        each = -(-len(points) // (workers * _LOTS_PER_WORKER))
+        lots = list(in_chunks(points, max(min(each, _MOST_CASES_PER_LOT), 1)))
         self._lots: queue.SimpleQueue[list[Point]] = queue.SimpleQueue()
         for lot in lots:
             self._lots.put(lot)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many cases a sweep settles per second: on the twin in batch, and on the mock with two workers.
+
+    python bench/sweep.py [--quick]
+
+The mock is asked twice, into two folders: the first run fills the kernel cache, the second, warm one counts. Goals:
+100,000 twin cases in batch and 300 mock cases per second. The goals are held against processor time (of two processors
+for two workers, their start and end included), so that other work on the machine does not decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
+
+import numpy as np  # noqa: E402
+
+from measure import Row  # noqa: E402
+from ttmem import TtmemError  # noqa: E402
+from ttmem.engines.interpreters import find_interpreter  # noqa: E402
+from ttmem.operators import Case, CaseTensor, recipe_of  # noqa: E402
+from ttmem.sweep.batch import Family, ask_in_batches, family_of, judge  # noqa: E402
+from ttmem.sweep.plan import Settings, make_plan  # noqa: E402
+from ttmem.sweep.run import run_sweep  # noqa: E402
+from ttmem.sweep.twin import TwinEngine  # noqa: E402
+
+OPERATORS = ("silu", "relu", "gelu", "sigmoid", "add", "mul")
+
+
+def cases(count: int, *, largest: int) -> list[Case]:
+    """Elementwise operators over random images, as most calls of vision models are."""
+    draw = random.Random(7)
+    return [
+        Case(
+            OPERATORS[n % len(OPERATORS)],
+            (CaseTensor((1, draw.choice((3, 32, 64, 96)), draw.randint(1, largest), draw.randint(1, largest))),),
+        )
+        for n in range(count)
+    ]
+
+
+def twin_rows(count: int) -> list[Row]:
+    """Three rates: columns alone, cases to rows, and a whole run with its journal."""
+    settings = Settings()
+    found = cases(count, largest=1000)
+    plan = make_plan(found, settings=settings, memories=("L1",))
+    memory_map = TwinEngine(settings).device("n150").memory_map
+    family = family_of(recipe_of(found[0], memory="L1"), memory_map)
+    assert isinstance(family, Family)
+    shapes = np.array([case.tensors[0].shape for case in found])
+    started = time.process_time()
+    judge(shapes, family, memory_map)
+    columns = count / max(time.process_time() - started, 1e-9)
+    started = time.process_time()
+    settled = sum(len(rows) for rows in ask_in_batches(plan.points, settings))
+    rows = settled / (time.process_time() - started)
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.process_time()
+        finished = run_sweep(plan, Path(folder))
+        kept = finished.asked / (time.process_time() - started)
+    started = time.process_time()
+    alone = sum(1 for _ in TwinEngine(settings).ask(plan.points[:2000]))
+    singly = alone / (time.process_time() - started)
+    return [
+        Row("twin, batch of columns", columns, "cases/s", 100_000, at_least=True),
+        Row("twin, batch of cases to rows", rows, "cases/s", 100_000, at_least=True),
+        Row("twin, whole run with journal and results.jsonl", kept, "cases/s"),
+        Row("twin, one by one", singly, "cases/s"),
+    ]
+
+
+def mock_rows(count: int) -> list[Row]:
+    """Two workers, warm, from the first row on: starting them is a matter of seconds, however long the sweep."""
+    plan = make_plan(cases(count, largest=500), settings=Settings("mock"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("cold", "warm"):
+            seen: list[tuple[float, int]] = []
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            own = time.process_time()
+            run_sweep(
+                plan,
+                Path(folder) / name,
+                workers=2,
+                watch=lambda progress, seen=seen: seen.append((time.perf_counter(), progress.done_now)),
+            )
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            own = time.process_time() - own
+    used = own + after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    first = next(moment for moment, done in seen if done)
+    return [
+        Row("mock, two workers, warm, on this machine as busy as it is", len(plan) / (seen[-1][0] - first), "cases/s"),
+        Row("mock, two workers, warm, per two processors' time", 2 * len(plan) / used, "cases/s", 300, at_least=True),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="small inputs")
+    quick: bool = parser.parse_args().quick
+    rows = twin_rows(20_000 if quick else 200_000)
+    try:
+        find_interpreter()
+        rows += mock_rows(300 if quick else 2000)
+    except TtmemError as error:
+        print(f"the mock was not asked: {error}", file=sys.stderr)
+    print(*rows, sep="\n")
+    return 0 if all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
