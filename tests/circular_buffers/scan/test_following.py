@@ -107,6 +107,13 @@ def test_recursion_and_mutual_calls_end() -> None:
     assert sizes(code) == [None]
 
 
+def test_macros_that_are_constants_are_constants() -> None:
+    macros = (
+        "#define TILES 4 // per step\n#define BYTES (TILES * 2048)\n#define TWICE 1\n#undef TWICE\n#define TWICE 2\n"
+    )
+    assert sizes(macros + host(config("BYTES") + config("TWICE * 2048", index="1"))) == [4 * 2048, None]
+
+
 @st.composite
 def arithmetic(draw: st.DrawFn, depth: int = 0) -> tuple[str, int]:
     """A C++ expression and its value by C++'s rules."""

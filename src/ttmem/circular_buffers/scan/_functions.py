@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ _TRANSPARENT = frozenset(
 )
 
 
+_MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([^\n\\]{1,200})$", re.MULTILINE)
 _STATEMENTS = frozenset(
     {"expression_statement", "if_statement", "for_statement", "for_range_loop", "while_statement", "compound_statement"}
 )
@@ -79,6 +81,8 @@ class FileIndex:
     """`Type::NAME` and `NAME` -> (position after the last explicit value, that value)."""
     known: dict[str, Expression] = field(default_factory=dict)
     """Constants that were looked up before."""
+    macros: dict[str, str] = field(default_factory=dict)
+    """`#define NAME value`, where the file defines the name once."""
     loose: list[Node] = field(default_factory=list)
     """Statements outside of any function, in source order."""
 
@@ -95,7 +99,7 @@ class FileIndex:
 
 def index_of(source: Source) -> FileIndex:
     """Everything at namespace and class scope."""
-    index = FileIndex(source)
+    index = FileIndex(source, macros=_macros(source.text))
     pending: list[tuple[Node, tuple[str, ...]]] = [(source.root, ())]
     while pending:
         node, template = pending.pop()
@@ -115,6 +119,14 @@ def index_of(source: Source) -> FileIndex:
             template = _template_parameters(source, node) if kind == "template_declaration" else ()
             pending.extend((child, template) for child in reversed(node.named_children))
     return index
+
+
+def _macros(text: bytes) -> dict[str, str]:
+    found: dict[str, set[str]] = {}
+    for name, value in _MACRO.findall(text):
+        words = value.decode("utf-8", "replace").split("//")[0].split("/*")[0].strip()
+        found.setdefault(name.decode(), set()).add(words)
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and "" not in values}
 
 
 def _add_function(index: FileIndex, node: Node, template: tuple[str, ...]) -> None:

@@ -23,7 +23,7 @@ from ttmem.circular_buffers.scan.expressions import (
     Text,
     plain,
 )
-from ttmem.circular_buffers.scan.syntax import Node, Source
+from ttmem.circular_buffers.scan.syntax import Node, Source, parse
 
 _ENUMERATIONS = frozenset(
     {"DataFormat", "DataType", "Layout", "TensorMemoryLayout", "BufferType", "ShardOrientation", "MathFidelity"}
@@ -74,12 +74,28 @@ class Names:
             position, explicit = self.index.enumerators[name]
             start = self._outside(lambda: self.lower(explicit)) if explicit is not None else Integer(0)
             found = start if position == 0 else fold(Binary("+", start, Integer(position)))
+        elif name in self.index.macros:
+            found = Named(name, self._macro(self.index.macros[name]))
         elif name in CONSTANTS:
             found = Named(name, Integer(CONSTANTS[name]))
         else:
             found = Symbol(name, NAME)
         self.index.known[name] = found
         return found
+
+    def _macro(self, text: str) -> Expression:
+        """What a macro stands for, if it is an expression."""
+        source = parse(self.source.path, f"auto value = {text};".encode())
+        declared = source.root.named_children[0] if source.root.named_children and not source.broken else None
+        inner = declared.child_by_field_name("declarator") if declared is not None else None
+        node = inner.child_by_field_name("value") if inner is not None else None
+        if node is None:
+            return Symbol(text, NAME)
+        kept, self.source = self.source, source
+        try:
+            return self._outside(lambda: self.lower(node))
+        finally:
+            self.source = kept
 
     def _outside(self, work: Callable[[], Expression]) -> Expression:
         """Constants are defined outside of any function: its variables are not theirs."""

@@ -118,9 +118,15 @@ def _side_by_side(
     pending.reverse()
     lock = threading.Lock()
     failures: list[BaseException] = []
+    children: list[_Child] = []
+
+    def started() -> _Child:
+        child = _Child(headers)
+        children.append(child)
+        return child
 
     def serve() -> None:
-        child = _Child(headers)
+        child = started()
         try:
             while not failures:
                 with lock:
@@ -132,7 +138,7 @@ def _side_by_side(
                     return
                 if answer is None:
                     child.close()
-                    child = _Child(headers)
+                    child = started()
                     answer = [_alone(path, headers) for path in batch]
                 with lock:
                     results[number] = answer
@@ -150,6 +156,8 @@ def _side_by_side(
             thread.join()
     except KeyboardInterrupt as stop:
         failures.append(stop)
+        for child in children:
+            child.close()
         raise
     if failures:
         raise failures[0]
