@@ -242,10 +242,11 @@ class _RowWriter:
     def _out_of_memory(self, total: int, per_bank: int, allocated: int) -> tuple[str, str]:
         pool, name = self._pool, self._family.memory.name
         free = pool.bytes_per_bank - allocated
+        end = "." if self._map.release.full_stop_after_oom else ""
         message = (
             f"Out of Memory: Not enough space to allocate {total} B {name} buffer across {pool.banks} banks, where "
             f"each bank needs to store {per_bank} B, but bank size is {pool.bytes_per_bank} B (allocated: "
-            f"{allocated} B, free: {free} B, largest free block: {free} B){'.' if self._map.release.full_stop_after_oom else ''}"
+            f"{allocated} B, free: {free} B, largest free block: {free} B){end}"
         )
         return message, classify_oom(per_bank, pool.bytes_per_bank, allocated, free, free, name)
 

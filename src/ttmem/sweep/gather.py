@@ -84,6 +84,8 @@ def _own(place: Path) -> tuple[Summary, dict[str, Any]]:
     }
     if "l1_small_bytes" in settings:
         facts["L1_SMALL"] = f"{settings['l1_small_bytes']} B per core"
+    if told.get("ttnn"):
+        facts["ttnn"] = str(told["ttnn"])
     tests = from_rows(rows, cases, settings.get("float_dtype", "bfloat16"))
     return summarise(tests, notes=notes, facts=facts), told
 
