@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a log of any size to the few lines of it that may tell of a failure, at about the speed of grep.
 
-Most lines of a runtime log are operations and memory states: those are dropped by two plain searches, and what is left
-is searched for words of the templates. In logs of another kind, too large to be read whole, only the envelopes and
-wordings of ``MARKERS`` are looked for. A suspicious line is handed on with its neighbours, because a message's figures
-may stand below its first line and its envelope above; whether it tells of a failure is decided by ``find_failures``.
+Logs repeat themselves: without their digits, a million lines are a few hundred different ones. Each of those is judged
+once, by words of the templates; finding a known one again costs a look-up. A suspicious line is handed on with its
+neighbours, because a message's figures may stand below its first line and its envelope above; whether it tells of a
+failure is decided by ``find_failures``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from ttmem.explain.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
 LINES_BEFORE, LINES_AFTER = 12, 48
 _MOST_LINES = 20_000
 """A piece of more lines than this is cut: a log that is nothing but errors."""
+_MOST_SHAPES = 200_000
+"""How many harmless shapes are remembered: lines of random text never repeat, and must not fill the memory."""
+_DIGITS = b"0123456789"
+_BEGIN, _END = EXPECTED_BEGIN.encode(), EXPECTED_END.encode()
 
 _EXECUTING = b"Executing operation"
 _ORDINARY = (b"MemoryView{", _EXECUTING, b"Device memory state")
 """What a tt-mlir runtime prints for every operation; no line with one of these begins a failure."""
-_ORDINARY_LINE_BYTES = 4000
-"""A chunk with a memory state in every so many bytes is a runtime log: an operation prints four."""
 
 _PREFERRED_WORDS = (
     "xceed", "enough", "Cannot", "Failed", "failed", "beyond", "clash", "circular", "allocated", "overlap",
@@ -79,7 +81,11 @@ class LogScanner:
         self.lines = 0
         """How many lines were read."""
         self._tail: list[bytes] = []
+        self._harmless: set[bytes] = set()
+        self._suspicious: set[bytes] = set()
         self._kept: list[bytes] = []
+        """Lines of earlier blocks that may belong to a piece: its lead, or its beginning."""
+        self._kept_hits: list[int] = []
         self._operation = b""
         self._inside_expected = False
 
@@ -97,56 +103,73 @@ class LogScanner:
         yield from self._block(rest, is_last=True)
 
     def _block(self, block: bytes, *, is_last: bool) -> Iterator[Piece]:
-        is_runtime_log = block.count(_ORDINARY[0]) * _ORDINARY_LINE_BYTES > len(block)
-        brackets = EXPECTED_BEGIN.encode() in block or self._inside_expected
-        if not is_runtime_log and not brackets and not self._kept and not any(mark in block for mark in MARKERS):
-            self.lines += block.count(b"\n") + 1
+        if _BEGIN in block or self._inside_expected:
+            block = self._without_expected(block)
+        shapes = block.translate(None, _DIGITS).split(b"\n")
+        hits = self._hits(shapes)
+        if not hits and not self._kept_hits:
+            self._kept = block.rsplit(b"\n", LINES_BEFORE)[-LINES_BEFORE:]
+            self.lines += len(shapes)
+            self._remember(block)
             return
-        fresh = block.split(b"\n")
-        if brackets:
-            fresh = self._without_expected(fresh)
-        suspects = _lines_with(scan_words(), _foreign(fresh)) if is_runtime_log else _lines_with(MARKERS, fresh)
-        lines = self._kept + fresh
-        first_line = self.lines - len(self._kept) + 1
-        self.lines += len(fresh)
-        known = _lines_with(MARKERS, self._kept) if self._kept else set()
+        known = len(self._kept)
+        lines = self._kept + block.split(b"\n")
+        first_line = self.lines - known + 1
+        self.lines += len(shapes)
         done = 0
-        for start, end in _windows([i for i, line in enumerate(lines) if line in suspects or line in known]):
+        every = [*self._kept_hits, *(known + index for index in hits)]
+        for start, end in _windows(every):
             if end > len(lines) and not is_last and end - start < _MOST_LINES:
-                self._remember(lines[:start])
-                self._kept = lines[start:]
+                self._keep(lines, start, [index - start for index in every if index >= start])
                 return
-            self._remember(lines[done:start])
+            self._remember(b"\n".join(lines[done:start]))
             yield self._piece(lines[start:end], first_line + start)
             done = min(end, len(lines))
-        lead = max(done, len(lines) - LINES_BEFORE)
-        self._remember(lines[done:lead])
-        self._kept = lines[lead:] if is_runtime_log else []
+        self._keep(lines, max(done, len(lines) - LINES_BEFORE), [])
+
+    def _hits(self, shapes: list[bytes]) -> list[int]:
+        """Which lines are suspicious, by their shapes: a shape is judged when it is first met."""
+        distinct = set(shapes)
+        fresh = distinct - self._harmless - self._suspicious
+        if fresh:
+            suspects = _lines_with(scan_words(), [shape for shape in fresh if not _is_ordinary(shape)])
+            if len(self._harmless) > _MOST_SHAPES:
+                self._harmless.clear()
+            self._suspicious |= suspects
+            self._harmless |= fresh - suspects
+        if self._suspicious.isdisjoint(distinct):
+            return []
+        return [index for index, shape in enumerate(shapes) if shape in self._suspicious]
+
+    def _keep(self, lines: list[bytes], start: int, hits: list[int]) -> None:
+        self._remember(b"\n".join(lines[:start]))
+        self._kept, self._kept_hits = lines[start:], hits
 
     def _piece(self, lines: list[bytes], first_line: int) -> Piece:
         named = b"" if any(_EXECUTING in line for line in lines) else self._operation
         return Piece(b"\n".join(lines).decode("utf-8", "replace"), first_line, named.decode("utf-8", "replace"))
 
-    def _remember(self, lines: list[bytes]) -> None:
-        self._operation = next((line for line in reversed(lines[-2000:]) if _EXECUTING in line), self._operation)
+    def _remember(self, text: bytes) -> None:
+        """The last operation line: a failure further down belongs to it."""
+        at = text.rfind(_EXECUTING)
+        if at >= 0:
+            end = text.find(b"\n", at)
+            self._operation = text[text.rfind(b"\n", 0, at) + 1 : len(text) if end < 0 else end]
 
-    def _without_expected(self, lines: list[bytes]) -> list[bytes]:
+    def _without_expected(self, block: bytes) -> bytes:
         """Errors that a test provokes on purpose are none; their lines stay, empty, so that numbers are right."""
-        begin, end = EXPECTED_BEGIN.encode(), EXPECTED_END.encode()
         out = []
-        for line in lines:
-            if begin in line:
+        for line in block.split(b"\n"):
+            if _BEGIN in line:
                 self._inside_expected = True
             out.append(b"" if self._inside_expected else line)
-            if self._inside_expected and end in line:
+            if self._inside_expected and _END in line:
                 self._inside_expected = False
-        return out
+        return b"\n".join(out)
 
 
-def _foreign(lines: list[bytes]) -> list[bytes]:
-    """The distinct lines that the runtime does not print for every operation."""
-    state, operation, head = _ORDINARY
-    return [line for line in set(lines) if state not in line and operation not in line and head not in line]
+def _is_ordinary(line: bytes) -> bool:
+    return any(words in line for words in _ORDINARY)
 
 
 def _lines_with(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Failures of profiles: what ended the run, and what the profile adds to its diagnosis."""
+
+from __future__ import annotations
+
+from support.build_profile import ProfileBuilder, tensor
+from ttmem.analysis.failure import failure, failures
+from ttmem.analysis.failure_diagnosis import diagnose_failure
+from ttmem.profile import Profile
+from ttmem.reports import html, llm, terminal
+from ttmem.reports.document import profile_document
+
+OOM = (
+    "TT_FATAL: Out of Memory: Not enough space to allocate 117440512 B DRAM buffer across 12 banks, where each bank "
+    "needs to store 9787392 B, but bank size is 1073741792 B (allocated: 976657856 B, free: 97083936 B, largest free "
+    "block: 4587840 B)"
+)
+UNSAFE = "Allocating device buffers is unsafe due to the existence of an active trace. These buffers may be corrupted"
+WRAPPER = "RuntimeError: Bad StatusOr access: INTERNAL: Error code: 13"
+
+
+def test_a_wrapper_does_not_count_beside_a_real_failure_of_another_process() -> None:
+    # GIVEN two ranks: one tells why, the other only that something failed
+    build = ProfileBuilder()
+    for rank, text in ((0, WRAPPER), (1, OOM)):
+        build.rank(rank).operation("ttnn.linear")
+        build.fail(text)
+    # THEN only the reason is told
+    assert [(item.rank, item.failure_class) for item in failures(build.build())] == [(1, "oom/fragmented")]
+
+
+def test_a_wrapper_alone_is_all_there_is() -> None:
+    build = ProfileBuilder()
+    build.operation("ttnn.linear")
+    build.fail(WRAPPER)
+    found = failure(build.build())
+    assert found is not None
+    assert (found.failure_class, found.template) == ("none", "W1")
+
+
+def test_a_warning_never_ends_a_run() -> None:
+    # GIVEN a warning after which nothing more ran
+    build = ProfileBuilder()
+    build.operation("ttnn.linear")
+    build.fail(UNSAFE)
+    profile = build.build()
+    # THEN it is told, but the run did not fail
+    assert [(item.failure_class, item.is_warning) for item in failures(profile)] == [("trace/unsafe", True)]
+    assert failure(profile) is None
+    assert profile_document(profile)["failure"] is None
+
+
+def test_a_warning_before_a_failure_is_not_the_failure() -> None:
+    build = ProfileBuilder()
+    build.operation("ttnn.linear")
+    build.fail(UNSAFE)
+    build.fail(OOM)
+    found = failure(build.build())
+    assert found is not None
+    assert found.failure_class == "oom/fragmented"
+
+
+def failed_profile(*, survived: bool = False) -> Profile:
+    weight, output, idle = tensor(8192, 8192), tensor(8192, 7168), tensor(320, 320)
+    build = ProfileBuilder("failing", totals={"DRAM": 1073741792})
+    with build.program("main", finished=survived):
+        build.operation("ttnn.to_device", results={"%0": weight}, dram=0)
+        build.operation("ttnn.full", results={"%1": idle}, dram=11_184_810)
+        build.operation("ttnn.relu", results={"%2": tensor(32, 32)}, operands={"%1": idle}, dram=11_200_000)
+        build.operation(
+            "ttnn.linear", results={"%3": output}, operands={"%0": weight}, location="mlp.1", dram=976657856
+        )
+        build.fail(OOM)
+        if survived:
+            build.operation("ttnn.add", operands={"%0": weight}, dram=976657856)
+    return build.build()
+
+
+def test_the_tensor_that_did_not_fit_is_the_operations_result() -> None:
+    profile = failed_profile()
+    (found,) = failures(profile)
+    diagnosis = diagnose_failure(profile, found)
+    assert diagnosis.tensor is not None
+    assert (diagnosis.tensor.confidence, diagnosis.tensor.shape) == ("certain", (8192, 7168))
+    assert diagnosis.context.operation == "ttnn.linear"
+    assert {item.name for item in diagnosis.live} == {"%0", "%1", "%2"}
+
+
+def test_idle_tensors_are_known_only_where_the_run_went_on() -> None:
+    for survived in (False, True):
+        profile = failed_profile(survived=survived)
+        diagnosis = diagnose_failure(profile, failures(profile)[0])
+        ids = {remedy.id for remedy in diagnosis.remedies}
+        assert ("free-idle-tensors" in ids) == survived
+
+
+def test_a_failure_outside_any_program_is_an_upload() -> None:
+    build = ProfileBuilder()
+    with build.program("main"):
+        build.operation("ttnn.a")
+    build.fail(OOM, outside=True)
+    profile = build.build()
+    diagnosis = diagnose_failure(profile, failures(profile)[0])
+    assert "while-uploading" in {finding.id for finding in diagnosis.findings}
+    assert diagnosis.live == ()
+
+
+def test_every_report_says_why_and_what_to_do() -> None:
+    profile = failed_profile()
+    headline = "DRAM is fragmented: 92.59 MB per bank are free, enough for the 9.33 MB wanted"
+    advice = "Allocate the largest buffers first"
+    for text in (llm.render(profile), " ".join(terminal.render(profile).split()), html.render(profile)):
+        assert headline in text
+        assert advice in text
+    document = profile_document(profile)["failure"]
+    assert document["diagnosis"].startswith(headline)
+    assert document["remedies"][0]["do"].startswith(advice)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a diagnosis looks: terminal, Markdown for an agent, issue report, picture to scale."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from explain.messages import CASES
+from explain.test_context import PYTEST
+from ttmem._version import __version__
+from ttmem.explain import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
+from ttmem.explain._advice import examples
+from ttmem.reports import explain_issue, explain_llm, explain_terminal
+from ttmem.reports.explain_picture import draw
+from ttmem.reports.privacy import without_private
+
+FRAGMENTED = (
+    "Out of Memory: Not enough space to allocate 3294625792 B DRAM buffer across 12 banks, where each bank needs to "
+    "store 274686208 B, but bank size is 1071821792 B (allocated: 784847680 B, free: 286974112 B, largest free block: "
+    "216504544 B)"
+)
+CLASH = (
+    "Statically allocated circular buffers in program 38 clash with L1 buffers on core range [0-0 - 7-7]. L1 buffer "
+    "allocated at 875008 and static circular buffer region ends at 949664"
+)
+OVERFLOW = (
+    "Statically allocated circular buffers on core range [(x=0,y=0) - (x=0,y=0)] grow to 6538016 B which is beyond max "
+    "L1 size of 1499136 B"
+)
+
+
+def clash_with_tensors() -> Diagnosis:
+    live = [
+        LiveTensor("activation", "L1", 400_000, (1, 1, 3200, 64), "bfloat16", "tile", address=875_008),
+        LiveTensor("weights", "L1", 100_000, (64, 64), "bfloat16", "tile", is_weight=True, address=1_399_136),
+    ]
+    (failure,) = find_failures(CLASH)
+    return diagnose(failure, board="n150", live=live)
+
+
+@pytest.mark.parametrize("text", [FRAGMENTED, CLASH, OVERFLOW, PYTEST], ids=["oom", "clash", "overflow", "pytest"])
+def test_the_look_at_eighty_columns(text: str, snapshot: SnapshotAssertion) -> None:
+    assert explain_terminal.render(explain(text), width=80) == snapshot
+
+
+def test_the_look_with_what_was_alive(snapshot: SnapshotAssertion) -> None:
+    assert explain_terminal.render([clash_with_tensors()], width=80) == snapshot
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 300])
+@pytest.mark.parametrize("case", CASES[::4], ids=lambda case: case.thread)
+def test_no_line_is_wider_than_the_terminal(case: object, width: int) -> None:
+    text = explain_terminal.render(explain(case.message), width=width, ascii_only=True)  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= max(width, 40)
+    assert text.isascii()
+
+
+def test_colour_adds_nothing_but_colour() -> None:
+    plain = explain_terminal.render(explain(FRAGMENTED), width=80)
+    coloured = explain_terminal.render(explain(FRAGMENTED), width=80, color=True)
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+    assert "\x1b" not in plain
+
+
+def test_the_picture_is_to_scale() -> None:
+    # GIVEN a core whose buffers take a half, tensors a quarter, and a quarter is free
+    picture = Picture(
+        "L1",
+        1000,
+        (Stretch("buffers", 0, 500, "b"), Stretch("hole", 500, 750, "h"), Stretch("tensors", 750, 1000, "t")),
+        Stretch("request", 0, 400, "r"),
+    )
+    # WHEN it is drawn on 100 cells
+    _, bar, request, *_ = draw(picture, width=104, ascii_only=True)
+    # THEN each gets its share
+    assert "".join(span.text for span in bar) == "#" * 50 + "_" * 25 + "@" * 25
+    assert "".join(span.text for span in request) == "R" * 40
+
+
+def test_what_is_tiny_still_shows() -> None:
+    picture = Picture("L1", 1_000_000, (Stretch("buffers", 0, 10, "b"), Stretch("overlap", 10, 11, "x")), None)
+    bar = "".join(span.text for span in draw(picture, width=60, ascii_only=True)[1])
+    assert bar == "#X"
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: f"{example.thread} {example.failure_class}")
+def test_every_example_can_be_shown_in_every_form(example: object) -> None:
+    found = explain(example.text)  # type: ignore[attr-defined]
+    for text in (explain_terminal.render(found), explain_llm.render(found), explain_issue.render(found)):
+        assert text.endswith("\n")
+        assert found[0].failure.failure_class in text
+        assert "None" not in text
+
+
+def test_markdown_for_an_agent(snapshot: SnapshotAssertion) -> None:
+    assert explain_llm.render(explain(FRAGMENTED)) == snapshot
+
+
+def test_markdown_stays_within_its_budget() -> None:
+    found = [diagnosis for case in CASES for diagnosis in explain(case.message)]
+    text = explain_llm.render(found * 3)
+    assert len(text.encode()) < 30_000
+    assert "more failures (`--json` lists all)" in text
+
+
+def test_the_issue_report_has_what_a_maintainer_asks_for(snapshot: SnapshotAssertion) -> None:
+    report = explain_issue.render(explain(PYTEST), private_names=["alice"])
+    assert report.replace(__version__, "VERSION") == snapshot
+
+
+def test_the_issue_report_has_nothing_private() -> None:
+    # GIVEN a log full of a person's and a company's things
+    text = (
+        f"alice@buildbox-17.corp.example.com:~/secret$ pytest /home/alice/secret/model.py\nhost: buildbox-17\n"
+        f"10.12.13.14:8000 fe80:0:0:0:1:2:3:4 https://git.example.com/alice/secret?token=abc\n{PYTEST}\n"
+        "C:\\Users\\alice\\model.py ../../alice/x /data/alice/weights.bin aa:bb:cc:dd:ee:ff"
+    )
+    report = explain_issue.render(explain(text), private_names=["alice", "buildbox-17"])
+    for private in ("alice", "secret", "buildbox", "example.com", "10.12", "fe80", "token", "/home", "C:\\", "aa:bb"):
+        assert private not in report, private
+    assert "program.cpp:1779" in report
+
+
+@pytest.mark.parametrize(
+    ("text", "public"),
+    [
+        ("TT_FATAL @ /__w/tt_metal/impl/bank_manager.cpp:462: false", "TT_FATAL @ bank_manager.cpp:462: false"),
+        ("loc(\"/home/me/model.py\":12:0)", "loc(\"model.py\":12:0)"),
+        ("cd /home/me && ls", "cd <path> && ls"),
+        ("see https://example.org/x", "see <url>"),
+        ("me@box.local wrote", "<user>@<host> wrote"),
+        ("hostname=box7 rank 3", "hostname=<name> rank 3"),
+        ("ttnn.conv2d on core range [0-0 - 7-7]", "ttnn.conv2d on core range [0-0 - 7-7]"),
+        ("q/k chunk sizes, in/out 3/4", "q/k chunk sizes, in/out 3/4"),
+        ("version 0.81.1 at 12:30:45", "version 0.81.1 at 12:30:45"),
+        ("L1 buffer allocated at 709760", "L1 buffer allocated at 709760"),
+    ],
+)  # fmt: skip
+def test_what_counts_as_private(text: str, public: str) -> None:
+    assert without_private(text) == public
+
+
+def test_own_names_go_only_as_whole_words() -> None:
+    assert without_private("bob said bobsled, BOB", names=["bob", "root", "x"]) == "<name> said bobsled, <name>"
+    assert without_private("the root cause", names=["root"]) == "the root cause"
