@@ -199,3 +199,10 @@ def test_a_case_without_a_call_says_why(given: Case, why: str) -> None:
 def test_the_weight_of_a_linear_layer_is_given_as_the_product_needs_it() -> None:
     recipe = recipe_of(case("linear", (1, 64, 32), (96, 32), (96,)))
     assert [tensor.shape for tensor in recipe.inputs] == [(1, 64, 32), (32, 96), (1, 96)]
+
+
+def test_a_tensor_that_the_call_does_not_take_is_never_allocated() -> None:
+    recipe = recipe_of(case("new_zeros", (7, 7), size=[32, 64]))
+    assert recipe.inputs == ()
+    assert [tensor.shape for tensor in recipe.not_called] == [(7, 7)]
+    assert [next(iter(step)) for step in recipe.steps] == ["call"]

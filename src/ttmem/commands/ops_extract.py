@@ -97,7 +97,9 @@ def command(
     else:
         note(ops_extract.render(found, width=columns(), color=color_wanted(sys.stderr)).rstrip("\n"), quiet=quiet)
     for source in found.refused:
-        note(f"ttmem: {source.model} refuses {source.size or 'its own size'}: {source.refusal}", quiet=quiet)
+        lacks_package = source.refusal.startswith(("ImportError", "ModuleNotFoundError"))
+        how = "cannot be built here" if lacks_package else f"refuses {source.size or 'its own size'}"
+        note(f"ttmem: {source.model} {how}: {source.refusal}", quiet=quiet)
     return 0 if found.cases else 1
 
 

@@ -140,7 +140,7 @@ def _test_file(aten: str, tests: Sequence[_Test]) -> str:
             "",
             "import pytest",
             "import ttnn",
-            f"from ttmem_cases import Case, {'Tensor, ' if any(test.recipe.inputs for test in tests) else ''}check",
+            f"from ttmem_cases import Case, {'Tensor, ' if any(_tensors(test.recipe) for test in tests) else ''}check",
             "",
             "pytestmark = pytest.mark.use_module_device",
             "",
@@ -232,7 +232,7 @@ def _output_type(dtype: str) -> str:
 
 def _tensors(recipe: Recipe) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    for tensor in recipe.inputs:
+    for tensor in (*recipe.inputs, *recipe.not_called):
         written = Built("Tensor", _fields(recipe, tensor))
         if recipe.operator.is_list(tensor.argument):
             made.setdefault(tensor.argument, []).append(written)

@@ -51,6 +51,9 @@ class Recipe:
     operator: Operator
     variant: Variant
     inputs: tuple[DeviceTensor, ...]
+    """What the call takes, in the order of allocation."""
+    not_called: tuple[DeviceTensor, ...]
+    """Tensors of the case that only say something of the result, such as its type; the device never has them."""
     values: Mapping[str, Any]
     """What each name in the call stands for, tensors excepted; in the notation of the protocol."""
     steps: tuple[Step, ...]
@@ -80,15 +83,17 @@ def recipe_of(
         RULES[operator.requires](bound)
     variant = next(v for v in operator.variants if not v.when or RULES[v.when](bound))
     inputs = _inputs(bound, variant, memory, layout)
+    called = tuple(tensor for tensor in inputs if tensor.is_called)
     writer = _CallWriter(bound, {"memory": {"memory": memory}, "layout": {"layout": layout}, "device": {"device": 0}})
     calls = writer.write(variant.call)
     return Recipe(
         case,
         operator,
         variant,
-        inputs,
+        called,
+        tuple(tensor for tensor in inputs if not tensor.is_called),
         writer.values,
-        (*(_made(tensor) for tensor in inputs if tensor.is_called), *calls),
+        (*(_made(tensor) for tensor in called), *calls),
         _reference(bound),
         tuple(bound.assumed),
     )
