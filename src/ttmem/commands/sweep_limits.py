@@ -28,7 +28,7 @@ ttmem sweep limits --cases cases.jsonl --op convolution --dim 0
 @click.option("--op", "ops", multiple=True, callback=words, metavar="NAME,..", help="Operators, by aten name.")
 @click.option(
     "--cases",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="CASES",
     help="Grow the smallest case of each operator in this file instead of the catalogue's example.",
 )
