@@ -112,6 +112,12 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
             hint=f"memories in it: {', '.join(measured) or 'none'}",
             where=profile.source.name,
         )
+    if limit.unit == PERCENT and peak.peak_percent is None and peak.peak_bytes_per_bank:
+        raise BadInputError(
+            f"the size of a {memory} bank is not known, so a share of it cannot be checked",
+            hint=f"give the limit in bytes: --max-{memory.lower().replace('_', '-')} 700MiB",
+            where=profile.source.name,
+        )
     value = (peak.peak_percent or 0.0) if limit.unit == PERCENT else float(peak.peak_bytes_per_bank)
     ok = value <= limit.amount
     cause = (

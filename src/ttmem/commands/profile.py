@@ -71,8 +71,9 @@ def command(
 ) -> None:
     """What filled the memory in SOURCE, which operation and tensor did it, how much of it is padding.
 
-    SOURCE is a tt-mlir or TT-XLA runtime log (plain, .gz, .zst, - for stdin), a module dump (.mlir), a saved profile,
-    or the name of a stored report. Figures are per bank unless they say otherwise.
+    SOURCE is a tt-mlir or TT-XLA runtime log (plain, .gz, .zst, - for stdin), a ttnn graph capture, a ttnn-visualizer
+    report (folder or db.sqlite), a folder of tt-metal memory-report CSVs, ttrt memory results, a module dump (.mlir), a
+    saved profile, or the name of a stored report. Figures are per bank unless they say otherwise.
     """
     from ttmem import _sources
     from ttmem.analysis.select import select

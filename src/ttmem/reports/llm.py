@@ -297,7 +297,7 @@ class _Report:
             f"- Class: {failure.failure_class}" + (f" ({failure.memory})" if failure.memory else ""),
             f"- Operation: {where}",
             f"- Message: {short(failure.message, self._room.message_width)}",
-            f"- Line: {failure.line}" + ("; the process went on after it" if failure.survived else ""),
+            f"- Line: {failure.line or '-'}" + ("; the process went on after it" if failure.survived else ""),
         ]
         if failure.numbers:
             figures = ", ".join(f"{name} {value}" for name, value in failure.numbers.items())
