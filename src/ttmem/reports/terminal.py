@@ -209,7 +209,8 @@ def _failure(known: Answers) -> Text:
         else "outside any program"
     )
     text.append(f"Failed {where}", style="bold red")
-    text.append(f"  {failure.failure_class}{f', line {thousands(failure.line)}' if failure.line else ''}\n", style="dim")
+    place = f", line {thousands(failure.line)}" if failure.line else ""
+    text.append(f"  {failure.failure_class}{place}\n", style="dim")
     text.append(one_line(failure.message))
     if (diagnosis := known.diagnosis) is not None:
         text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
