@@ -91,7 +91,12 @@ def _evidence(located: Located) -> Profile | None:
     if located.stored is not None or path.is_dir():
         return readers.read(path)
     head = _head(path)
-    return readers.read(path) if is_saved_profile(head) else read_captured_file(path, head, name=path.stem)
+    if is_saved_profile(head):
+        return readers.read(path)
+    try:
+        return read_captured_file(path, head, name=path.stem)
+    except BadInputError:
+        return None  # JSON of another kind, such as the results of a sweep: its texts are explained
 
 
 def _head(path: Path) -> bytes:

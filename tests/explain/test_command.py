@@ -106,6 +106,22 @@ def test_a_log_without_a_failure(run: Run) -> None:
     assert classes(run(FIVE_RUNS, "--json")) == ["none"]
 
 
+def test_results_of_a_sweep(run: Run, place: Path) -> None:
+    exception = f"TT_FATAL @ /x/bank_manager.cpp:462: false\ninfo:\n{FRAGMENTED}\nbacktrace:\n --- f"
+    (place / "sweep.json").write_text(json.dumps([{"status": "fail_l1_out_of_mem", "exception": exception}]))
+    (entry,) = entries(run("sweep.json", "--json"))
+    assert entry["class"] == "oom/fragmented"
+    assert "sweep-status-misleads" in {finding["id"] for finding in entry["findings"]}
+
+
+def test_a_junit_file(run: Run, place: Path) -> None:
+    text = f"RuntimeError: TT_FATAL @ a.cpp:1: false&#10;info:&#10;{FRAGMENTED}&#10;backtrace:&#10; --- f"
+    (place / "junit.xml").write_text(
+        f'<testsuite><testcase name="t"><failure message="{text}"/></testcase></testsuite>'
+    )
+    assert classes(run("junit.xml", "--json")) == ["oom/fragmented"]
+
+
 def test_each_failure_once(run: Run, place: Path) -> None:
     (place / "many.log").write_text(f"{FRAGMENTED}\n" * 50 + PYTEST * 3)
     assert classes(run("many.log", "--json")) == ["oom/fragmented", "buffers/clash"]

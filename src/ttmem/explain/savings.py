@@ -7,7 +7,8 @@ twin would show. Where several tensors explain the figures, the one that saves l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ttmem.explain.pages import is_even_split
@@ -82,13 +83,16 @@ def _over_chips(situation: Situation, _: str) -> Saving | None:
     return _in_parts(situation, _CHIP_COUNTS)
 
 
-def _in_parts(situation: Situation, counts: Iterable[int]) -> Saving | None:
+def _in_parts(situation: Situation, counts: Sequence[int]) -> Saving | None:
     """The fewest parts of which each fits; without a printed hole the fewest that an empty bank could take."""
-    pages = _pages(situation)
-    if not pages or (situation.number("largest_free") is None and situation.number("bank_bytes") is None):
+    pages, need = _pages(situation), situation.number("bytes_per_bank")
+    hole = situation.number("largest_free")
+    hole = situation.number("bank_bytes") if hole is None else hole
+    if not pages or not need or not hole or max(page for _, page in pages) > hole:
         return None
-    for parts in counts:
-        if parts > min(count for count, _ in pages):
+    fewest = min(count for count, _ in pages)
+    for parts in counts[bisect_left(counts, need // hole) :]:  # fewer parts cannot be small enough
+        if parts > fewest:
             return None
         cut = [(-(-count // parts), page) for count, page in pages]
         saving = _smaller_request(situation, cut, parts=parts)

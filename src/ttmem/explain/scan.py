@@ -22,7 +22,7 @@ LINES_BEFORE, LINES_AFTER = 12, 48
 _MOST_LINES = 20_000
 """A piece of more lines than this is cut: a log that is nothing but errors."""
 _MOST_SHAPES = 200_000
-"""How many harmless shapes are remembered: lines of random text never repeat, and must not fill the memory."""
+"""How many shapes are remembered: lines of random text never repeat, and must not fill the memory."""
 _DIGITS = b"0123456789"
 _BEGIN, _END = EXPECTED_BEGIN.encode(), EXPECTED_END.encode()
 
@@ -133,8 +133,9 @@ class LogScanner:
         fresh = distinct - self._harmless - self._suspicious
         if fresh:
             suspects = _lines_with(scan_words(), [shape for shape in fresh if not _is_ordinary(shape)])
-            if len(self._harmless) > _MOST_SHAPES:
-                self._harmless.clear()
+            for known in (self._harmless, self._suspicious):
+                if len(known) > _MOST_SHAPES:
+                    known.clear()
             self._suspicious |= suspects
             self._harmless |= fresh - suspects
         if self._suspicious.isdisjoint(distinct):

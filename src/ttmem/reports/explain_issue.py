@@ -42,7 +42,7 @@ def _report(diagnosis: Diagnosis, names: tuple[str, ...]) -> Iterator[str]:
     failure = diagnosis.failure
     memory = f" ({failure.memory})" if failure.memory else ""
     yield f"# {failure.failure_class}{memory}: {public(one_line(diagnosis.headline))}"
-    yield from ("", "## Message", "", "```text", public(one_line(failure.message)), "```", "")
+    yield from ("", "## Message", "", "```text", public(one_line(failure.message)).replace("```", "'''"), "```", "")
     rows = [
         ("Class", f"{failure.failure_class}, {diagnosis.confidence}"),
         ("Raised at", failure.texts.get("file", "")),

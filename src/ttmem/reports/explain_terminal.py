@@ -41,7 +41,7 @@ def render(diagnoses: Sequence[Diagnosis], *, width: int = 80, color: bool = Fal
 
 def _lines(diagnosis: Diagnosis, width: int, ascii_only: bool) -> Iterator[Line]:
     yield (Span(place_text(diagnosis), "dim"),)
-    yield from _wrapped(diagnosis.headline, width, style="bold")
+    yield from _wrapped(one_line(diagnosis.headline), width, style="bold")
     if diagnosis.picture is not None:
         yield ()
         for line in draw(diagnosis.picture, width=width, ascii_only=ascii_only):
