@@ -8,7 +8,7 @@ waits in the other memory or on the host.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,16 +155,3 @@ class Adviser:
                 self._engines[dtype] = engine_of(changed)
             self._known[key] = next(iter(self._engines[dtype].ask([point])))
         return self._known[key]
-
-
-def advise_rows(rows: Sequence[Row], cases: dict[str, Case], settings: Settings, most: int) -> dict[Any, list[Advice]]:
-    """Advice for the memory failures among rows, by row key; of many the largest are asked first."""
-    failures = [row for row in rows if row.status in MEMORY_STATUSES and row.id in cases]
-    failures.sort(key=lambda row: -(row.needed_bytes or 0))
-    adviser = Adviser(settings)
-    try:
-        return {
-            row.key: adviser.advise(Point(cases[row.id], row.board, row.memory, row.layout)) for row in failures[:most]
-        }
-    finally:
-        adviser.close()
