@@ -274,3 +274,10 @@ def test_the_comparison_with_torch_can_be_made(torch_python: str, linked_pytest:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == {"checked": len(EXAMPLES), "problems": {}}
+
+
+def test_infinities_are_numbers_for_torch_and_finite_for_the_device() -> None:
+    case = Case("masked_fill", (CaseTensor((4, 4)), CaseTensor((4, 4), "bool")), {"value": "-inf"})
+    text = test_files([case], Predictions(), l1_small_bytes=0).files["test_masked_fill.py"]
+    assert 'arguments={"finite_value": -3.3895313892515355e38}' in text
+    assert 'reference={"value": float("-inf")}' in text

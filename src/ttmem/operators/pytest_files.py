@@ -196,7 +196,7 @@ def _param(test: _Test, call: str, name: str) -> str:
         "call": Raw(call),
         "tensors": _tensors(recipe),
         "arguments": {key: from_wire(value) for key, value in recipe.values.items() if not _is_tensor(value)},
-        "reference": dict(recipe.reference),
+        "reference": {key: _number(value) for key, value in recipe.reference.items()},
     }
     if recipe.case.outputs:
         outputs = [(tensor.shape, _output_type(tensor.dtype)) for tensor in recipe.case.outputs]
@@ -211,6 +211,11 @@ def _param(test: _Test, call: str, name: str) -> str:
     return "\n".join(
         [*lines, *_cut(assumed), f"    pytest.param(\n        {case},\n        id={flat(name)},\n{marks}    ),"]
     )
+
+
+def _number(value: Any) -> Any:
+    """JSON knows no infinity: case files have it as a text, torch wants the number."""
+    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def _cut(lines: list[str]) -> list[str]:

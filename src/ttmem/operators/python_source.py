@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from ttmem.operators.catalogue_entries import Operator
@@ -41,8 +42,8 @@ def flat(value: Any) -> str:
         return f"[{', '.join(map(flat, value))}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{flat(key)}: {flat(item)}' for key, item in value.items())}}}"
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return f'float("{value}")'
+    if isinstance(value, float):
+        return repr(value).replace("e+", "e") if isfinite(value) else f'float("{value}")'
     return repr(value)
 
 
