@@ -206,3 +206,10 @@ def test_a_tensor_that_the_call_does_not_take_is_never_allocated() -> None:
     assert recipe.inputs == ()
     assert [tensor.shape for tensor in recipe.not_called] == [(7, 7)]
     assert [next(iter(step)) for step in recipe.steps] == ["call"]
+
+
+def test_a_value_that_is_a_tensor_of_one_element_is_a_number_on_both_sides() -> None:
+    filled = Case("fill_", (CaseTensor((8, 4), name="self"), CaseTensor((), name="value")))
+    recipe = recipe_of(filled)
+    assert recipe.steps[-1]["kwargs"]["fill_value"] == 0.0
+    assert recipe.reference == {"value": 0.0}

@@ -94,7 +94,7 @@ def recipe_of(
         tuple(tensor for tensor in inputs if not tensor.is_called),
         writer.values,
         (*(_made(tensor) for tensor in called), *calls),
-        _reference(bound),
+        _reference(bound, {tensor.argument for tensor in inputs}),
         tuple(bound.assumed),
     )
 
@@ -103,12 +103,12 @@ _LAYERS = ("conv", "norm", "matmul")
 """Kinds whose optional tensors (bias, scale, mask) must be named in torch also when there are none."""
 
 
-def _reference(bound: Bound) -> dict[str, Any]:
-    """What the source says, and for what it does not say the catalogue's word."""
+def _reference(bound: Bound, given: set[str]) -> dict[str, Any]:
+    """What the source says, and for what it does not say (or is not ``given`` as a tensor) the catalogue's word."""
     operator = bound.operator
     absent = [name for name in operator.optional if operator.kind in _LAYERS and not bound.has(name)]
     assumed = [name for name in operator.missing if name in operator.args or name in operator.tensor_names]
-    known = {name: bound.argument(name) for name in assumed if not bound.has(name)}
+    known = {name: bound.argument(name) for name in assumed if name not in given}
     return {**dict.fromkeys(absent), **known, **bound.case.args}
 
 
