@@ -9,14 +9,13 @@ compute kernel hands to itself, ``cb16`` results for the writer. Further ``cbN``
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ttmem import _toml
 from ttmem._errors import BadInputError
 from ttmem.circular_buffers.expressions import evaluate
 from ttmem.circular_buffers.workload import Workload
@@ -136,12 +135,10 @@ def _texts(table: Any, key: str, where: str) -> tuple[tuple[str, str], ...]:
 
 
 def _toml(content: bytes, where: str) -> dict[str, Any]:
-    reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        document: dict[str, Any] = reader.loads(content.decode("utf-8"))
+        return _toml.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # tomllib's own error is a ValueError, as is a wrong encoding
         raise BadInputError(f"is not TOML: {error}", where=where) from error
-    return document
 
 
 @cache

@@ -7,12 +7,11 @@ One file per family of classes. ``[[class]]`` says what a class means, ``[[templ
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any
 
+from ttmem import _toml
 from ttmem.explain._template import Template, anchor_of
 
 
@@ -28,11 +27,10 @@ def read_toml(folder: str, *, only: str = "") -> list[tuple[str, dict[str, Any]]
     """(file name, content) of the TOML files in a folder of this package, by name."""
     from importlib.resources import files  # here, because it is slow to import and most runs never fail
 
-    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     entries = files("ttmem.explain").joinpath(folder).iterdir()
     wanted = [entry for entry in entries if (entry.name == only if only else entry.name.endswith(".toml"))]
     return [
-        (entry.name, toml.loads(entry.read_text(encoding="utf-8"))) for entry in sorted(wanted, key=lambda e: e.name)
+        (entry.name, _toml.loads(entry.read_text(encoding="utf-8"))) for entry in sorted(wanted, key=lambda e: e.name)
     ]
 
 

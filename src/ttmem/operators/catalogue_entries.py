@@ -5,19 +5,14 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from ttmem import _toml
 from ttmem.operators.case import Case, CaseTensor
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEVICE, FREE, HOST, NONE = "device", "free", "host", "none"
 """Support: runs on the device; nothing is to be done there; the host's work; no form known."""
@@ -148,7 +143,7 @@ def catalogue() -> Catalogue:
 
 
 def _table(file: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath("catalogue_data").joinpath(file).read_text("utf-8"))
+    return _toml.loads(resources.files(__package__).joinpath("catalogue_data").joinpath(file).read_text("utf-8"))
 
 
 def _operator(aten: str, entry: Mapping[str, Any], names: Mapping[str, Any]) -> Operator:

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TOML, which the standard library reads from Python 3.11 on and ``tomli`` before."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+
+def loads(text: str) -> dict[str, Any]:
+    """The document in the text; raises ValueError when it is none."""
+    document: dict[str, Any] = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli").loads(text)
+    return document
