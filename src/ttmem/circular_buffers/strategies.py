@@ -103,7 +103,7 @@ def load(path: Path) -> Strategy:
 
 def parse(content: bytes, *, where: str, default_name: str) -> Strategy:
     """A strategy from the text of a file."""
-    document = _toml(content, where)
+    document = _document(content, where)
     unknown = sorted(set(document) - {"name", "about", "let", "tiles"})
     if unknown:
         raise BadInputError(
@@ -134,7 +134,7 @@ def _texts(table: Any, key: str, where: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in table.items())
 
 
-def _toml(content: bytes, where: str) -> dict[str, Any]:
+def _document(content: bytes, where: str) -> dict[str, Any]:
     try:
         return _toml.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # tomllib's own error is a ValueError, as is a wrong encoding
