@@ -331,11 +331,10 @@ def _shards(
             columns, rows = memory_map.dram.banks, 1
         else:
             columns, rows = memory_map.grid.columns, memory_map.grid.rows
-        # A block grid is only checked where it holds shards.
-        needed_columns = np.where(kind == 3, np.maximum(np.where(shards.by_column, high, wide), 1), shards.columns)
-        needed_rows = np.where(kind == 3, np.maximum(np.where(shards.by_column, wide, high), 1), shards.grid_rows)
-        needed_columns = np.where((kind == 3) & empty, 1, needed_columns)
-        needed_rows = np.where((kind == 3) & empty, 1, needed_rows)
+        # A block grid is only checked where it holds shards; without elements that is one row of them.
+        high_used, wide_used = np.where(empty, 1, np.maximum(high, 1)), np.maximum(wide, 1)
+        needed_columns = np.where(kind == 3, np.where(shards.by_column, high_used, wide_used), shards.columns)
+        needed_rows = np.where(kind == 3, np.where(shards.by_column, wide_used, high_used), shards.grid_rows)
         legal &= (needed_columns <= columns) & (needed_rows <= rows)
     used = np.where(empty, 0, np.minimum(cores, high * wide))
     legal &= used <= memory_map.grid.cores
