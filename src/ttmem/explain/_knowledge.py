@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ttmem import _toml
 from ttmem.explain._template import Template, anchor_of
 
 
@@ -26,6 +25,8 @@ class FailureClass:
 def read_toml(folder: str, *, only: str = "") -> list[tuple[str, dict[str, Any]]]:
     """(file name, content) of the TOML files in a folder of this package, by name."""
     from importlib.resources import files  # here, because it is slow to import and most runs never fail
+
+    from ttmem import _toml
 
     entries = files("ttmem.explain").joinpath(folder).iterdir()
     wanted = [entry for entry in entries if (entry.name == only if only else entry.name.endswith(".toml"))]
