@@ -52,7 +52,7 @@ def test_page_sizes_of_public_messages(total: int, banks: int, share: int, pages
     [
         ((3294625792, 12, 274686208), (8192, 201088), "bfloat16", "row_major", "likely"),
         ((805306368, 12, 67110912), (131072, 3072), "bfloat16", "row_major", "possible"),
-        ((146575360, 12, 12214976), None, "bfloat8_b", "tile", "likely"),
+        ((146575360, 12, 12214976), None, "bfloat8_b", "tile", "possible"),
         ((58720256, 12, 4894720), None, None, "tile", "possible"),
         ((117440512, 12, 9787392), None, "bfloat16", "tile", "possible"),
         ((1050673152,), (128256, 4096), "bfloat16", None, "possible"),
@@ -106,7 +106,7 @@ def specs() -> st.SearchStrategy[TensorSpec]:
     sizes = st.one_of(st.integers(1, 5000), st.sampled_from([32, 64, 128, 512, 1024, 2048, 4096, 8192, 50257]))
     shapes = st.lists(sizes, min_size=1, max_size=4).map(tuple).filter(lambda shape: prod(shape) < 1 << 33)
     tiled = st.sampled_from(["bfloat16", "float32", "bfloat8_b", "bfloat4_b", "uint8", "uint16", "int32"])
-    rows = st.sampled_from(["bfloat16", "float32", "uint8", "uint32"])
+    rows = st.sampled_from(["bfloat16", "float32", "uint32"])  # no logits are bytes, and a guess may count on that
     return st.one_of(
         st.builds(lambda shape, dtype: TensorSpec(shape, DATA_TYPES.find(dtype)), shapes, tiled),
         st.builds(

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
-from ttmem.profile import Profile
+from ttmem.profile import BufferTable, Profile
 from ttmem.reports import html, llm, terminal
 from ttmem.reports.document import profile_document
 
@@ -115,3 +120,60 @@ def test_every_report_says_why_and_what_to_do() -> None:
     document = profile_document(profile)["failure"]
     assert document["diagnosis"].startswith(headline)
     assert document["remedies"][0]["do"].startswith(advice)
+
+
+def captured_clash() -> Profile:
+    """Two L1 tensors with their addresses, and a softmax whose buffers reach into the lower one."""
+    build = ProfileBuilder(
+        "captured", kind="ttnn-capture", facts={"board": "n150", "ttnn": "0.81.1", "system": "wormhole"}
+    )
+    build.operation("ttnn.full", l1=0)
+    build.operation("ttnn.full", l1=500_000)
+    build.operation("ttnn.softmax", l1=1_380_000)
+    build.fail(
+        "TT_THROW: Statically allocated dataflow buffers in program 0 clash with L1 buffers on core range [0-0 - 7-3]. "
+        "L1 buffer allocated at 119136 and static dataflow buffer region ends at 267616"
+    )
+    build.snapshot(l1=0)
+    profile = build.build()
+    (timeline,) = profile.timelines
+
+    def column(*values: int, kind: str = "int32") -> Any:
+        return np.array(values, dtype=kind)
+
+    buffers = BufferTable(
+        address=column(999_136, 119_136, kind="int64"),
+        memory=column(1, 1, kind="int8"),
+        bytes_per_bank=column(500_000, 880_000, kind="int64"),
+        total_bytes=column(32_000_000, 56_320_000, kind="int64"),
+        first_block=column(1, 2),
+        last_block=column(2, 2),
+        producer=column(0, 1),
+        last_use=column(-1, -1),
+        tensor_type=column(-1, -1),
+        name=column(0, 1),
+        names=("keep", "more"),
+    )
+    return replace(profile, timelines=(replace(timeline, buffers=buffers),))
+
+
+def test_a_capture_names_the_tensor_in_the_way() -> None:
+    profile = captured_clash()
+    diagnosis = diagnose_failure(profile, failures(profile)[0])
+    # The board and the release are facts of a capture, so the L1 base is exact.
+    assert (diagnosis.board.boards, diagnosis.board.numbers["l1_base_address"]) == (("n150",), 105_824)
+    assert diagnosis.derived["static_bytes"] == 267_616 - 105_824
+    # The state before the failing operation counts, not the one after it, when all is gone.
+    assert [(item.name, item.address) for item in diagnosis.live] == [("keep", 999_136), ("more", 119_136)]
+    first = diagnosis.remedies[0]
+    assert (first.id, first.saves_bytes_per_bank, first.solves) == ("tensor-to-dram", 880_000, True)
+    assert "'more'" in first.do
+    # The picture shows both where they lie.
+    assert diagnosis.picture is not None
+    assert [(item.kind, item.start, item.end) for item in diagnosis.picture.stretches] == [
+        ("reserved", 0, 105_824),
+        ("buffers", 105_824, 119_136),
+        ("overlap", 119_136, 267_616),
+        ("tensors", 267_616, 999_136),
+        ("tensors", 999_136, 1_499_136),
+    ]

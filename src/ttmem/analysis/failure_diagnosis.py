@@ -12,6 +12,7 @@ from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.lifetimes import TensorLife, lifetimes
 from ttmem.analysis.machine import architecture_of
 from ttmem.explain import Context, Diagnosis, KnownTensor, LiveTensor, diagnose
+from ttmem.hardware import BOARDS
 from ttmem.profile import MEMORIES, BufferTable, Profile, Timeline
 
 
@@ -21,6 +22,10 @@ def diagnose_failure(
     """Explain a failure of this profile; ``board`` names where it ran, ``context`` what the text around it names."""
     timeline = next(known for known in profile.timelines if known.rank == failure.rank)
     hints = {"architecture": architecture_of(profile).name} if "system" in profile.facts else {}
+    if "ttnn" in profile.facts:
+        hints["release"] = str(profile.facts["ttnn"])
+    if board is None and profile.facts.get("board") in BOARDS:
+        board = str(profile.facts["board"])
     if failure.operation_index is None:
         hints["place"] = "outside any program"
     return diagnose(
@@ -81,7 +86,8 @@ def _buffers(profile: Profile, timeline: Timeline, buffers: BufferTable, failure
     """A capture knows every buffer with its address: those of the last state up to the failing operation."""
     assert failure.operation_index is not None
     assert failure.memory is not None
-    before = np.flatnonzero(timeline.block_operation <= failure.operation_index)
+    operations = timeline.block_operation
+    before = np.flatnonzero((operations >= 0) & (operations <= failure.operation_index))
     if not len(before):
         return
     block = int(before[-1])

@@ -15,7 +15,7 @@ from functools import cache
 
 from ttmem.explain._facts import facts
 from ttmem.explain.failure import Failure
-from ttmem.hardware import ARCHITECTURES, BOARDS, RELEASES, Architecture, Board
+from ttmem.hardware import ARCHITECTURES, BOARDS, RELEASES, Architecture, Board, Release
 
 GIVEN, LIKELY, POSSIBLE, UNKNOWN = "given", "likely", "possible", "unknown"
 
@@ -79,6 +79,7 @@ def guess_board(failure: Failure, *, board: str | None = None, hints: Mapping[st
     found: dict[str, int] = {}
     if architecture is not None:
         found["l1_bytes_per_core"] = architecture.l1_bytes_per_core
+        found["dram_bytes_per_bank"] = architecture.dram_bytes_per_bank
         found["max_circular_buffers"] = architecture.max_circular_buffers_per_core or 0
         bases = l1_bases(architecture)
         found["least_l1_base_address"], found["most_l1_base_address"] = min(bases), max(bases)
@@ -91,6 +92,8 @@ def guess_board(failure: Failure, *, board: str | None = None, hints: Mapping[st
             _dram_parts(architecture, bank_bytes, build, found)
         elif bank_bytes and failure.memory == "L1":
             _l1_parts(architecture, bank_bytes, build, found)
+        if (release := RELEASES.get((hints or {}).get("release", ""))) is not None:
+            _l1_base_of_release(architecture, release, build, found)
         if failure.failure_class == "buffers/overflow":
             _l1_base_of_region(architecture, numbers, build, found)
     return BoardGuess(
@@ -146,7 +149,7 @@ def _clues(failure: Failure, hints: Mapping[str, str]) -> Iterator[tuple[str, se
     for word in ("board", "architecture"):
         if word in hints:
             named = {b for b in every if hints[word] in (b.name, b.architecture.name)}
-            yield f"'{hints[word]}' in the text", named, True
+            yield f"the word '{hints[word]}'", named, True
 
 
 def _wormholes() -> list[Board]:
@@ -240,6 +243,14 @@ def _l1_parts(architecture: Architecture, bank_bytes: int, build: list[str], fou
     base, small, origin = min(options, key=lambda option: usual.index(option[1]))
     found["l1_base_address"], found["l1_small_bytes"] = base, small
     build.append(f"L1 base {base:,} ({origin}), l1_small_size {small:,}")
+
+
+def _l1_base_of_release(architecture: Architecture, release: Release, build: list[str], found: dict[str, int]) -> None:
+    """The base that a named release has, unless the bank's own size says otherwise (worker_l1_size moves it)."""
+    for name, reserved in release.reserved:
+        if name == architecture.name and "l1_base_address" not in found:
+            found["l1_base_address"] = reserved.l1_base_address
+            build.append(f"L1 base {reserved.l1_base_address:,} ({release})")
 
 
 def _l1_base_of_region(

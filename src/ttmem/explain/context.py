@@ -29,7 +29,7 @@ class Context:
     settings: dict[str, int] = field(default_factory=dict, hash=False)
     """``l1_small_size``, ``trace_region_size``, ``worker_l1_size`` as the text says they were set."""
     hints: dict[str, str] = field(default_factory=dict, hash=False)
-    """``board``, ``architecture``, ``sweep_status`` or the ``place`` of the failure where something names them."""
+    """``board``, ``architecture``, ``release``, ``sweep_status`` or ``place`` of the failure, where they are named."""
     tensors: tuple[KnownTensor, ...] = ()
     frames: tuple[str, ...] = ()
     """Functions of the backtrace, innermost first, without paths and addresses."""

@@ -46,6 +46,8 @@ class Picture:
     is_schematic: bool = False
     """Amounts are to scale, but the message does not say where in the bank they lie."""
     notes: tuple[str, ...] = ()
+    start: int = 0
+    """The address at the left end of the drawing."""
 
 
 def picture_of(situation: Situation) -> Picture | None:
@@ -92,19 +94,45 @@ def _static_buffers(situation: Situation) -> Picture | None:
 
 def _tensors(live: Sequence[LiveTensor], lowest: int, end: int, top: int) -> Iterator[Stretch]:
     """The tensors above the overlap: where each lies when addresses are known, else from the lowest to the top."""
-    placed = sorted((tensor.address, tensor) for tensor in live if tensor.memory == "L1" and tensor.address is not None)
+    placed = _placed(live, "L1")
     if not placed or placed[0][0] != lowest:
         yield Stretch(TENSORS, end, max(top, end), "tensors and holes, growing down")
         return
-    position = end
+    yield from _laid_out(placed, end, top)
+
+
+def _placed(live: Sequence[LiveTensor], memory: str | None) -> list[tuple[int, LiveTensor]]:
+    found = [(tensor.address, tensor) for tensor in live if tensor.memory == memory and tensor.address is not None]
+    return sorted(found, key=lambda entry: entry[0])
+
+
+def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:
+    """Tensors and the holes between them, from one address to another."""
+    position = start
     for address, tensor in placed:
         if address > position:
-            yield Stretch(HOLE, position, address, "hole")
-        start, position = max(address, position), max(position, address + tensor.bytes_per_bank)
-        if position > start:
-            yield Stretch(TENSORS, start, position, tensor.name)
-    if position < top:
-        yield Stretch(HOLE, position, top, "hole")
+            yield Stretch(HOLE, position, address, "holes")
+        first, position = max(address, position), max(position, address + tensor.bytes_per_bank)
+        if position > first:
+            yield Stretch(TENSORS, first, position, tensor.name)
+    if position < end:
+        yield Stretch(HOLE, position, end, "holes")
+
+
+def _known_layout(situation: Situation) -> tuple[Stretch, ...]:
+    """The bank as it was, where a capture knows every address and they add up to what the message says."""
+    numbers, memory = situation.failure.numbers, situation.failure.memory
+    placed = _placed(situation.live, memory)
+    whole = situation.number("l1_bytes_per_core" if memory == "L1" else "dram_bytes_per_bank")
+    if not placed or whole is None or memory not in ("DRAM", "L1"):
+        return ()
+    small = situation.number("l1_small_bytes") or 0 if memory == "L1" else 0
+    base, top = whole - small - numbers["bank_bytes"], whole - small
+    taken = sum(tensor.bytes_per_bank for _, tensor in placed)
+    inside = base <= placed[0][0] and placed[-1][0] + placed[-1][1].bytes_per_bank <= top
+    if taken != numbers.get("allocated") or not inside:
+        return ()
+    return tuple(_laid_out(placed, base, top))
 
 
 def _bank(situation: Situation) -> Picture:
@@ -112,6 +140,9 @@ def _bank(situation: Situation) -> Picture:
     bank, need = numbers["bank_bytes"], numbers["bytes_per_bank"]
     memory = situation.failure.memory or "memory"
     request = Stretch(REQUEST, 0, need, "the request, in one piece")
+    if known := _known_layout(situation):
+        end = max(known[-1].end, known[0].start + need)
+        return Picture(f"one {memory} bank, {bank:,} B", end, known, request, start=known[0].start)
     stretches: list[Stretch] = []
     allocated, largest = numbers.get("allocated"), numbers.get("largest_free")
     if allocated is not None:

@@ -14,13 +14,24 @@ from dataclasses import dataclass, field
 from ttmem.explain.pages import is_even_split
 from ttmem.explain.situation import LiveTensor, Situation
 from ttmem.explain.tensor_guess import CERTAIN
-from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
+from ttmem.hardware import (
+    BFLOAT4_B,
+    BFLOAT8_B,
+    BFLOAT16,
+    DATA_TYPES,
+    FLOAT32,
+    MEMORIES,
+    UINT8,
+    DataType,
+    open_board,
+)
 from ttmem.tensors import LAYOUTS, InvalidSpecError, TensorSpec, explain_padding, interleaved_bytes_per_bank, paging_of
 from ttmem.tensors.banks import round_up
 
 _CHIP_COUNTS = (2, 4, 8, 32)
 _FEWEST_PAGES_PER_BANK = 64
-_MOST_PARTS = 4096
+_TILE_PAGES = tuple(dtype.tile_bytes() for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8))
+_MOST_PARTS = 64
 _TILE_ROWS = 32
 _THIN = 32
 
@@ -246,7 +257,7 @@ def compute(instruction: str, situation: Situation) -> Saving | None:
 def _pages(situation: Situation) -> list[tuple[int, int]]:
     """(pages, bytes of a page) of every tensor that the figures allow.
 
-    Where the total divides evenly any page would do; then those count of which a bank holds a 64 or more, which
+    Where the total divides evenly any page would do; then tiles count, and pages of which a bank holds 64 or more: that
     leaves out only tensors of a few gigantic rows.
     """
     tensor, total = situation.tensor, situation.number("requested_bytes")
@@ -257,7 +268,7 @@ def _pages(situation: Situation) -> list[tuple[int, int]]:
     banks, share = situation.number("banks") or 0, situation.number("bytes_per_bank") or 0
     candidates = set(tensor.page_candidates)
     if is_even_split(total, banks, share):
-        candidates = {page for page in candidates if page * _FEWEST_PAGES_PER_BANK <= share}
+        candidates = {page for page in candidates if page * _FEWEST_PAGES_PER_BANK <= share or page in _TILE_PAGES}
     if tensor.page_bytes:
         candidates.add(tensor.page_bytes)
     return [(total // page, page) for page in sorted(candidates)]

@@ -24,6 +24,7 @@ CERTAIN = "certain"
 
 _TILED: tuple[DataType, ...] = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8)
 """The formats whose tile sizes differ; integers share theirs with the floats of their width."""
+_MOST_TOKENS = 131072
 _ROW_TYPES: tuple[DataType, ...] = (BFLOAT16, FLOAT32)
 _DISTINCTIVE, _RARE, _VERY_RARE = 16, 100, 300
 """Odd parts from which on a page, a vocabulary by its hidden size, or one by any size is not met by chance."""
@@ -135,7 +136,7 @@ def _by_dimensions(total: int, pages: tuple[int, ...], alignment: int) -> Tensor
     guesses.sort(key=lambda guess: (guess.confidence != LIKELY, guess.dtype != BFLOAT16.name))
     if not guesses:
         return None
-    likely = {guess.dtype for guess in guesses if guess.confidence == LIKELY}
+    likely = {(guess.dtype, guess.page_bytes) for guess in guesses if guess.confidence == LIKELY}
     return replace(guesses[0], confidence=POSSIBLE) if len(likely) > 1 else guesses[0]
 
 
@@ -147,7 +148,8 @@ def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterato
             if page in pages and total % page == 0:
                 shape = (total // page, size)
                 role = f"{whose} for {shape[0]:,} tokens: logits"
-                yield _named(LIKELY, shape, dtype, "row_major", page, pages, role, is_logits=True)
+                confidence = LIKELY if _odd_part(size) > _VERY_RARE else POSSIBLE
+                yield _named(confidence, shape, dtype, "row_major", page, pages, role, is_logits=True)
         padded = round_up(size, 32)
         for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
             page = dtype.tile_bytes()
@@ -156,10 +158,10 @@ def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterato
             if rest or more or rows % 32 or (pages and page not in pages):
                 continue
             if rows in entry["hidden"]:
-                confidence = LIKELY if _odd_part(padded) > _RARE else POSSIBLE
+                confidence = LIKELY if pages == (page,) and _odd_part(padded) > _RARE else POSSIBLE
                 role = f"{whose} by a hidden size of {rows}: an embedding, an lm_head or logits"
                 yield _named(confidence, (size, rows), dtype, "tile", page, pages, role)
-            else:
+            elif rows <= _MOST_TOKENS and _odd_part(padded) > _RARE and len(_float_tiles(pages)) < 2:
                 confidence = LIKELY if pages == (page,) and _odd_part(padded) > _VERY_RARE else POSSIBLE
                 role = f"{whose} for {rows:,} tokens: logits"
                 yield _named(confidence, (rows, size), dtype, "tile", page, pages, role, is_logits=True)
@@ -187,17 +189,21 @@ def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
                 yield _named(POSSIBLE, (other, width), dtype, "tile", page, pages, role)
 
 
+def _float_tiles(pages: tuple[int, ...]) -> list[DataType]:
+    return [dtype for dtype in _TILED if dtype.tile_bytes() in pages and dtype is not UINT8]
+
+
 def _by_page(total: int, pages: tuple[int, ...]) -> TensorGuess:
-    tiled = [dtype for dtype in _TILED if dtype.tile_bytes() in pages]
-    floats = [dtype for dtype in tiled if dtype is not UINT8]
+    floats = _float_tiles(pages)
+    tiled = floats or [dtype for dtype in (UINT8,) if dtype.tile_bytes() in pages]
     if len(floats) > 1:
         names = " or ".join(f"{dtype} ({total // dtype.tile_bytes():,})" for dtype in floats)
         return TensorGuess(POSSIBLE, f"tiles: {names}", layout="tile", page_candidates=pages)
     if tiled:
-        dtype = (floats or tiled)[0]
+        dtype = tiled[0]
         page = dtype.tile_bytes()
-        sure = len(pages) == 1 or (page == pages[0] and _is_distinctive(page))
-        others = "" if len(pages) == 1 else f"; pages of {_listed(pages, but=page)} B fit too"
+        sure = len(pages) == 1
+        others = "" if sure else f"; pages of {_listed(pages, but=page)} B fit too"
         text = f"{total // page:,} {dtype} tiles of {page:,} B{others}"
         return TensorGuess(LIKELY if sure else POSSIBLE, text, None, dtype.name, "tile", page, total // page, pages)
     widths = _widths()

@@ -48,11 +48,12 @@ def draw(picture: Picture, *, width: int, ascii_only: bool = False) -> list[Line
     """Title, the bar, the request below it to the same scale, and a legend with the figures."""
     cells = max(20, width - 4)
     pick = 0 if ascii_only else 1
-    lines: list[Line] = [(Span(f"{picture.title}; one cell is {thousands(max(1, picture.end // cells))} B"),)]
+    width_bytes = picture.end - picture.start
+    lines: list[Line] = [(Span(f"{picture.title}; one cell is {thousands(max(1, width_bytes // cells))} B"),)]
     columns = _columns(picture, cells)
     lines.append(tuple(Span(_cell(stretch, pick) * count, _STYLES.get(stretch.kind, "")) for stretch, count in columns))
     if picture.request is not None:
-        wide = max(1, round(picture.request.bytes * cells / picture.end))
+        wide = max(1, round(picture.request.bytes * cells / width_bytes))
         lines.append((Span(_CELLS["request"][pick] * min(wide, cells), _STYLES["request"]),))
     shown = [stretch for stretch, _ in columns] + ([picture.request] if picture.request else [])
     lines += _legend(shown, pick, addresses=not picture.is_schematic)
@@ -77,7 +78,7 @@ def _columns(picture: Picture, cells: int) -> list[tuple[Stretch, int]]:
     for stretch in picture.stretches:
         if stretch.bytes <= 0:
             continue
-        end = round(stretch.end * cells / picture.end)
+        end = round((stretch.end - picture.start) * cells / (picture.end - picture.start))
         count = max(1, end - position)
         out.append((stretch, count))
         position += count
@@ -99,7 +100,8 @@ def _legend(stretches: list[Stretch], pick: int, *, addresses: bool) -> list[Lin
     wide = max((len(text) for text in amounts.values()), default=0)
     lines: list[Line] = []
     for (kind, label), group in merged.items():
-        place = f"  {thousands(group[0].start)} to {thousands(group[-1].end)}" if addresses and len(group) == 1 else ""
+        has_place = addresses and len(group) == 1 and kind != "request"
+        place = f"  {thousands(group[0].start)} to {thousands(group[-1].end)}" if has_place else ""
         text = f"{_cell(group[0], pick)} {amounts[kind, label]:>{wide}}  {label}{place}"
         lines.append((Span(text, _STYLES.get(kind, "")),))
     return lines
