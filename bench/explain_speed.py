@@ -51,9 +51,10 @@ def foreign_log(folder: Path, megabytes: int) -> Path:
 
 
 def explain(log: Path, home: str) -> Measured:
-    """The whole command as a user runs it, interpreter start included."""
+    """The whole command as a user runs it, interpreter start included; compiled once, as an installed ttmem is."""
     command = [sys.executable, "-m", "ttmem", "explain", str(log), "--json", "--no-alive"]
-    return run(command, repeat=5, env={"TTMEM_HOME": home})
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{home}/compiled"}
+    return run(command, repeat=5, env={"TTMEM_HOME": home, **compiled})
 
 
 def rows(folder: Path, *, quick: bool) -> list[Row]:
