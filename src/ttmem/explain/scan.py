@@ -9,7 +9,6 @@ failure is decided by ``find_failures``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -87,6 +86,7 @@ class LogScanner:
         """Lines of earlier blocks that may belong to a piece: its lead, or its beginning."""
         self._kept_hits: list[int] = []
         self._operation = b""
+        self._is_runtime_log = False
         self._inside_expected = False
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Piece]:
@@ -96,7 +96,7 @@ class LogScanner:
             if at < 0:
                 self._tail.append(chunk)  # a line of many MB comes in many chunks: join them once
                 continue
-            whole = b"".join((*self._tail, chunk[:at]))
+            whole = b"".join((*self._tail, memoryview(chunk)[:at]))
             self._tail = [chunk[at + 1 :]]
             yield from self._block(whole, is_last=False)
         rest = b"".join(self._tail)
@@ -136,6 +136,7 @@ class LogScanner:
             for known in (self._harmless, self._suspicious):
                 if len(known) > _MOST_SHAPES:
                     known.clear()
+            self._is_runtime_log = self._is_runtime_log or any(_EXECUTING in shape for shape in fresh)
             self._suspicious |= suspects
             self._harmless |= fresh - suspects
         if self._suspicious.isdisjoint(distinct):
@@ -152,7 +153,7 @@ class LogScanner:
 
     def _remember(self, text: bytes) -> None:
         """The last operation line: a failure further down belongs to it."""
-        at = text.rfind(_EXECUTING)
+        at = text.rfind(_EXECUTING) if self._is_runtime_log else -1
         if at >= 0:
             end = text.find(b"\n", at)
             self._operation = text[text.rfind(b"\n", 0, at) + 1 : len(text) if end < 0 else end]
@@ -202,4 +203,4 @@ def _windows(suspicious: list[int]) -> Iterator[tuple[int, int]]:
 
 def is_runtime_log(head: bytes) -> bool:
     """Whether the first bytes of a source are those of a tt-mlir runtime log."""
-    return re.search(rb"Executing operation|MemoryView\{", head) is not None
+    return _EXECUTING in head or _ORDINARY[0] in head
