@@ -93,7 +93,8 @@ def test_ctrl_c_is_how_it_ends(folder: Path) -> None:
 
     # WHEN memory rises, falls, and the file disappears
     for amount in (9, 2):
-        path.write_bytes(region(total=(amount, 0, 0, 0, 0)))
+        with path.open("r+b") as file:  # in place, as a process does: never an empty file in between
+            file.write(region(total=(amount, 0, 0, 0, 0)))
         while json.loads(process.stdout.readline())["devices"][0]["total"]["dram_bytes"] != amount:
             pass
     assert json.loads(process.stdout.readline())["devices"][0]["peak"]["dram_bytes"] == 9
