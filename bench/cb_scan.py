@@ -71,7 +71,7 @@ def rows(checkout: Path) -> list[Row]:
     cold = run(command, repeat=1, env={})
     one = run([*command, "--jobs", "1"], repeat=1, env={})
     found = scan(tree)
-    from ttmem.reports.cb_scan_document import document
+    from ttmem.reports.cb_scan.document import document
 
     answer = document(found)
     sites = answer["summary"]["sites_by_api"]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from measure import Measured, Row, run
 from profile_speed import make_log
-from ttmem.explain._knowledge import templates
+from ttmem.explain.knowledge.loading import templates
 
 FAILURE = (
     "2026-05-14 01:00:31.755 | critical |          Always | TT_FATAL: Out of Memory: Not enough space to allocate "

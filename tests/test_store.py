@@ -18,7 +18,7 @@ from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
 from ttmem._errors import BadInputError
 from ttmem.profile import Profile, storage
-from ttmem.reports import store
+from ttmem.store import store
 
 FILES = ("about.json", "inputs_registry.json", "memory.json", "operations.json", "profile.ttmem", "report.html")
 
@@ -296,7 +296,7 @@ WRITER = """
 import sys
 sys.path[:0] = sys.argv[1:2]
 from test_store import small
-from ttmem.reports import store
+from ttmem.store import store
 origin, name, times = sys.argv[2], sys.argv[3] or None, int(sys.argv[4])
 for step in range(times):
     print(store.keep(small(dram=4096 * (1 + step)), origin=origin, name=name).name)

@@ -22,7 +22,7 @@ from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
 from ttmem.profile import BLOCK_NAMES, VIEW_ALLOCATED, storage
-from ttmem.readers.graph_capture import read_graph_capture
+from ttmem.readers.capture.graph import read_graph_capture
 
 DRAM_CONFIG = (
     "MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::DRAM,shard_spec=std::nullopt)"

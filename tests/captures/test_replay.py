@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from ttmem.allocator import FreeList
 from ttmem.hardware import WORMHOLE
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
-from ttmem.readers._capture_events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed
-from ttmem.readers._capture_machine import Machine, Span
-from ttmem.readers._capture_replay import Replay, alive_at_start, before
+from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed
+from ttmem.readers.capture._machine import Machine, Span
+from ttmem.readers.capture._replay import Replay, alive_at_start, before
 
 TOTALS = {"DRAM": 10_000 * 32, "L1": 3_000 * 32}
 BASES = {"DRAM": 1024, "L1": 4096}

@@ -7,7 +7,7 @@ import pytest
 
 from explain.messages import CASES
 from ttmem.explain import BoardGuess, Failure, find_failures
-from ttmem.explain.builds import core_range_of, guess_board
+from ttmem.explain.diagnosis.builds import core_range_of, guess_board
 
 
 def dram(banks: int, bank_bytes: int | None = None) -> Failure:

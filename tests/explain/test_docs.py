@@ -8,9 +8,9 @@ import textwrap
 
 from support.command_line import REAL_OOM, ROOT
 from ttmem.explain import CLASSES, explain
-from ttmem.explain._knowledge import failure_classes
-from ttmem.explain.savings import COMPUTATIONS
-from ttmem.reports.explain_terminal import render
+from ttmem.explain.diagnosis.savings import COMPUTATIONS
+from ttmem.explain.knowledge.loading import failure_classes
+from ttmem.reports.explain.terminal import render
 
 PAGE = (ROOT / "docs" / "explain.md").read_text()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from explain.messages import CASES, Case, core, mangled
 from explain.test_harmless import LOG_LINES, PROSE
 from ttmem.explain import CLASSES, explain, find_failures
-from ttmem.reports.explain_document import document
+from ttmem.reports.explain.document import document
 
 LABELLED = [case for case in CASES if case.label is not None]
 CONTRACT = ("class", "memory", "numbers", "diagnosis", "tensor_guess", "remedies", "line")

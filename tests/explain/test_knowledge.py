@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ttmem.explain import CLASSES, Diagnosis, LiveTensor, diagnose, find_failures, read_context
-from ttmem.explain._advice import (
+from ttmem.explain.diagnosis._advice import (
     REGION,
     REQUEST,
     ROOM,
@@ -22,11 +22,11 @@ from ttmem.explain._advice import (
     quantities,
     remedy_rules,
 )
-from ttmem.explain._expression import names_in
-from ttmem.explain._knowledge import templates
-from ttmem.explain._template import parse, slots
-from ttmem.explain._wording import expressions_in
-from ttmem.explain.savings import COMPUTATIONS
+from ttmem.explain.diagnosis._expression import names_in
+from ttmem.explain.diagnosis.savings import COMPUTATIONS
+from ttmem.explain.knowledge.loading import templates
+from ttmem.explain.text._template import parse, slots
+from ttmem.explain.text._wording import expressions_in
 
 KNOWN_NAMES = {
     "memory", "template", "failure_class", "architecture", "board", "operation", "place", "sweep_status", "note",

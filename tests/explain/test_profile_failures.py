@@ -12,8 +12,9 @@ from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.profile import BufferTable, Profile
-from ttmem.reports import html, llm, terminal
-from ttmem.reports.document import profile_document
+from ttmem.reports.profile import html, terminal
+from ttmem.reports.profile import markdown as llm
+from ttmem.reports.profile.document import profile_document
 
 OOM = (
     "TT_FATAL: Out of Memory: Not enough space to allocate 117440512 B DRAM buffer across 12 banks, where each bank "

@@ -12,10 +12,12 @@ from explain.messages import CASES
 from explain.test_context import PYTEST
 from ttmem._version import __version__
 from ttmem.explain import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
-from ttmem.explain._advice import examples
-from ttmem.reports import explain_issue, explain_llm, explain_terminal
-from ttmem.reports.explain_picture import draw
-from ttmem.reports.privacy import without_private
+from ttmem.explain.diagnosis._advice import examples
+from ttmem.reports.explain import issue as explain_issue
+from ttmem.reports.explain import markdown as explain_llm
+from ttmem.reports.explain import terminal as explain_terminal
+from ttmem.reports.explain.picture import draw
+from ttmem.reports.explain.privacy import without_private
 
 FRAGMENTED = (
     "Out of Memory: Not enough space to allocate 3294625792 B DRAM buffer across 12 banks, where each bank needs to "

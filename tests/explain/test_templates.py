@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ttmem.explain import CLASSES, MARKERS, find_failures
-from ttmem.explain._knowledge import failure_classes, templates
-from ttmem.explain._template import Part, Slot, Template, matches, parse, slots
+from ttmem.explain.knowledge.loading import failure_classes, templates
+from ttmem.explain.text._template import Part, Slot, Template, matches, parse, slots
 
 VALUES = {
     "word": st.sampled_from(["softmax", "ttnn.conv2d", "python3"]),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from explain.states import Clashed, Refused, refused_allocations, refused_programs, tiles
 from ttmem.allocator import BufferClashError, Device, OutOfMemoryError, Program, StaticBuffer, check_regions, lay_out
 from ttmem.explain import Diagnosis, LiveTensor, Remedy, explain, find_failures
-from ttmem.explain.context import Context
-from ttmem.explain.diagnosis import diagnose
+from ttmem.explain.diagnosis.diagnose import diagnose
+from ttmem.explain.text.context import Context
 from ttmem.hardware import DATA_TYPES, DRAM, L1, TRACE, OpenSettings, open_board
 from ttmem.tensors import TILE, TensorSpec, grid_of
 

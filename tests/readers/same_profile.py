@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.profile import Profile, Timeline
-from ttmem.readers._byte_source import LineSplitter
-from ttmem.readers._lexer import Lexer
-from ttmem.readers.runtime_log import profile_of
+from ttmem.readers.byte_source import LineSplitter
+from ttmem.readers.runtime_log._lexer import Lexer
+from ttmem.readers.runtime_log.reader import profile_of
 
 
 def meaning(profile: Profile) -> dict[str, Any]:

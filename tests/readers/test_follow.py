@@ -16,7 +16,8 @@ from readers.some_logs import some_logs
 from readers.test_same_profile import WHOLE, cut
 from ttmem._errors import BadInputError
 from ttmem.profile import Profile
-from ttmem.readers import _follow, follow
+from ttmem.readers import follow
+from ttmem.readers.runtime_log import _follow
 
 
 class Clock:

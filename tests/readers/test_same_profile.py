@@ -20,10 +20,11 @@ from readers.same_profile import meaning, profile_in_chunks
 from readers.some_logs import some_logs
 from ttmem.profile import Profile
 from ttmem.profile.storage import from_bytes, to_bytes
-from ttmem.readers import _lexer, read
-from ttmem.readers._parallel import lex_part, worth_splitting
-from ttmem.readers._tokens import merge
-from ttmem.readers.runtime_log import profile_of
+from ttmem.readers import read
+from ttmem.readers.runtime_log import _lexer
+from ttmem.readers.runtime_log._parallel import lex_part, worth_splitting
+from ttmem.readers.runtime_log._tokens import merge
+from ttmem.readers.runtime_log.reader import profile_of
 
 LOGS = sorted(some_logs())
 WHOLE = {name: meaning(profile_of_bytes(content)) for name, content in some_logs().items()}

@@ -16,16 +16,12 @@ from ttmem.analysis.peaks import peaks
 from ttmem.analysis.runs import runs
 from ttmem.analysis.select import select
 from ttmem.profile import Profile
-from ttmem.reports import (
-    budget_document,
-    csv_table,
-    diff_document,
-    diff_terminal,
-    html,
-    llm,
-    seed_files,
-    terminal,
-)
+from ttmem.reports.check import document as budget_document
+from ttmem.reports.diff import document as diff_document
+from ttmem.reports.diff import terminal as diff_terminal
+from ttmem.reports.profile import csv as csv_table
+from ttmem.reports.profile import html, seed_files, terminal
+from ttmem.reports.profile import markdown as llm
 
 from .stories import HOSTILE, OOM
 

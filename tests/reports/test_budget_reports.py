@@ -9,7 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from ttmem.analysis.budget import Verdict
-from ttmem.reports import budget_document, budget_terminal, github, junit, sarif
+from ttmem.reports.check import document as budget_document
+from ttmem.reports.check import github, junit, sarif
+from ttmem.reports.check import terminal as budget_terminal
 
 from .stories import HOSTILE
 

@@ -9,7 +9,7 @@ import io
 import pytest
 
 from support.build_profile import ProfileBuilder
-from ttmem.reports import csv_table
+from ttmem.reports.profile import csv as csv_table
 
 from .stories import ALL, HOSTILE, hostile, two_ranks
 

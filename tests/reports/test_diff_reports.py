@@ -10,7 +10,8 @@ from syrupy.assertion import SnapshotAssertion
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.diff import diff
 from ttmem.profile import Profile
-from ttmem.reports import diff_document, diff_terminal
+from ttmem.reports.diff import document as diff_document
+from ttmem.reports.diff import terminal as diff_terminal
 
 from .stories import hostile, two_layers, without_states
 

@@ -11,7 +11,7 @@ import pytest
 
 from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.analysis.select import select
-from ttmem.reports.document import profile_document
+from ttmem.reports.profile.document import profile_document
 
 from .stories import ALL, OOM, two_layers, two_ranks
 

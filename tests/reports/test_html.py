@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from support.build_profile import ProfileBuilder, tensor
 from ttmem._version import __version__
-from ttmem.reports import html
+from ttmem.reports.profile import html
 
 from .stories import ALL, hostile, many_weights, two_layers
 

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.profile import Profile
-from ttmem.reports import llm
+from ttmem.reports.profile import markdown as llm
 
 from .stories import ALL, OOM, hostile, many_weights, two_layers, without_operations, without_states
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from ttmem.profile import MEMORIES, VIEW_ALLOCATED
-from ttmem.reports import seed_files
+from ttmem.reports.profile import seed_files
 
 from .stories import ALL, two_layers
 

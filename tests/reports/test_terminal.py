@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from support.build_profile import ProfileBuilder
-from ttmem.reports import terminal
+from ttmem.reports.profile import terminal
 
 from .stories import ALL, hostile, two_layers
 

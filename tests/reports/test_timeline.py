@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.build_profile import MIB, ProfileBuilder
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.runs import runs
-from ttmem.reports.chart import HEIGHT, Tick, chart
-from ttmem.reports.timeline import downsampled, highest_per_column, series
+from ttmem.reports.kit.chart import HEIGHT, Tick, chart
+from ttmem.reports.profile.timeline import downsampled, highest_per_column, series
 
 VALUES = st.lists(st.integers(0, 10**9), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.reports.units import MIB, counted, megabytes, mib, one_line, operation_label, percent, shape_text, short
+from ttmem.reports.kit.units import MIB, counted, megabytes, mib, one_line, operation_label, percent, shape_text, short
 
 
 def test_amounts() -> None:

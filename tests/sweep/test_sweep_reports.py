@@ -14,7 +14,8 @@ import pytest
 from ttmem import TtmemError
 from ttmem.commands import main
 from ttmem.operators import Case, CaseTensor, ModelUse, write_cases
-from ttmem.reports import sweep_files, sweep_limits_report
+from ttmem.reports.sweep import files as sweep_files
+from ttmem.reports.sweep import limits as sweep_limits_report
 from ttmem.sweep.advice import Adviser
 from ttmem.sweep.findings import Findings
 from ttmem.sweep.gather import gather

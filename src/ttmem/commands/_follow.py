@@ -10,7 +10,7 @@ from ttmem._errors import BadInputError
 from ttmem.commands._output import note
 
 if TYPE_CHECKING:
-    from ttmem._sources import Located
+    from ttmem.library.sources import Located
     from ttmem.profile import Profile
 
 _CLEAR_LINE = "\r\x1b[K"
@@ -19,7 +19,7 @@ _CLEAR_LINE = "\r\x1b[K"
 def follow_to_the_end(located: Located, *, name: str | None, idle_seconds: float | None, quiet: bool) -> Profile:
     """The profile of a growing log when it has stopped growing, or when the user has seen enough."""
     from ttmem.readers import default_name
-    from ttmem.readers._follow import follow
+    from ttmem.readers.runtime_log._follow import follow
 
     if located.stored or located.path == "-":
         raise BadInputError("--follow needs a log file", hint="standard input is read to its end without --follow")

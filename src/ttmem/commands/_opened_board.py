@@ -81,7 +81,7 @@ def evidence_lines(like: str) -> Iterator[str]:
 
 def text_lines(source: str) -> Iterator[str]:
     """Lines of a file, packed or not; - is standard input."""
-    from ttmem.readers._byte_source import open_bytes
+    from ttmem.readers.byte_source import open_bytes
 
     stream, _, _ = open_bytes(source)
     with stream:

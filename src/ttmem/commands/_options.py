@@ -60,7 +60,7 @@ def source_argument(name: str) -> Callable[[_Function], _Function]:
 def _complete_source(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
     from click.shell_completion import CompletionItem
 
-    from ttmem.reports import store
+    from ttmem.store import store
 
     stored = [CompletionItem(name, help="stored report") for name in store.names() if name.startswith(incomplete)]
     return stored if stored and os.sep not in incomplete else [CompletionItem(incomplete, type="file")]

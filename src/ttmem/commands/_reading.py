@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttmem import _sources
 from ttmem._errors import TtmemError
 from ttmem.commands._output import warn
 from ttmem.commands._progress import progress_bar
+from ttmem.library import sources as _sources
 
 if TYPE_CHECKING:
-    from ttmem._sources import Located
+    from ttmem.library.sources import Located
     from ttmem.profile import Profile
-    from ttmem.reports.store import StoredReport
+    from ttmem.store.store import StoredReport
 
 
 def read(
@@ -33,7 +33,7 @@ def read(
 
 def keep(profile: Profile, located: Located, *, name: str | None) -> StoredReport | None:
     """Store the profile. A home that cannot be written to costs the copy, not the answer."""
-    from ttmem.reports import store
+    from ttmem.store import store
 
     try:
         return store.keep(profile, origin=located.origin, name=name)

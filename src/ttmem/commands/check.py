@@ -69,12 +69,14 @@ def command(
     Without any limit the usual targets hold: DRAM at most 80% of a bank, L1 at most 90%. A run that failed is over
     budget whatever its peaks say. SOURCE is read as by 'ttmem profile'; nothing is stored.
     """
-    from ttmem import _sources
     from ttmem.analysis import budget
     from ttmem.commands import _reading
-    from ttmem.reports import budget_document, budget_terminal, github
-    from ttmem.reports import junit as junit_report
-    from ttmem.reports import sarif as sarif_report
+    from ttmem.library import sources as _sources
+    from ttmem.reports.check import document as budget_document
+    from ttmem.reports.check import github
+    from ttmem.reports.check import junit as junit_report
+    from ttmem.reports.check import sarif as sarif_report
+    from ttmem.reports.check import terminal as budget_terminal
 
     if max_growth is not None and baseline is None:
         raise click.UsageError("--max-growth needs --baseline SOURCE")

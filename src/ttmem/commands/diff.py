@@ -37,11 +37,12 @@ def command(
 
     A and B are sources as for 'ttmem profile': logs, saved profiles or names of stored reports. Nothing is stored.
     """
-    from ttmem import _sources
     from ttmem.analysis.budget import PERCENT, parse_limit
     from ttmem.analysis.diff import diff
     from ttmem.commands import _reading
-    from ttmem.reports import diff_document, diff_terminal
+    from ttmem.library import sources as _sources
+    from ttmem.reports.diff import document as diff_document
+    from ttmem.reports.diff import terminal as diff_terminal
 
     limit = parse_limit(fail_on) if fail_on is not None else None
     for source in (a, b):

@@ -63,8 +63,8 @@ def command(
         if sys.stdin.isatty():
             raise click.UsageError("what should be explained? Give a file, a message in quotes, or - for stdin")
         source = "-"
-    from ttmem._explained import explain_source, find_source
     from ttmem.commands._progress import progress_bar
+    from ttmem.library.explained import explain_source, find_source
 
     located = find_source(source)
     if located is not None:
@@ -78,18 +78,18 @@ def command(
 
 def _rendered(diagnoses: list[Diagnosis], form: str | None, *, to_file: bool) -> str:
     if form == "json":
-        from ttmem.reports import explain_document
+        from ttmem.reports.explain import document as explain_document
 
         return json_text(explain_document.document(diagnoses))
     if form == "llm":
-        from ttmem.reports import explain_llm
+        from ttmem.reports.explain import markdown as explain_llm
 
         return explain_llm.render(diagnoses)
     if form == "issue":
-        from ttmem.reports import explain_issue
+        from ttmem.reports.explain import issue as explain_issue
 
         return explain_issue.render(diagnoses, private_names=_own_names())
-    from ttmem.reports import explain_terminal
+    from ttmem.reports.explain import terminal as explain_terminal
 
     encoding = "utf-8" if to_file else (sys.stdout.encoding or "ascii")
     return explain_terminal.render(

@@ -53,11 +53,12 @@ def command(
     A folder of an earlier export is replaced; any other folder that is not empty is refused. Warnings of the source
     travel along. Addresses of tensors that a log names are simulated, and the export says so.
     """
-    from ttmem import _sources, exports
+    from ttmem import exports
     from ttmem._atomic import check_target
     from ttmem.analysis.select import select
     from ttmem.commands import _reading
     from ttmem.exports._place import check_folder
+    from ttmem.library import sources as _sources
 
     located = _sources.locate(source)
     refuse_overwriting(located.path, out)

@@ -23,7 +23,7 @@ from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
     from ttmem.profile import Profile
-    from ttmem.reports.store import StoredReport
+    from ttmem.store.store import StoredReport
 
 _EXAMPLES = """
 ttmem profile run.log
@@ -75,10 +75,10 @@ def command(
     report (folder or db.sqlite), a folder of tt-metal memory-report CSVs, ttrt memory results, a module dump (.mlir), a
     saved profile, or the name of a stored report. Figures are per bank unless they say otherwise.
     """
-    from ttmem import _sources
     from ttmem.analysis.select import select
     from ttmem.commands import _reading
-    from ttmem.reports import store
+    from ttmem.library import sources as _sources
+    from ttmem.store import store
 
     form = one_of(json=as_json, llm=as_llm, csv=as_csv)
     if idle is not None and not follow:
@@ -114,20 +114,20 @@ def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
     if form == "json":
         return json_text(profile.to_json())
     if form == "llm":
-        from ttmem.reports import llm
+        from ttmem.reports.profile import markdown as llm
 
         return llm.render(profile)
     if form == "csv":
-        from ttmem.reports import csv_table
+        from ttmem.reports.profile import csv as csv_table
 
         return csv_table.render(profile)
-    from ttmem.reports import terminal
+    from ttmem.reports.profile import terminal
 
     return terminal.render(profile, width=columns(), color=not to_file and color_wanted(sys.stdout))
 
 
 def _page(profile: Profile) -> str:
-    from ttmem.reports import html
+    from ttmem.reports.profile import html
 
     return html.render(profile)
 

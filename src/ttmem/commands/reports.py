@@ -40,7 +40,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from ttmem.reports import store
+    from ttmem.store import store
 
     found = store.listing()
     if as_json:
@@ -62,7 +62,7 @@ def path(name: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def rm(names: tuple[str, ...]) -> None:
     """Delete the reports NAME..., without asking; the logs they came from are not touched."""
-    from ttmem.reports import store
+    from ttmem.store import store
 
     for report in [_stored(name) for name in dict.fromkeys(names)]:  # all are there, or none is removed
         store.remove(report.name)
@@ -74,7 +74,7 @@ for _command in (command, path, rm):
 
 
 def _stored(name: str) -> Any:
-    from ttmem.reports import store
+    from ttmem.store import store
 
     report = store.find(name)
     if report is None:

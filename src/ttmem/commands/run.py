@@ -108,7 +108,7 @@ def command(
     """
     from ttmem.commands._child import forwarding, is_foreground
     from ttmem.engines.running import RunSettings, run_script
-    from ttmem.reports import store
+    from ttmem.store import store
 
     form = one_of(json=as_json, llm=as_llm, csv=as_csv)
     if name is not None:
@@ -160,14 +160,14 @@ def _answer(
     no_store: bool,
     quiet: bool,
 ) -> None:
-    from ttmem._sources import Located
     from ttmem.commands import _reading
     from ttmem.commands.profile import render
+    from ttmem.library.sources import Located
 
     answer = render(run.profile, form, to_file=output is not None)
     kept = None if no_store else _reading.keep(run.profile, Located(script, None), name=name)
     if html_path:
-        from ttmem.reports import html
+        from ttmem.reports.profile import html
 
         emit(html.render(run.profile), html_path)
     emit(answer, output)

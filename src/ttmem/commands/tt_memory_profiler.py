@@ -19,7 +19,7 @@ from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option
 
 if TYPE_CHECKING:
     from ttmem.profile import Profile
-    from ttmem.reports.store import StoredReport
+    from ttmem.store.store import StoredReport
 
 OWN_FAILURE = 125
 """As ``env`` and ``timeout`` do: every other status is the child's."""
@@ -89,7 +89,7 @@ def command(
     ./logs/<model>_<timestamp>/<model>_profile.log, its exit status becomes ours (128 + signal when it was killed),
     125 means that the profiler itself failed. With --analyze or --visualize nothing is run.
     """
-    from ttmem.reports import store
+    from ttmem.store import store
 
     mode = one_of(log=log_only, analyze=analyze, visualize=visualize)
     if name is not None:
@@ -153,7 +153,7 @@ def _script(target: Sequence[str], python: str) -> list[str]:
 
 def _model_name(target: Sequence[str], *, is_command: bool) -> str:
     """After the script, also when it is an argument of pytest or torchrun."""
-    from ttmem.reports import store
+    from ttmem.store import store
 
     scripts = (word.partition("::")[0] for word in target if word.partition("::")[0].endswith(".py"))
     chosen = next(scripts, target[0]) if is_command else target[0]
@@ -196,8 +196,8 @@ def _new_log_folder(model: str) -> Path:
 
 
 def _read_and_keep(source: str, *, name: str | None, quiet: bool) -> tuple[Profile, StoredReport | None]:
-    from ttmem import _sources
     from ttmem.commands import _reading
+    from ttmem.library import sources as _sources
 
     located = _sources.locate(source)
     profile = _reading.read(source, name=name, quiet=quiet)
@@ -219,7 +219,7 @@ def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | N
     """Where the page is; written now when it goes elsewhere or when the store could not take it."""
     page = kept.html_path if kept and output is None else output or Path(f"{profile.name}_report.html")
     if not kept or output is not None:
-        from ttmem.reports import html
+        from ttmem.reports.profile import html
 
         if output is None and page.exists():
             raise BadInputError("is there already", where=str(page), hint="say where the page goes with -o FILE")

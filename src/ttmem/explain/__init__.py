@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ttmem._lazy import lazy_names
 from ttmem.explain.classes import CLASSES, classify_oom
-from ttmem.explain.deduplicate import deduplicate, is_echo
 from ttmem.explain.failure import Failure
-from ttmem.explain.find import find_failures
-from ttmem.explain.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
+from ttmem.explain.text.deduplicate import deduplicate, is_echo
+from ttmem.explain.text.find import find_failures
+from ttmem.explain.text.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
 
 if TYPE_CHECKING:
-    from ttmem.explain.builds import BoardGuess
-    from ttmem.explain.context import Context, read_context
-    from ttmem.explain.diagnosis import Diagnosis, Figure, Finding, Remedy, diagnose
-    from ttmem.explain.picture import Picture, Stretch
-    from ttmem.explain.situation import LiveTensor
-    from ttmem.explain.sources import Found, diagnoses, explain, find_in_chunks, find_in_text
-    from ttmem.explain.tensor_guess import KnownTensor, TensorGuess
+    from ttmem.explain.diagnosis.builds import BoardGuess
+    from ttmem.explain.diagnosis.diagnose import Diagnosis, Figure, Finding, Remedy, diagnose
+    from ttmem.explain.diagnosis.picture import Picture, Stretch
+    from ttmem.explain.diagnosis.situation import LiveTensor
+    from ttmem.explain.diagnosis.tensor_guess import KnownTensor, TensorGuess
+    from ttmem.explain.text.context import Context, read_context
+    from ttmem.explain.text.sources import Found, diagnoses, explain, find_in_chunks, find_in_text
 
 __all__ = [
     "CLASSES",
@@ -55,32 +56,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BoardGuess": "builds",
-    "Context": "context",
-    "read_context": "context",
-    "Diagnosis": "diagnosis",
-    "Figure": "diagnosis",
-    "Finding": "diagnosis",
-    "Remedy": "diagnosis",
-    "diagnose": "diagnosis",
-    "Picture": "picture",
-    "Stretch": "picture",
-    "LiveTensor": "situation",
-    "Found": "sources",
-    "diagnoses": "sources",
-    "explain": "sources",
-    "find_in_chunks": "sources",
-    "find_in_text": "sources",
-    "KnownTensor": "tensor_guess",
-    "TensorGuess": "tensor_guess",
+    "diagnosis.builds": "BoardGuess",
+    "diagnosis.diagnose": "Diagnosis Figure Finding Remedy diagnose",
+    "diagnosis.picture": "Picture Stretch",
+    "diagnosis.situation": "LiveTensor",
+    "diagnosis.tensor_guess": "KnownTensor TensorGuess",
+    "text.context": "Context read_context",
+    "text.sources": "Found diagnoses explain find_in_chunks find_in_text",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names.split()})

@@ -168,7 +168,7 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """The document of the ``ttmem.profile/1`` contract."""
-        from ttmem.reports.document import profile_document  # the contract is rendered one room to the right
+        from ttmem.reports.profile.document import profile_document  # the contract is rendered one room to the right
 
         return profile_document(self)
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ttmem._lazy import lazy_names
 from ttmem.profile import Profile
-from ttmem.readers._byte_source import Progress, TruncatedSourceError, chunks, open_bytes
+from ttmem.readers.byte_source import Progress, TruncatedSourceError, chunks, open_bytes
 
 
 def read(
@@ -38,11 +39,11 @@ def read(
         if captured := read_captured_file(source, head, name=name):
             return captured
         if _is_module(source, head):
-            from ttmem.readers.mlir_file import read_mlir_file
+            from ttmem.readers.mlir.file import read_mlir_file
 
             return read_mlir_file(source, name=name)
-    from ttmem.readers.mlir_file import read_arguments
-    from ttmem.readers.runtime_log import read_runtime_log
+    from ttmem.readers.mlir.file import read_arguments
+    from ttmem.readers.runtime_log.reader import read_runtime_log
 
     arguments = [argument for path in mlir for argument in read_arguments(path)[0]]
     return read_runtime_log(source, name=name, jobs=jobs, progress=progress, modules=arguments)
@@ -79,12 +80,6 @@ def _is_module(source: str | Path, head: bytes) -> bool:
     return bool(lines) and lines[0].startswith((b"module @", b"module attributes", b"#loc", b"#dram", b"#ttnn"))
 
 
-def __getattr__(name: str) -> object:
-    if name == "follow":  # imported on demand: only one verb follows a log
-        from ttmem.readers._follow import follow
-
-        return follow
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__ = lazy_names(__name__, {"follow": "runtime_log._follow"})  # only one verb follows a log
 
 __all__ = ["default_name", "read"]

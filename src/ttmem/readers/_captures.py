@@ -17,7 +17,9 @@ _COMMON_NAMES = ("db", "report", "reports", "graph_capture", "capture", "memory_
 
 def read_captured_file(source: str | Path, head: bytes, *, name: str) -> Profile | None:
     """The profile in a file that begins with ``head``, if it is one of these kinds."""
-    from ttmem.readers import graph_capture, memory_report, ttrt, visualizer
+    from ttmem.readers import memory_report, ttrt
+    from ttmem.readers.capture import graph as graph_capture
+    from ttmem.readers.visualizer import reader as visualizer
 
     if visualizer.is_database(head):
         return visualizer.read_visualizer(source, name=name)
@@ -39,8 +41,10 @@ def read_captured_file(source: str | Path, head: bytes, *, name: str) -> Profile
 
 def read_folder(folder: Path, *, name: str) -> Profile:
     """The profile in a folder: a ttnn-visualizer report, captures, or tt-metal's memory reports."""
-    from ttmem.readers import graph_capture, memory_report, visualizer
-    from ttmem.readers._visualizer_database import DATABASE_NAME
+    from ttmem.readers import memory_report
+    from ttmem.readers.capture import graph as graph_capture
+    from ttmem.readers.visualizer import reader as visualizer
+    from ttmem.readers.visualizer._database import DATABASE_NAME
 
     if (folder / DATABASE_NAME).is_file():
         return visualizer.read_visualizer(folder, name=name)

@@ -17,7 +17,7 @@ import numpy as np
 from ttmem._errors import BadInputError
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
 from ttmem.profile.operation_forms import Int32
-from ttmem.readers._captured_profile import CapturedTables
+from ttmem.readers.capture._profile import CapturedTables
 
 KIND = "tt-metal-memory-report"
 SUMMARY = "memory_usage_summary.csv"

@@ -13,10 +13,10 @@ import numpy as np
 
 from ttmem._errors import BadInputError
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, Profile, Source, Timeline
-from ttmem.readers._byte_source import TruncatedSourceError, chunks, open_bytes
-from ttmem.readers._captured_profile import CapturedTables
-from ttmem.readers._mlir_operation import location_text, parse_operation, split_signature
-from ttmem.readers._mlir_types import parse_tensor_type
+from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
+from ttmem.readers.capture._profile import CapturedTables
+from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature
+from ttmem.readers.mlir._types import parse_tensor_type
 
 KIND = "ttrt-memory"
 _HINT = "make it with 'ttrt run FILE --memory --save-artifacts' (memory_results.json)"

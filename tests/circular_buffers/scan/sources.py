@@ -14,7 +14,7 @@ pytest.importorskip("tree_sitter_cpp", reason="the C++ grammar is not installed:
 from support.command_line import ROOT
 from ttmem.circular_buffers.scan import Scan, Sized, scan
 from ttmem.circular_buffers.scan._file import scan_text
-from ttmem.circular_buffers.scan.arithmetic import Value
+from ttmem.circular_buffers.scan.cpp.arithmetic import Value
 from ttmem.circular_buffers.scan.model import FileScan
 from ttmem.circular_buffers.scan.scanning import assess
 from ttmem.hardware import open_board

@@ -17,7 +17,9 @@ from ttmem.circular_buffers.scan._file import scan_text
 from ttmem.circular_buffers.scan.files import scan_files
 from ttmem.circular_buffers.scan.scanning import assess
 from ttmem.hardware import open_board
-from ttmem.reports import cb_scan_document, cb_scan_sarif, cb_scan_terminal
+from ttmem.reports.cb_scan import document as cb_scan_document
+from ttmem.reports.cb_scan import sarif as cb_scan_sarif
+from ttmem.reports.cb_scan import terminal as cb_scan_terminal
 
 SOURCES = [path.read_text() for path in sorted(DATA.rglob("*.cpp"))] + [host((0, 2), (16, 2)), READER, COMPUTE]
 PIECES = [

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from circular_buffers.scan.sources import DATA, buffers, config, host, scan_code, scan_folder, sizes
-from ttmem.circular_buffers.scan.expressions import leaves, render
-from ttmem.reports.cb_scan_document import document
+from ttmem.circular_buffers.scan.cpp.expressions import leaves, render
+from ttmem.reports.cb_scan.document import document
 
 
 def rows(name: str, **bindings: int | str) -> list[tuple[object, ...]]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from ttmem.circular_buffers.scan._declarations import Finisher
-from ttmem.circular_buffers.scan._functions import FileIndex, Function, index_of
-from ttmem.circular_buffers.scan._host import HostSink
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, index_of
+from ttmem.circular_buffers.scan.cpp.syntax import Source, parse
+from ttmem.circular_buffers.scan.host.calls import HostSink
+from ttmem.circular_buffers.scan.host.declarations import Finisher
 from ttmem.circular_buffers.scan.model import APIS, DESCRIPTOR, Declaration, FileScan, KernelUse, Skipped
-from ttmem.circular_buffers.scan.syntax import Source, parse
 
 FILE_SCOPE = "file scope"
 LARGEST_BYTES = 8 << 20
@@ -45,7 +45,7 @@ def scan_file(path: Path, shown: str, helpers: Helpers) -> FileScan:
 
 def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
     """As `scan_file`, for text at hand."""
-    from ttmem.circular_buffers.scan._kernel import kernel_of, looks_like_a_kernel
+    from ttmem.circular_buffers.scan.kernel.reading import kernel_of, looks_like_a_kernel
 
     is_kernel = looks_like_a_kernel(text)
     is_host = bool(_HOST.search(text)) or _calls_one_of(frozenset(helpers), text)

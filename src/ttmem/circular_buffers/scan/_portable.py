@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from ttmem.circular_buffers.scan._values import Draft, DraftValue, Lambda
-from ttmem.circular_buffers.scan.expressions import (
+from ttmem.circular_buffers.scan.cpp.expressions import (
     OPAQUE,
     Binary,
     Call,
@@ -16,6 +15,7 @@ from ttmem.circular_buffers.scan.expressions import (
     Symbol,
     Unary,
 )
+from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Lambda
 
 MOST_NODES = 4000
 """An expression larger than this says nothing to a person and costs much to carry: it becomes a leaf."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ttmem.circular_buffers.scan.expressions import Expression
-from ttmem.circular_buffers.scan.trace import Trace
+from ttmem.circular_buffers.scan.cpp.expressions import Expression
+from ttmem.circular_buffers.scan.kernel.trace import Trace
 
 CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC = (
     "CircularBufferConfig",

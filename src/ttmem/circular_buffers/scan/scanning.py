@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._errors import BadInputError
-from ttmem.circular_buffers.scan.arithmetic import Value, format_of
-from ttmem.circular_buffers.scan.expressions import (
+from ttmem.circular_buffers.scan.cpp.arithmetic import Value, format_of
+from ttmem.circular_buffers.scan.cpp.expressions import (
     NO_BINDINGS,
     Bindings,
     Expression,
@@ -20,7 +20,10 @@ from ttmem.circular_buffers.scan.expressions import (
     every_node,
     names_of,
 )
+from ttmem.circular_buffers.scan.cpp.syntax import require_parser
 from ttmem.circular_buffers.scan.files import find_files, scan_files
+from ttmem.circular_buffers.scan.host.programs import ProgramTotals, programs_of
+from ttmem.circular_buffers.scan.kernel.trace import expressions_in
 from ttmem.circular_buffers.scan.model import (
     ERROR,
     NOTE,
@@ -31,9 +34,6 @@ from ttmem.circular_buffers.scan.model import (
     KernelFigures,
     Skipped,
 )
-from ttmem.circular_buffers.scan.programs import ProgramTotals, programs_of
-from ttmem.circular_buffers.scan.syntax import require_parser
-from ttmem.circular_buffers.scan.trace import expressions_in
 from ttmem.hardware import MemoryMap
 
 ENUMERATORS = frozenset(
@@ -116,10 +116,10 @@ def assess(
     l1_tensor_bytes: int = 0,
 ) -> Scan:
     """Programs and findings from what the files say."""
-    from ttmem.circular_buffers.scan._host_rules import check_program
-    from ttmem.circular_buffers.scan._join_rules import check_joined
-    from ttmem.circular_buffers.scan._kernel_rules import check_kernel
-    from ttmem.circular_buffers.scan.join import join
+    from ttmem.circular_buffers.scan.rules.host_rules import check_program
+    from ttmem.circular_buffers.scan.rules.join import join
+    from ttmem.circular_buffers.scan.rules.join_rules import check_joined
+    from ttmem.circular_buffers.scan.rules.kernel_rules import check_kernel
 
     declarations = _without_used_helpers([one for scanned in files for one in scanned.declarations])
     programs = programs_of(declarations, bindings, memory_map)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a file defines: functions, constants and enumerators, found once and looked up by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ttmem.circular_buffers.scan.cpp.expressions import Expression
+from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, line_of
+
+_TRANSPARENT = frozenset(
+    {
+        "translation_unit",
+        "namespace_definition",
+        "declaration_list",
+        "linkage_specification",
+        "preproc_ifdef",
+        "preproc_if",
+        "preproc_else",
+        "preproc_elif",
+        "template_declaration",
+        "class_specifier",
+        "struct_specifier",
+        "field_declaration_list",
+        "ERROR",
+    }
+)
+
+
+_MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([^\n\\]{1,200})$", re.MULTILINE)
+_STATEMENTS = frozenset(
+    {"expression_statement", "if_statement", "for_statement", "for_range_loop", "while_statement", "compound_statement"}
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parameter:
+    """One parameter of a function, lambda or template."""
+
+    name: str
+    default: Node | None
+    by_reference: bool = False
+    """Non-const: what the function assigns to it is the caller's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function or lambda whose body can be followed."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    body: Node
+    source: Source
+    template_parameters: tuple[str, ...] = ()
+    title: str = ""
+    """With its class and, for test macros, their arguments."""
+    home: FileIndex | None = None
+    """The names of the file it stands in."""
+
+    @property
+    def line(self) -> int:
+        return line_of(self.body)
+
+    def accepts(self, arguments: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        needed = sum(1 for parameter in self.parameters if parameter.default is None)
+        return needed <= arguments <= len(self.parameters)
+
+
+@dataclass(slots=True)
+class FileIndex:
+    """The names of one file."""
+
+    source: Source
+    functions: dict[str, list[Function]] = field(default_factory=dict)
+    constants: dict[str, Node] = field(default_factory=dict)
+    """Name -> initialiser, for constants at namespace or class scope."""
+    enumerators: dict[str, tuple[int, Node | None]] = field(default_factory=dict)
+    """`Type::NAME` and `NAME` -> (position after the last explicit value, that value)."""
+    known: dict[str, Expression] = field(default_factory=dict)
+    """Constants that were looked up before."""
+    macros: dict[str, str] = field(default_factory=dict)
+    """`#define NAME value`, where the file defines the name once."""
+    loose: list[Node] = field(default_factory=list)
+    """Statements outside of any function, in source order."""
+
+    def all_functions(self) -> Iterator[Function]:
+        """In source order."""
+        for overloads in self.functions.values():
+            yield from overloads
+
+    def find(self, name: str, arguments: int) -> Function | None:
+        """The one function of that name that takes so many arguments."""
+        fitting = [function for function in self.functions.get(name, ()) if function.accepts(arguments)]
+        return fitting[0] if fitting else None
+
+
+def index_of(source: Source) -> FileIndex:
+    """Everything at namespace and class scope."""
+    index = FileIndex(source, macros=_macros(source.text))
+    pending: list[tuple[Node, tuple[str, ...]]] = [(source.root, ())]
+    while pending:
+        node, template = pending.pop()
+        kind = node.type
+        if kind == "function_definition":
+            _add_function(index, node, template)
+        elif kind == "enum_specifier":
+            _add_enumerators(index, node)
+        elif kind in ("declaration", "field_declaration"):
+            _add_constants(index, node)
+            index.loose.append(node)
+            pending.extend((child, ()) for child in node.named_children if child.type in _TRANSPARENT)
+            pending.extend((child, ()) for child in node.named_children if child.type == "enum_specifier")
+        elif kind in _STATEMENTS:
+            index.loose.append(node)
+        elif kind in _TRANSPARENT:
+            template = _template_parameters(source, node) if kind == "template_declaration" else ()
+            pending.extend((child, template) for child in reversed(node.named_children))
+    return index
+
+
+def _macros(text: bytes) -> dict[str, str]:
+    found: dict[str, set[str]] = {}
+    for name, value in _MACRO.findall(text):
+        words = value.decode("utf-8", "replace").split("//")[0].split("/*")[0].strip()
+        found.setdefault(name.decode(), set()).add(words)
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and "" not in values}
+
+
+def _add_function(index: FileIndex, node: Node, template: tuple[str, ...]) -> None:
+    declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
+    while declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator"):
+        declarator = declarator.named_children[-1] if declarator.named_children else None
+    if declarator is None or body is None or declarator.type != "function_declarator":
+        return
+    name = last_name(index.source, declarator.child_by_field_name("declarator"))
+    full = declarator.child_by_field_name("declarator")
+    title = index.source.of(declarator if name.isupper() and name != "MAIN" else full).removeprefix("::")
+    parameters = parameters_of(index.source, declarator)
+    function = Function(name, parameters, body, index.source, template, title, index)
+    index.functions.setdefault(name, []).append(function)
+
+
+def parameters_of(source: Source, declarator: Node | None) -> tuple[Parameter, ...]:
+    """Of a function or lambda declarator."""
+    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+    if listed is None:
+        return ()
+    found = []
+    for node in listed.named_children:
+        if node.type in ("parameter_declaration", "optional_parameter_declaration"):
+            name = declared_name(source, node.child_by_field_name("declarator"))
+            declared = node.child_by_field_name("declarator")
+            changeable = declared is not None and declared.type == "reference_declarator"
+            constant = any(child.type == "type_qualifier" for child in node.named_children)
+            found.append(Parameter(name, node.child_by_field_name("default_value"), changeable and not constant))
+    return tuple(found)
+
+
+def _template_parameters(source: Source, node: Node) -> tuple[str, ...]:
+    listed = node.child_by_field_name("parameters")
+    if listed is None:
+        return ()
+    names = []
+    for parameter in listed.named_children:
+        declarator = parameter.child_by_field_name("declarator")
+        names.append(declared_name(source, declarator if declarator is not None else parameter))
+    return tuple(names)
+
+
+def declared_name(source: Source, declarator: Node | None) -> str:
+    """The identifier inside references, pointers, arrays and initialisers."""
+    while declarator is not None:
+        if declarator.type in ("identifier", "field_identifier", "type_identifier"):
+            return source.of(declarator)
+        inner = declarator.child_by_field_name("declarator")
+        if inner is None:
+            names = [child for child in declarator.named_children if child.type.endswith(("identifier", "declarator"))]
+            inner = names[-1] if names else None
+        declarator = inner
+    return ""
+
+
+def last_name(source: Source, node: Node | None) -> str:
+    """`tt::detail::TileSize` -> `TileSize`, `Factory::create<int>` -> `create`."""
+    while node is not None:
+        if node.type in ("qualified_identifier", "template_function", "template_method", "dependent_name"):
+            node = node.child_by_field_name("name") or (node.named_children[-1] if node.named_children else None)
+        else:
+            return source.of(node)
+    return ""
+
+
+def _add_constants(index: FileIndex, node: Node) -> None:
+    for child in node.named_children:
+        value = None
+        if child.type == "init_declarator":
+            value, name = child.child_by_field_name("value"), declared_name(index.source, child)
+        elif child.type == "field_identifier":
+            value, name = node.child_by_field_name("default_value"), index.source.of(child)
+        if value is not None:
+            index.constants.setdefault(name, value)
+
+
+def _add_enumerators(index: FileIndex, node: Node) -> None:
+    body, name = node.child_by_field_name("body"), node.child_by_field_name("name")
+    if body is None:
+        return
+    type_name = index.source.of(name) if name is not None else ""
+    explicit: Node | None = None
+    position = 0
+    for child in body.named_children:
+        if child.type != "enumerator":
+            continue
+        value = child.child_by_field_name("value")
+        if value is not None:
+            explicit, position = value, 0
+        text = index.source.of(child.child_by_field_name("name"))
+        for spelled in (text, f"{type_name}::{text}"):
+            index.enumerators.setdefault(spelled, (position, explicit))
+        position += 1

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C++ expressions to `expressions` nodes, under what the variables are known to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, PURE, SIZEOF, UNARY
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    CALL,
+    MEMBER,
+    NAME,
+    OPAQUE,
+    PARAMETER,
+    Binary,
+    Call,
+    Choice,
+    Expression,
+    Integer,
+    Items,
+    Named,
+    Record,
+    Symbol,
+    Text,
+    Unary,
+    evaluate,
+    plain,
+)
+from ttmem.circular_buffers.scan.cpp.folding import argument_leaf, fold, unwrapped
+from ttmem.circular_buffers.scan.cpp.functions import Function, last_name, parameters_of
+from ttmem.circular_buffers.scan.cpp.names import Names
+from ttmem.circular_buffers.scan.cpp.syntax import Node
+from ttmem.circular_buffers.scan.cpp.values import Lambda, draft_in
+
+_CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "bit_cast"})
+_SAME = frozenset({"move", "forward", "ref", "cref", "as_const", "to_underlying", "string", "path", *SIZEOF})
+"""Functions whose value is that of their argument, as far as sizes go."""
+_QUIET = frozenset({"TT_FATAL", "TT_ASSERT", "TT_THROW", "log_debug", "log_info", "log_warning", "log_trace", "ASSERT"})
+_ARGUMENT_READERS = frozenset(
+    {"get_arg_val", "get_compile_time_arg_val", "get_common_arg_val", "get_named_compile_time_arg_val", "get_arg"}
+)
+"""Kernel functions that read an argument: a leaf that the host's argument list can fill in."""
+
+
+class Lowering(Names):
+    """Expressions under an environment; statements are in `_interpreter`."""
+
+    def inline(self, function: Function, arguments: Sequence[Expression], node: Node) -> Expression | None:
+        """Follow a call; None when it is too deep or too long to follow."""
+        raise NotImplementedError
+
+    def lower(self, node: Node | None) -> Expression:
+        """The value of an expression; calls inside it are reported to the sink on the way."""
+        if node is None:
+            return Symbol("", OPAQUE)
+        rule = _RULES.get(node.type)
+        if rule is not None:
+            return rule(self, node)
+        for child in node.named_children:
+            self.lower(child)
+        return Symbol(self.source.of(node), OPAQUE)
+
+    # --- operators ----------------------------------------------------------------------------------------------
+
+    def binary(self, node: Node) -> Expression:
+        operator = self.source.of(node.child_by_field_name("operator"))
+        left, right = self.lower(node.child_by_field_name("left")), self.lower(node.child_by_field_name("right"))
+        operator = {"and": "&&", "or": "||"}.get(operator, operator)
+        if operator not in BINARY:
+            return Symbol(self.source.of(node), OPAQUE)
+        if isinstance(plain(left), Text) or isinstance(plain(right), Text):
+            return Text("".join(side.value for side in (plain(left), plain(right)) if isinstance(side, Text)))
+        return Binary(operator, left, right)  # not folded: the answer shows sizes as they are written
+
+    def unary(self, node: Node) -> Expression:
+        operator = self.source.of(node.child_by_field_name("operator"))
+        operand = self.lower(node.child_by_field_name("argument"))
+        operator = {"not": "!", "compl": "~"}.get(operator, operator)
+        return fold(Unary(operator, operand)) if operator in UNARY else Symbol(self.source.of(node), OPAQUE)
+
+    def ternary(self, node: Node) -> Expression:
+        condition = self.lower(node.child_by_field_name("condition"))
+        yes, no = (self.lower(node.child_by_field_name(side)) for side in ("consequence", "alternative"))
+        known = evaluate(condition)
+        if known is not None:
+            return yes if known else no
+        return Choice(condition, yes, no)
+
+    def inner(self, node: Node) -> Expression:
+        """Parentheses, references and dereferences do not change a size."""
+        argument = node.child_by_field_name("argument") or (node.named_children[-1] if node.named_children else None)
+        return self.lower(argument)
+
+    def cast(self, node: Node) -> Expression:
+        return self.lower(node.child_by_field_name("value"))
+
+    def size_of(self, node: Node) -> Expression:
+        words = self.source.of(node).removeprefix("sizeof").strip("() ").removeprefix("const ")
+        if words.endswith("*"):
+            return Integer(8)
+        size = SIZEOF.get(words.rpartition("::")[2])
+        return Integer(size) if size else Symbol(self.source.of(node), MEMBER)
+
+    # --- objects ------------------------------------------------------------------------------------------------
+
+    def field(self, node: Node) -> Expression:
+        receiver_node, field = node.child_by_field_name("argument"), node.child_by_field_name("field")
+        receiver = self.lower(receiver_node)
+        name = last_name(self.source, field)
+        value = plain(receiver)
+        if isinstance(value, Record) and (found := value.get(name)) is not None:
+            return found
+        draft = draft_in(receiver)
+        if draft is not None:
+            return draft.fields.get(name, Symbol(self.source.of(node), MEMBER))
+        return self.variables.get(self.source.of(node)) or Symbol(
+            f"{self.text_of(receiver, receiver_node)}.{name}", MEMBER
+        )
+
+    def text_of(self, value: Expression, node: Node | None) -> str:
+        """How a leaf below a value is called: by the leaf it comes from, else as written."""
+        inner = plain(value)
+        if isinstance(inner, Symbol) and inner.kind in (PARAMETER, MEMBER, NAME) and len(inner.text) < 80:
+            return inner.text
+        return self.source.of(node) if node is not None else ""
+
+    def subscript(self, node: Node) -> Expression:
+        argument = node.child_by_field_name("argument")
+        value = plain(self.lower(argument))
+        indices = node.child_by_field_name("indices")
+        index = (
+            evaluate(self.lower(indices.named_children[0])) if indices is not None and indices.named_children else None
+        )
+        if isinstance(value, Items) and index is not None and 0 <= index < len(value.items):
+            return value.items[index]
+        if index is not None and argument is not None:
+            return Symbol(f"{self.text_of(value, argument)}[{index}]", MEMBER)
+        return Symbol(self.source.of(node), MEMBER)
+
+    def braces(self, node: Node) -> Expression:
+        if any(child.type == "initializer_pair" for child in node.named_children):
+            return self.record("", node)
+        return Items(tuple(self.lower(child) for child in node.named_children if child.type != "comment"))
+
+    def record(self, type_name: str, node: Node) -> Record:
+        fields: list[tuple[str, Expression]] = []
+        for child in node.named_children:
+            if child.type == "initializer_pair":
+                designator, value = child.child_by_field_name("designator"), child.child_by_field_name("value")
+                name = self.source.of(designator).lstrip(".") if designator is not None else ""
+                fields.append((name, self.lower(value)))
+        return Record(type_name, tuple(fields))
+
+    def literal(self, node: Node) -> Expression:
+        """`Type{...}`."""
+        type_name = last_name(self.source, node.child_by_field_name("type"))
+        value = self.lower(node.child_by_field_name("value"))
+        return self.built(type_name, value, node)
+
+    def built(self, type_name: str, value: Expression, node: Node) -> Expression:
+        if isinstance(value, Record):
+            value = Record(type_name, value.fields)
+        made = self.sink.construct(type_name, value, node)
+        if made is not None:
+            return made
+        if isinstance(value, Items) and len(value.items) == 1 and type_name in _SAME:
+            return value.items[0]
+        return value
+
+    def closure(self, node: Node) -> Expression:
+        body, declarator = node.child_by_field_name("body"), node.child_by_field_name("declarator")
+        function = Function("lambda", parameters_of(self.source, declarator), body, self.source, home=self.index)
+        made = Lambda(function, self.variables)
+        self.uncalled.setdefault(node.id, made)
+        return made
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def call(self, node: Node) -> Expression:
+        callee, listed = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        if callee is None or listed is None:
+            return Symbol(self.source.of(node), OPAQUE)
+        receiver: Expression | None = None
+        receiver_node: Node | None = None
+        if callee.type == "field_expression":
+            receiver_node = callee.child_by_field_name("argument")
+            receiver = self.lower(receiver_node)
+            name = last_name(self.source, callee.child_by_field_name("field"))
+        else:
+            name = last_name(self.source, callee)
+        if name in _QUIET:
+            return Symbol(name, OPAQUE)
+        if callee.type == "lambda_expression":
+            arguments = self.arguments(listed)
+            made = self.inline(self._lambda(callee), arguments, node)
+            return made if made is not None else Symbol(self.source.of(node), CALL)
+        if listed.type == "initializer_list":
+            return self.built(name, self.lower(listed), node)
+        arguments = self.arguments(listed)
+        self.template_arguments = self._template_arguments(callee)
+        return self._called(name, receiver, receiver_node, arguments, node)
+
+    def _template_arguments(self, callee: Node) -> list[Expression]:
+        while callee is not None and callee.type in ("qualified_identifier", "field_expression"):
+            callee = callee.child_by_field_name("name" if callee.type == "qualified_identifier" else "field")
+        listed = callee.child_by_field_name("arguments") if callee is not None else None
+        found = []
+        for child in listed.named_children if listed is not None else ():
+            inner = child.child_by_field_name("type") if child.type == "type_descriptor" else child
+            found.append(self.lower(inner))
+        return found
+
+    def _lambda(self, node: Node) -> Function:
+        made = self.closure(node)
+        assert isinstance(made, Lambda)
+        return made.function
+
+    def arguments(self, listed: Node) -> list[Expression]:
+        return [self.lower(child) for child in listed.named_children if child.type != "comment"]
+
+    def _called(
+        self,
+        name: str,
+        receiver: Expression | None,
+        receiver_node: Node | None,
+        arguments: list[Expression],
+        node: Node,
+    ) -> Expression:
+        if receiver is None:
+            if (name in _CASTS or name in _SAME) and len(arguments) == 1:
+                return arguments[0]
+            if name in _ARGUMENT_READERS:
+                return argument_leaf(name, arguments, self.source.of(node))
+            followed = self._follow(name, arguments, node)
+            if followed is not None:
+                return followed
+        heard = self.sink.call(name, receiver, arguments, node)
+        if heard is not None:
+            return heard
+        if receiver is None and name in PURE:
+            return fold(Call(name, tuple(arguments)))
+        if receiver is not None:
+            return self._method(name, receiver, receiver_node, arguments, node)
+        if self.sink.doubts_calls and node.parent is not None and node.parent.type == "expression_statement":
+            self._may_change(node.child_by_field_name("arguments"))
+        return Symbol(self.source.of(node), CALL)
+
+    def _may_change(self, listed: Node) -> None:
+        """A function called for its effect alone, and not read here, may have assigned to any variable it was given."""
+        for child in listed.named_children:
+            name = self.source.of(child)
+            known = self.variables.get(name) if child.type == "identifier" and name not in self.unchanging else None
+            if known is not None and isinstance(plain(known), (Integer, Binary, Unary, Call, Choice, Items)):
+                self.variables[name] = Symbol(name, CALL)
+
+    def _follow(self, name: str, arguments: list[Expression], node: Node) -> Expression | None:
+        local = plain(self.variables[name]) if name in self.variables else None
+        if isinstance(local, Lambda):
+            return self.inline(local.function, arguments, node)
+        if name in PURE:
+            return None
+        function = self.index.find(name, len(arguments))
+        if function is None:
+            fitting = [other for other in self._elsewhere.get(name, ()) if other.accepts(len(arguments))]
+            function = fitting[0] if len(fitting) == 1 else None
+        return self.inline(function, arguments, node) if function is not None else None
+
+    def _method(
+        self, name: str, receiver: Expression, receiver_node: Node | None, arguments: list[Expression], node: Node
+    ) -> Expression:
+        value = plain(receiver)
+        if isinstance(value, Items):
+            if name == "size" and value.complete:
+                return Integer(len(value.items))
+            if name in ("push_back", "emplace_back") and len(arguments) == 1:
+                self._extend(receiver_node, Items((*value.items, arguments[0]), value.complete))
+            elif name in ("insert", "append_range", "resize", "assign", "clear"):
+                self._extend(receiver_node, Items(value.items, complete=False))
+        if name == "append_to" and arguments:
+            listed = node.child_by_field_name("arguments")
+            vector = plain(arguments[0])
+            if isinstance(vector, Items):
+                self._extend(listed.named_children[0], Items(vector.items, complete=False))
+        if name in ("value", "get") and not arguments and isinstance(value, Integer):
+            return receiver
+        head = self.text_of(receiver, receiver_node)
+        if name == "value_or" and len(arguments) == 1:
+            there = Symbol(f"{head}.has_value()", MEMBER)
+            return Choice(there, Symbol(f"{head}.value()", MEMBER), arguments[0])
+        if not arguments:
+            return Symbol(f"{head}.{name}()", MEMBER)
+        return Symbol(f"{head}.{name}{self.source.of(node.child_by_field_name('arguments'))}", CALL)
+
+    def _extend(self, node: Node | None, items: Items) -> None:
+        if node is not None:
+            name = self.source.of(node)
+            self.variables[name] = Named(name, items)
+
+    def assignment(self, node: Node) -> Expression:
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        operator = self.source.of(node.child_by_field_name("operator")) if node.child_by_field_name("operator") else "="
+        value = self.lower(right)
+        if left is None:
+            return value
+        if left.type == "field_expression":
+            receiver = self.lower(left.child_by_field_name("argument"))
+            field = last_name(self.source, left.child_by_field_name("field"))
+            if operator == "=":
+                draft = self.sink.assign_field(receiver, field, value, node)
+                if draft is not None and left.child_by_field_name("argument").type == "identifier":
+                    self.variables[self.source.of(left.child_by_field_name("argument"))] = draft
+        target = self.source.of(left)
+        if operator != "=":
+            before = self.variables.get(target) or Symbol(target, MEMBER)
+            known = operator[:-1] in BINARY
+            value = fold(Binary(operator[:-1], before, value)) if known else Symbol(target, OPAQUE)
+        if left.type in ("identifier", "field_expression") and draft_in(self.variables.get(target)) is None:
+            self.variables[target] = Named(target, unwrapped(value, target))
+        elif left.type == "identifier":
+            self.variables[target] = Named(target, value)
+        return value
+
+    def update(self, node: Node) -> Expression:
+        argument = node.child_by_field_name("argument")
+        before = self.lower(argument)
+        operator = self.source.of(node.child_by_field_name("operator"))
+        if argument is not None and argument.type == "identifier":
+            name = self.source.of(argument)
+            after = fold(Binary(operator[0], before, Integer(1)))
+            self.variables[name] = Named(name, unwrapped(after, name))
+            return after if node.children[0].id != argument.id else before
+        return before
+
+
+_RULES: dict[str, Callable[[Lowering, Node], Expression]] = {
+    "identifier": Lowering.identifier,
+    "field_identifier": Lowering.identifier,
+    "type_identifier": Lowering.identifier,
+    "qualified_identifier": Lowering.qualified,
+    "number_literal": Lowering.number,
+    "true": lambda self, node: Integer(1),
+    "false": lambda self, node: Integer(0),
+    "null": lambda self, node: Integer(0),
+    "nullptr": lambda self, node: Integer(0),
+    "string_literal": Lowering.string,
+    "raw_string_literal": Lowering.string,
+    "concatenated_string": Lowering.strings,
+    "binary_expression": Lowering.binary,
+    "unary_expression": Lowering.unary,
+    "conditional_expression": Lowering.ternary,
+    "parenthesized_expression": Lowering.inner,
+    "pointer_expression": Lowering.inner,
+    "condition_clause": lambda self, node: self.lower(node.child_by_field_name("value")),
+    "cast_expression": Lowering.cast,
+    "sizeof_expression": Lowering.size_of,
+    "field_expression": Lowering.field,
+    "subscript_expression": Lowering.subscript,
+    "initializer_list": Lowering.braces,
+    "argument_list": lambda self, node: Items(tuple(self.arguments(node))),
+    "compound_literal_expression": Lowering.literal,
+    "lambda_expression": Lowering.closure,
+    "call_expression": Lowering.call,
+    "assignment_expression": Lowering.assignment,
+    "update_expression": Lowering.update,
+    "template_function": lambda self, node: Symbol(self.source.of(node), NAME),
+}

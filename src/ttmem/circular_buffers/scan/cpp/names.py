@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names and literals under what the variables are known to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    BINDING,
+    NAME,
+    OPAQUE,
+    Binary,
+    Enumerator,
+    Expression,
+    Integer,
+    Named,
+    Symbol,
+    Text,
+    plain,
+)
+from ttmem.circular_buffers.scan.cpp.folding import fold, unwrapped
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function
+from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
+from ttmem.circular_buffers.scan.cpp.values import Guard, Lambda
+from ttmem.circular_buffers.scan.host.sink import Sink
+
+_ENUMERATIONS = frozenset(
+    {"DataFormat", "DataType", "Layout", "TensorMemoryLayout", "BufferType", "ShardOrientation", "MathFidelity"}
+)
+"""The library's enumerations that sizes depend on: their values can be compared and bound by name."""
+
+
+class Names:
+    """Variables, constants and literals: what an expression is made of."""
+
+    def __init__(self, index: FileIndex, sink: Sink, elsewhere: dict[str, list[Function]] | None = None) -> None:
+        self.index = index
+        self.source: Source = index.source
+        self.sink = sink
+        self.variables: dict[str, Expression] = {}
+        self.guards: tuple[Guard, ...] = ()
+        self.trail: tuple[tuple[str, int], ...] = ()
+        self._elsewhere = elsewhere or {}
+        self.template_arguments: list[Expression] = []
+        """Of the call that is being reported: helpers get buffers that way too."""
+        self.unchanging: set[str] = set()
+        """Variables declared const."""
+        self.uncalled: dict[int, Lambda] = {}
+        """Lambdas that were defined and not called by name: they may still be called by somebody else."""
+
+    def lower(self, node: Node | None) -> Expression:
+        """The value of an expression; calls inside it are reported to the sink on the way."""
+        raise NotImplementedError
+
+    def identifier(self, node: Node) -> Expression:
+        return self.look_up(self.source.of(node))
+
+    def look_up(self, name: str) -> Expression:
+        """A variable, a constant of the file, or a name from elsewhere."""
+        known = self.variables.get(name)
+        if known is None:
+            known = self.index.known.get(name)
+        if known is None:
+            known = self._constant(name)
+        return known
+
+    def _constant(self, name: str) -> Expression:
+        self.index.known[name] = Symbol(name, NAME)  # while its own definition is being read
+        if name in self.index.constants:
+            value = self._outside(lambda: self.lower(self.index.constants[name]))
+            found: Expression = Named(name, unwrapped(value))
+        elif name in self.index.enumerators:
+            position, explicit = self.index.enumerators[name]
+            start = self._outside(lambda: self.lower(explicit)) if explicit is not None else Integer(0)
+            found = start if position == 0 else fold(Binary("+", start, Integer(position)))
+        elif name in self.index.macros:
+            found = Named(name, self._macro(self.index.macros[name]))
+        elif name in CONSTANTS:
+            found = Named(name, Integer(CONSTANTS[name]))
+        else:
+            found = Symbol(name, NAME)
+        self.index.known[name] = found
+        return found
+
+    def _macro(self, text: str) -> Expression:
+        """What a macro stands for, if it is an expression."""
+        source = parse(self.source.path, f"auto value = {text};".encode())
+        declared = source.root.named_children[0] if source.root.named_children and not source.broken else None
+        inner = declared.child_by_field_name("declarator") if declared is not None else None
+        node = inner.child_by_field_name("value") if inner is not None else None
+        if node is None:
+            return Symbol(text, NAME)
+        kept, self.source = self.source, source
+        try:
+            return self._outside(lambda: self.lower(node))
+        finally:
+            self.source = kept
+
+    def _outside(self, work: Callable[[], Expression]) -> Expression:
+        """Constants are defined outside of any function: its variables are not theirs."""
+        kept, self.variables = self.variables, {}
+        try:
+            return work()
+        finally:
+            self.variables = kept
+
+    def qualified(self, node: Node) -> Expression:
+        text = self.source.of(node)
+        if text in self.variables:
+            return self.variables[text]
+        scope, _, name = text.rpartition("::")
+        scope = scope.rpartition("::")[2]
+        if scope == "CBIndex" or (scope == "CB" and name.startswith("c_")):
+            number = name.removeprefix("c_")
+            if number.isdigit():
+                return Integer(int(number))
+        if scope in _ENUMERATIONS:
+            return Enumerator(name)
+        if scope in ("dfb", "args", "tensor", "sem"):
+            return Symbol(f"{scope}::{name}", BINDING)
+        if f"{scope}::{name}" in self.index.enumerators:
+            return self.look_up(f"{scope}::{name}")
+        if name in CONSTANTS or name in self.index.constants:
+            return self.look_up(name)
+        return Symbol(text, NAME)
+
+    def number(self, node: Node) -> Expression:
+        text = self.source.of(node).replace("'", "").lower()
+        hexadecimal = text.startswith("0x")
+        digits = text.rstrip("ulz") if hexadecimal else text.rstrip("ulzf")
+        try:
+            if len(digits) > 1 and digits.isdigit() and digits[0] == "0":
+                return Integer(int(digits, 8))
+            return Integer(int(digits, 0))
+        except ValueError:
+            pass
+        try:
+            value = float(digits)
+            return Integer(int(value)) if value.is_integer() else Symbol(text, OPAQUE)
+        except (ValueError, OverflowError):
+            return Symbol(text, OPAQUE)
+
+    def string(self, node: Node) -> Expression:
+        parts = [self.source.of(child) for child in node.named_children if child.type == "string_content"]
+        return Text("".join(parts))
+
+    def strings(self, node: Node) -> Expression:
+        values = [plain(self.lower(child)) for child in node.named_children]
+        return Text("".join(value.value for value in values if isinstance(value, Text)))

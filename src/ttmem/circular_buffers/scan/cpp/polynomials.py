@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Amounts as sums of products of leaves, so that two of them can be compared without knowing the leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    NO_BINDINGS,
+    Binary,
+    Bindings,
+    Evaluation,
+    Expression,
+    Named,
+    Symbol,
+    Unary,
+    render,
+)
+
+Monomial = tuple[str, ...]
+Polynomial = Mapping[Monomial, int]
+_MOST_TERMS = 48
+OWN = "kernel:"
+"""Mark of a leaf that only the kernel knows: it is never equal to a leaf of the host."""
+
+
+def constant(value: int) -> dict[Monomial, int]:
+    return {(): value} if value else {}
+
+
+def plus(left: Polynomial, right: Polynomial, sign: int = 1) -> dict[Monomial, int]:
+    total = dict(left)
+    for monomial, factor in right.items():
+        total[monomial] = total.get(monomial, 0) + sign * factor
+    return {monomial: factor for monomial, factor in total.items() if factor}
+
+
+def times(left: Polynomial, right: Polynomial) -> dict[Monomial, int] | None:
+    """None when the product is too long to compare sensibly."""
+    product: dict[Monomial, int] = {}
+    if len(left) * len(right) > _MOST_TERMS:
+        return None
+    for one, factor in left.items():
+        for other, second in right.items():
+            monomial = tuple(sorted((*one, *other)))
+            product[monomial] = product.get(monomial, 0) + factor * second
+    return {monomial: factor for monomial, factor in product.items() if factor}
+
+
+def as_constant(polynomial: Polynomial | None) -> int | None:
+    if polynomial is None:
+        return None
+    if not polynomial:
+        return 0
+    return polynomial[()] if set(polynomial) == {()} else None
+
+
+def is_certainly_positive(polynomial: Polynomial) -> bool:
+    """Counts are never negative: a sum without negative terms, and not empty, is above zero unless all leaves are 0."""
+    return bool(polynomial) and all(factor > 0 for factor in polynomial.values())
+
+
+def uses_own_leaves(polynomial: Polynomial) -> bool:
+    """Whether some leaf is known to the kernel alone."""
+    return any(leaf.startswith(OWN) for monomial in polynomial for leaf in monomial)
+
+
+class Amounts:
+    """Polynomials of expressions under bindings; a kernel's arguments are replaced by what its host passes."""
+
+    def __init__(self, bindings: Bindings = NO_BINDINGS, passed: Mapping[str, Expression] | None = None) -> None:
+        self._evaluation = Evaluation(bindings)
+        self._bindings = bindings
+        self._passed = passed
+        self._host: Amounts | None = Amounts(bindings) if passed is not None else None
+        self._known: dict[int, tuple[Expression, Polynomial | None]] = {}
+
+    @property
+    def of_the_host(self) -> Amounts:
+        """For expressions that the host wrote."""
+        return self._host if self._host is not None else self
+
+    def of(self, expression: Expression | None) -> Polynomial | None:
+        """None when the expression cannot be written so."""
+        if expression is None:
+            return None
+        known = self._known.get(id(expression))
+        if known is None:
+            known = (expression, self._work_out(expression))
+            self._known[id(expression)] = known
+        return known[1]
+
+    def integer(self, expression: Expression | None) -> int | None:
+        return as_constant(self.of(expression))
+
+    def _work_out(self, expression: Expression) -> Polynomial | None:
+        value = self._evaluation.value(expression)
+        if isinstance(value, int):
+            return constant(value)
+        if isinstance(expression, Named):
+            return self.of(expression.value)
+        if isinstance(expression, Symbol):
+            if self._passed is not None and self._host is not None and expression.text in self._passed:
+                return self._host.of(self._passed[expression.text])
+            return {(self._leaf(expression.text),): 1}
+        if isinstance(expression, Unary) and expression.operator == "-":
+            inner = self.of(expression.operand)
+            return plus({}, inner, -1) if inner is not None else None
+        if isinstance(expression, Binary) and expression.operator in "+-*":
+            left, right = self.of(expression.left), self.of(expression.right)
+            if left is None or right is None:
+                return None
+            return (
+                times(left, right)
+                if expression.operator == "*"
+                else plus(left, right, -1 if expression.operator == "-" else 1)
+            )
+        return self._combined(expression)
+
+    def _combined(self, expression: Expression) -> Polynomial | None:
+        """Divisions, choices and calls: numbers if their parts are, one leaf otherwise."""
+        if self._passed is not None:
+            return self._substituted(expression)
+        return {(self._leaf(render(expression, expand=True)),): 1}
+
+    def _substituted(self, expression: Expression) -> Polynomial | None:
+        from ttmem.circular_buffers.scan.cpp.substitution import substituted
+
+        assert self._passed is not None
+        changed = substituted(expression, self._passed)
+        if changed is None:
+            return {(self._leaf(render(expression, expand=True)),): 1}
+        value = Evaluation(self._bindings).value(changed)
+        return constant(value) if isinstance(value, int) else None
+
+    def _leaf(self, text: str) -> str:
+        return text if self._passed is None else OWN + text

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host code: which buffers and kernels a program factory puts into its program.
+
+Four generations of the API live side by side: `CircularBufferConfig`, the `create_cb` helper, `CBDescriptor` (as
+one literal or field by field) and `DataflowBufferSpec`. An object may be changed after it was made, so each is a draft
+until its function has been followed to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    Binary,
+    Expression,
+    Integer,
+    Items,
+    Named,
+    Record,
+    Symbol,
+    Text,
+    plain,
+)
+from ttmem.circular_buffers.scan.cpp.folding import fold
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function
+from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
+from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Guard, draft_in
+from ttmem.circular_buffers.scan.host.interpreter import Interpreter
+from ttmem.circular_buffers.scan.model import CONFIG, CREATE_CB, DATAFLOW_SPEC, DESCRIPTOR, DESCRIPTOR_FIELDS
+
+KERNEL = "kernel"
+_KERNEL_TYPES = frozenset({"KernelDescriptor", "KernelSpec"})
+_PROGRAM_TYPES = frozenset({"Program", "ProgramDescriptor", "ProgramSpec"})
+_NAME_TYPES = frozenset({"DFBSpecName", "KernelSpecName", "TensorParamName"})
+_BUFFERS = frozenset({CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC})
+_HARMLESS = frozenset(
+    {"SetRuntimeArgs", "SetCommonRuntimeArgs", "CreateSemaphore", "UpdateDynamicCircularBufferAddress", "print"}
+)
+"""Library calls that take their numbers by value."""
+_SETTERS = {
+    "set_total_size": "total_size",
+    "set_tile_dims": "tile",
+    "set_globally_allocated_address": "buffer",
+    "set_globally_allocated_address_and_total_size": "buffer",
+}
+
+
+class HostSink:
+    """Collects drafts of buffers and kernels while functions are followed."""
+
+    doubts_calls = True
+
+    def __init__(self, index: FileIndex, elsewhere: dict[str, list[Function]] | None = None) -> None:
+        self.interpreter = Interpreter(index, self, elsewhere)
+        self.drafts: list[Draft] = []
+        self.made = 0
+        self._loops: list[Expression] = []
+        self._outer_loops = 0
+        """Loops that make a new program each time: they do not multiply its buffers."""
+
+    def follow(self, function: Function) -> list[Draft]:
+        """Every draft that a function leaves behind, in the order in which the program gets them."""
+        return self._collected(lambda: self.interpreter.run(function))
+
+    def follow_statements(self, nodes: Sequence[Node]) -> list[Draft]:
+        """As `follow`, for statements outside of any function."""
+        return self._collected(lambda: self.interpreter.run_statements(nodes))
+
+    def _collected(self, work: Callable[[], None]) -> list[Draft]:
+        self.drafts = []
+        self._loops = []
+        self._outer_loops = 0
+        work()
+        return sorted(self.drafts, key=lambda draft: draft.order)
+
+    # --- the sink -----------------------------------------------------------------------------------------------
+
+    def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
+        if type_name in _PROGRAM_TYPES:
+            self._outer_loops = len(self._loops)
+            return None
+        if type_name == CONFIG:
+            arguments = value.items if isinstance(value, Items) else ()
+            return self._config(arguments, node)
+        if type_name in (DESCRIPTOR, DATAFLOW_SPEC) or type_name in _KERNEL_TYPES:
+            if isinstance(value, Items) and value.items:  # a copy or a conversion
+                return value.items[0] if draft_in(value.items[0]) is not None else None
+            kind = KERNEL if type_name in _KERNEL_TYPES else type_name
+            if type_name == DESCRIPTOR and not isinstance(value, Record):
+                kind = DESCRIPTOR_FIELDS
+            draft = self._draft(kind, node)
+            if isinstance(value, Record):
+                draft.fields.update(value.fields)
+            return DraftValue(draft)
+        if type_name in _NAME_TYPES and isinstance(value, Items) and len(value.items) == 1:
+            return value.items[0]
+        return None
+
+    def call(
+        self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
+    ) -> Expression | None:
+        if receiver is not None:
+            return self._method(name, receiver, arguments)
+        if name == CONFIG:
+            return self._config(arguments, node)
+        if name in _KERNEL_TYPES or name in (DESCRIPTOR, DATAFLOW_SPEC):
+            return self.construct(name, Items(tuple(arguments)) if arguments else None, node)
+        if name in _NAME_TYPES and len(arguments) == 1:
+            return arguments[0]
+        if name == "CreateCircularBuffer" and len(arguments) >= 3:
+            return self._created(arguments)
+        if name == "create_cb" and len(arguments) >= 6:
+            return self._create_cb(arguments, node)
+        if name == "CreateProgram":
+            self._outer_loops = len(self._loops)
+            return None
+        if name in _HARMLESS:
+            return Integer(0)
+        if name in ("CreateKernel", "CreateKernelFromString") and len(arguments) >= 4:
+            return self._create_kernel(name, arguments, node)
+        return None
+
+    def assign_field(self, receiver: Expression, field: str, value: Expression, node: Node) -> Expression | None:
+        draft = draft_in(receiver)
+        if draft is None:
+            if field != "total_size" or not isinstance(plain(receiver), Symbol):
+                return None
+            draft = self._draft(DESCRIPTOR_FIELDS, node)  # a descriptor that a caller handed over
+        if draft.kind == DESCRIPTOR_FIELDS and field == "total_size":
+            left = node.child_by_field_name("left")
+            draft.line, draft.column = line_of(left), int(left.start_point[1])
+        draft.fields[field] = value
+        draft.field_guards[field] = self._extra_guards(draft)
+        return DraftValue(draft)
+
+    def enter_loop(self, trips: Expression, node: Node) -> None:
+        self._loops.append(trips)
+
+    def exit_loop(self) -> None:
+        self._loops.pop()
+        self._outer_loops = min(self._outer_loops, len(self._loops))
+
+    def enter_branch(self, condition: Expression, text: str) -> None:
+        """Guards are kept by the interpreter."""
+
+    def otherwise(self) -> None:
+        """As above."""
+
+    def exit_branch(self) -> None:
+        """As above."""
+
+    # --- drafts -------------------------------------------------------------------------------------------------
+
+    def _draft(self, kind: str, node: Node) -> Draft:
+        self.made += 1
+        draft = Draft(
+            kind,
+            line_of(node),
+            int(node.start_point[1]),
+            guards=self.interpreter.guards,
+            trail=self.interpreter.trail,
+            repeats=self._repeats(),
+            order=self.made,
+        )
+        draft.fields["site file"] = Text(self.interpreter.source.path)
+        self.drafts.append(draft)
+        return draft
+
+    def _repeats(self) -> Expression | None:
+        total: Expression | None = None
+        for trips in self._loops[self._outer_loops :]:
+            total = trips if total is None else fold(Binary("*", total, trips))
+        return total
+
+    def _extra_guards(self, draft: Draft) -> tuple[Guard, ...]:
+        """Conditions that hold where a field is set but not where its object was made."""
+        made_under = {id(guard.condition) for guard in draft.guards}
+        return tuple(guard for guard in self.interpreter.guards if id(guard.condition) not in made_under)
+
+    def _config(self, arguments: Sequence[Expression], node: Node) -> Expression:
+        if len(arguments) == 1 and draft_in(arguments[0]) is not None:
+            return arguments[0]
+        draft = self._draft(CONFIG, node)
+        if arguments:
+            draft.fields["total_size"] = arguments[0]
+        if len(arguments) > 1:
+            draft.fields["formats"] = arguments[1]
+        if len(arguments) > 2:
+            draft.fields["buffer"] = arguments[2]
+        return DraftValue(draft)
+
+    def _method(self, name: str, receiver: Expression, arguments: Sequence[Expression]) -> Expression | None:
+        draft = draft_in(receiver)
+        if draft is None:
+            return self._receiving(name, receiver, arguments)
+        if name == "set_page_size" and len(arguments) == 2:
+            draft.fields.setdefault("page_size", arguments[1])
+            draft.fields.setdefault("page_index", arguments[0])
+            return receiver
+        if name == "set_page_size" and len(arguments) == 1:
+            draft.fields.setdefault("page_size", arguments[0])
+            return receiver
+        if name in _SETTERS and arguments:
+            draft.fields[_SETTERS[name]] = arguments[0]
+            draft.field_guards[_SETTERS[name]] = self._extra_guards(draft)
+            if name.endswith("_total_size") and len(arguments) > 1:
+                draft.fields["total_size"] = arguments[1]
+            return receiver
+        if name == "index" and arguments:
+            draft.fields.setdefault("page_index", arguments[0])
+            return receiver
+        if name == "remote_index":
+            draft.fields.setdefault("global_circular_buffer", Symbol("remote", "member"))
+            return receiver
+        if name in ("set_data_format", "set_tile_dims") and arguments:
+            if name == "set_data_format":
+                draft.fields.setdefault("data_format", arguments[0])
+            return receiver
+        return None
+
+    def _receiving(self, name: str, receiver: Expression, arguments: Sequence[Expression]) -> Expression | None:
+        """`descriptor.format_descriptors.push_back(...)`: the list belongs to a draft, which is found by its text."""
+        value = plain(receiver)
+        if name not in ("push_back", "emplace_back") or not isinstance(value, Symbol) or len(arguments) != 1:
+            return None
+        owner, _, field = value.text.rpartition(".")
+        pushed = draft_in(arguments[0])
+        if pushed is not None and owner in self.interpreter.variables:
+            pushed.fields.setdefault("program", self.interpreter.variables[owner])
+            return None
+        if field not in ("format_descriptors", "remote_format_descriptors", "compile_time_args", "dfb_bindings"):
+            return None
+        draft = draft_in(self.interpreter.variables.get(owner))
+        if draft is None:
+            return None
+        before = plain(draft.fields.get(field, Items(())))
+        listed = before.items if isinstance(before, Items) else ()
+        draft.fields[field] = Items((*listed, arguments[0]))
+        return Integer(0)
+
+    def _created(self, arguments: Sequence[Expression]) -> Expression | None:
+        draft = draft_in(arguments[2])
+        if draft is None:
+            return None
+        self.made += 1
+        draft.order = self.made
+        draft.fields["core_ranges"] = arguments[1]
+        draft.fields["program"] = arguments[0]
+        if len(arguments) > 3:
+            draft.fields["global_circular_buffer"] = arguments[3]
+        return arguments[2]
+
+    def _create_cb(self, arguments: Sequence[Expression], node: Node) -> Expression:
+        index, program, cores, page, pages, data_format = arguments[:6]
+        draft = self._draft(CREATE_CB, node)
+        draft.fields.update(
+            page_index=index,
+            program=program,
+            core_ranges=cores,
+            page_size=page,
+            total_size=Binary("*", pages, page),
+            data_format=data_format,
+        )
+        if len(arguments) > 6:
+            draft.fields["buffer"] = arguments[6]
+        return Items((index, DraftValue(draft)))
+
+    def _create_kernel(self, name: str, arguments: Sequence[Expression], node: Node) -> Expression:
+        draft = self._draft(KERNEL, node)
+        draft.fields["kernel_source"] = arguments[1] if name == "CreateKernel" else Text("")
+        draft.fields["core_ranges"] = arguments[2]
+        draft.fields["program"] = arguments[0]
+        config = plain(arguments[3])
+        if isinstance(config, Record):
+            for field, value in config.fields:
+                if field in ("compile_args", "compile_time_args"):
+                    draft.fields["compile_time_args"] = value
+                elif field in ("named_compile_args", "named_compile_time_args"):
+                    draft.fields["named_compile_time_args"] = value
+        elif isinstance(config, Items) and config.items:
+            draft.fields["compile_time_args"] = config.items[0]
+        return DraftValue(draft)
+
+
+def named_text(expression: Expression | None) -> str:
+    """The string that a name object holds, else how it is called."""
+    value = plain(expression) if expression is not None else None
+    if isinstance(value, Items) and len(value.items) == 1:
+        value = plain(value.items[0])
+    if isinstance(value, Text):
+        return value.value
+    if isinstance(expression, Named):
+        return expression.name
+    return value.text if isinstance(value, Symbol) else ""

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drafts to declarations and kernel uses: which field of which API says what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttmem.circular_buffers.scan._portable import Portable
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    Binary,
+    Choice,
+    Expression,
+    Integer,
+    Items,
+    Named,
+    Record,
+    Symbol,
+    Text,
+    evaluate,
+    plain,
+    render,
+)
+from ttmem.circular_buffers.scan.cpp.values import Draft, Guard
+from ttmem.circular_buffers.scan.host import classes
+from ttmem.circular_buffers.scan.host.calls import KERNEL, named_text
+from ttmem.circular_buffers.scan.model import (
+    DATAFLOW_SPEC,
+    DESCRIPTOR_FIELDS,
+    Condition,
+    Declaration,
+    KernelUse,
+)
+
+
+class Finisher:
+    """Turns the drafts of one file into values that can leave the process."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._portable = Portable()
+
+    def declarations(self, drafts: Sequence[Draft], function: str) -> list[Declaration]:
+        """The buffers among the drafts."""
+        names = program_names(drafts, function)
+        return [self._declaration(draft, names[id(draft)]) for draft in drafts if _is_buffer(draft)]
+
+    def kernel_uses(self, drafts: Sequence[Draft], function: str) -> list[KernelUse]:
+        """The kernels among the drafts."""
+        names = program_names(drafts, function)
+        uses = []
+        for draft in drafts:
+            if draft.kind == KERNEL:
+                for source, guards in _sources_of(draft):
+                    uses.append(self._kernel(draft, names[id(draft)], source, guards))
+        return uses
+
+    def _declaration(self, draft: Draft, program: str) -> Declaration:
+        fields = draft.fields
+        formats = _formats(draft)
+        page = fields.get("page_size") or fields.get("entry_size") or (formats[0][2] if formats else None)
+        total = fields.get("total_size")
+        if draft.kind == DATAFLOW_SPEC:
+            total = _times(fields.get("num_entries"), fields.get("entry_size"))
+        data_format = fields.get("data_format") or fields.get("data_format_metadata")
+        if data_format is None and formats:
+            data_format = formats[0][1]
+        indices = [index for index, _, _ in formats if index is not None]
+        if not indices and "page_index" in fields:
+            only = plain(fields["page_index"])
+            indices = list(only.items) if isinstance(only, Items) else [fields["page_index"]]
+        name = named_text(fields.get("unique_id")) if draft.kind == DATAFLOW_SPEC else ""
+        total = self._portable(total)
+        kind = classes.size_class(total)
+        borrowed, borrowed_if = self._borrowed(draft)
+        site_file = fields.get("site file")
+        return Declaration(
+            file=self._path,
+            line=draft.trail[0][1] if draft.trail else draft.line,
+            api=draft.kind,
+            program=program,
+            index=self._portable(indices[0]) if indices else None,
+            indices=tuple(found for found in map(self._portable, indices) if found is not None),
+            name=name,
+            total=total,
+            page=self._portable(page),
+            format=self._portable(data_format),
+            core_ranges=self._portable(fields.get("core_ranges")),
+            size_class=kind,
+            strategy=classes.strategy(kind),
+            strict=classes.has_strict_leaves(total),
+            borrowed=borrowed,
+            borrowed_if=borrowed_if,
+            conditions=self._conditions(draft.guards),
+            trail=draft.trail,
+            repeats=self._portable(draft.repeats),
+            site=(site_file.value if isinstance(site_file, Text) else self._path, draft.line, draft.column),
+        )
+
+    def _conditions(self, guards: Sequence[Guard]) -> tuple[Condition, ...]:
+        made = []
+        for guard in guards:
+            expression = self._portable(guard.condition)
+            if expression is not None:
+                made.append(Condition(guard.text, guard.holds, expression))
+        return tuple(made)
+
+    def _borrowed(self, draft: Draft) -> tuple[bool, Condition | None]:
+        """Backed by a tensor or by a global buffer; or only under a condition."""
+        for field in ("buffer", "tensor", "borrowed_from", "global_circular_buffer"):
+            value = draft.fields.get(field)
+            if value is None or _is_nothing(value):
+                continue
+            guards = draft.field_guards.get(field, ())
+            if guards:
+                return False, self._conditions(guards[-1:])[0]
+            inner = plain(value)
+            if isinstance(inner, Choice) and _is_nothing(inner.yes) != _is_nothing(inner.no):
+                condition = self._portable(inner.condition)
+                if condition is not None:
+                    return False, Condition(render(condition), not _is_nothing(inner.yes), condition)
+            return True, None
+        return False, None
+
+    def _kernel(self, draft: Draft, program: str, source: str, guards: Sequence[Guard]) -> KernelUse:
+        fields = draft.fields
+        positional, named = self._arguments(fields.get("compile_time_args"))
+        _, more = self._arguments(fields.get("named_compile_time_args"))
+        return KernelUse(
+            file=self._path,
+            line=draft.trail[0][1] if draft.trail else draft.line,
+            program=program,
+            source=source,
+            core_ranges=self._portable(fields.get("core_ranges")),
+            compile_time_args=positional,
+            named_args=(*named, *more),
+            bindings=_bindings(fields.get("dfb_bindings")),
+            conditions=self._conditions((*draft.guards, *guards)),
+            one_thread=evaluate(fields.get("num_threads", Integer(1))) == 1,
+        )
+
+    def _arguments(
+        self, listed: Expression | None
+    ) -> tuple[tuple[Expression, ...] | None, tuple[tuple[str, Expression], ...]]:
+        items = plain(listed) if listed is not None else None
+        if not isinstance(items, Items):
+            return None, ()
+        named = []
+        positional = []
+        for item in items.items:
+            pair = plain(item)
+            first = plain(pair.items[0]) if isinstance(pair, Items) and len(pair.items) == 2 else None
+            if isinstance(pair, Items) and isinstance(first, Text):
+                value = self._portable(pair.items[1])
+                if value is not None:
+                    named.append((first.value, value))
+            else:
+                positional.append(self._portable(item) or Symbol("", "opaque"))
+        return tuple(positional), tuple(named)
+
+
+def program_names(drafts: Sequence[Draft], function: str) -> dict[int, str]:
+    """Which program each draft belongs to: the function's only one, or one of several that it makes."""
+    objects: dict[int, str] = {}
+    for draft in drafts:
+        program = draft.fields.get("program")
+        if program is not None:
+            called = program.name if isinstance(program, Named) else render(program)
+            objects.setdefault(id(plain(program)), called)
+    names: dict[int, str] = {}
+    for draft in drafts:
+        program = draft.fields.get("program")
+        names[id(draft)] = function
+        if len(objects) > 1:
+            position = list(objects).index(id(plain(program))) if program is not None else 0
+            names[id(draft)] = f"{function} [{list(objects.values())[position]} {position + 1}]"
+    return names
+
+
+def _is_buffer(draft: Draft) -> bool:
+    if draft.kind == KERNEL:
+        return False
+    if draft.kind == DESCRIPTOR_FIELDS:
+        return "total_size" in draft.fields
+    if draft.kind == DATAFLOW_SPEC:
+        return bool(draft.fields.keys() & {"entry_size", "num_entries", "unique_id"})
+    return True
+
+
+def _is_nothing(value: Expression) -> bool:
+    inner = plain(value)
+    if isinstance(inner, Symbol):
+        return inner.text.rpartition("::")[2] in ("nullopt", "nullptr")
+    return isinstance(inner, Integer) and inner.value == 0
+
+
+def _times(left: Expression | None, right: Expression | None) -> Expression | None:
+    return None if left is None or right is None else Binary("*", left, right)
+
+
+def _formats(draft: Draft) -> list[tuple[Expression | None, Expression | None, Expression | None]]:
+    """(index, format, page) of each index that shares the buffer."""
+    listed = draft.fields.get("format_descriptors") or draft.fields.get("formats")
+    found = []
+    for item in _flat(listed):
+        if isinstance(item, Record):
+            found.append((item.get("buffer_index"), item.get("data_format"), item.get("page_size")))
+        elif isinstance(item, Items) and len(item.items) >= 2:
+            page = item.items[2] if len(item.items) > 2 else None
+            found.append((item.items[0], item.items[1], page))
+    return found
+
+
+def _flat(listed: Expression | None) -> list[Expression]:
+    """`{{a, b}}` and `{{{a, b}}}` both hold one pair: braces may be doubled."""
+    value = plain(listed) if listed is not None else None
+    if not isinstance(value, Items):
+        return [value] if isinstance(value, Record) else []
+    inner = [plain(item) for item in value.items]
+    if len(inner) == 1 and isinstance(inner[0], Items) and inner[0].items:
+        nested = [plain(item) for item in inner[0].items]
+        if all(isinstance(item, (Items, Record)) for item in nested):
+            return nested
+    return inner
+
+
+def _sources_of(draft: Draft) -> list[tuple[str, tuple[Guard, ...]]]:
+    """The kernel's path; several where a condition chooses among them."""
+    found: list[tuple[str, tuple[Guard, ...]]] = []
+    pending: list[tuple[Expression, tuple[Guard, ...]]] = [
+        (draft.fields.get("kernel_source") or draft.fields.get("source") or Text(""), ())
+    ]
+    while pending and len(found) < 16:
+        expression, guards = pending.pop()
+        value = plain(expression)
+        if isinstance(value, Items) and value.items:
+            value = plain(value.items[0])
+        if isinstance(value, Choice):
+            text = render(value.condition)
+            pending.append((value.no, (*guards, Guard(value.condition, False, text))))
+            pending.append((value.yes, (*guards, Guard(value.condition, True, text))))
+        elif isinstance(value, Text) and value.value:
+            found.append((value.value, guards))
+    return found
+
+
+def _bindings(listed: Expression | None) -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for item in _flat(listed):
+        if isinstance(item, Record):
+            buffer = item.get("dfb_spec_name") or item.get("dfb") or item.get("unique_id")
+            accessor = item.get("accessor_name") or item.get("name") or item.get("local_accessor_name")
+            endpoint = item.get("endpoint_type") or item.get("endpoint")
+        elif isinstance(item, Items) and len(item.items) >= 3:
+            buffer, accessor, endpoint = item.items[:3]
+        else:
+            continue
+        end = plain(endpoint) if endpoint is not None else None
+        side = end.text.rpartition("::")[2] if isinstance(end, Symbol) else ""
+        found.append((named_text(buffer), named_text(accessor), side))
+    return tuple(found)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel code: who pushes, waits and pops which buffer."""

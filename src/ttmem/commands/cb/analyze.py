@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem cb analyze``: prediction, source code and logs in one report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ttmem._errors import BadInputError
+from ttmem.commands._options import output_option, quiet_option, refuse_overwriting, writable_place
+from ttmem.commands._output import emit, json_text
+from ttmem.commands._runner import verb
+from ttmem.commands.cb._options import assumption_options, machine_of, strategies_of, workload_of
+
+if TYPE_CHECKING:
+    from ttmem.circular_buffers.analyze import SourceFacts
+    from ttmem.circular_buffers.workload import Workload
+
+_EXAMPLES = """
+ttmem cb analyze 16 16
+ttmem cb analyze --multi customer/ fixed/ run.log
+ttmem cb analyze 16 16 add_customer.cpp add_fixed.cpp --html report.html
+ttmem cb analyze ops_perf_results.csv watcher.log --json
+"""
+
+_CPP = frozenset({".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".hxx", ".h", ".inl"})
+
+
+@verb("analyze", examples=_EXAMPLES)
+@click.argument("words", nargs=-1, metavar="[T R] [PATH]... [LOG]...")
+@click.option("--multi", is_flag=True, help="The workloads 1, 2, 4, 8, 16, 17, 32 instead of T and R.")
+@assumption_options
+@click.option(
+    "--bind", "bindings", multiple=True, metavar="NAME=VALUE", help="For the scan: what a name in the code is."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--html", callback=writable_place, metavar="FILE", help="Also write the report as one offline page.")
+@output_option
+@quiet_option
+def command(
+    words: tuple[str, ...],
+    multi: bool,
+    strategies: tuple[str, ...],
+    board: str,
+    dtype: str,
+    tiles_per_barrier: int,
+    cores: int,
+    compute_cycles: str | None,
+    kernel_bytes: int | None,
+    bindings: tuple[str, ...],
+    as_json: bool,
+    html: Path | None,
+    output: Path | None,
+    quiet: bool,
+) -> None:
+    """All about circular buffers in one Markdown report: T and R simulated, code scanned, logs and captures read.
+
+    Folders and C++ files are scanned as by 'ttmem cb scan', with tiles_per_shard and r_tiles bound to T and R; two or
+    more are compared side by side. Any other file or stored report is read as by 'ttmem cb profile'. Where the parts
+    speak of the same thing, the report says whether they agree.
+    """
+    from ttmem.circular_buffers import simulate as simulating
+    from ttmem.circular_buffers.analyze import Analysis
+    from ttmem.circular_buffers.workload import multi as multi_workloads
+    from ttmem.commands.cb._evidence import collect
+    from ttmem.library import sources as _sources
+    from ttmem.reports.cb_analyze import document as cb_analysis_document
+    from ttmem.reports.cb_analyze import html as cb_html
+    from ttmem.reports.cb_analyze import markdown as cb_markdown
+
+    single, paths = _split(words)
+    if multi and single:
+        raise click.UsageError("give T and R, or --multi, not both")
+    workloads = multi_workloads() if multi else (single,) if single else ()
+    if not workloads and not paths:
+        raise click.UsageError("nothing to analyze: give T and R, --multi, code or logs")
+    code = [path for path in paths if _is_code(path)]
+    logs = [path for path in paths if not _is_code(path)]
+    for path in (*code, *(str(_sources.locate(log).path) for log in logs)):
+        refuse_overwriting(path, output, html)
+    machine = machine_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
+    chosen = strategies_of(strategies)
+    analysis = Analysis(
+        simulations=simulating.simulate_multi(workloads, chosen, machine, kernel_bytes=kernel_bytes),
+        curves=simulating.curves(machine) if workloads else (),
+        sources=tuple(_scan(path, (*_bindings(single), *bindings), board, quiet) for path in code),
+        evidence=tuple(collect(log, quiet=quiet) for log in logs),
+    )
+    if html:
+        emit(cb_html.render(analysis), html)
+    if as_json:
+        emit(json_text(cb_analysis_document.document(analysis, multi=multi)), output)
+    else:
+        emit(cb_markdown.render(analysis), output)
+
+
+def _split(words: tuple[str, ...]) -> tuple[Workload | None, tuple[str, ...]]:
+    """T and R stand first; one number alone is a mistake, not a path, unless such a file exists."""
+    numbers = [word for word in words[:2] if word.lstrip("+-").isdigit() and not Path(word).exists()]
+    if len(numbers) == 2:
+        return workload_of(*numbers), words[2:]
+    if numbers:
+        raise BadInputError(
+            f"'{numbers[0]}' alone is no workload", hint="give two numbers: tiles per shard and R tiles"
+        )
+    return None, words
+
+
+def _bindings(workload: Workload | None) -> tuple[str, ...]:
+    """The workload's counts under the published program's own names; what the user binds comes later and wins."""
+    if workload is None:
+        return ()
+    return (f"tiles_per_shard={workload.tiles_per_shard}", f"r_tiles={workload.r_tiles}")
+
+
+def _is_code(path: str) -> bool:
+    return Path(path).suffix.lower() in _CPP or (Path(path).is_dir() and not _is_report_folder(Path(path)))
+
+
+def _is_report_folder(folder: Path) -> bool:
+    return any(folder.glob("*.sqlite")) or any(folder.glob("*memory_usage*.csv"))
+
+
+def _scan(path: str, bindings: tuple[str, ...], board: str, quiet: bool) -> SourceFacts:
+    from ttmem.circular_buffers.analyze import SourceFacts
+    from ttmem.commands.cb._scanning import scan_document
+
+    if not Path(path).exists():
+        raise BadInputError("no such file or folder", where=path)
+    return SourceFacts(path, scan_document(path, bindings, board=board, quiet=quiet))

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem cb profile``: what a log, a capture or a profiler table says about circular buffers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ttmem.commands._options import output_option, quiet_option, refuse_overwriting, source_argument
+from ttmem.commands._output import color_wanted, columns, emit, json_text
+from ttmem.commands._runner import verb
+
+_EXAMPLES = """
+ttmem cb profile debug.log
+ttmem cb profile capture.json --json
+ttmem cb profile generated/watcher/watcher.log
+ttmem cb profile ops_perf_results.csv
+"""
+
+
+@verb("profile", examples=_EXAMPLES)
+@source_argument("source")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@output_option
+@quiet_option
+def command(source: str, as_json: bool, output: Path | None, quiet: bool) -> None:
+    """What SOURCE says about circular buffers, and plainly what it cannot say.
+
+    SOURCE is a graph capture, a log of the program, a watcher log, the device profiler's table of operations (CSV), a
+    ttnn-visualizer report or a stored profile. The runtime itself logs no allocation, reserve, push or pop of a
+    circular buffer; where a log has nothing, the answer names what to capture instead.
+    """
+    from ttmem.commands.cb._evidence import collect
+    from ttmem.library import sources as _sources
+    from ttmem.reports.cb_profile import document as cb_profile_document
+    from ttmem.reports.cb_profile import terminal as cb_profile_terminal
+
+    refuse_overwriting(_sources.locate(source).path, output)
+    evidence = collect(source, quiet=quiet)
+    if as_json:
+        answer = json_text(cb_profile_document.document(evidence))
+    else:
+        color = output is None and color_wanted(sys.stdout)
+        answer = cb_profile_terminal.render(evidence, width=columns(), color=color)
+    emit(answer, output)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem cb simulate``: what an allocation of circular buffers costs in L1 and in time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ttmem.commands._options import output_option, refuse_overwriting, writable_place
+from ttmem.commands._output import color_wanted, columns, emit, json_text
+from ttmem.commands._runner import verb
+from ttmem.commands.cb._options import assumption_options, machine_of, strategies_of, workload_of
+
+_EXAMPLES = """
+ttmem cb simulate 16 16
+ttmem cb simulate 16 16 --strategy fixed --strategy my.toml
+ttmem cb simulate --multi --json
+ttmem cb simulate 32 32 --board p150 --tiles-per-barrier 4 --plot depth.svg
+"""
+
+
+@verb("simulate", examples=_EXAMPLES)
+@click.argument("tiles_per_shard", required=False)
+@click.argument("r_tiles", required=False)
+@click.option(
+    "--multi", is_flag=True, help="The workloads 1, 2, 4, 8, 16, 17, 32, and where pressure becomes critical."
+)
+@assumption_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--html", callback=writable_place, metavar="FILE", help="Also write the report as one offline page.")
+@click.option("--plot", callback=writable_place, metavar="FILE.svg", help="Also draw throughput over depth.")
+@output_option
+def command(
+    tiles_per_shard: str | None,
+    r_tiles: str | None,
+    multi: bool,
+    strategies: tuple[str, ...],
+    board: str,
+    dtype: str,
+    tiles_per_barrier: int,
+    cores: int,
+    compute_cycles: str | None,
+    kernel_bytes: int | None,
+    as_json: bool,
+    html: Path | None,
+    plot: Path | None,
+    output: Path | None,
+) -> int:
+    """Circular buffers for TILES_PER_SHARD A tiles and R_TILES B tiles: depths, L1, predicted stall.
+
+    Every A tile is combined with every B tile, as in the distributed element-wise example. The headline is the share
+    of its time that the compute kernel waits, simulated on published NoC latencies and given as a range over what is
+    assumed. Miss rate and thrashing risk are the guide's heuristic. Exits 1 when a strategy does not fit, hangs or
+    breaks a rule of kernels.
+    """
+    from ttmem.circular_buffers import simulate as simulating
+    from ttmem.circular_buffers.workload import multi as multi_workloads
+    from ttmem.reports.cb_analyze import html as cb_html
+    from ttmem.reports.cb_simulate import chart as cb_chart
+    from ttmem.reports.cb_simulate import document as cb_document
+    from ttmem.reports.cb_simulate import terminal as cb_terminal
+
+    if multi == (tiles_per_shard is not None) or (not multi and r_tiles is None):
+        raise click.UsageError("give TILES_PER_SHARD and R_TILES, or --multi alone")
+    refuse_overwriting("-", output, html, plot)
+    machine = machine_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
+    chosen = strategies_of(strategies)
+    workloads = multi_workloads() if multi else (workload_of(str(tiles_per_shard), str(r_tiles)),)
+    found = simulating.simulate_multi(workloads, chosen, machine, kernel_bytes=kernel_bytes)
+    curves = simulating.curves(machine) if plot or html or not multi else ()
+    if plot:
+        emit(cb_chart.svg(curves), plot)
+    if html:
+        emit(cb_html.render(simulations=found, curves=curves), html)
+    looks = {"width": columns(), "color": output is None and color_wanted(sys.stdout)}
+    critical = simulating.critical_points(found)
+    if as_json:
+        answer = json_text(cb_document.multi(found, critical) if multi else cb_document.single(found[0], curves))
+    elif multi:
+        answer = cb_terminal.multi(found, critical, **looks)  # type: ignore[arg-type]
+    else:
+        answer = cb_terminal.single(found[0], curves, **looks)  # type: ignore[arg-type]
+    emit(answer, output)
+    return 0 if all(one.works for one in found) else 1

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem ops extract``: the operators of models as cases."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ttmem._errors import BadInputError
+from ttmem.commands._options import output_option, quiet_option, refuse_overwriting
+from ttmem.commands._output import color_wanted, columns, emit, json_text, note
+from ttmem.commands._runner import verb
+
+_EXAMPLES = """
+ttmem ops extract hf:ViTConfig -o cases.jsonl
+ttmem ops extract hf:SwinConfig hf:DetrConfig --size 224x224 --size 2176x3840 -o cases.jsonl
+ttmem ops extract model.py::load_model --inputs model.py::get_inputs -o cases.jsonl
+ttmem ops extract hf:LlamaConfig --set num_hidden_layers=2 --sequence 128 --attention eager
+ttmem ops extract all_cnn_models.csv ttnn_operations_master.json -o cases.jsonl
+"""
+_MOST_PIXELS = 1 << 20
+
+
+@verb("extract", examples=_EXAMPLES)
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.option("--inputs", metavar="FILE::FN", help="A function that gives the model's inputs (tensor, tuple or dict).")
+@click.option("--size", "sizes", multiple=True, metavar="HxW", help="Image size; several trace the model at each.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the config or of load_model.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Inputs at once.")
+@click.option("--sequence", type=click.IntRange(min=1), default=128, show_default=True, help="Tokens of a text model.")
+@click.option(
+    "--attention",
+    type=click.Choice(["fused", "eager"]),
+    default="fused",
+    show_default=True,
+    help="Attention as one operator, or as products and a softmax.",
+)
+@click.option("--python", metavar="PATH", help="An interpreter that has torch (also: TTMEM_TORCH_PYTHON).")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Models traced at once (default: cores).")
+@click.option("--json", "as_json", is_flag=True, help="What each target gave, as one JSON document (needs -o).")
+@output_option
+@quiet_option
+def command(
+    targets: tuple[str, ...],
+    inputs: str | None,
+    sizes: tuple[str, ...],
+    settings: tuple[str, ...],
+    batch: int,
+    sequence: int,
+    attention: str,
+    python: str | None,
+    jobs: int | None,
+    as_json: bool,
+    output: Path | None,
+    quiet: bool,
+) -> int:
+    """Operators, all tensor shapes, data types, scalars, module paths and counts, one case per line (JSON).
+
+    TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config or model class without
+    weights (hf:ViTConfig), an operators CSV (name, shapes, model), a master or sweep JSON of tt-metal, or input
+    variations of pytorch2.0_ttnn. Models run on fake tensors: no weights, no data, seconds at any size. One that
+    refuses a size is reported and left out; exit 1 when no target gave a case.
+    """
+    from ttmem.operators import cases_text
+    from ttmem.operators.extraction import ExtractSettings, extract, is_model
+    from ttmem.reports.ops import extract as ops_extract
+
+    if as_json and output is None:
+        raise click.UsageError("--json describes the cases; name a file for them with -o")
+    for target in targets:
+        if not is_model(target):
+            refuse_overwriting(target, output)
+    wanted = ExtractSettings(
+        inputs=inputs or "",
+        sizes=tuple(dict.fromkeys(_size(text) for text in sizes)),
+        settings=tuple(_setting(text) for text in settings),
+        batch=batch,
+        sequence=sequence,
+        eager_attention=attention == "eager",
+        python=python,
+        workers=jobs or os.cpu_count() or 1,
+    )
+    with _bar(quiet=quiet) as progress:
+        found = extract(targets, wanted, progress)
+    if found.cases:
+        emit(cases_text(found.cases), output)
+    if as_json:
+        emit(json_text(ops_extract.document(found, attention=attention)), None)
+    else:
+        note(ops_extract.render(found, width=columns(), color=color_wanted(sys.stderr)).rstrip("\n"), quiet=quiet)
+    for source in found.refused:
+        lacks_package = source.refusal.startswith(("ImportError", "ModuleNotFoundError"))
+        how = "cannot be built here" if lacks_package else f"refuses {source.size or 'its own size'}"
+        note(f"ttmem: {source.model} {how}: {source.refusal}", quiet=quiet)
+    return 0 if found.cases else 1
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)(?:[xX](\d+))?", text.strip())
+    if match is None:
+        raise BadInputError(f"'{text}' is no image size", hint="height x width, as in --size 2176x3840")
+    height, width = int(match[1]), int(match[2] or match[1])
+    if not (0 < height < _MOST_PIXELS and 0 < width < _MOST_PIXELS):
+        raise BadInputError(f"'{text}' is no image size", hint="height x width in pixels, as in --size 2176x3840")
+    return height, width
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A value is JSON where it can be, else a text: ``--set depths=[2,2,6,2] --set hidden_act=relu``."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise BadInputError(f"'{text}' is no setting", hint="name and value, as in --set num_hidden_layers=2")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, {"True": True, "False": False, "None": None}.get(value, value)
+
+
+@contextmanager
+def _bar(*, quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
+    """How many targets are done, where somebody sees it."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*shown, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("extracting", total=None)
+        yield lambda done, total, name: progress.update(task, completed=done, total=total, description=name)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem ops map``: which ttnn call stands for each operator."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ttmem._errors import BadInputError
+from ttmem.commands._options import quiet_option
+from ttmem.commands._output import color_wanted, columns, emit, json_text, note
+from ttmem.commands._runner import verb
+
+if TYPE_CHECKING:
+    from ttmem.operators import Recipe
+    from ttmem.operators.mapping import Cells, Mapped
+
+_EXAMPLES = """
+ttmem ops map
+ttmem ops map cases.jsonl
+ttmem ops map cases.jsonl -o mapping --engine mock --board n150
+ttmem ops map --json
+"""
+
+
+@verb("map", examples=_EXAMPLES)
+@click.argument("cases", required=False, metavar="[CASES]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("-o", "--output", metavar="DIR", help="Write the mapping files and the compatibility matrix there.")
+@click.option("--engine", type=click.Choice(["mock"]), help="Try each operator's example on the real ttnn, on a mock.")
+@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board for --engine.")
+@click.option("--python", metavar="PATH", help="An interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
+@quiet_option
+def command(
+    cases: str | None,
+    as_json: bool,
+    output: str | None,
+    engine: str | None,
+    board: str,
+    python: str | None,
+    quiet: bool,
+) -> None:
+    """The catalogue: the ttnn call of every aten operator, its kind and what is supported.
+
+    With CASES (from 'ttmem ops extract'): the operators used there, how often, and how many cases can be run. -o writes
+    basic_operators.json, operator_mapping.json, mapping_analysis.json and compatibility_matrix.md. --engine mock calls
+    each operator's example in both memories and layouts.
+    """
+    from ttmem.operators import read_cases
+    from ttmem.operators.mapping import map_cases
+    from ttmem.reports.ops import map as ops_map
+
+    if output is not None and Path(output).exists() and not Path(output).is_dir():
+        raise BadInputError("is not a folder", where=output)
+    listed = read_cases(cases) if cases else None
+    wanted = {case.op for case in listed} if listed is not None else None
+    tried = _tried(wanted, board=board, python=python, quiet=quiet) if engine else None
+    mapped = map_cases(listed, tried)
+    if output is not None:
+        _write(mapped, Path(output))
+        note(f"written to {output}: the mapping files and compatibility_matrix.md", quiet=quiet)
+    if as_json:
+        emit(json_text(ops_map.document(mapped)), None)
+    elif output is None:
+        emit(ops_map.render(mapped, width=columns(), color=color_wanted(sys.stdout)), None)
+
+
+def _write(mapped: Mapped, folder: Path) -> None:
+    from ttmem._atomic import write_bytes
+    from ttmem.reports.ops import map as ops_map
+
+    folder.mkdir(parents=True, exist_ok=True)
+    documents = {
+        "basic_operators.json": ops_map.basic_operators(mapped),
+        "operator_mapping.json": ops_map.operator_mapping(mapped),
+        "mapping_analysis.json": ops_map.mapping_analysis(mapped),
+    }
+    for name, document in documents.items():
+        write_bytes(folder / name, (json_text(document) + "\n").encode())
+    write_bytes(folder / "compatibility_matrix.md", ops_map.matrix_markdown(mapped).encode())
+
+
+def _tried(wanted: set[str] | None, *, board: str, python: str | None, quiet: bool) -> dict[str, Cells]:
+    """Every example in every cell, on the real library."""
+    from ttmem.commands._progress import progress_bar
+    from ttmem.engines.ttnn import TtnnEngine
+    from ttmem.operators import DEVICE, catalogue, recipe_of
+    from ttmem.operators.mapping import CELLS
+
+    operators = [
+        operator
+        for operator in catalogue().operators.values()
+        if operator.support == DEVICE and (wanted is None or operator.aten in wanted)
+    ]
+    asked = [(operator.aten, cell) for operator in operators for cell in CELLS]
+    recipes = [
+        recipe_of(operator.example_case(), memory=memory, layout=layout)
+        for operator in operators
+        for memory, layout in CELLS
+    ]
+    tried: dict[str, dict[tuple[str, str], str]] = {}
+    with (
+        progress_bar("trying", quiet=quiet) as progress,
+        TtnnEngine(board=board, python=python, l1_small_bytes=32768, measure_programs=False) as engine,
+    ):
+        outcomes = engine.ask_all([recipe.steps for recipe in recipes], stop=True)
+        for done, ((aten, cell), outcome) in enumerate(zip(asked, outcomes, strict=True), 1):
+            tried.setdefault(aten, {})[cell] = _told(outcome.status, recipes[done - 1], cell[1])
+            if progress:
+                progress(done, len(asked))
+    return dict(tried)
+
+
+def _told(status: str, recipe: Recipe, layout: str) -> str:
+    """A call whose inputs must have the other layout was not tried in this one."""
+    layouts = {tensor.layout for tensor in recipe.inputs if not tensor.on_host}
+    if layouts and layout not in layouts:
+        return "tile only" if layout == "row_major" else "row-major only"
+    return status

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem sweep limits``: the largest shape per operator, memory and board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ttmem.commands._options import one_of, output_option, quiet_option, writable_place
+from ttmem.commands._output import emit, json_text, note
+from ttmem.commands._runner import verb
+from ttmem.commands.sweep.run import opening_options, words
+
+if TYPE_CHECKING:
+    from ttmem.operators import Case
+
+_EXAMPLES = """
+ttmem sweep limits --op silu --board n150
+ttmem sweep limits --op add,mul --memory L1 --engine mock --html limits.html
+ttmem sweep limits --op matmul --shape 1x1x32x1024 --json
+ttmem sweep limits --cases cases.jsonl --op convolution --dim 0
+"""
+
+
+@verb("limits", examples=_EXAMPLES)
+@click.option("--op", "ops", multiple=True, callback=words, metavar="NAME,..", help="Operators, by aten name.")
+@click.option(
+    "--cases",
+    type=click.Path(path_type=Path),
+    metavar="CASES",
+    help="Grow the smallest case of each operator in this file instead of the catalogue's example.",
+)
+@click.option("--shape", metavar="SHAPE", help="Grow this first tensor (1x96x32x32) at its own width.")
+@click.option("--dim", type=int, metavar="N", help="The dimension that grows (default: the second-last).")
+@click.option(
+    "--widths", metavar="N,..", help="Widths of the frontier (default 32 to 16384 in powers of two; 'own': no others)."
+)
+@click.option(
+    "--engine", type=click.Choice(["twin", "mock", "card"]), default="twin", show_default=True, help="Who is asked."
+)
+@click.option("--board", "boards", multiple=True, callback=words, metavar="BOARD,..", help="Boards (default n150).")
+@click.option(
+    "--memory", "memories", multiple=True, callback=words, metavar="MEMORY,..", help="DRAM, L1 (default both)."
+)
+@click.option("--layout", "layouts", multiple=True, callback=words, metavar="LAYOUT,..", help="Default tile.")
+@opening_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="The table for documentation.")
+@click.option("--html", callback=writable_place, metavar="FILE", help="Also write a page with the frontier plot.")
+@click.option("--svg", callback=writable_place, metavar="FILE", help="Also write the frontier plot.")
+@output_option
+@quiet_option
+def command(
+    ops: tuple[str, ...],
+    cases: Path | None,
+    shape: str | None,
+    dim: int | None,
+    widths: str | None,
+    engine: str,
+    boards: tuple[str, ...],
+    memories: tuple[str, ...],
+    layouts: tuple[str, ...],
+    l1_small: int,
+    trace_region: int,
+    dtype: str,
+    python: str | None,
+    as_json: bool,
+    as_markdown: bool,
+    html: Path | None,
+    svg: Path | None,
+    output: Path | None,
+    quiet: bool,
+) -> None:
+    """The largest shape that passes, by progressive search: sizes double until one fails, then the gap is halved.
+
+    Where the operator allows it, this is done for several widths: the frontier between shapes that pass and shapes that
+    do not.
+    """
+    from ttmem.hardware import BOARDS, MEMORIES
+    from ttmem.reports.sweep import limits as report
+    from ttmem.sweep.limits import WIDTHS, find_limits
+    from ttmem.sweep.plan import Settings
+    from ttmem.tensors import LAYOUTS
+
+    form = one_of(json=as_json, markdown=as_markdown)
+    chosen = WIDTHS if widths is None and shape is None else _numbers(widths or "own")
+    frontiers = find_limits(
+        _grown_cases(ops, cases, shape),
+        settings=Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, python=python),
+        boards=[BOARDS.find(board).name for board in boards or ("n150",)],
+        memories=[MEMORIES.find(memory).name for memory in memories or ("DRAM", "L1")],
+        layouts=[LAYOUTS.find(layout).name for layout in layouts or ("tile",)],
+        dim=dim,
+        widths=chosen,
+        watch=None if quiet else lambda limit: note(f"{limit.op} {limit.board} {limit.memory}: {limit.shape} passes"),
+    )
+    for path, content in ((html, report.page), (svg, report.svg)):
+        if path:
+            emit(content(frontiers), path)
+            note(f"wrote {path}", quiet=quiet)
+    if form == "json":
+        answer = json_text(report.document(frontiers))
+    else:
+        answer = report.markdown(frontiers) if form == "markdown" else report.text(frontiers)
+    emit(answer, output)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    if text == "own":
+        return ()
+    try:
+        found = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise click.UsageError(f"--widths takes numbers or 'own', not {text!r}") from None
+    if not all(0 < width < 1 << 32 for width in found):
+        raise click.UsageError("widths are at least 1")
+    return found
+
+
+def _grown_cases(ops: tuple[str, ...], file: Path | None, shape: str | None) -> list[Case]:
+    from ttmem.operators import catalogue, read_cases
+    from ttmem.sweep.limits import base_case
+    from ttmem.sweep.plan import padded_tile_elements
+    from ttmem.tensors import parse_shape
+
+    if file is None:
+        if not ops:
+            raise click.UsageError("which operator? --op NAME, or --cases FILE")
+        return [base_case(op, parse_shape(shape) if shape else None) for op in ops]
+    wanted = {catalogue().aten_name(op) for op in ops}
+    smallest: dict[str, Case] = {}
+    for case in sorted(read_cases(file), key=padded_tile_elements):
+        if not wanted or case.op in wanted:
+            smallest.setdefault(case.op, case)
+    if not smallest:
+        raise click.UsageError(f"no case of {', '.join(ops)} in {file}")
+    return list(smallest.values())

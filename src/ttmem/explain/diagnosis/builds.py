@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which board and which build a failure comes from, as far as bank sizes, bank counts and core ranges tell.
+
+A DRAM bank is the chip's bank minus what the build keeps at its bottom minus the trace region; an L1 bank is the L1 of
+a core minus the base minus L1_SMALL. The parts are looked for among known ones, and where two sets of parts explain a
+size equally well, neither is claimed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from ttmem.explain.diagnosis._facts import facts
+from ttmem.explain.failure import Failure
+from ttmem.hardware import ARCHITECTURES, BOARDS, RELEASES, Architecture, Board, Release
+
+GIVEN, LIKELY, POSSIBLE, UNKNOWN = "given", "likely", "possible", "unknown"
+
+_MOST_TRACE_SHARE = 2
+"""A trace region of more than half a bank is no explanation."""
+_TILE_BYTES = 2048
+_TRACE_PAGE_BYTES = 8192
+_BASE_DRIFT_BYTES = 3000
+"""How far a base that nobody wrote down may lie from those that are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardGuess:
+    """The board, and what its build keeps of each bank."""
+
+    architecture: str | None
+    boards: tuple[str, ...]
+    """Names of the registry that fit, the smallest first."""
+    confidence: str
+    """``given`` by the caller, ``likely``, ``possible`` or ``unknown``."""
+    reasons: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()
+    """What the sizes say about the build and how the device was opened."""
+    numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """``l1_base_address``, ``l1_small_bytes``, ``trace_region_bytes_per_bank``, ... where they are certain enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreRange:
+    """The corners of the range in a message, however that release writes it."""
+
+    start_x: int
+    start_y: int
+    end_x: int
+    end_y: int
+
+    @property
+    def cores(self) -> int:
+        return (self.end_x - self.start_x + 1) * (self.end_y - self.start_y + 1)
+
+
+def core_range_of(text: str | None) -> CoreRange | None:
+    """``[(x=0,y=0) - (x=7,y=7)]`` until spring 2026, ``[0-0 - 7-7]`` since."""
+    figures = [int(figure) for figure in re.findall(r"\d+", text or "")]
+    if len(figures) != 4 or figures[0] > figures[2] or figures[1] > figures[3]:
+        return None
+    return CoreRange(*figures)
+
+
+def guess_board(failure: Failure, *, board: str | None = None, hints: Mapping[str, str] | None = None) -> BoardGuess:
+    """The board behind a failure; ``board`` is the user's word for it, ``hints`` are words near the message."""
+    numbers, reasons = failure.numbers, list[str]()
+    if board is None and (old := _old_chip(failure)):
+        return BoardGuess(old, (), POSSIBLE)
+    boards, confidence = _boards(failure, hints or {}, reasons)
+    if board is not None:
+        boards, confidence, reasons = (BOARDS.find(board),), GIVEN, []
+    chips = {known.architecture.name: known.architecture for known in boards}
+    architecture = next(iter(chips.values())) if len(chips) == 1 else None
+    build: list[str] = []
+    found: dict[str, int] = {}
+    if architecture is not None:
+        found["l1_bytes_per_core"] = architecture.l1_bytes_per_core
+        found["dram_bytes_per_bank"] = architecture.dram_bytes_per_bank
+        found["max_circular_buffers"] = architecture.max_circular_buffers_per_core or 0
+        bases = l1_bases(architecture)
+        found["least_l1_base_address"], found["most_l1_base_address"] = min(bases), max(bases)
+        if len({known.dram_banks for known in boards}) == 1:
+            found["dram_banks"] = boards[0].dram_banks
+        if len(grids := {grid.cores for known in boards for _, grid in known.grids[:1]}) == 1:
+            found["grid_cores"] = grids.pop()
+        bank_bytes = numbers.get("bank_bytes")
+        if bank_bytes and failure.memory == "DRAM":
+            _dram_parts(architecture, bank_bytes, build, found)
+        elif bank_bytes and failure.memory == "L1":
+            _l1_parts(architecture, bank_bytes, build, found)
+        if (release := RELEASES.get((hints or {}).get("release", ""))) is not None:
+            _l1_base_of_release(architecture, release, build, found)
+        if failure.failure_class == "buffers/overflow":
+            _l1_base_of_region(architecture, numbers, build, found)
+    return BoardGuess(
+        architecture.name if architecture else None,
+        tuple(known.name for known in boards) if architecture else (),
+        confidence if architecture else UNKNOWN,
+        tuple(reasons),
+        tuple(build),
+        found,
+    )
+
+
+def _boards(failure: Failure, hints: Mapping[str, str], reasons: list[str]) -> tuple[tuple[Board, ...], str]:
+    """The boards that every clue allows; a clue that leaves none is not believed."""
+    fitting = tuple(known for known in BOARDS if known.runs_operations)
+    certain = False
+    for reason, allowed, is_strong in _clues(failure, hints):
+        narrowed = tuple(known for known in fitting if known in allowed)
+        if narrowed and len(narrowed) < len(fitting):
+            fitting, certain = narrowed, certain or is_strong
+            reasons.append(reason)
+    return fitting, LIKELY if certain else POSSIBLE
+
+
+def _clues(failure: Failure, hints: Mapping[str, str]) -> Iterator[tuple[str, set[Board], bool]]:
+    """What points at a board: why, the boards it allows, and whether it is more than a habit."""
+    numbers = failure.numbers
+    every = {known for known in BOARDS if known.runs_operations}
+    banks, bank_bytes = numbers.get("banks"), numbers.get("bank_bytes")
+    if failure.memory == "DRAM" and bank_bytes:
+        # A chip's bank less what a build and a trace region take of it: the generations do not overlap.
+        allowed = {b for b in every if bank_bytes < b.architecture.dram_bytes_per_bank < _MOST_TRACE_SHARE * bank_bytes}
+        yield f"a DRAM bank of {bank_bytes:,} B", allowed, True
+    if failure.memory == "DRAM" and banks:
+        # Eight banks alone may also be a Grayskull, in messages that are too old to name the bank's size.
+        yield f"{banks} DRAM banks", {b for b in every if b.dram_banks == banks}, bool(bank_bytes) or banks != 8
+    if l1_bytes := numbers.get("l1_bytes"):
+        yield f"{l1_bytes:,} B of L1", {b for b in every if b.architecture.l1_bytes_per_core == l1_bytes}, True
+    top = max((numbers.get(name, 0) for name in ("l1_buffer_address", "address", "usable_end")), default=0)
+    if top and failure.memory in ("L1", None):
+        yield f"an L1 address of {top:,}", {b for b in every if b.architecture.l1_bytes_per_core >= top}, True
+    if failure.memory == "L1" and bank_bytes:
+        yield f"an L1 bank of {bank_bytes:,} B", {b for b in every if _can_have_l1_bank(b, bank_bytes)}, True
+    if failure.memory in ("L1", "L1_SMALL") and banks:
+        grids = {b for b in every if any(grid.cores == banks for _, grid in b.grids)}
+        yield f"{banks} cores", grids, banks > max(grid.cores for b in _wormholes() for _, grid in b.grids)
+    core_range = core_range_of(failure.texts.get("core_range"))
+    if core_range is not None:
+        wide = {b for b in every if any(_reaches(b, core_range))}
+        yield f"a core range up to ({core_range.end_x}, {core_range.end_y})", wide, True
+        exact = {b for b in every if any(_fills(b, core_range))}
+        yield "a core range that is the whole grid", exact, False
+    for word in ("board", "architecture"):
+        if word in hints:
+            named = {b for b in every if hints[word] in (b.name, b.architecture.name)}
+            yield f"the word '{hints[word]}'", named, True
+
+
+def _wormholes() -> list[Board]:
+    return [known for known in BOARDS if known.architecture is ARCHITECTURES.find("wormhole")]
+
+
+def _reaches(board: Board, cores: CoreRange) -> Iterator[bool]:
+    # Dispatch takes a row or a column, and harvesting moves both: one more of each is still the same chip.
+    return (cores.end_x <= grid.columns + 1 and cores.end_y <= grid.rows for _, grid in board.grids)
+
+
+def _fills(board: Board, cores: CoreRange) -> Iterator[bool]:
+    whole = (cores.start_x, cores.start_y) == (0, 0)
+    return (whole and (cores.end_x, cores.end_y) == (grid.columns - 1, grid.rows - 1) for _, grid in board.grids)
+
+
+def _can_have_l1_bank(board: Board, bank_bytes: int) -> bool:
+    architecture = board.architecture
+    left = architecture.l1_bytes_per_core - bank_bytes
+    bases = l1_bases(architecture)
+    low, high = min(bases) - _BASE_DRIFT_BYTES, max(bases) + _BASE_DRIFT_BYTES
+    return any(low <= left - small <= high for small in facts("builds")["usual_l1_small_bytes"])
+
+
+@cache
+def l1_bases(architecture: Architecture) -> dict[int, str]:
+    """Every known L1 base of a chip and where it is known from, the published releases first."""
+    known: dict[int, str] = {}
+    for release in RELEASES:
+        for name, reserved in release.reserved:
+            if name == architecture.name:
+                known.setdefault(reserved.l1_base_address, str(release))
+    for entry in facts("builds")["l1_base"]:
+        if entry["architecture"] == architecture.name:
+            known.setdefault(entry["address"], f"builds of {entry['seen']}")
+    return known
+
+
+def _dram_parts(architecture: Architecture, bank_bytes: int, build: list[str], found: dict[str, int]) -> None:
+    """The regions of the build and the trace region whose sum is what the bank lacks."""
+    options = []
+    for base, regions in _dram_bases(architecture):
+        rest = architecture.dram_bytes_per_bank - base - bank_bytes
+        if rest == 0 or _TRACE_PAGE_BYTES <= rest < bank_bytes // _MOST_TRACE_SHARE:
+            options.append((_roundness(rest), rest, regions))
+    best = max((roundness for roundness, _, _ in options), default=0)
+    chosen = [(rest, regions) for roundness, rest, regions in options if roundness == best]
+    if len(chosen) != 1 or best == 0:
+        if options:
+            low, high = min(rest for _, rest, _ in options), max(rest for _, rest, _ in options)
+            build.append(f"{low:,} to {high:,} B of every bank are kept apart, mostly a trace region")
+            found["least_trace_region_bytes_per_bank"] = low
+        return
+    rest, regions = chosen[0]
+    words = facts("builds")["region_words"]
+    build.append(f"a build {' and '.join(words[name] for name in regions[1:] or regions)}")
+    found["trace_region_bytes_per_bank"] = rest
+    if "profiler" in regions:
+        found["profiler_bytes_per_bank"] = dict(architecture.dram_regions)["profiler"]
+    if rest:
+        build.append(f"a trace region of {rest:,} B per bank")
+
+
+def _dram_bases(architecture: Architecture) -> list[tuple[int, tuple[str, ...]]]:
+    """Every DRAM base that a build can have; published wheels have bases of their own only among these."""
+    (always, first), *optional = architecture.dram_regions
+    bases: list[tuple[int, tuple[str, ...]]] = [(first, (always,))]
+    for name, size in optional:
+        bases += [(base + size, (*regions, name)) for base, regions in bases]
+    return bases
+
+
+def _roundness(trace_bytes: int) -> int:
+    """How likely somebody typed this size: nothing at all, then whole millions, ..., then whole trace pages."""
+    if trace_bytes == 0:
+        return 9
+    for roundness, unit in ((5, 1_000_000), (4, 1 << 20), (3, 100_000), (2, 8192), (1, 10_000)):
+        if trace_bytes % unit == 0:
+            return roundness
+    return 0
+
+
+def _l1_parts(architecture: Architecture, bank_bytes: int, build: list[str], found: dict[str, int]) -> None:
+    left = architecture.l1_bytes_per_core - bank_bytes
+    usual = facts("builds")["usual_l1_small_bytes"]
+    options = [(base, left - base, origin) for base, origin in l1_bases(architecture).items() if left - base in usual]
+    if not options:
+        build.append(f"L1 base and L1_SMALL take {left:,} B together")
+        return
+    # The commonest L1_SMALL first: a base that needs an unusual one as well is the weaker explanation.
+    base, small, origin = min(options, key=lambda option: usual.index(option[1]))
+    found["l1_base_address"], found["l1_small_bytes"] = base, small
+    build.append(f"L1 base {base:,} ({origin}), l1_small_size {small:,}")
+
+
+def _l1_base_of_release(architecture: Architecture, release: Release, build: list[str], found: dict[str, int]) -> None:
+    """The base that a named release has, unless the bank's own size says otherwise (worker_l1_size moves it)."""
+    for name, reserved in release.reserved:
+        if name == architecture.name and "l1_base_address" not in found:
+            found["l1_base_address"] = reserved.l1_base_address
+            build.append(f"L1 base {reserved.l1_base_address:,} ({release})")
+
+
+def _l1_base_of_region(
+    architecture: Architecture, numbers: Mapping[str, int], build: list[str], found: dict[str, int]
+) -> None:
+    """The base under a region of static buffers: most buffers are whole tiles, so few bases leave whole tiles.
+
+    A habit and no rule, hence a name of its own: whatever depends on it says so.
+    """
+    end = numbers.get("region_end")
+    if end is None or "l1_base_address" in found:
+        return
+    bases = l1_bases(architecture)
+    whole = [base for base in bases if end > base and (end - base) % _TILE_BYTES == 0]
+    if len(whole) == 1:
+        found["whole_tiles_base_address"] = whole[0]
+        build.append(f"L1 base {whole[0]:,} ({bases[whole[0]]}) if the buffers are whole bfloat16 tiles")
+
+
+def _old_chip(failure: Failure) -> str | None:
+    """A chip that is told by sizes that no board of today has."""
+    numbers = failure.numbers
+    bank_bytes = numbers.get("bank_bytes")
+    for chip in facts("builds")["old_chip"]:
+        its_banks = failure.memory == "DRAM" and numbers.get("banks") == chip["dram_banks"]
+        if its_banks and bank_bytes is not None and 0 < bank_bytes <= chip["dram_bytes_per_bank"]:
+            return str(chip["name"])
+        if numbers.get("l1_bytes") == chip["l1_bytes_per_core"]:
+            return str(chip["name"])
+    return None

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``diagnose``: from a failure to what happened in memory and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ttmem.explain.diagnosis._advice import (
+    REGION,
+    REQUEST,
+    RemedyRule,
+    applying,
+    arithmetic_rows,
+    finding_rules,
+    headlines,
+    quantities,
+    remedy_rules,
+)
+from ttmem.explain.diagnosis._expression import evaluate, holds
+from ttmem.explain.diagnosis.builds import LIKELY, UNKNOWN, BoardGuess
+from ttmem.explain.diagnosis.nearest import Nearest, nearest_template
+from ttmem.explain.diagnosis.picture import Picture, picture_of
+from ttmem.explain.diagnosis.savings import Saving, compute, fits_hole, region_solves, room_solves
+from ttmem.explain.diagnosis.situation import LiveTensor, Situation, situation_of
+from ttmem.explain.diagnosis.tensor_guess import CERTAIN, KnownTensor, TensorGuess
+from ttmem.explain.failure import Failure
+from ttmem.explain.knowledge.loading import failure_classes
+from ttmem.explain.text._wording import fill
+from ttmem.explain.text.context import Context
+
+_RANKS = {True: 1, None: 2, False: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of the arithmetic: what it is, the number, how it comes about."""
+
+    label: str
+    value: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A remark that holds for this failure, and the threads that show it."""
+
+    id: str
+    text: str
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change, its reason and its price tag."""
+
+    id: str
+    do: str
+    why: str
+    saves_bytes_per_bank: int | None
+    """Of every bank; of every core where static buffers are concerned. None: the message does not allow to say."""
+    saves_bytes: int | None
+    """Over all banks of one chip; of one core where static buffers are concerned."""
+    solves: bool | None
+    """Whether this alone lets it fit; None: not known."""
+    caution: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What happened and what to change, for one failure."""
+
+    failure: Failure
+    headline: str
+    arithmetic: tuple[Figure, ...]
+    findings: tuple[Finding, ...]
+    remedies: tuple[Remedy, ...]
+    """Best first: what is enough by itself, then what may be, then what is not."""
+    board: BoardGuess
+    tensor: TensorGuess | None
+    context: Context
+    confidence: str
+    """Of the class: ``certain`` by wording and arithmetic, ``likely`` by a rule of thumb, ``unknown``."""
+    derived: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Figures that follow from those of the message."""
+    picture: Picture | None = None
+    nearest: Nearest | None = None
+    """For text that no template explains: the one that comes nearest."""
+    live: tuple[LiveTensor, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Headline and findings in one paragraph."""
+        return " ".join([self.headline, *(finding.text for finding in self.findings)])
+
+
+def diagnose(
+    failure: Failure,
+    *,
+    board: str | None = None,
+    context: Context | None = None,
+    live: Sequence[LiveTensor] = (),
+    tensors: Sequence[KnownTensor] = (),
+) -> Diagnosis:
+    """Explain one failure.
+
+    ``board`` is the user's word for where it happened (else it is inferred), ``context`` what the text around it names,
+    ``live`` what a profile knows to have been allocated, ``tensors`` candidates for the one that did not fit.
+    """
+    situation = situation_of(failure, board=board, context=context, live=live, tensors=tensors)
+    nearest = nearest_template(failure.message) if failure.failure_class == "none" else None
+    return Diagnosis(
+        failure=failure,
+        headline=_headline(situation),
+        arithmetic=tuple(_arithmetic(situation)),
+        findings=tuple(_findings(situation)),
+        remedies=tuple(_remedies(situation)),
+        board=situation.board,
+        tensor=situation.tensor,
+        context=situation.context,
+        confidence=_confidence(failure),
+        derived=_derived(situation),
+        picture=picture_of(situation),
+        nearest=nearest,
+        live=tuple(tensor for tensor in live if tensor.memory == failure.memory),
+    )
+
+
+def _confidence(failure: Failure) -> str:
+    if failure.failure_class in ("none", "oom/unknown"):
+        return UNKNOWN
+    by_likelihood = failure.failure_class == "oom/capacity" and "bank_bytes" in failure.numbers
+    return LIKELY if by_likelihood and not failure.numbers.keys() & {"free", "allocated"} else CERTAIN
+
+
+def _headline(situation: Situation) -> str:
+    for rule in applying(headlines(), situation.failure.failure_class):
+        if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
+            return text
+    return next(known.meaning for known in failure_classes() if known.name == situation.failure.failure_class)
+
+
+def _derived(situation: Situation) -> dict[str, int]:
+    names = [rule.name for rule in applying(quantities(), situation.failure.failure_class)]
+    values = {name: situation.number(name) for name in names if name not in situation.failure.numbers}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _arithmetic(situation: Situation) -> Iterable[Figure]:
+    for rule in applying(arithmetic_rows(), situation.failure.failure_class):
+        value = evaluate(rule.value, situation.names) if holds(rule.when, situation.names) else None
+        label = fill(rule.label, situation.names)
+        if isinstance(value, int) and label is not None:
+            yield Figure(label, value, _first_filled(rule.notes, situation.names) or "")
+
+
+def _findings(situation: Situation) -> Iterable[Finding]:
+    for rule in applying(finding_rules(), situation.failure.failure_class):
+        if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
+            yield Finding(rule.id, text, rule.evidence)
+
+
+def _remedies(situation: Situation) -> list[Remedy]:
+    found = [
+        (0 if rule.is_first else _RANKS[remedy.solves], remedy)
+        for rule in applying(remedy_rules(), situation.failure.failure_class)
+        if holds(rule.when, situation.names) and (remedy := _remedy(rule, situation))
+    ]
+    # Stable, so that what the threads found best stays first among equals.
+    return [remedy for _, remedy in sorted(found, key=lambda ranked: ranked[0])]
+
+
+def _remedy(rule: RemedyRule, situation: Situation) -> Remedy | None:
+    saving = _saving(rule, situation)
+    names = {**situation.names, **(saving.names if saving else {})}
+    do, why = _first_filled(rule.do, names), _first_filled(rule.why, names)
+    if do is None or why is None:
+        return None
+    per_bank = saving.bytes_per_bank if saving else None
+    solves = saving.solves if saving else None
+    if rule.solves:
+        verdict = evaluate(rule.solves, names)
+        solves = verdict if isinstance(verdict, bool) else solves
+    banks = 1 if rule.effect == REGION else _banks_of_pool(situation)
+    whole = per_bank * banks if per_bank is not None and banks else None
+    return Remedy(rule.id, do, why, per_bank, whole, solves, fill(rule.caution, names) or "", rule.evidence)
+
+
+def _saving(rule: RemedyRule, situation: Situation) -> Saving | None:
+    if rule.computes:
+        return compute(rule.computes, situation)
+    amount = evaluate(rule.saves_per_bank, situation.names) if rule.saves_per_bank else None
+    if not isinstance(amount, int) or amount <= 0:
+        return None
+    if rule.effect == REGION:
+        return Saving(amount, region_solves(situation, amount))
+    if rule.effect == REQUEST:
+        need = situation.number("bytes_per_bank")
+        return Saving(amount, None if need is None else fits_hole(situation, max(0, need - amount)))
+    return Saving(amount, room_solves(situation, amount))
+
+
+def _banks_of_pool(situation: Situation) -> int | None:
+    """All banks move in lock step, so a saving counts in every bank of the pool; else in those of the message."""
+    pool = situation.number("dram_banks" if situation.failure.memory in ("DRAM", "TRACE") else "grid_cores")
+    return max(pool or 0, situation.number("banks") or 0) or None
+
+
+def _first_filled(texts: Iterable[str], names: Mapping[str, int | float | str | bool]) -> str | None:
+    return next((filled for text in texts if (filled := fill(text, names)) is not None), None)

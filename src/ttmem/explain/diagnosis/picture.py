@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a bank looked like when something did not fit: stretches of addresses or of bytes, to be drawn to scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ttmem.explain.diagnosis.situation import LiveTensor, Situation
+
+RESERVED, BUFFERS, OVERLAP, TENSORS, HOLE, SMALL, BEYOND, REQUEST = (
+    "reserved",
+    "buffers",
+    "overlap",
+    "tensors",
+    "hole",
+    "l1_small",
+    "beyond",
+    "request",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A run of bytes of one kind."""
+
+    kind: str
+    start: int
+    end: int
+    label: str
+
+    @property
+    def bytes(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One bank or core from its lowest address up, and the request that did not fit."""
+
+    title: str
+    end: int
+    """Where the drawing ends: the size of the bank or core, or what wanted more."""
+    stretches: tuple[Stretch, ...]
+    request: Stretch | None = None
+    is_schematic: bool = False
+    """Amounts are to scale, but the message does not say where in the bank they lie."""
+    notes: tuple[str, ...] = ()
+    start: int = 0
+    """The address at the left end of the drawing."""
+
+
+def picture_of(situation: Situation) -> Picture | None:
+    """The picture of a failure whose figures allow one."""
+    numbers = situation.failure.numbers
+    if "region_end" in numbers:
+        return _static_buffers(situation)
+    if "bank_bytes" in numbers and "bytes_per_bank" in numbers:
+        return _bank(situation)
+    return None
+
+
+def _static_buffers(situation: Situation) -> Picture | None:
+    """L1 of one core: static buffers grow up from the base, tensors grow down from the top."""
+    base, end = situation.number("l1_base"), situation.number("region_end")
+    top = situation.number("l1_bytes") or situation.number("l1_bytes_per_core")
+    lowest = situation.number("l1_buffer_address")
+    if end is None or (top is None and lowest is None):
+        return None
+    family = situation.failure.texts.get("buffer_family", "circular")
+    stretches: list[Stretch] = []
+    notes: list[str] = []
+    if base is not None and base < end:
+        stretches.append(Stretch(RESERVED, 0, base, "firmware and kernels"))
+        if situation.number("l1_base_error"):
+            notes.append(f"the L1 base moves with the release; {base:,} is drawn")
+    start = base if base is not None and base < end else 0
+    if lowest is None:
+        assert top is not None
+        stretches.append(Stretch(BUFFERS, start, min(end, top), f"{family} buffers, growing up"))
+        stretches.append(Stretch(BEYOND, min(end, top), end, "beyond the end of L1"))
+        return Picture(f"L1 of one core, {top:,} B", max(top, end), tuple(stretches), None, False, tuple(notes))
+    stretches.append(Stretch(BUFFERS, start, max(lowest, start), f"{family} buffers, growing up"))
+    stretches.append(Stretch(OVERLAP, max(lowest, start), end, "wanted by both"))
+    small = situation.number("l1_small_bytes") or situation.number("setting_l1_small_size") or 0
+    if top is None:
+        notes.append("the text does not say which chip: where L1 ends is not known (--board names it)")
+        top = max(end, lowest) * 2 - start
+    stretches += _tensors(situation.live, lowest, end, top - small)
+    if small:
+        stretches.append(Stretch(SMALL, top - small, top, "L1_SMALL"))
+    return Picture(f"L1 of one core, {top:,} B", top, tuple(stretches), None, False, tuple(notes))
+
+
+def _tensors(live: Sequence[LiveTensor], lowest: int, end: int, top: int) -> Iterator[Stretch]:
+    """The tensors above the overlap: where each lies when addresses are known, else from the lowest to the top."""
+    placed = _placed(live, "L1")
+    if not placed or placed[0][0] != lowest:
+        yield Stretch(TENSORS, end, max(top, end), "tensors and holes, growing down")
+        return
+    yield from _laid_out(placed, end, top)
+
+
+def _placed(live: Sequence[LiveTensor], memory: str | None) -> list[tuple[int, LiveTensor]]:
+    found = [(tensor.address, tensor) for tensor in live if tensor.memory == memory and tensor.address is not None]
+    return sorted(found, key=lambda entry: entry[0])
+
+
+def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:
+    """Tensors and the holes between them, from one address to another."""
+    position = start
+    for address, tensor in placed:
+        if address > position:
+            yield Stretch(HOLE, position, address, "holes")
+        first, position = max(address, position), max(position, address + tensor.bytes_per_bank)
+        if position > first:
+            yield Stretch(TENSORS, first, position, tensor.name)
+    if position < end:
+        yield Stretch(HOLE, position, end, "holes")
+
+
+def _known_layout(situation: Situation) -> tuple[Stretch, ...]:
+    """The bank as it was, where a capture knows every address and they add up to what the message says."""
+    numbers, memory = situation.failure.numbers, situation.failure.memory
+    placed = _placed(situation.live, memory)
+    whole = situation.number("l1_bytes_per_core" if memory == "L1" else "dram_bytes_per_bank")
+    if not placed or whole is None or memory not in ("DRAM", "L1"):
+        return ()
+    small = situation.number("l1_small_bytes") or 0 if memory == "L1" else 0
+    base, top = whole - small - numbers["bank_bytes"], whole - small
+    taken = sum(tensor.bytes_per_bank for _, tensor in placed)
+    inside = base <= placed[0][0] and placed[-1][0] + placed[-1][1].bytes_per_bank <= top
+    if taken != numbers.get("allocated") or not inside:
+        return ()
+    return tuple(_laid_out(placed, base, top))
+
+
+def _bank(situation: Situation) -> Picture:
+    numbers = situation.failure.numbers
+    bank, need = numbers["bank_bytes"], numbers["bytes_per_bank"]
+    memory = situation.failure.memory or "memory"
+    request = Stretch(REQUEST, 0, need, "the request, in one piece")
+    if known := _known_layout(situation):
+        end = max(known[-1].end, known[0].start + need)
+        return Picture(f"one {memory} bank, {bank:,} B", end, known, request, start=known[0].start)
+    stretches: list[Stretch] = []
+    allocated, largest = numbers.get("allocated"), numbers.get("largest_free")
+    if allocated is not None:
+        stretches.append(Stretch(TENSORS, 0, allocated, "allocated"))
+        free = bank - allocated
+        hole = min(largest, free) if largest is not None else free
+        if hole:
+            stretches.append(Stretch(HOLE, allocated, allocated + hole, "the largest hole"))
+        if free > hole:
+            stretches.append(Stretch(HOLE, allocated + hole, bank, "all other holes together"))
+    else:
+        stretches.append(Stretch("unknown", 0, bank, "the message does not say what was allocated"))
+    return Picture(f"one {memory} bank, {bank:,} B", max(bank, need), tuple(stretches), request, True)

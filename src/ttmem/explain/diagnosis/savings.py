@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a remedy would save for the figures of one failure, by the twin's arithmetic.
+
+Each computation answers None where the message does not carry what it needs: a saving that is printed is one that the
+twin would show. Where several tensors explain the figures, the one that saves least counts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ttmem.explain.diagnosis.pages import is_even_split
+from ttmem.explain.diagnosis.situation import LiveTensor, Situation
+from ttmem.explain.diagnosis.tensor_guess import CERTAIN
+from ttmem.hardware import (
+    BFLOAT4_B,
+    BFLOAT8_B,
+    BFLOAT16,
+    DATA_TYPES,
+    FLOAT32,
+    MEMORIES,
+    UINT8,
+    DataType,
+    open_board,
+)
+from ttmem.tensors import LAYOUTS, InvalidSpecError, TensorSpec, explain_padding, interleaved_bytes_per_bank, paging_of
+from ttmem.tensors.banks import round_up
+
+_CHIP_COUNTS = (2, 4, 8, 32)
+_FEWEST_PAGES_PER_BANK = 64
+_TILE_PAGES = tuple(dtype.tile_bytes() for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8))
+_MOST_PARTS = 64
+_TILE_ROWS = 32
+_THIN = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Bytes of every bank (of every core for static buffers), and whether they are enough by themselves."""
+
+    bytes_per_bank: int
+    solves: bool | None
+    names: Mapping[str, int | str] = field(default_factory=dict, hash=False)
+    """What the texts of the remedy may use: ``parts``, ``after_bytes_per_bank``, ``which``."""
+
+
+def fits_hole(situation: Situation, need_bytes_per_bank: int) -> bool | None:
+    """Whether a buffer of this share would have fitted the largest hole; None where no hole is printed."""
+    largest_free, bank_bytes = situation.number("largest_free"), situation.number("bank_bytes")
+    taken = round_up(need_bytes_per_bank, situation.quantum_bytes)
+    if largest_free is not None:
+        return taken <= largest_free
+    return False if bank_bytes is not None and taken > bank_bytes else None
+
+
+def room_solves(situation: Situation, gained_bytes_per_bank: int) -> bool | None:
+    """Whether so much more free space is enough: never when the sum is too small, surely when it is one large piece."""
+    need, free = situation.number("bytes_per_bank"), situation.number("free")
+    if need is None or free is None:
+        return None
+    return False if free + gained_bytes_per_bank < need else None
+
+
+def region_solves(situation: Situation, gained_bytes_per_core: int) -> bool | None:
+    """Whether static buffers that shrink by so much (or a ceiling that rises by it) end the clash or overflow."""
+    for name in ("overlap_bytes", "excess_bytes"):
+        missing = situation.number(name)
+        if missing is not None:
+            return gained_bytes_per_core >= missing
+    return None
+
+
+def _retyped(situation: Situation, dtype_name: str) -> Saving | None:
+    tensor, dtype = situation.tensor, DATA_TYPES.find(dtype_name)
+    if tensor is None or tensor.layout != "tile" or tensor.dtype is None or not tensor.pages:
+        return None
+    if not _is_lighter(dtype, DATA_TYPES.find(tensor.dtype)):
+        return None
+    return _smaller_request(situation, [(tensor.pages, dtype.tile_bytes())])
+
+
+def _is_lighter(dtype: DataType, now: DataType) -> bool:
+    """Whether a tensor can be had in a smaller format; integers cannot be rounded."""
+    return now.is_float and dtype.tile_bytes() < now.tile_bytes()
+
+
+def _split(situation: Situation, _: str) -> Saving | None:
+    return _in_parts(situation, range(2, _MOST_PARTS))
+
+
+def _over_chips(situation: Situation, _: str) -> Saving | None:
+    return _in_parts(situation, _CHIP_COUNTS)
+
+
+def _in_parts(situation: Situation, counts: Sequence[int]) -> Saving | None:
+    """The fewest parts of which each fits; without a printed hole the fewest that an empty bank could take."""
+    pages, need = _pages(situation), situation.number("bytes_per_bank")
+    hole = situation.number("largest_free")
+    hole = situation.number("bank_bytes") if hole is None else hole
+    if not pages or not need or not hole or max(page for _, page in pages) > hole:
+        return None
+    fewest = min(count for count, _ in pages)
+    for parts in counts[bisect_left(counts, need // hole) :]:  # fewer parts cannot be small enough
+        if parts > fewest:
+            return None
+        cut = [(-(-count // parts), page) for count, page in pages]
+        saving = _smaller_request(situation, cut, parts=parts)
+        if saving is not None and saving.solves is not False:
+            return saving
+    return None
+
+
+def _last_rows(situation: Situation, _: str) -> Saving | None:
+    """Logits of the last token alone: one row, or one row of tiles."""
+    tensor = situation.tensor
+    if tensor is None or not tensor.is_logits or not tensor.shape or not tensor.page_bytes:
+        return None
+    pages = 1 if tensor.layout == "row_major" else round_up(tensor.shape[-1], _TILE_ROWS) // _TILE_ROWS
+    return _smaller_request(situation, [(pages, tensor.page_bytes)])
+
+
+def _elsewhere(situation: Situation, _: str) -> Saving | None:
+    """The buffer goes to another memory: all of it is saved here."""
+    need = situation.number("bytes_per_bank")
+    return None if need is None else Saving(need, True, {"after_bytes_per_bank": 0})
+
+
+def _all_cores(situation: Situation, _: str) -> Saving | None:
+    """A shard per core of the whole grid instead of a few large ones: each bank loses less, in lock step."""
+    cores, banks = situation.number("grid_cores"), situation.number("banks")
+    pages = _pages(situation)
+    if not pages or cores is None or banks is None or banks >= cores:
+        return None
+    saving = _smaller_request(situation, pages, banks=cores)
+    return saving if saving is not None and saving.bytes_per_bank > 0 else None
+
+
+def _without_padding(situation: Situation, _: str) -> Saving | None:
+    """The best other arrangement of a tensor that is certain; rows only where they are not thin (errors 9)."""
+    tensor, board = situation.tensor, situation.board
+    if tensor is None or tensor.confidence != CERTAIN or not board.boards or tensor.shape is None:
+        return None
+    memory_map = open_board(board.boards[0])
+    spec = TensorSpec(
+        tensor.shape,
+        DATA_TYPES.find(tensor.dtype or ""),
+        LAYOUTS.find(tensor.layout or ""),
+        MEMORIES.find(situation.failure.memory or "DRAM"),
+    )
+    if memory_map.pool(spec.memory).banks != situation.number("banks"):
+        return None
+    for other in explain_padding(spec, memory_map).alternatives:
+        if other.how == "row_major" and other.spec.shape[-1] < _THIN:
+            continue
+        shape = "x".join(map(str, other.spec.shape))
+        which = {
+            "row_major": f"row-major {shape}",
+            "permute": f"permuted to {shape}",
+            "reshape": f"reshaped to {shape}",
+        }[other.how]
+        need = situation.number("bytes_per_bank") or 0
+        names: dict[str, int | str] = {"which": which, "after_bytes_per_bank": other.bytes_per_bank}
+        return Saving(need - other.bytes_per_bank, fits_hole(situation, other.bytes_per_bank), names)
+    return None
+
+
+def _lighter_weights(situation: Situation, dtype_name: str) -> Saving | None:
+    """All live weights in tiles of another format."""
+    dtype = DATA_TYPES.find(dtype_name)
+    weights = [tensor for tensor in situation.live if tensor.is_weight and tensor.memory == situation.failure.memory]
+    saved = sum(_retyped_bytes(tensor, dtype.name, situation) for tensor in weights)
+    return Saving(saved, room_solves(situation, saved), {"weights": len(weights)}) if saved > 0 else None
+
+
+def _retyped_bytes(tensor: LiveTensor, dtype_name: str, situation: Situation) -> int:
+    now, dtype = DATA_TYPES.get(tensor.dtype), DATA_TYPES.find(dtype_name)
+    banks = situation.number("dram_banks") or situation.number("banks")
+    if not banks or now is None or tensor.layout != "tile" or not _is_lighter(dtype, now):
+        return 0
+    try:
+        pages = paging_of(TensorSpec(tensor.shape, dtype)).pages
+    except InvalidSpecError:
+        return 0
+    alignment = situation.alignment_bytes
+    after = interleaved_bytes_per_bank(
+        pages=pages, page_bytes=dtype.tile_bytes(), alignment_bytes=alignment, banks=banks
+    )
+    return max(0, tensor.bytes_per_bank - after)
+
+
+def _idle_tensors(situation: Situation, _: str) -> Saving | None:
+    idle = [tensor for tensor in situation.live if tensor.is_idle and tensor.memory == situation.failure.memory]
+    saved = sum(tensor.bytes_per_bank for tensor in idle)
+    if not saved:
+        return None
+    largest = max(idle, key=lambda tensor: tensor.bytes_per_bank)
+    return Saving(saved, room_solves(situation, saved), {"idle": len(idle), "which": largest.name})
+
+
+def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
+    """The tensors at the bottom of the L1 pool that stand in the way of a program, where addresses are known."""
+    end, lowest = situation.number("region_end"), situation.number("l1_buffer_address")
+    placed = (
+        sorted(
+            (tensor.address, tensor)
+            for tensor in situation.live
+            if tensor.memory == "L1" and tensor.address is not None
+        )
+        if end is not None
+        else []
+    )
+    if not placed or end is None or lowest is None or placed[0][0] != lowest:
+        return None
+    inside = [tensor for address, tensor in placed if address < end]
+    above = [address for address, _ in placed if address >= end]
+    top = above[0] if above else situation.number("l1_bytes_per_core")
+    if top is None:
+        return None
+    names: dict[str, int | str] = {"tensors": len(inside), "which": inside[0].name}
+    return Saving(top - lowest, True, names)
+
+
+def _narrower_rows(situation: Situation, _: str) -> Saving | None:
+    """Static buffers that hold whole rows shrink with the row; the base that makes this hardest counts."""
+    end, l1_bytes, base = (situation.number(name) for name in ("region_end", "l1_bytes", "worst_l1_base"))
+    if end is None or l1_bytes is None or base is None or base >= l1_bytes:
+        return None
+    parts = -(-(end - base) // (l1_bytes - base))
+    after = base + -(-(end - base) // parts)
+    return Saving(end - after, region_solves(situation, end - after), {"parts": parts})
+
+
+COMPUTATIONS: dict[str, Callable[[Situation, str], Saving | None]] = {
+    "retype": _retyped,
+    "split": _split,
+    "chips": _over_chips,
+    "last-rows": _last_rows,
+    "elsewhere": _elsewhere,
+    "all-cores": _all_cores,
+    "padding": _without_padding,
+    "weights": _lighter_weights,
+    "idle-tensors": _idle_tensors,
+    "lowest-tensors": _lowest_tensors,
+    "narrower-rows": _narrower_rows,
+}
+"""By the word that ``computes`` uses; what follows a colon is the argument: ``retype:bfloat8_b``."""
+
+
+def compute(instruction: str, situation: Situation) -> Saving | None:
+    """The saving that a remedy's ``computes`` asks for."""
+    name, _, argument = instruction.partition(":")
+    return COMPUTATIONS[name](situation, argument)
+
+
+def _pages(situation: Situation) -> list[tuple[int, int]]:
+    """(pages, bytes of a page) of every tensor that the figures allow.
+
+    Where the total divides evenly any page would do; then tiles count, and pages of which a bank holds 64 or more: that
+    leaves out only tensors of a few gigantic rows.
+    """
+    tensor, total = situation.tensor, situation.number("requested_bytes")
+    if tensor is None or not total:
+        return []
+    if tensor.confidence == CERTAIN and tensor.page_bytes:
+        return [(total // tensor.page_bytes, tensor.page_bytes)]
+    banks, share = situation.number("banks") or 0, situation.number("bytes_per_bank") or 0
+    candidates = set(tensor.page_candidates)
+    if is_even_split(total, banks, share):
+        candidates = {page for page in candidates if page * _FEWEST_PAGES_PER_BANK <= share or page in _TILE_PAGES}
+    if tensor.page_bytes:
+        candidates.add(tensor.page_bytes)
+    return [(total // page, page) for page in sorted(candidates)]
+
+
+def _smaller_request(
+    situation: Situation, pages: Iterable[tuple[int, int]], *, banks: int | None = None, parts: int | None = None
+) -> Saving | None:
+    """The same buffer with fewer or smaller pages; the largest of the candidates counts."""
+    need, dealt = situation.number("bytes_per_bank"), banks or situation.number("banks")
+    if need is None or not dealt:
+        return None
+    after = max(
+        interleaved_bytes_per_bank(pages=count, page_bytes=page, alignment_bytes=situation.alignment_bytes, banks=dealt)
+        for count, page in pages
+    )
+    names: dict[str, int | str] = {"after_bytes_per_bank": after}
+    if parts is not None:
+        names["parts"] = parts
+    return Saving(need - after, fits_hole(situation, after), names)

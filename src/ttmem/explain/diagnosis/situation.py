@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that is known of one failure, under the names that the expressions of the knowledge use.
+
+From the message: its figures and words (``bytes_per_bank``, ``core_range``). From where it points: ``architecture``,
+``l1_base``, ``trace_region_bytes_per_bank`` (``builds``), ``pages``, ``tensor_dtype`` (``tensor_guess``). From the text
+around it: ``operation``, ``setting_l1_small_size`` (``context``). From a profile: ``live_*``. Last, quantities that the
+knowledge derives from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ttmem.explain.diagnosis._advice import applying, quantities
+from ttmem.explain.diagnosis._expression import Value, evaluate
+from ttmem.explain.diagnosis.builds import BoardGuess, core_range_of, guess_board, l1_bases
+from ttmem.explain.diagnosis.tensor_guess import KnownTensor, TensorGuess, guess_tensor
+from ttmem.explain.failure import Failure
+from ttmem.explain.text.context import Context
+from ttmem.hardware import ARCHITECTURES
+
+_LARGEST_QUANTUM_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTensor:
+    """A tensor that was on the device when it failed, as a profile knows it."""
+
+    name: str
+    memory: str
+    bytes_per_bank: int
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    layout: str = ""
+    is_weight: bool = False
+    is_idle: bool = False
+    """No operation from the failing one on reads it, as far as the source shows."""
+    producer: str = ""
+    address: int | None = None
+    """Captures know it, logs do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A failure with everything that surrounds it."""
+
+    failure: Failure
+    names: dict[str, Value]
+    board: BoardGuess
+    tensor: TensorGuess | None
+    context: Context
+    live: tuple[LiveTensor, ...] = ()
+
+    @property
+    def quantum_bytes(self) -> int:
+        """In which a pool is handed out; the larger one where the chip is not known, so that no fit is promised."""
+        architecture = ARCHITECTURES.get(self.board.architecture or "")
+        return architecture.quantum_bytes if architecture else _LARGEST_QUANTUM_BYTES
+
+    @property
+    def alignment_bytes(self) -> int:
+        """Of pages in the memory concerned."""
+        return page_alignment_bytes(self.failure, self.board)
+
+    def number(self, name: str) -> int | None:
+        """A figure, or None where it is not known."""
+        value = self.names.get(name)
+        return value if isinstance(value, int) else None
+
+
+def page_alignment_bytes(failure: Failure, board: BoardGuess) -> int:
+    """Of pages in the memory of a failure: the same in L1 everywhere, the chip's own in DRAM."""
+    architecture = ARCHITECTURES.get(board.architecture or "wormhole") or ARCHITECTURES.find("wormhole")
+    return architecture.page_alignment_bytes(in_dram=failure.memory != "L1")
+
+
+def situation_of(
+    failure: Failure,
+    *,
+    board: str | None = None,
+    context: Context | None = None,
+    live: Sequence[LiveTensor] = (),
+    tensors: Sequence[KnownTensor] = (),
+) -> Situation:
+    """Put together what the message says with what it points at."""
+    context = context or Context()
+    guessed = guess_board(failure, board=board, hints=context.hints)
+    tensor = guess_tensor(
+        failure,
+        alignment_bytes=page_alignment_bytes(failure, guessed),
+        known=[*tensors, *context.tensors],
+    )
+    names: dict[str, Value] = {"failure_class": failure.failure_class, "template": failure.template}
+    if failure.memory is not None:
+        names["memory"] = failure.memory
+    names.update(failure.texts)
+    names.update(guessed.numbers)
+    names.update(failure.numbers)
+    names.update(_of_board(guessed))
+    names.update(_of_cores(failure))
+    names.update(_of_context(context))
+    names.update(_of_tensor(tensor))
+    names.update(_of_live(failure.memory, live))
+    for quantity in applying(quantities(), failure.failure_class):
+        value = evaluate(quantity.value, names)
+        if value is not None:
+            names[quantity.name] = value
+    return Situation(failure, names, guessed, tensor, context, tuple(live))
+
+
+def _of_board(board: BoardGuess) -> dict[str, Value]:
+    names: dict[str, Value] = {}
+    architecture = ARCHITECTURES.get(board.architecture or "")
+    if board.architecture:
+        names["architecture"] = board.architecture
+    if architecture is not None:
+        bases = list(l1_bases(architecture))
+        exact = board.numbers.get("l1_base_address")
+        # Without a better sign the newest published release: the picture needs one, and says how far it may be off.
+        base = exact or board.numbers.get("whole_tiles_base_address", bases[0])
+        names["l1_base"] = base
+        names["l1_base_error"] = 0 if exact else max(base - min(bases), max(bases) - base)
+        names["worst_l1_base"] = exact or max(bases)
+    if len(board.boards) == 1:
+        names["board"] = board.boards[0]
+    return names
+
+
+def _of_cores(failure: Failure) -> dict[str, Value]:
+    cores = core_range_of(failure.texts.get("core_range"))
+    if cores is None:
+        return {}
+    return {
+        "range_cores": cores.cores,
+        "range_start_x": cores.start_x,
+        "range_end_x": cores.end_x,
+        "range_end_y": cores.end_y,
+    }
+
+
+def _of_context(context: Context) -> dict[str, Value]:
+    names: dict[str, Value] = {f"setting_{name}": value for name, value in context.settings.items()}
+    if context.operation:
+        names["operation"] = context.operation.rpartition(".")[2]
+    names.update((name, context.hints[name]) for name in ("sweep_status", "place") if name in context.hints)
+    return names
+
+
+def _of_tensor(tensor: TensorGuess | None) -> dict[str, Value]:
+    if tensor is None:
+        return {}
+    known = {
+        "tensor_confidence": tensor.confidence,
+        "tensor_text": tensor.text,
+        "tensor_dtype": tensor.dtype,
+        "tensor_layout": tensor.layout,
+        "page_bytes": tensor.page_bytes,
+        "pages": tensor.pages,
+        "padding_ratio": round(tensor.padding_ratio, 1) if tensor.padding_ratio else None,
+    }
+    names: dict[str, Value] = {name: value for name, value in known.items() if value is not None}
+    if tensor.shape:
+        names["tensor_shape"] = "x".join(map(str, tensor.shape))
+        names["tensor_width"] = tensor.shape[-1]
+        names["tensor_is_logits"] = tensor.is_logits
+    return names
+
+
+def _of_live(memory: str | None, live: Sequence[LiveTensor]) -> dict[str, Value]:
+    there = [tensor for tensor in live if tensor.memory == memory]
+    if not there:
+        return {}
+    return {
+        "live_tensors": len(there),
+        "live_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there),
+        "live_weight_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there if tensor.is_weight),
+        "idle_tensors": sum(tensor.is_idle for tensor in there),
+        "idle_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there if tensor.is_idle),
+    }

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tensor a request was for, from its size, its share per bank, and the dimensions of known models.
+
+Refuses rather than guesses: what only one page size or one distinctive dimension explains is ``likely``, what is the
+usual one of several explanations is ``possible``, and the rest is ``unknown``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
+
+from ttmem.explain.diagnosis._facts import facts
+from ttmem.explain.diagnosis.builds import LIKELY, POSSIBLE, UNKNOWN
+from ttmem.explain.diagnosis.pages import is_even_split, page_sizes
+from ttmem.explain.failure import Failure
+from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
+from ttmem.tensors import LAYOUTS, ROW_MAJOR, InvalidSpecError, TensorSpec, interleaved_bytes_per_bank, paging_of
+from ttmem.tensors.banks import round_up
+
+CERTAIN = "certain"
+
+_TILED: tuple[DataType, ...] = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8)
+"""The formats whose tile sizes differ; integers share theirs with the floats of their width."""
+_MOST_TOKENS = 131072
+_ROW_TYPES: tuple[DataType, ...] = (BFLOAT16, FLOAT32)
+_DISTINCTIVE, _RARE, _VERY_RARE = 16, 100, 300
+"""Odd parts from which on a page, a vocabulary by its hidden size, or one by any size is not met by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTensor:
+    """A tensor that the text or the profile names near the failure."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str = ""
+    """Empty: not said; both are tried."""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorGuess:
+    """What is known of the tensor; None where it is not."""
+
+    confidence: str
+    text: str
+    """The guess in words, with its reason."""
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    layout: str | None = None
+    page_bytes: int | None = None
+    pages: int | None = None
+    page_candidates: tuple[int, ...] = ()
+    """Every page size that the figures allow, the largest first; the true one is among them."""
+    padding_ratio: float | None = None
+    """Padded over logical bytes, where the shape is certain."""
+    is_logits: bool = False
+    """One row per token, as wide as a vocabulary: most of it is thrown away after the last token is picked."""
+
+
+def guess_tensor(
+    failure: Failure, *, alignment_bytes: int | None = None, known: Sequence[KnownTensor] = ()
+) -> TensorGuess | None:
+    """The tensor behind an allocation that failed; None where no tensor is concerned or no size is printed."""
+    total = failure.numbers.get("requested_bytes")
+    if not total or failure.memory not in ("DRAM", "L1", None):
+        return None
+    banks, share = failure.numbers.get("banks"), failure.numbers.get("bytes_per_bank")
+    alignment = alignment_bytes or (32 if failure.memory == "DRAM" else 16)
+    if banks and share and (match := _named_nearby(known, total, banks, share, alignment)):
+        return match
+    even = bool(banks and share and is_even_split(total, banks, share))
+    pages = page_sizes(total, banks, share, alignment) if banks and share else ()
+    told = pages if not even else ()
+    if banks and share and not pages:
+        return TensorGuess(UNKNOWN, "no page size gives this share per bank: a figure is mistyped, or cut")
+    if (by_name := _by_dimensions(total, told, alignment)) is not None:
+        if not pages:  # a size alone tells what, not how it is laid out
+            return replace(by_name, layout=None, page_bytes=None, pages=None)
+        return replace(by_name, page_candidates=pages, confidence=POSSIBLE if even else by_name.confidence)
+    if told:
+        return _by_page(total, told)
+    if even and failure.memory == "L1":
+        text = f"unknown: sharded, or dealt evenly, with {share:,} B on each of {banks} cores"
+    elif even:
+        text = f"unknown: the size divides evenly over {banks} banks, so any page size fits"
+    else:
+        text = "unknown: the size alone is no dimension of a known model"
+    return TensorGuess(UNKNOWN, text, page_candidates=pages)
+
+
+def _named_nearby(
+    known: Iterable[KnownTensor], total: int, banks: int, share: int, alignment: int
+) -> TensorGuess | None:
+    """A tensor named near the failure that needs exactly these bytes, by the twin's arithmetic."""
+    for tensor in known:
+        dtype = DATA_TYPES.get(tensor.dtype)
+        layouts = [LAYOUTS.find(tensor.layout)] if tensor.layout in LAYOUTS else list(LAYOUTS)
+        for layout in layouts if dtype is not None else ():
+            assert dtype is not None
+            try:
+                spec = TensorSpec(tensor.shape, dtype, layout)
+                paging = paging_of(spec)
+            except InvalidSpecError:
+                continue
+            aligned = round_up(paging.page_bytes, alignment)
+            needs = interleaved_bytes_per_bank(
+                pages=paging.pages, page_bytes=paging.page_bytes, alignment_bytes=alignment, banks=banks
+            )
+            if paging.pages * aligned != total or needs != share:
+                continue
+            ratio = total / spec.logical_bytes
+            padding = f", {ratio:.1f}x its {spec.logical_bytes:,} B of data" if ratio >= 1.05 else ""
+            named = f"{tensor.name} " if tensor.name else ""
+            return TensorGuess(
+                CERTAIN,
+                f"{named}{_shape_text(tensor.shape)} {dtype} in {layout}, named near the failure: it needs exactly "
+                f"these bytes{padding}",
+                tensor.shape,
+                dtype.name,
+                layout.name,
+                aligned,
+                paging.pages,
+                (aligned,),
+                ratio,
+            )
+    return None
+
+
+def _by_dimensions(total: int, pages: tuple[int, ...], alignment: int) -> TensorGuess | None:
+    """A vocabulary or a tensor of a public failure whose bytes these are, not contradicted by the page sizes."""
+    guesses = [*_vocabularies(total, pages, alignment), *_public_tensors(total, pages), *_width_pairs(total, pages)]
+    guesses.sort(key=lambda guess: (guess.confidence != LIKELY, guess.dtype != BFLOAT16.name))
+    if not guesses:
+        return None
+    likely = {(guess.dtype, guess.page_bytes) for guess in guesses if guess.confidence == LIKELY}
+    return replace(guesses[0], confidence=POSSIBLE) if len(likely) > 1 else guesses[0]
+
+
+def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterator[TensorGuess]:
+    for entry in facts("dimensions")["vocabulary"]:
+        size, whose = entry["size"], f"the vocabulary of {entry['of']}"
+        for dtype in _ROW_TYPES:
+            page = round_up(size * (dtype.element_bytes or 0), alignment)
+            if page in pages and total % page == 0:
+                shape = (total // page, size)
+                role = f"{whose} for {shape[0]:,} tokens: logits"
+                confidence = LIKELY if _odd_part(size) > _VERY_RARE else POSSIBLE
+                yield _named(confidence, shape, dtype, "row_major", page, pages, role, is_logits=True)
+        padded = round_up(size, 32)
+        for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
+            page = dtype.tile_bytes()
+            tiles, rest = divmod(total, page)
+            rows, more = divmod(tiles * 1024, padded)
+            if rest or more or rows % 32 or (pages and page not in pages):
+                continue
+            if rows in entry["hidden"]:
+                confidence = LIKELY if pages == (page,) and _odd_part(padded) > _RARE else POSSIBLE
+                role = f"{whose} by a hidden size of {rows}: an embedding, an lm_head or logits"
+                yield _named(confidence, (size, rows), dtype, "tile", page, pages, role)
+            elif rows <= _MOST_TOKENS and _odd_part(padded) > _RARE and len(_float_tiles(pages)) < 2:
+                confidence = LIKELY if pages == (page,) and _odd_part(padded) > _VERY_RARE else POSSIBLE
+                role = f"{whose} for {rows:,} tokens: logits"
+                yield _named(confidence, (rows, size), dtype, "tile", page, pages, role, is_logits=True)
+
+
+def _public_tensors(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
+    for entry in facts("dimensions")["tensor"]:
+        dtype = DATA_TYPES.find(entry["dtype"])
+        page = dtype.tile_bytes()
+        shape = tuple(entry["shape"])
+        if prod(shape) // 1024 * page == total and (not pages or page in pages):
+            yield _named(POSSIBLE, shape, dtype, "tile", page, pages, f"the size of {entry['what']}")
+
+
+def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
+    """A weight between two known widths, one of which is not met by chance."""
+    widths = dict(_known("width"))
+    for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
+        page = dtype.tile_bytes()
+        tiles, rest = divmod(total, page)
+        for width in widths if not rest and (not pages or page in pages) else ():
+            other, more = divmod(tiles * 1024, width)
+            if not more and other in widths and _is_distinctive(width):
+                role = f"the {widths[other]} by the {widths[width]}"
+                yield _named(POSSIBLE, (other, width), dtype, "tile", page, pages, role)
+
+
+def _float_tiles(pages: tuple[int, ...]) -> list[DataType]:
+    return [dtype for dtype in _TILED if dtype.tile_bytes() in pages and dtype is not UINT8]
+
+
+def _by_page(total: int, pages: tuple[int, ...]) -> TensorGuess:
+    floats = _float_tiles(pages)
+    tiled = floats or [dtype for dtype in (UINT8,) if dtype.tile_bytes() in pages]
+    if len(floats) > 1:
+        names = " or ".join(f"{dtype} ({total // dtype.tile_bytes():,})" for dtype in floats)
+        return TensorGuess(POSSIBLE, f"tiles: {names}", layout="tile", page_candidates=pages)
+    if tiled:
+        dtype = tiled[0]
+        page = dtype.tile_bytes()
+        sure = len(pages) == 1
+        others = "" if sure else f"; pages of {_listed(pages, but=page)} B fit too"
+        text = f"{total // page:,} {dtype} tiles of {page:,} B{others}"
+        return TensorGuess(LIKELY if sure else POSSIBLE, text, None, dtype.name, "tile", page, total // page, pages)
+    widths = _widths()
+    for page in pages:
+        for dtype in _ROW_TYPES:
+            width = page // (dtype.element_bytes or 1)
+            if width in widths and page % 32 == 0:
+                shape = (total // page, width)
+                return _named(POSSIBLE, shape, dtype, "row_major", page, pages, f"rows of the {widths[width]}")
+    if len(pages) > 1:
+        return TensorGuess(POSSIBLE, f"rows of {_listed(pages)} B, no tiles", layout="row_major", page_candidates=pages)
+    (page,) = pages
+    text = f"{total // page:,} rows of {page:,} B, no tiles: {page // 2:,} bfloat16 or {page // 4:,} float32 elements"
+    return TensorGuess(LIKELY, text, None, None, "row_major", page, total // page, pages)
+
+
+def _named(
+    confidence: str,
+    shape: tuple[int, ...],
+    dtype: DataType,
+    layout: str,
+    page: int,
+    pages: tuple[int, ...],
+    role: str,
+    *,
+    is_logits: bool = False,
+) -> TensorGuess:
+    in_rows = layout == ROW_MAJOR.name
+    count = shape[0] if in_rows else prod(round_up(size, 32) for size in shape) // 1024
+    text = f"{_shape_text(shape)} {dtype} in {'rows' if in_rows else 'tiles'}: {role}"
+    return TensorGuess(confidence, text, shape, dtype.name, layout, page, count, pages, is_logits=is_logits)
+
+
+@cache
+def _widths() -> dict[int, str]:
+    vocabularies = {size: f"vocabulary of {owner}" for size, owner in _known("vocabulary")}
+    return {**vocabularies, **dict(_known("width"))}
+
+
+def _known(kind: str) -> list[tuple[int, str]]:
+    return [(entry["size"], entry["of"]) for entry in facts("dimensions")[kind]]
+
+
+def _is_distinctive(size: int) -> bool:
+    """Whether the odd part of a size is too large to be met by chance."""
+    return _odd_part(size) > _DISTINCTIVE
+
+
+def _odd_part(size: int) -> int:
+    return size // (size & -size)
+
+
+def _listed(pages: Sequence[int], *, but: int = 0) -> str:
+    others = [f"{page:,}" for page in pages if page != but]
+    return ", ".join(others[:4]) + (" ..." if len(others) > 4 else "")
+
+
+def _shape_text(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pasted or logged text, freed of what loggers, terminals, test runners and people put around a message."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cache
+
+from ttmem.explain.text.markers import EXPECTED_BEGIN, EXPECTED_END
+
+
+@cache
+def _colours() -> re.Pattern[str]:
+    # Real escapes; the caret form of `cat -v`; and the rest that is left when a paste lost the escape byte.
+    return re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]|\^\[\[[0-9;]*m|\[\d{1,3}(?:;\d{1,3}){0,5}m")
+
+
+@cache
+def _prefix() -> re.Pattern[str]:
+    """What may stand before every line of a message that spans lines (log-formats 1.5, errors 3 and 7)."""
+    return re.compile(
+        r"""\s*(?:
+            \[\d+,\d+\]<std(?:out|err)>:                              # Open MPI --tag-output
+          | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:?\d\d)\s  # GitHub Actions, docker logs -t
+          | \([A-Za-z][\w ]{0,40}\spid=\d+\)                          # vLLM worker processes
+          | (?:ERROR|WARNING|INFO|DEBUG|CRITICAL)\s\d\d-\d\d\s\d\d:\d\d:\d\d\s\[[\w./-]+:\d+\]  # vLLM logger
+          | \[ctest\]
+          | \[(?:gw|chip-|rank)\d+\]                                  # pytest-xdist, one container per chip
+          | E(?=\s\s|\s*$)                                            # margin of pytest's exception text
+          | >(?=\s)                                                   # quoted mail or Markdown
+        )""",
+        re.VERBOSE,
+    )
+
+
+_LINE_BREAKS_IN_TEXT = ("\\r\\n", "\\n", "\\t", "&#10;", "&#xA;", "&#13;")
+"""How a repr, a JSON string and an XML attribute (JUnit) spell the line breaks of an exception text."""
+
+
+_LONGEST_MESSAGE = 4000
+"""Characters; a bound, so that many short looks at one endless line stay linear in it."""
+
+
+class CleanText:
+    """The same characters twice: ``rows`` keeps line ends, ``flat`` has blanks instead, offsets are equal in both.
+
+    People and terminals wrap messages anywhere, so wordings are searched in ``flat``; what has to stand alone on a
+    line is searched in ``rows``.
+    """
+
+    __slots__ = ("_first_line", "_line_indices", "_row_starts", "flat", "rows")
+
+    def __init__(self, text: str, first_line: int) -> None:
+        rows: list[str] = []
+        self._line_indices: list[int] = []
+        self._row_starts: list[int] = []
+        self._first_line = first_line
+        if "\x1b" in text or "[0m" in text or "^[[" in text:
+            text = _colours().sub("", text)
+        prefix = _prefix()
+        offset = 0
+        expected = False
+        for index, line in enumerate(text.split("\n")):
+            if EXPECTED_BEGIN in line:
+                expected = True
+            if expected:
+                expected = EXPECTED_END not in line
+                continue
+            if "\\" in line or "&#" in line:
+                for spelling in _LINE_BREAKS_IN_TEXT:
+                    line = line.replace(spelling, " ")
+            start = 0
+            while (found := prefix.match(line, start)) is not None:
+                start = found.end()
+            row = " ".join(line[start:].split())
+            if not row:
+                continue
+            rows.append(row)
+            self._line_indices.append(index)
+            self._row_starts.append(offset)
+            offset += len(row) + 1
+        self.rows = "\n".join(rows)
+        self.flat = self.rows.replace("\n", " ")
+
+    def line_at(self, offset: int) -> int:
+        """The line number of the original text that holds this offset."""
+        return self._first_line + self._line_indices[self._row_index(offset)]
+
+    def row_end(self, offset: int) -> int:
+        """The offset just behind the row that holds this offset, or behind as much of it as a message can fill."""
+        limit = min(offset + _LONGEST_MESSAGE, len(self.rows))
+        end = self.rows.find("\n", offset, limit)
+        return limit if end < 0 else end
+
+    def is_after_gap(self, offset: int) -> bool:
+        """Whether an empty (or left-out) line stood before the row that holds this offset."""
+        row = self._row_index(offset)
+        return row > 0 and self._line_indices[row] > self._line_indices[row - 1] + 1
+
+    def starts_row(self, offset: int) -> bool:
+        """Whether nothing stands before this offset on its row."""
+        return offset == 0 or self.rows[offset - 1] == "\n"
+
+    def _row_index(self, offset: int) -> int:
+        return bisect_right(self._row_starts, offset) - 1

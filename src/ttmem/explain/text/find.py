@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``find_failures``: from any text to the failures it tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ttmem.explain.classes import oom_class_of, statistics_note
+from ttmem.explain.failure import Failure
+from ttmem.explain.knowledge.loading import rank_of, templates
+from ttmem.explain.text._cleaning import CleanText
+from ttmem.explain.text._envelope import envelopes, exception_sites, is_within_error, strip_source_suffix
+from ttmem.explain.text._signals import signal_of
+from ttmem.explain.text._template import Match, Template, matches
+from ttmem.explain.text.deduplicate import deduplicate
+
+_SITE_WIDTH = 600
+"""How far before its message the ``TT_FATAL @ file:line`` of an exception may stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    start: int
+    end: int
+    failure: Failure
+
+
+def find_failures(text: str, *, first_line: int = 1, include_other: bool = False) -> list[Failure]:
+    """All failures that a text tells of, in order, each once.
+
+    ``text`` may be a pasted message, a log line with the lines that follow it, or a whole log; ``first_line`` is the
+    number of its first line. Time is linear in the text. Class ``none`` (asserts of unknown wording, and wrappers
+    such as ``Error code: 13`` when nothing else is there) is reported only on request.
+    """
+    clean = CleanText(text, first_line)
+    hits = _without_overlaps(_known(clean))
+    if include_other:
+        hits = sorted([*hits, *_unknown(clean, hits)], key=lambda hit: hit.start)
+    else:
+        hits = [hit for hit in hits if hit.failure.failure_class != "none"]
+    return deduplicate(_with_sites(clean, hits))
+
+
+def _known(clean: CleanText) -> Iterator[_Hit]:
+    flat = clean.flat
+    for template in [template for template in templates() if template.anchor in flat]:
+        for match in matches(template, flat):
+            if _counts(clean, template, match):
+                yield _Hit(match.start, match.end, _failure(clean, template, match))
+
+
+def _counts(clean: CleanText, template: Template, match: Match) -> bool:
+    """Whether this is a message and not a mention: figures prove it, else its envelope or a line of its own does."""
+    if template.place == "itself":
+        return True
+    if template.place == "line-start":
+        return clean.starts_row(match.start)
+    if template.place == "line":
+        return _is_whole_row(clean, match)
+    return bool(match.numbers) or is_within_error(clean, match.start) or _is_whole_row(clean, match)
+
+
+def _is_whole_row(clean: CleanText, match: Match) -> bool:
+    if not clean.starts_row(match.start):
+        return False
+    rest = clean.rows[match.end : clean.row_end(match.end)]
+    return not strip_source_suffix(rest).strip(" .!`'\"")
+
+
+def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
+    numbers = dict(match.numbers)
+    texts = {**dict(template.texts), **match.texts}
+    memory = texts.pop("memory", template.memory)
+    failure_class = template.class_rule
+    if failure_class == "oom":
+        failure_class = oom_class_of(numbers, memory)
+        note = statistics_note(numbers)
+        if note is not None:
+            texts["note"] = note
+    address, region_end = numbers.get("l1_buffer_address"), numbers.get("region_end")
+    if address is not None and region_end is not None:
+        if region_end > address:
+            numbers["overlap_bytes"] = region_end - address
+        else:
+            del numbers["region_end"]  # no clash at all: the last figure of the sentence was cut
+    if failure_class == "crash":
+        signal = signal_of(texts.pop("death", None), numbers.get("exit_code"))
+        if signal is not None:
+            texts["signal"] = signal
+    return Failure(
+        failure_class=failure_class,
+        memory=memory,
+        message=strip_source_suffix(clean.flat[match.start : match.end]),
+        template=template.id,
+        numbers=numbers,
+        texts=texts,
+        line=clean.line_at(match.start),
+        is_warning=template.rank in ("warning", "chatter"),
+    )
+
+
+def _without_overlaps(hits: Iterable[_Hit]) -> list[_Hit]:
+    """The first template that matches at a place wins, and what lies inside a message is part of it."""
+    kept: list[_Hit] = []
+    end = -1
+    for hit in sorted(hits, key=lambda hit: hit.start):  # stable: equal starts stay in the order of the knowledge
+        if hit.start >= end:
+            kept.append(hit)
+            end = hit.end
+    return kept
+
+
+def _unknown(clean: CleanText, known: list[_Hit]) -> Iterator[_Hit]:
+    starts = iter([hit.start for hit in known if rank_of(hit.failure.template) != "wrapper"])
+    start = next(starts, None)
+    for envelope in sorted(envelopes(clean), key=lambda envelope: envelope.start):
+        while start is not None and start < envelope.start:
+            start = next(starts, None)
+        if start is not None and start <= envelope.end:
+            continue
+        texts = {"file": envelope.file, "condition": envelope.condition}
+        failure = Failure(
+            failure_class="none",
+            memory=None,
+            message=envelope.message,
+            template=envelope.template,
+            texts={name: value for name, value in texts.items() if value},
+            line=clean.line_at(envelope.start),
+        )
+        yield _Hit(envelope.start, envelope.end, failure)
+
+
+def _with_sites(clean: CleanText, hits: list[_Hit]) -> Iterator[Failure]:
+    """The failures, each with the source file of the exception that carries it."""
+    sites = iter(exception_sites(clean))
+    upcoming = next(sites, None)
+    latest: tuple[int, str] | None = None
+    for hit in hits:
+        while upcoming is not None and upcoming[0] <= hit.start:
+            latest, upcoming = upcoming, next(sites, None)
+        is_own_print = "file" in hit.failure.texts or hit.failure.failure_class == "crash"
+        if latest is None or hit.start - latest[0] > _SITE_WIDTH or is_own_print:
+            yield hit.failure
+        else:
+            yield replace(hit.failure, texts={**hit.failure.texts, "file": latest[1]})
+            latest = None  # one exception carries one message

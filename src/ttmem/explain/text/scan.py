@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a log of any size to the few lines of it that may tell of a failure, at about the speed of grep.
+
+Logs repeat themselves: without their digits, a million lines are a few hundred different ones. Each of those is judged
+once, by words of the templates; finding a known one again costs a look-up. A suspicious line is handed on with its
+neighbours, because a message's figures may stand below its first line and its envelope above; whether it tells of a
+failure is decided by ``find_failures``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from ttmem.explain.knowledge.loading import templates
+from ttmem.explain.text._template import Part, parse, split_lead
+from ttmem.explain.text.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
+
+LINES_BEFORE, LINES_AFTER = 12, 48
+_MOST_LINES = 20_000
+"""A piece of more lines than this is cut: a log that is nothing but errors."""
+_MOST_SHAPES = 200_000
+"""How many shapes are remembered: lines of random text never repeat, and must not fill the memory."""
+_DIGITS = b"0123456789"
+_BEGIN, _END = EXPECTED_BEGIN.encode(), EXPECTED_END.encode()
+
+_EXECUTING = b"Executing operation"
+_ORDINARY = (b"MemoryView{", _EXECUTING, b"Device memory state")
+"""What a tt-mlir runtime prints for every operation; no line with one of these begins a failure."""
+
+_PREFERRED_WORDS = (
+    "xceed", "enough", "Cannot", "Failed", "failed", "beyond", "clash", "circular", "allocated", "overlap",
+    "rror", "exit", "ignal", "imeout", "Killed", "semaphore", "ontiguous", "requested", "Invalid", "Expected",
+    "divisible", "hugepage", "bad_alloc", "SIG", "oom-kill", "could", "staging", "legal", "feasible", "smaller",
+    "match", "mismatch", "rectangular", "sized", "Mesh.", "unsafe", "Creating", "large", "overflows", "wraparound",
+    "currently", "killed", "can't", "code:", "nterleaved", "block_size", "nstruction", "Aborted", "terminate",
+)  # fmt: skip
+"""Words that many templates share and ordinary lines lack; without blanks, because texts are wrapped at blanks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some lines of a source that may tell of a failure, with where they stand."""
+
+    text: str
+    first_line: int
+    operation: str = ""
+    """The last operation line before them, when it is not among them."""
+
+
+@cache
+def scan_words() -> tuple[bytes, ...]:
+    """Words of which each match of each template contains one: a new template brings its own when it has to."""
+    words = list(_PREFERRED_WORDS)
+    for template in templates():
+        _, sentence = split_lead(parse(template.text))
+        if not _is_covered(sentence, words):
+            longest = max((word for part in sentence for word in part.text.split()), key=len)
+            words.append(longest.strip())
+    words += [marker.decode() for marker in MARKERS if not any(word in marker.decode() for word in words)]
+    return tuple(word.encode() for word in dict.fromkeys(words))
+
+
+def _is_covered(sentence: tuple[Part, ...], words: list[str]) -> bool:
+    """Whether every print of the sentence holds one of the words: in its fixed text, or in each choice of a slot."""
+    for part in sentence:
+        if any(word in part.text for word in words):
+            return True
+        choices = part.slot.choices if part.slot is not None else ()
+        if choices and all(any(word in choice for word in words) for choice in choices):
+            return True
+    return False
+
+
+class LogScanner:
+    """Takes a source in chunks of bytes and gives back its suspicious pieces."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        """How many lines were read."""
+        self._tail: list[bytes] = []
+        self._harmless: set[bytes] = set()
+        self._suspicious: set[bytes] = set()
+        self._kept: list[bytes] = []
+        """Lines of earlier blocks that may belong to a piece: its lead, or its beginning."""
+        self._kept_hits: list[int] = []
+        self._operation = b""
+        self._is_runtime_log = False
+        self._inside_expected = False
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Piece]:
+        """The pieces, in order."""
+        for chunk in chunks:
+            at = chunk.rfind(b"\n")
+            if at < 0:
+                self._tail.append(chunk)  # a line of many MB comes in many chunks: join them once
+                continue
+            whole = b"".join((*self._tail, memoryview(chunk)[:at]))
+            self._tail = [chunk[at + 1 :]]
+            yield from self._block(whole, is_last=False)
+        rest = b"".join(self._tail)
+        yield from self._block(rest, is_last=True)
+
+    def _block(self, block: bytes, *, is_last: bool) -> Iterator[Piece]:
+        if _BEGIN in block or self._inside_expected:
+            block = self._without_expected(block)
+        shapes = block.translate(None, _DIGITS).split(b"\n")
+        hits = self._hits(shapes)
+        if not hits and not self._kept_hits:
+            self._kept = block.rsplit(b"\n", LINES_BEFORE)[-LINES_BEFORE:]
+            self.lines += len(shapes)
+            self._remember(block)
+            return
+        known = len(self._kept)
+        lines = self._kept + block.split(b"\n")
+        first_line = self.lines - known + 1
+        self.lines += len(shapes)
+        done = 0
+        every = [*self._kept_hits, *(known + index for index in hits)]
+        for start, end in _windows(every):
+            if end > len(lines) and not is_last and end - start < _MOST_LINES:
+                self._keep(lines, start, [index - start for index in every if index >= start])
+                return
+            self._remember(b"\n".join(lines[done:start]))
+            yield self._piece(lines[start:end], first_line + start)
+            done = min(end, len(lines))
+        self._keep(lines, max(done, len(lines) - LINES_BEFORE), [])
+
+    def _hits(self, shapes: list[bytes]) -> list[int]:
+        """Which lines are suspicious, by their shapes: a shape is judged when it is first met."""
+        distinct = set(shapes)
+        fresh = distinct - self._harmless - self._suspicious
+        if fresh:
+            suspects = _lines_with(scan_words(), [shape for shape in fresh if not _is_ordinary(shape)])
+            for known in (self._harmless, self._suspicious):
+                if len(known) > _MOST_SHAPES:
+                    known.clear()
+            self._is_runtime_log = self._is_runtime_log or any(_EXECUTING in shape for shape in fresh)
+            self._suspicious |= suspects
+            self._harmless |= fresh - suspects
+        if self._suspicious.isdisjoint(distinct):
+            return []
+        return [index for index, shape in enumerate(shapes) if shape in self._suspicious]
+
+    def _keep(self, lines: list[bytes], start: int, hits: list[int]) -> None:
+        self._remember(b"\n".join(lines[:start]))
+        self._kept, self._kept_hits = lines[start:], hits
+
+    def _piece(self, lines: list[bytes], first_line: int) -> Piece:
+        named = b"" if any(_EXECUTING in line for line in lines) else self._operation
+        return Piece(b"\n".join(lines).decode("utf-8", "replace"), first_line, named.decode("utf-8", "replace"))
+
+    def _remember(self, text: bytes) -> None:
+        """The last operation line: a failure further down belongs to it."""
+        at = text.rfind(_EXECUTING) if self._is_runtime_log else -1
+        if at >= 0:
+            end = text.find(b"\n", at)
+            self._operation = text[text.rfind(b"\n", 0, at) + 1 : len(text) if end < 0 else end]
+
+    def _without_expected(self, block: bytes) -> bytes:
+        """Errors that a test provokes on purpose are none; their lines stay, empty, so that numbers are right."""
+        out = []
+        for line in block.split(b"\n"):
+            if _BEGIN in line:
+                self._inside_expected = True
+            out.append(b"" if self._inside_expected else line)
+            if self._inside_expected and _END in line:
+                self._inside_expected = False
+        return b"\n".join(out)
+
+
+def _is_ordinary(line: bytes) -> bool:
+    return any(words in line for words in _ORDINARY)
+
+
+def _lines_with(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:
+    """The lines that contain any of the words; one search per word over all lines is what makes this fast."""
+    text = b"\n".join(lines)
+    found: set[bytes] = set()
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            end = len(text) if end < 0 else end
+            found.add(text[start:end])
+            at = text.find(word, end)
+    return found
+
+
+def _windows(suspicious: list[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of lines around suspicious ones, merged where they touch; an end may lie beyond the last line."""
+    start = end = 0
+    for index in suspicious:
+        if not end or index - LINES_BEFORE > end or end - start > _MOST_LINES:
+            if end:
+                yield start, end
+            start = max(index - LINES_BEFORE, end)
+        end = index + LINES_AFTER
+    if end:
+        yield start, end
+
+
+def is_runtime_log(head: bytes) -> bool:
+    """Whether the first bytes of a source are those of a tt-mlir runtime log."""
+    return _EXECUTING in head or _ORDINARY[0] in head

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``explain``: from any text, however long, to a diagnosis of every failure that it tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ttmem.explain.diagnosis.diagnose import Diagnosis, diagnose
+from ttmem.explain.failure import Failure
+from ttmem.explain.text.context import Context, read_context
+from ttmem.explain.text.deduplicate import deduplicate
+from ttmem.explain.text.find import find_failures
+from ttmem.explain.text.scan import LogScanner, Piece, is_runtime_log
+
+_WHOLE_BYTES = 2 << 20
+"""Up to this a source is searched as a whole for every template; beyond, its suspicious lines are."""
+_CONTEXT_LINES = 60
+_MOST_MESSAGE = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The failures of a source, with what stands around each."""
+
+    failures: tuple[Failure, ...]
+    """What concerns memory (or ended the process); where nothing does, what failed otherwise."""
+    contexts: tuple[Context, ...]
+    lines: int
+    others: int = 0
+    """Errors that have nothing to do with memory and are left out beside those that have."""
+    is_runtime_log: bool = False
+    """It holds lines of a tt-mlir runtime: a profile can be read from it."""
+    head: str = ""
+    """How the text begins, for an answer to one that tells of no failure."""
+
+
+def explain(text: str, *, board: str | None = None) -> list[Diagnosis]:
+    """Every failure that a text tells of, each once; a single diagnosis of class ``none`` when it tells of none."""
+    return diagnoses(find_in_text(text), board=board)
+
+
+def diagnoses(found: Found, *, board: str | None = None) -> list[Diagnosis]:
+    """Explain what was found in a source."""
+    if not found.failures:
+        return [diagnose(Failure("none", None, found.head, ""), board=board)]
+    return [
+        diagnose(failure, board=board, context=context)
+        for failure, context in zip(found.failures, found.contexts, strict=True)
+    ]
+
+
+def find_in_text(text: str) -> Found:
+    """The failures of a text that is at hand."""
+    return find_in_chunks([text.encode("utf-8", "replace")])
+
+
+def find_in_chunks(chunks: Iterable[bytes]) -> Found:
+    """The failures of a source that comes in pieces; a small one is searched as a whole."""
+    remaining = iter(chunks)
+    beginning: list[bytes] = []
+    size = 0
+    for chunk in remaining:
+        beginning.append(chunk)
+        size += len(chunk)
+        if size > _WHOLE_BYTES:
+            scanner = LogScanner()
+            pieces = scanner.pieces(_chained(beginning, remaining))
+            return _found(pieces, scanner, head=b"".join(beginning))
+    whole = b"".join(beginning)
+    piece = Piece(whole.decode("utf-8", "replace"), 1)
+    return _found([piece], None, head=whole, lines=piece.text.count("\n") + 1)
+
+
+def _chained(first: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield b"".join(first)
+    yield from rest
+
+
+def _found(pieces: Iterable[Piece], scanner: LogScanner | None, *, head: bytes, lines: int = 0) -> Found:
+    told: list[Failure] = []
+    around: dict[int, Context] = {}
+    for piece in pieces:
+        failures = find_failures(piece.text, first_line=piece.first_line, include_other=True)
+        told += failures
+        rows = piece.text.split("\n") if failures else []
+        for failure in failures:
+            if failure.line is not None and failure.line not in around:
+                around[failure.line] = _context(rows, failure.line - piece.first_line, piece.operation)
+    unique = deduplicate(told)
+    concerning = [failure for failure in unique if failure.failure_class != "none"]
+    shown = concerning or unique
+    return Found(
+        failures=tuple(shown),
+        contexts=tuple(around.get(failure.line or 0, Context()) for failure in shown),
+        lines=scanner.lines if scanner else lines,
+        others=len(unique) - len(shown),
+        is_runtime_log=is_runtime_log(head),
+        head=" ".join(head[: _MOST_MESSAGE * 4].decode("utf-8", "replace").split())[:_MOST_MESSAGE],
+    )
+
+
+def _context(rows: list[str], at: int, operation: str) -> Context:
+    near = rows[max(0, at - _CONTEXT_LINES) : at + _CONTEXT_LINES]
+    return read_context("\n".join([operation, *near] if operation else near))

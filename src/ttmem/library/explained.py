@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``explain_source``: every failure in a source of any kind, explained; for ``ttmem explain`` and other callers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttmem._errors import BadInputError, TtmemError
+from ttmem.library import sources as _sources
+from ttmem.library.sources import STDIN, Located
+
+if TYPE_CHECKING:
+    from ttmem.explain import Diagnosis, Found
+    from ttmem.profile import Profile
+    from ttmem.readers.byte_source import Progress
+
+SMALL_LOG_BYTES = 32 << 20
+"""Up to this a log is read as a profile too, to tell what was alive: it takes a second or so."""
+_HEAD_BYTES = 65536
+_CHUNK_BYTES = 1 << 20
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+"""How gzip and zstd files begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The diagnoses, and what a person should know about how they came about."""
+
+    diagnoses: list[Diagnosis]
+    notes: tuple[str, ...] = ()
+
+
+def find_source(source: str) -> Located | None:
+    """The file or stored report of that name, ``-``, or None when the argument is the text itself."""
+    try:
+        return _sources.locate(source)
+    except BadInputError:
+        if " " in source.strip() or "\n" in source:
+            return None  # a message has blanks; a single word that is no file is a mistyped name
+        raise
+
+
+def explain_source(
+    source: str,
+    located: Located | None,
+    *,
+    board: str | None = None,
+    alive: bool | None = None,
+    progress: Progress | None = None,
+) -> Explained:
+    """Explain a text, a file, standard input or a profile.
+
+    ``alive`` says whether a log is read as a profile too, so that the diagnosis can name what was alive; None: where it
+    is quick. What cannot be read raises ``TtmemError``; text that tells of no failure is an answer.
+    """
+    from ttmem import explain
+
+    if located is None:
+        return Explained(explain.explain(source, board=board))
+    if (profile := _evidence(located)) is not None:
+        return Explained(_of_profile(profile, board=board))
+    notes: list[str] = []
+    found = _scanned(located.path, progress, notes.append)
+    if found.others:
+        noun = "1 other error has" if found.others == 1 else f"{found.others} other errors have"
+        notes.append(f"{noun} nothing to do with memory: left out")
+    if found.failures and found.is_runtime_log and located.path != STDIN:
+        size = Path(located.path).stat().st_size
+        if size <= SMALL_LOG_BYTES if alive is None else alive:
+            return Explained(_with_profile(found, located, board=board, progress=progress), tuple(notes))
+        if alive is None:
+            notes.append(f"next: ttmem explain {located.path} --alive  (also tells what was alive)")
+    return Explained(explain.diagnoses(found, board=board), tuple(notes))
+
+
+def _evidence(located: Located) -> Profile | None:
+    """The profile in a source that is no text: a stored or saved one, a folder, a capture, a database."""
+    if located.path == STDIN:
+        return None
+    path = Path(located.path)
+    if located.stored is None and not path.is_dir() and _is_text(path):
+        return None  # most sources are: nothing that reads profiles is loaded for them
+    from ttmem import readers
+    from ttmem.profile.storage import is_saved_profile
+    from ttmem.readers._captures import read_captured_file
+
+    if located.stored is not None or path.is_dir():
+        return readers.read(path)
+    head = _head(path)
+    if is_saved_profile(head):
+        return readers.read(path)
+    try:
+        return read_captured_file(path, head, name=path.stem)
+    except BadInputError:
+        return None  # JSON of another kind, such as the results of a sweep: its texts are explained
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_HEAD_BYTES)
+    except OSError as error:
+        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file can only be text: no zero bytes as in databases and saved profiles, no JSON as in captures."""
+    head = _head(path)
+    if head.startswith(_PACKED):
+        return ".json" not in path.suffixes
+    return b"\0" not in head and not head.lstrip().startswith((b"{", b"["))
+
+
+def _scanned(path: str | Path, progress: Progress | None, warn: Callable[[str], None]) -> Found:
+    from ttmem.explain import find_in_chunks
+
+    return find_in_chunks(_chunks(path, progress, warn))
+
+
+def _chunks(path: str | Path, progress: Progress | None, warn: Callable[[str], None]) -> Iterator[bytes]:
+    size = done = 0
+    with sys.stdin.buffer if path == STDIN else Path(path).open("rb") as raw:
+        if path != STDIN:
+            size = Path(path).stat().st_size
+        packed = path != STDIN and raw.read(4).startswith(_PACKED)
+        if path != STDIN:
+            raw.seek(0)
+        for chunk in _unpacked(path, warn) if packed else iter(lambda: raw.read(_CHUNK_BYTES), b""):
+            done += len(chunk)
+            if progress is not None:
+                progress(min(done, size) if size else done, size)
+            yield chunk
+
+
+def _unpacked(path: str | Path, warn: Callable[[str], None]) -> Iterator[bytes]:
+    from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
+
+    stream, _, name = open_bytes(path)
+    try:
+        with stream:
+            yield from chunks(stream, name)
+    except TruncatedSourceError as error:
+        warn(f"{error}; what was unpacked before is explained")
+
+
+def _of_profile(profile: Profile, *, board: str | None) -> list[Diagnosis]:
+    from ttmem.analysis.failure import failures
+    from ttmem.analysis.failure_diagnosis import diagnose_failure
+    from ttmem.explain import Failure, diagnose
+
+    found = failures(profile)
+    concerning = [failure for failure in found if failure.failure_class != "none"] or found
+    if not concerning:
+        return [diagnose(Failure("none", None, f"the profile '{profile.name}' holds no failure", ""), board=board)]
+    return [diagnose_failure(profile, failure, board=board) for failure in concerning]
+
+
+def _with_profile(found: Found, located: Located, *, board: str | None, progress: Progress | None) -> list[Diagnosis]:
+    """The failures of the text, with what the profile of the same log knows about those that it shares."""
+    from ttmem import readers
+    from ttmem.analysis.failure import failures
+    from ttmem.analysis.failure_diagnosis import diagnose_failure
+    from ttmem.explain import diagnose
+
+    try:
+        profile = readers.read(located.path, progress=progress)
+        known = {failure.as_failure.key: failure for failure in failures(profile)}
+    except TtmemError:
+        known = {}  # a damaged log: the failures that it tells of are explained all the same
+    return [
+        diagnose_failure(profile, known[failure.key], board=board, context=context)
+        if failure.key in known
+        else diagnose(failure, board=board, context=context)
+        for failure, context in zip(found.failures, found.contexts, strict=True)
+    ]

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a SOURCE is: a path that exists, standard input (``-``) or the name of a stored report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttmem._errors import BadInputError
+from ttmem.store import store
+
+if TYPE_CHECKING:
+    from ttmem.profile import Profile
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a source was found."""
+
+    path: str | Path
+    """What a reader opens: a path, or ``-``."""
+    stored: store.StoredReport | None
+    """Set when the source is a report of the store."""
+
+    @property
+    def origin(self) -> str:
+        """What tells one source from another; empty for standard input."""
+        if self.stored:
+            return store.origin(self.stored)
+        return "" if self.path == STDIN else os.path.realpath(self.path)
+
+
+def locate(source: str | Path) -> Located:
+    """Find a source. A path that exists wins over a stored report of the same name."""
+    if str(source) == STDIN:
+        return Located(STDIN, None)
+    path = Path(source)
+    if _exists(path):
+        return Located(path, _report_that_owns(path))
+    if stored := store.find(str(source)):
+        return Located(stored.profile_path, stored)
+    raise BadInputError(f"no such file or stored report '{source}'{_guess(str(source))}")
+
+
+def read(
+    source: str | Path,
+    *,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    mlir: Sequence[str] = (),
+    name: str | None = None,
+) -> Profile:
+    """The memory history of a source: a runtime log, a saved profile or the name of a stored report.
+
+    Raises ``TtmemError`` for whatever cannot be read, with the reason and what to do about it.
+    """
+    from ttmem import readers
+
+    profile = readers.read(locate(source).path, jobs=jobs, progress=progress, mlir=mlir, name=name)
+    # A saved profile keeps the name it was saved under unless another one is asked for.
+    return profile if name is None else profile.renamed(name)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long for the system, or with a NUL
+        return False
+
+
+def _report_that_owns(path: Path) -> store.StoredReport | None:
+    """A saved profile inside the store is that report, so reading it does not store it a second time."""
+    report = store.find(path.resolve().parent.name)
+    same = report is not None and os.path.realpath(report.profile_path) == os.path.realpath(path)
+    return report if same else None
+
+
+def _guess(source: str) -> str:
+    import difflib
+
+    parent = Path(source).parent
+    try:
+        files = [str(entry) for entry in parent.iterdir()]
+    except (OSError, ValueError):
+        files = []
+    close = difflib.get_close_matches(source, [*store.names(), *files], n=3)
+    return f"; did you mean {' or '.join(repr(name) for name in close)}?" if close else ""

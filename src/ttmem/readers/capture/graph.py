@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ttnn graph captures: a bare list of nodes, or the report that full_graph_capture writes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from ttmem._errors import BadInputError
+from ttmem.profile import Profile, Source, Timeline
+from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
+from ttmem.readers.capture._events import Allocated, CapturedOperation
+from ttmem.readers.capture._machine import Machine, machine_of_device, machine_of_nodes
+from ttmem.readers.capture._nodes import Node, PythonCall, Report
+from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleaved_samples
+from ttmem.readers.capture._profile import CapturedTables, timeline_of
+from ttmem.readers.capture._replay import Replay, alive_at_start
+from ttmem.readers.capture._text import memory_named
+
+KIND = "ttnn-graph-capture"
+_CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
+_AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
+
+
+def looks_like_capture(head: bytes) -> bool:
+    """Whether a file that begins like this is a list of graph nodes or a report of one."""
+    start = head.lstrip()[:1]
+    if start == b"[":
+        return b'"node_type"' in head
+    keys = (b'"graph"', b'"buffer_pages"', b'"cluster_descriptor"', b'"node_type"')
+    return start == b"{" and any(key in head for key in keys)
+
+
+def read_graph_capture(path: str | Path, *, name: str) -> Profile:
+    """The memory history of a capture."""
+    return read_graph_captures([path], where=str(path), name=name)
+
+
+def read_graph_captures(paths: Sequence[str | Path], *, where: str, name: str) -> Profile:
+    """Captures of one run, one file per process of it."""
+    tables = CapturedTables()
+    parts = [_part(path, tables) for path in paths]
+    warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
+    source = Source(kind=KIND, name=where, bytes=sum(part.bytes for part in parts), lines=0, warnings=tuple(warnings))
+    timelines = [part.timeline for part in parts]
+    if len(timelines) > 1 and len({timeline.rank for timeline in timelines}) < len(timelines):
+        timelines = [replace(timeline, rank=rank) for rank, timeline in enumerate(timelines)]
+    return tables.profile(timelines, name=name, source=source, facts=parts[0].facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    timeline: Timeline
+    bytes: int
+    warnings: tuple[str, ...]
+    facts: dict[str, str]
+
+
+def _part(path: str | Path, tables: CapturedTables) -> _Part:
+    content = _content(path)
+    report = _decode(content, str(path))
+    if not report.graph:
+        raise BadInputError("the captured graph is empty", where=str(path), hint=_AGAIN)
+    version = str(report.metadata.get("version", ""))
+    device, others = _devices(report.graph)
+    dispatched = _was_dispatched(report.graph)
+    machine = _machine(report, device, version)
+    operations = GraphWalk(
+        nodes=report.graph,
+        device=device,
+        dispatched=dispatched,
+        circular_buffers_are_complete=machine.has_only_circular_buffers,
+        snapshots=report.per_operation_buffers if dispatched else {},
+        python_calls=report.python_io or _sidecar(path),
+    ).run()
+    if all(operation.is_outside for operation in operations):
+        raise BadInputError("no operation in the captured graph", where=str(path), hint=_AGAIN)
+    replay = Replay(machine)
+    has_snapshots = any(operation.snapshot is not None for operation in operations)
+    replay.run(operations, older=alive_at_start(operations))
+    warnings = (
+        *machine.warnings,
+        *_caveats(operations, replay, dispatched=dispatched, snapshots=has_snapshots),
+        *_left_out(device, others),
+    )
+    facts = {**machine.facts, **({"ttnn": version} if version else {})}
+    return _Part(timeline_of(operations, replay, tables, rank=_rank(report)), len(content), warnings, facts)
+
+
+def _rank(report: Report) -> int:
+    """The process that captured, when there were several; -1 for the only one."""
+    rank, world_size = report.metadata.get("rank"), report.metadata.get("world_size")
+    return rank if isinstance(rank, int) and isinstance(world_size, int) and world_size > 1 else -1
+
+
+def _content(path: str | Path) -> bytes:
+    stream, _, where = open_bytes(path)
+    try:
+        return b"".join(chunks(stream, where))
+    except TruncatedSourceError as error:
+        raise BadInputError(f"cannot be unpacked: {error.reason}", where=where, hint="make the file again") from error
+    finally:
+        if str(path) != "-":
+            stream.close()
+
+
+def _decode(content: bytes, where: str) -> Report:
+    try:
+        if content.lstrip()[:1] == b"[":
+            return Report(graph=msgspec.json.decode(content, type=list[Node]))
+        return msgspec.json.decode(content, type=Report)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"not a graph capture: {error}", where=where, hint=_AGAIN) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadInputError(f"the JSON is damaged or cut: {error}", where=where, hint=_AGAIN) from None
+
+
+def _sidecar(path: str | Path) -> list[PythonCall]:
+    """What the Python layer wrote beside the report: stack frames and error texts. It may be missing or foreign."""
+    if str(path) == "-":
+        return []
+    beside = Path(path).with_suffix(".python_io.json")
+    try:
+        return msgspec.json.decode(beside.read_bytes(), type=list[PythonCall])
+    except (OSError, msgspec.DecodeError):
+        return []
+
+
+def _devices(nodes: Sequence[Node]) -> tuple[int, list[int]]:
+    """The device that most bytes were allocated on, and the others that the capture knows."""
+    requested: Counter[int] = Counter()
+    for node in nodes:
+        if node.node_type in BUFFER_NODES:
+            requested[node.number("device_id")] += node.number("size")
+        elif node.node_type == "tensor" and (node.params or {}).get("device_id") is not None:
+            requested[node.number("device_id")] += 0
+    ranked = [device for device, _ in requested.most_common()]
+    return (ranked[0], ranked[1:]) if ranked else (0, [])
+
+
+def _was_dispatched(nodes: Sequence[Node]) -> bool:
+    """NO_DISPATCH captures allocate nothing: every address is 0."""
+    if any(node.node_type == "program_execution" for node in nodes):
+        return True
+    allocations = [node for node in nodes if node.node_type == "buffer_allocate"]
+    return not allocations or any(node.number("address") for node in allocations)
+
+
+def _machine(report: Report, device: int, version: str) -> Machine:
+    samples = interleaved_samples(report.graph)
+    described = next((entry for entry in report.devices if entry.get("device_id") == device), None)
+    if described is not None:
+        return machine_of_device(
+            described, version=version, cluster_descriptor=report.cluster_descriptor, samples=samples
+        )
+    circular = [node.number("address") for node in report.graph if node.node_type == "circular_buffer_allocate"]
+    owned = [address for address in circular if address]
+    ends = [
+        node.number("address") + node.number("max_size_per_bank")
+        for node in report.graph
+        if node.node_type in BUFFER_NODES
+        and node.number("address")
+        and memory_named((node.params or {}).get("buffer_type")) == "L1"
+    ]
+    return machine_of_nodes(
+        samples,
+        l1_base_address=min(owned, default=0),
+        l1_end_address=max(ends, default=0),
+        cores=_worker_cores(report.graph),
+    )
+
+
+def _worker_cores(nodes: Sequence[Node]) -> int:
+    """The cores that programs may use, from the first node that lists them; 0 when none does."""
+    for node in nodes:
+        if node.node_type in ("sub_device_manager", "program_execution"):
+            corners = _CORNERS.findall(node.text("sub_devices") or node.text("worker_core_ranges"))
+            cores = sum(
+                (int(right) - int(left) + 1) * (int(bottom) - int(top) + 1) for right, bottom, left, top in corners
+            )
+            if cores:
+                return cores
+    return 0
+
+
+def _caveats(
+    operations: Sequence[CapturedOperation], replay: Replay, *, dispatched: bool, snapshots: bool
+) -> list[str]:
+    """What the figures leave out."""
+    caveats = []
+    hidden = sum(not operation.programs_known for operation in operations)
+    if not dispatched:
+        caveats.append(
+            "a NO_DISPATCH capture allocates nothing: addresses and fragmentation are not known, and nothing can fail"
+        )
+    if hidden:
+        caveats.append(
+            f"a NORMAL capture omits dataflow buffers, and circular buffers of cached programs: the L1 that programs "
+            f"need is not fully known for {hidden} operations; capture with RunMode.NO_DISPATCH to see it"
+        )
+    if not snapshots:
+        caveats.append(
+            "what was allocated before the capture and not touched in it does not show: allocated bytes are a floor"
+        )
+    if replay.unsized:
+        caveats.append(f"{replay.unsized} tensors from before the capture could not be sized and are not counted")
+    if replay.corrections:
+        caveats.append(f"{replay.corrections} buffers came or went without a record; the report's snapshots were used")
+    if not any(isinstance(event, Allocated) for operation in operations for event in operation.events):
+        caveats.append("no allocation was recorded")
+    return caveats
+
+
+def _left_out(device: int, others: Sequence[int]) -> list[str]:
+    if not others:
+        return []
+    listed = ", ".join(map(str, others))
+    return [f"the capture holds buffers of several devices; this is device {device}, the fullest; not shown: {listed}"]

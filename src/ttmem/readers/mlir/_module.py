@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Module dumps: what a compiled graph takes as arguments, from the log or from a stand-alone .mlir file.
+
+The compiler prints seven to nine stages per graph and one set per graph; the argument list (one line, hundreds of
+KB for a large model) is the registry of weights. Only the latest annotated stage of a graph counts, because stages
+rename element types on the way down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+
+from ttmem.profile import HOST, Argument, TensorType
+from ttmem.readers.mlir._operation import unescaped
+from ttmem.readers.mlir._types import parse_tensor_type
+
+_STAGE = re.compile(rb"MLIR Module (\w+):")
+_MODULE_NAME = re.compile(rb"\bmodule @\"?([\w.$-]+)")
+_FUNCTION = re.compile(rb"func\.func (?:(public|private|nested) )?@\"?([\w.$-]+)\"?\(")
+_ALIAS = re.compile(rb"#(\w+) = (#ttnn\.\w+<.*)")
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|->|[()<>{}\[\],]')
+_LAYOUT_ALIAS = re.compile(rb"tensor<[^,>]*, #(\w+)>")
+_BUFFER_ALIAS = re.compile(rb"memref<.*, #(\w+)>")
+_KIND = re.compile(rb"argument_type<(\w+)>")
+_NAME = re.compile(rb'ttir\.name = "((?:[^"\\]|\\.)*)"')
+_LOCATION = re.compile(rb'loc\("((?:[^"\\]|\\.)*)"')
+_LOCAL_SHAPE = re.compile(rb"local_shape = (tensor<[^>]*>)")
+STAGE_END_MARKS = (b"END OF MLIR MODULE", b"// IR Dump ")
+_CALLED = re.compile(rb"_const_eval_\d|^cpu_hoisted_|trace_\d+_")
+"""Names of functions that the compiler splits off an entry (log-formats 3.2, 3.3)."""
+_CALLED_ATTRIBUTE = re.compile(rb'\battributes \{[^{}]*(?:\bconst_eval\b|function_type = "(?!forward_device))')
+
+# In the order the compiler prints them; from shlo_frontend on the arguments are annotated.
+_STAGES = (
+    "vhlo",
+    "shlo",
+    "shlo_frontend",
+    "shlo_compiler",
+    "shlo_set_mesh_attr",
+    "shlo_compiler_cleaned",
+    "ttir",
+    "ttnn",
+    "ttnn_runtime",
+)
+_STAGE_ORDER = {name: i for i, name in enumerate(_STAGES)}
+
+
+@dataclass(frozen=True, slots=True)
+class StageLine:
+    """A dump of this stage begins."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageEndLine:
+    """A stage's dump is over, or a pass's dump begins: what follows is no stage until the next one begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleLine:
+    """The module's name, which carries the graph's number."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AliasLine:
+    """``#ttnn_layout3 = #ttnn.ttnn_layout<...>``: types refer to layouts by such names in dumps."""
+
+    name: bytes
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionLine:
+    """A function's signature; ``arguments`` are (type text, kind, name, local type text, is KV cache)."""
+
+    name: str
+    private: bool
+    """Not an entry: declared so, or split off an entry by the compiler."""
+    arguments: tuple[tuple[bytes, str, str, bytes, bool], ...]
+
+
+ModuleItem = StageLine | StageEndLine | ModuleLine | AliasLine | FunctionLine
+
+
+def parse_module_line(line: bytes) -> ModuleItem | None:
+    """What a line of a module dump contributes to the registry, None for the operations and everything else."""
+    function = _FUNCTION.search(line)
+    if function:
+        return FunctionLine(
+            name=function[2].decode("utf-8", "replace"),
+            private=function[1] == b"private" or _is_called(line, function),
+            arguments=tuple(map(_argument, _split_arguments(line, function.end()))),
+        )
+    stage = _STAGE.search(line)
+    if stage:
+        return StageLine(stage[1].decode())
+    if any(mark in line for mark in STAGE_END_MARKS):
+        return StageEndLine()
+    alias = _ALIAS.match(line)
+    if alias:
+        return AliasLine(alias[1], alias[2])
+    name = _MODULE_NAME.search(line)
+    if name:
+        return ModuleLine(name[1].decode("utf-8", "replace"))
+    return None
+
+
+def _is_called(line: bytes, function: re.Match[bytes]) -> bool:
+    """Whether only the entry calls it: its arguments are copies of the entry's, annotations and all."""
+    return bool(_CALLED.search(function[2]) or _CALLED_ATTRIBUTE.search(line, max(function.end(), len(line) - 400)))
+
+
+def _split_arguments(line: bytes, start: int) -> Iterator[bytes]:
+    """The arguments of a signature; attributes hold commas, braces and quoted brackets, so depth decides."""
+    depth = 0
+    begin = start
+    for token in _BRACKET.finditer(line, start):
+        mark = token[0]
+        if mark == b"," and depth == 0:
+            yield line[begin : token.start()]
+            begin = token.end()
+        elif mark in (b"(", b"<", b"{", b"["):
+            depth += 1
+        elif mark in (b")", b">", b"}", b"]"):
+            if depth == 0:
+                if line[begin : token.start()].strip():
+                    yield line[begin : token.start()]
+                return
+            depth -= 1
+    if line[begin:].strip():  # a cut signature still tells the arguments before the cut
+        yield line[begin:]
+
+
+def _argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
+    _, _, rest = text.strip().partition(b": ")
+    kind = _KIND.search(rest)
+    name = _NAME.search(rest) or _LOCATION.search(rest)
+    local = _LOCAL_SHAPE.search(rest)
+    return (
+        rest[: rest.index(b" {")] if b" {" in rest else rest.partition(b" loc(")[0],
+        kind[1].decode() if kind else "unknown",
+        unescaped(name[1]).decode("utf-8", "replace") if name else "",
+        local[1] if local else b"",
+        b"ttcore.kv_cache" in rest,
+    )
+
+
+def registry(items: Iterable[ModuleItem]) -> list[Argument]:
+    """The arguments of every graph, each graph from its latest annotated stage."""
+    items = list(items)
+    has_stages = any(isinstance(item, StageLine) for item in items)
+    arguments: list[Argument] = []
+    best: tuple[int, dict[str, list[Argument]]] = (-1, {})
+    in_stage = True
+    graph_name = ""
+    graph_number = 0
+    order = -1
+    aliases: dict[bytes, bytes] = {}
+    for item in items:
+        if isinstance(item, StageLine):
+            new_order = _STAGE_ORDER.get(item.stage, order)
+            if new_order <= order:  # the sequence starts again: the next graph
+                arguments += chain.from_iterable(best[1].values())
+                best = (-1, {})
+                graph_number += 1
+            order = new_order
+            in_stage = True
+            aliases = {}
+        elif isinstance(item, StageEndLine):
+            in_stage = not has_stages  # a file of its own may hold the dump of a single pass
+        elif not in_stage:
+            continue
+        elif isinstance(item, ModuleLine):
+            graph_name = item.name
+        elif isinstance(item, AliasLine):
+            aliases[item.name] = item.text
+        elif not item.private and any(kind != "unknown" or name for _, kind, name, _, _ in item.arguments):
+            found = list(_arguments(item, f"{graph_name or 'graph'}#{graph_number}", aliases))
+            annotated = any(argument.kind != "unknown" for argument in found)
+            rank = order + 1 + (100 if annotated else 0)
+            if rank == best[0]:  # another entry of the same module
+                best[1][item.name] = found
+            elif rank > best[0]:
+                best = (rank, {item.name: found})
+    return [*arguments, *chain.from_iterable(best[1].values())]
+
+
+def _arguments(function: FunctionLine, graph: str, aliases: dict[bytes, bytes]) -> Iterator[Argument]:
+    for position, (type_text, kind, name, local, kv_cache) in enumerate(function.arguments):
+        full = parse_tensor_type(_resolve(type_text, aliases))
+        if full is None:
+            continue
+        on_chip = parse_tensor_type(local) if local else None
+        yield Argument(
+            graph=graph,
+            position=position,
+            name=name or f"%arg{position}",
+            shape=(on_chip or full).shape,
+            dtype=full.dtype,
+            kind=kind if kind != "default" else "unknown",
+            bytes=_bytes_on_one_chip(full, on_chip),
+            on_device=None if not full.memory else full.memory != HOST,
+            kv_cache=kv_cache,
+        )
+
+
+def _bytes_on_one_chip(full: TensorType, on_chip: TensorType | None) -> int:
+    """The local shape is printed with the element type; what an element takes follows from how it is stored."""
+    if on_chip is None:
+        return full.logical_bytes
+    elements, local_elements = prod(full.shape), prod(on_chip.shape)
+    return full.logical_bytes * local_elements // elements if elements else 0
+
+
+def _resolve(type_text: bytes, aliases: dict[bytes, bytes]) -> bytes:
+    """The type with its layout written out, as operation lines print it."""
+    alias = _LAYOUT_ALIAS.match(type_text)
+    if not alias or alias[1] not in aliases:
+        return type_text
+    layout = aliases[alias[1]]
+    buffer = _BUFFER_ALIAS.search(layout)
+    if buffer and buffer[1] in aliases:
+        layout = layout.replace(b"#" + buffer[1] + b">", aliases[buffer[1]] + b">", 1)
+    return type_text.replace(b"#" + alias[1] + b">", layout + b">", 1)

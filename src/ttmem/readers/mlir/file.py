@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stand-alone .mlir files (tt-xla's ``export_path`` writes them): the arguments of a graph, no run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ttmem._errors import BadInputError
+from ttmem.profile import Argument, Profile, Source
+from ttmem.readers.byte_source import LineSplitter, TruncatedSourceError, chunks, open_bytes
+from ttmem.readers.mlir._module import ModuleItem, parse_module_line, registry
+from ttmem.readers.runtime_log._tokens import Tables
+
+KIND = "mlir-module"
+
+
+def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
+    """The annotated arguments in the file, its bytes and its lines."""
+    stream, _, where = open_bytes(path)
+    splitter = LineSplitter()
+    items: list[ModuleItem] = []
+    byte_count = line_count = 0
+    with stream:
+        try:
+            for chunk in chunks(stream, where):
+                byte_count += len(chunk)
+                lines = splitter.split(chunk)
+                line_count += len(lines)
+                items += [item for line in lines if (item := parse_module_line(line))]
+        except TruncatedSourceError as error:
+            raise BadInputError(f"cannot be unpacked: {error.reason}", where=where) from error
+    rest = splitter.rest()
+    items += [item for line in rest if (item := parse_module_line(line))]
+    return registry(items), byte_count, line_count + len(rest)
+
+
+def read_mlir_file(path: str | Path, *, name: str) -> Profile:
+    """A profile that knows the graph's weights and nothing of a run."""
+    arguments, byte_count, line_count = read_arguments(path)
+    if not arguments:
+        raise BadInputError(
+            "no function with annotated arguments in this module",
+            where=str(path),
+            hint="dump the ttir or ttnn stage: earlier stages do not say which arguments are weights",
+        )
+    tables = Tables()
+    return Profile(
+        name=name,
+        source=Source(
+            kind=KIND,
+            name=str(path),
+            bytes=byte_count,
+            lines=line_count,
+            warnings=("a module dump tells the weights of a graph; it does not tell what a run needed",),
+        ),
+        tensor_types=(),
+        forms=tables.forms(),
+        views=tables.views(),
+        timelines=(),
+        arguments=tuple(arguments),
+    )

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens -> timelines: which memory state belongs to which operation, in every process.
+
+A state is printed *before* its operation runs and nothing is printed after one, so an operation's effect is in the
+next state of the same process, whatever that state belongs to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttmem.profile import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, MEMORIES, SNAPSHOT, CacheLookup, Timeline
+from ttmem.readers.runtime_log._programs import ProgramTracker
+from ttmem.readers.runtime_log._tokens import Event, Kind, LexedLog, Tables, What
+
+Positions = NDArray[np.int64]
+
+_BLOCK_KIND = {
+    int(Kind.BEFORE_OPERATION): BEFORE_OPERATION,
+    int(Kind.BEFORE_SUBMIT): BEFORE_SUBMIT,
+    int(Kind.AFTER_SUBMIT): AFTER_SUBMIT,
+}
+
+
+def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
+    """One timeline per process (MPI rank), and what the log tells about the device."""
+    kinds = np.array(log.tables.kind, np.int8)[log.token]
+    subject = np.array(log.tables.payload, np.int32)[log.token]
+    facts: dict[str, str] = {}
+    if max(log.tables.rank) < 0:
+        return [_timeline(log.tables, -1, kinds, subject, log.line, facts)], facts
+    ranks = np.array(log.tables.rank, np.int32)[log.token]
+    device_ranks = np.unique(ranks[(kinds >= Kind.OPERATION) & (kinds <= Kind.VIEW_TRACE)]).tolist()
+    if -1 in device_ranks and len(device_ranks) > 1:
+        device_ranks.remove(-1)  # lines that lost their tag: no process owns them
+    timelines = []
+    for number, rank in enumerate(device_ranks or [-1]):
+        mine = ranks == rank
+        if not number:  # untagged failures (the launcher's own output) are reported once, with the first process
+            mine |= (ranks == -1) & (kinds == Kind.FAILURE)
+        if len(device_ranks) < 2:
+            mine[:] = True
+        timelines.append(_timeline(log.tables, rank, kinds[mine], subject[mine], log.line[mine], facts))
+    return timelines, facts
+
+
+def _timeline(
+    tables: Tables,
+    rank: int,
+    kinds: NDArray[np.int8],
+    subject: NDArray[np.int32],
+    lines: NDArray[np.int32],
+    facts: dict[str, str],
+) -> Timeline:
+    """One process; the arrays are parallel: what each token is, what it is about, and its line."""
+    operation_at = np.flatnonzero(kinds == Kind.OPERATION)
+    form = subject[operation_at]
+    block_at, block_kind = _blocks(kinds, operation_at)
+    started = np.searchsorted(operation_at, block_at).astype(np.int32)  # operations before each state
+    block_operation = _owners(block_kind, started)
+    block_view = np.full((len(block_at), len(MEMORIES)), -1, np.int32)
+    for memory in range(len(MEMORIES)):
+        view_at = np.flatnonzero(kinds == Kind.VIEW_DRAM + memory)[::-1]  # reversed: the first of two wins
+        block = np.searchsorted(block_at, view_at, side="right") - 1
+        inside = block >= 0
+        block_view[block[inside], memory] = subject[view_at[inside]]
+
+    tracker = _track(tables, kinds, lines, operation_at, block_at, form, subject)
+    facts.update({key: value for key, value in tracker.facts.items() if key not in facts})
+    return Timeline(
+        rank=rank,
+        first_index=0,
+        form=form,
+        line=lines[operation_at].astype(np.int64),
+        program=_program_column(tracker, len(form)),
+        block_kind=block_kind,
+        block_operation=block_operation,
+        block_cause=_causes(block_operation, started),
+        block_view=block_view,
+        block_line=lines[block_at].astype(np.int64),
+        programs=tuple(tracker.programs),
+        lookups=tuple(tracker.lookups),
+        retained=frozenset(tracker.retained),
+        failures=tuple(tracker.failures),
+    )
+
+
+def _blocks(kinds: NDArray[np.int8], operation_at: Positions) -> tuple[Positions, NDArray[np.int8]]:
+    """Where memory states begin and of which kind they are.
+
+    A state begins with its header; a DRAM view without a header of its own (the header line was torn, or the file is
+    a snapshot) begins one too.
+    """
+    header_at = np.flatnonzero((kinds >= Kind.BEFORE_OPERATION) & (kinds <= Kind.AFTER_SUBMIT))
+    dram_at = np.flatnonzero(kinds == Kind.VIEW_DRAM)
+    owner = np.searchsorted(header_at, dram_at) - 1
+    headless = dram_at[(owner < 0) | (np.diff(owner, prepend=-1) == 0)]
+    header_kind = np.zeros(len(header_at), np.int8)
+    for token_kind, block_kind in _BLOCK_KIND.items():
+        header_kind[kinds[header_at] == token_kind] = block_kind
+    if not headless.size:
+        return header_at, header_kind
+    # A headless state right after an operation that has none yet is that operation's.
+    follows_operation = _last_before(operation_at, headless) > _last_before(header_at, headless)
+    headless_kind = np.where(follows_operation, BEFORE_OPERATION, SNAPSHOT).astype(np.int8)
+    at = np.concatenate([header_at, headless])
+    order = np.argsort(at, kind="stable")
+    return at[order], np.concatenate([header_kind, headless_kind])[order]
+
+
+def _last_before(positions: Positions, at: Positions) -> Positions:
+    """The last of ``positions`` before each of ``at``, -1 where there is none."""
+    return np.concatenate([[-1], positions])[np.searchsorted(positions, at)]
+
+
+def _owners(block_kind: NDArray[np.int8], started: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The operation each state was printed before: the last one started, if it has no state yet."""
+    owner = np.where(block_kind == BEFORE_OPERATION, started - 1, -1).astype(np.int32)
+    owned = np.flatnonzero(owner >= 0)
+    repeated = owned[1:][owner[owned[1:]] == owner[owned[:-1]]]
+    owner[repeated] = -1
+    return owner
+
+
+def _causes(block_operation: NDArray[np.int32], started: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The operation whose after-state each state is; -1 when nothing ran since the state before it."""
+    last_done = np.where(block_operation >= 0, block_operation - 1, started - 1).astype(np.int32)
+    cause: NDArray[np.int32] = last_done.copy()
+    cause[1:][last_done[1:] == last_done[:-1]] = -1
+    return cause
+
+
+def _track(
+    tables: Tables,
+    kinds: NDArray[np.int8],
+    lines: NDArray[np.int32],
+    operation_at: Positions,
+    block_at: Positions,
+    form: NDArray[np.int32],
+    subject: NDArray[np.int32],
+) -> ProgramTracker:
+    """Walk the few lines that are neither operations nor memory states; ``subject`` is each token's payload."""
+    tracker = ProgramTracker()
+    whats = np.array([int(event.what) for event in tables.events] or [-1], np.int8)
+    event_at = np.flatnonzero(kinds == Kind.EVENT)
+    what = whats[subject[event_at]]
+    tracker.lookups = _lookups(tables.events, event_at, what, subject, operation_at)
+    tracker.retained = set((np.searchsorted(operation_at, event_at[what == What.RETAINED]) - 1).tolist()) - {-1}
+    walked = event_at[(what != What.LOOKUP) & (what != What.HIT) & (what != What.MISS) & (what != What.RETAINED)]
+    others = (kinds == Kind.FAILURE) | (kinds == Kind.BEFORE_SUBMIT) | (kinds == Kind.AFTER_SUBMIT)
+    at = np.sort(np.concatenate([walked, np.flatnonzero(others)]))
+    operations = np.searchsorted(operation_at, at).tolist()
+    blocks = np.searchsorted(block_at, at).tolist()
+    names = [name.decode("utf-8", "replace") for name in tables.names]
+    rows = zip(kinds[at].tolist(), subject[at].tolist(), lines[at].tolist(), operations, blocks, strict=True)
+    for kind, number, line, done, states in rows:
+        if kind == Kind.EVENT:
+            last = names[tables.form_name[form[done - 1]]] if done else ""
+            tracker.event(tables.events[number], operations=done, blocks=states, line=line, last_name=last)
+        elif kind == Kind.FAILURE:
+            tracker.failure(tables.failures[number], operations=done, line=line)
+        elif kind == Kind.BEFORE_SUBMIT:
+            tracker.before_submit(operations=done, blocks=states)
+        else:
+            tracker.after_submit(operations=done, blocks=states, line=line)
+    tracker.end(operations=len(form), blocks=len(block_at))
+    return tracker
+
+
+def _lookups(
+    events: list[Event],
+    event_at: Positions,
+    what: NDArray[np.int8],
+    subject: NDArray[np.int32],
+    operation_at: Positions,
+) -> list[CacheLookup]:
+    """What each load_cached found. The hash stands in the line before the verdict; older runtimes print no hash."""
+    verdicts = np.flatnonzero((what == What.HIT) | (what == What.MISS))
+    operations = (np.searchsorted(operation_at, event_at[verdicts]) - 1).tolist()
+    before = np.maximum(verdicts - 1, 0)
+    has_hash = ((what[before] == What.LOOKUP) & (verdicts > 0)).tolist()
+    hashed = subject[event_at[before]].tolist()
+    hits = (what[verdicts] == What.HIT).tolist()
+    own = subject[event_at[verdicts]].tolist()
+    return [
+        CacheLookup(operation, events[mine].subject, events[key].detail if known else events[mine].subject, hit)
+        for operation, mine, key, known, hit in zip(operations, own, hashed, has_hash, hits, strict=True)
+        if operation >= 0
+    ]
+
+
+def _program_column(tracker: ProgramTracker, operations: int) -> NDArray[np.int32]:
+    column = np.full(operations, -1, np.int32)
+    if tracker.changes:
+        starts = np.array([at for at, _ in tracker.changes], np.int64)
+        numbers = np.array([number for _, number in tracker.changes], np.int32)
+        # Of several changes before one operation the last counts, so a right-sided search picks it.
+        found = np.searchsorted(starts, np.arange(operations), side="right") - 1
+        inside = found >= 0
+        column[inside] = numbers[found[inside]]
+    return column

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which program ran each operation: the stack of started and finished programs, and what breaks it.
+
+Programs nest (const-eval, traces, calls) and restart their SSA numbers; an exception leaves them unfinished without
+a line that says so. Everything here is about the few lines that are not operations or memory views.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ttmem.profile import CacheLookup, FailureText, Program
+from ttmem.readers.runtime_log._tokens import Event, What
+
+_CALLERS = ("ttcore.load_cached", "tt.load_cached", "func.call", "ttnn.capture_or_execute_trace")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A program that has started and not yet ended."""
+
+    number: int
+    name: str
+    caller: int
+
+
+@dataclass(slots=True)
+class ProgramTracker:
+    """Follows the event lines of one process, in order."""
+
+    programs: list[Program] = field(default_factory=list)
+    lookups: list[CacheLookup] = field(default_factory=list)
+    retained: set[int] = field(default_factory=set)
+    failures: list[FailureText] = field(default_factory=list)
+    changes: list[tuple[int, int]] = field(default_factory=list)
+    """(operation index, program number) wherever the innermost program changes; -1 outside."""
+    facts: dict[str, str] = field(default_factory=dict)
+    _stack: list[_Open] = field(default_factory=list)
+    _runs: int = 0
+    _broken_at: int = -1
+    """How many operations had started when a failure was printed: unless one more runs or a program finishes after
+    all (it was caught), the next start is a new run."""
+    _resumed: tuple[int, int] = (-1, -1)
+    """(operations at that moment, caller) when a nested program ended: until another operation runs, the caller is
+    what is running."""
+    _submit: tuple[int, int] | None = None
+    _any_program: bool = False
+    _expected: bool = False
+    """Inside the brackets that tests print around the errors they provoke."""
+
+    def event(self, event: Event, *, operations: int, blocks: int, line: int, last_name: str) -> None:
+        """An event line; ``operations`` and ``blocks`` count those before it, ``last_name`` is the last operation's."""
+        if event.what is What.STARTED:
+            self._start(event.subject, operations, blocks, line, last_name)
+        elif event.what is What.FINISHED:
+            self._finish(event.subject, operations, blocks)
+        elif event.what in (What.EXPECTED_BEGIN, What.EXPECTED_END):
+            self._expected = event.what is What.EXPECTED_BEGIN
+        else:
+            self.facts.setdefault(event.what.name.lower(), event.subject)
+
+    def before_submit(self, *, operations: int, blocks: int) -> None:
+        """A new top-level submission begins: whatever is still open was cut off."""
+        self._close_all(operations, blocks)
+        self._submit = (operations, blocks)
+
+    def after_submit(self, *, operations: int, blocks: int, line: int) -> None:
+        """The submission ended; in a log without program lines this is all that delimits a run."""
+        if self._any_program:
+            if self._submit and self.programs:
+                top = max(i for i, p in enumerate(self.programs) if p.parent < 0)
+                self.programs[top] = replace(self.programs[top], end_block=blocks + 1)
+        elif self._submit:
+            first_operation, first_block = self._submit
+            self.programs.append(
+                Program("submit", -1, self._runs, -1, first_operation, operations, True, line, first_block, blocks + 1)
+            )
+            self.changes.append((first_operation, len(self.programs) - 1))
+            self.changes.append((operations, -1))
+            self._runs += 1
+        self._submit = None
+
+    def failure(self, text: str, *, operations: int, line: int) -> None:
+        """A failure text; it belongs to the operation that was running, if a program was open."""
+        if self._expected or not text:
+            return
+        operation = -1
+        if self._stack:
+            operation = self._resumed[1] if self._resumed[0] == operations else operations - 1
+        elif not self._any_program:
+            operation = operations - 1  # logs from before 2025-05 have no program lines at all
+        self.failures.append(FailureText(text, line, operation, operations))
+        self._broken_at = operations
+
+    def end(self, *, operations: int, blocks: int) -> None:
+        """The source ended."""
+        self._close_all(operations, blocks)
+
+    def _start(self, name: str, operations: int, blocks: int, line: int, last_name: str) -> None:
+        self._any_program = True
+        calling = not last_name or last_name.startswith(_CALLERS) or self._resumed[0] == operations
+        nests = bool(self._stack) and self._broken_at != operations and calling
+        if nests and any(open_.name == name for open_ in self._stack[:1]):
+            nests = False  # a program does not call itself: this is the next run
+        if not nests:
+            self._close_all(operations, blocks)
+        parent = self._stack[-1].number if self._stack else -1
+        caller = -1
+        if self._stack:  # one operation may run several programs, one after the other
+            caller = self._resumed[1] if self._resumed[0] == operations else operations - 1
+        first_block = blocks
+        if parent < 0:
+            if self._submit and self._submit[0] == operations:
+                first_block = self._submit[1]
+            run = self._runs
+            self._runs += 1
+        else:
+            run = self.programs[parent].run
+        self.programs.append(Program(name, parent, run, caller, operations, -1, False, line, first_block, -1))
+        self._stack.append(_Open(len(self.programs) - 1, name, caller))
+        self.changes.append((operations, len(self.programs) - 1))
+        self._broken_at = -1
+
+    def _finish(self, name: str, operations: int, blocks: int) -> None:
+        if not any(open_.name == name for open_ in self._stack):
+            return  # its start was not logged
+        while True:
+            ended = self._stack.pop()
+            self._close(ended.number, operations, blocks, finished=ended.name == name)
+            if ended.name == name:
+                break
+        self._broken_at = -1
+        self._resumed = (operations, ended.caller)
+        self.changes.append((operations, self._stack[-1].number if self._stack else -1))
+
+    def _close_all(self, operations: int, blocks: int) -> None:
+        while self._stack:
+            self._close(self._stack.pop().number, operations, blocks, finished=False)
+            self.changes.append((operations, -1))
+        self._broken_at = -1
+
+    def _close(self, number: int, operations: int, blocks: int, *, finished: bool) -> None:
+        self.programs[number] = replace(
+            self.programs[number], end_operation=operations, end_block=blocks, finished=finished
+        )

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ttnn-visualizer database, whatever its schema: only columns that exist are asked for, the rest have defaults.
+
+Schemas from before versions were written (2024) up to 3.5 are read; what a newer one adds is ignored.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.readers.capture._nodes import LARGEST_NUMBER
+
+MAGIC = b"SQLite format 3\x00"
+DATABASE_NAME = "db.sqlite"
+_HINT = "a report of ttnn-visualizer is a folder with a db.sqlite that has the tables 'operations' and 'buffers'"
+
+Row = tuple[Any, ...]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Database]:
+    """The database, read-only; nothing beside it is written, not even a journal."""
+    uri = path.resolve().as_uri()
+    connection: sqlite3.Connection | None = None
+    try:
+        # An immutable file is read without locks, which also works on read-only and network file systems.
+        connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        yield Database(connection, str(path))
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: a damaged name in an error text
+        raise BadInputError(f"cannot be read as a database: {error}", where=str(path), hint=_HINT) from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+class Database:
+    """Tables and columns as they are."""
+
+    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+        self._connection = connection
+        self.where = where
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+        self._columns: dict[str, list[str]] = {
+            str(name): [str(row[1]) for row in connection.execute(f'PRAGMA table_info("{name}")')]
+            for (name,) in names
+            if str(name).isidentifier()
+        }
+        missing = [table for table in ("operations", "buffers") if table not in self._columns]
+        if missing:
+            tables = ", ".join(sorted(self._columns)) or "none"
+            raise BadInputError(f"no table '{missing[0]}' (tables: {tables[:200]})", where=where, hint=_HINT)
+
+    def has(self, table: str) -> bool:
+        return table in self._columns
+
+    def ranks(self) -> list[int]:
+        """The processes in the report; one, numbered 0, where the schema does not know ranks."""
+        if "rank" not in self._columns["operations"]:
+            return [0]
+        found = self._connection.execute("SELECT DISTINCT rank FROM operations").fetchall()
+        return sorted({as_int(rank) for (rank,) in found}) or [0]
+
+    def select(self, table: str, columns: Mapping[str, Any], *, rank: int, order: str = "") -> Iterator[Row]:
+        """Rows of one process with these columns (name -> default), in the order given or as they were written."""
+        if table not in self._columns:
+            return
+        known = self._columns[table]
+        wanted = ", ".join(f'"{name}"' if name in known else "?" for name in columns)
+        defaults = [default for name, default in columns.items() if name not in known]
+        where = " WHERE ifnull(rank, 0) = ?" if "rank" in known else ""
+        parameters = [*defaults, rank] if where else defaults
+        sorted_by = f' ORDER BY "{order}"' if order in known else ""
+        rows = self._connection.execute(f'SELECT {wanted} FROM "{table}"{where}{sorted_by}', parameters)
+        for row in rows:  # noqa: UP028 - 'yield from' would close the cursor, which fails once the database is closed
+            yield row
+
+    def sums(self, table: str, key: str, amount: str, *, rank: int) -> dict[int, int]:
+        """The sum of a column per value of another one, worked out where the rows are: there may be millions."""
+        if not {key, amount} <= set(self._columns.get(table, ())):
+            return {}
+        where, parameters = (" WHERE ifnull(rank, 0) = ?", (rank,)) if "rank" in self._columns[table] else ("", ())
+        rows = self._connection.execute(
+            f'SELECT "{key}", total("{amount}") FROM "{table}"{where} GROUP BY "{key}"', parameters
+        )
+        return {as_int(value): as_int(total) for value, total in rows}
+
+    def metadata(self) -> dict[str, str]:
+        if not {"key", "value"} <= set(self._columns.get("report_metadata", ())):
+            return {}
+        return {
+            str(key): str(value) for key, value in self._connection.execute("SELECT key, value FROM report_metadata")
+        }
+
+
+def as_int(value: object) -> int:
+    """SQLite keeps what it was given: numbers come as text, text as numbers, and either as nothing."""
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return 0
+    return number if -LARGEST_NUMBER < number < LARGEST_NUMBER else 0

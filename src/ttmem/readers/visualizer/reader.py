@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ttnn-visualizer reports: a folder with a ``db.sqlite``, or the database itself.
+
+The table ``buffers`` lists what was alive *after* each operation; that is a floor. What an operation held in between,
+and what its programs took, is in its captured graph, which is replayed where it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ttmem._errors import BadInputError
+from ttmem.profile import HOST, Profile, Source, TensorType, Timeline
+from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
+from ttmem.readers.capture._machine import InterleavedSample, Machine, machine_of_device
+from ttmem.readers.capture._nodes import Node
+from ttmem.readers.capture._operations import GraphWalk, interleaved_samples
+from ttmem.readers.capture._profile import CapturedTables, timeline_of
+from ttmem.readers.capture._replay import Replay
+from ttmem.readers.capture._text import innermost_frame, memory_named, operation_named, tensor_type
+from ttmem.readers.visualizer._database import DATABASE_NAME, MAGIC, Database, as_int, opened
+
+KIND = "ttnn-visualizer"
+_DEVICE_COLUMNS = (
+    "device_id",
+    "worker_l1_size",
+    "l1_num_banks",
+    "l1_bank_size",
+    "address_at_first_l1_cb_buffer",
+    "cb_limit",
+)
+_SAMPLED_GRAPHS = 50
+"""Buffers of so many operations are enough to tell how many banks there are."""
+
+
+def is_database(head: bytes) -> bool:
+    """Whether a file that begins like this is an SQLite database."""
+    return head.startswith(MAGIC)
+
+
+def read_visualizer(path: str | Path, *, name: str) -> Profile:
+    """The memory history in a report folder or its database."""
+    path = Path(path)
+    database_path = path / DATABASE_NAME if path.is_dir() else path
+    descriptor = _cluster_descriptor(database_path.parent)
+    with opened(database_path) as database:
+        metadata = database.metadata()
+        tables = CapturedTables()
+        ranks = database.ranks()
+        processes = [_Process(database, rank, metadata, descriptor) for rank in ranks]
+        timelines = [process.timeline(tables, named=len(ranks) > 1) for process in processes]
+    if not any(map(len, timelines)):
+        raise BadInputError(
+            "the report holds no operation",
+            where=str(database_path),
+            hint="an importer that ran on a failed capture writes an empty database: capture again",
+        )
+    warnings = list(dict.fromkeys(warning for process in processes for warning in process.warnings))
+    facts = {**processes[0].machine.facts}
+    facts |= {key: value for key, value in (("ttnn", metadata.get("version", "")),) if value}
+    facts["schema"] = metadata.get("schema_version", "unversioned")
+    source = Source(kind=KIND, name=str(path), bytes=database_path.stat().st_size, lines=0, warnings=tuple(warnings))
+    return tables.profile(timelines, name=name, source=source, facts=facts)
+
+
+def _cluster_descriptor(folder: Path) -> str:
+    for file in sorted(folder.glob("cluster_descriptor*.yaml")):
+        try:
+            return file.read_text("utf-8", "replace")
+        except OSError:
+            continue
+    return ""
+
+
+class _UnsortedError(Exception):
+    """The table of buffers is not in the order of operations."""
+
+
+@dataclass(slots=True)
+class _Process:
+    """One rank of the report, read in the order of its operations."""
+
+    database: Database
+    rank: int
+    metadata: dict[str, str]
+    cluster_descriptor: str
+    warnings: list[str] = field(default_factory=list)
+    machine: Machine = field(init=False)
+    _device: int = 0
+    _floors: int = 0
+    """Operations without a captured graph: only the state after them is known."""
+    _unsorted: bool = False
+    _known: dict[tuple[Any, ...], CapturedBuffer | None] = field(default_factory=dict)
+    """Row of the table of buffers -> what it describes; None for what is not on the device."""
+    _tensors: dict[int, tuple[TensorType, str, int]] = field(default_factory=dict)
+    """Tensor id -> type, memory and address."""
+
+    def timeline(self, tables: CapturedTables, *, named: bool) -> Timeline:
+        """The process as a timeline; ``named``: there are several, so its rank matters."""
+        self._device, others = self._devices()
+        self.machine = self._machine()
+        self._read_tensors()
+        try:
+            executed, replay = self._replay()
+        except (
+            _UnsortedError
+        ):  # rows are written in order of operations; sorting millions is only for those that are not
+            self._unsorted, self._floors = True, 0
+            self.warnings.clear()
+            executed, replay = self._replay()
+        self._note_caveats(executed, replay, others)
+        return timeline_of(executed, replay, tables, rank=self.rank if named else -1)
+
+    def _replay(self) -> tuple[list[CapturedOperation], Replay]:
+        replay = Replay(self.machine)
+        executed: list[CapturedOperation] = []
+        replay.run(self._operations(executed))
+        return executed, replay
+
+    # --- the machine ----------------------------------------------------------------------------------------------
+
+    def _devices(self) -> tuple[int, list[int]]:
+        """The device that holds most bytes, and the others that hold any."""
+        held = self.database.sums("buffers", "device_id", "max_size_per_bank", rank=self.rank)
+        ranked = sorted(held, key=lambda device: -held[device])
+        if ranked:
+            return ranked[0], ranked[1:]
+        described = [as_int(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
+        return (described[-1] if described else 0), []
+
+    def _machine(self) -> Machine:
+        rows = self.database.select("devices", dict.fromkeys(_DEVICE_COLUMNS, 0), rank=self.rank)
+        devices = [dict(zip(_DEVICE_COLUMNS, row, strict=True)) for row in rows]
+        described: dict[str, Any] = next(
+            (device for device in devices if as_int(device["device_id"]) == self._device), devices[0] if devices else {}
+        )
+        return machine_of_device(
+            described,
+            version=self.metadata.get("version", ""),
+            cluster_descriptor=self.cluster_descriptor,
+            samples=self._samples(),
+        )
+
+    def _samples(self) -> list[InterleavedSample]:
+        found: dict[InterleavedSample, None] = {}
+        graphs = self.database.select("captured_graph", {"captured_graph": ""}, rank=self.rank)
+        for number, (text,) in enumerate(graphs):
+            if number >= _SAMPLED_GRAPHS:
+                break
+            found.update(dict.fromkeys(interleaved_samples(self._decoded(text, number))))
+        return list(found)
+
+    # --- operations -----------------------------------------------------------------------------------------------
+
+    def _operations(self, executed: list[CapturedOperation]) -> Iterator[CapturedOperation]:
+        """The operations with their events; ``executed`` collects them without their snapshots, which are large."""
+        columns = {"operation_id": 0, "name": ""}
+        rows = self.database.select("operations", columns, rank=self.rank, order="operation_id")
+        operations = [(as_int(number), str(name or "unknown")) for number, name in rows]
+        places, graphs, errors = self._locations(), self._graphs(), self._errors()
+        inputs, outputs = (self._arguments(table) for table in ("input_tensors", "output_tensors"))
+        snapshots = self._snapshots(outputs)
+        waiting = next(snapshots, None)
+        alive: dict[Hashable, CapturedBuffer] | None = None
+        for number, name in operations:
+            while waiting is not None and waiting[0] < number:
+                waiting = next(snapshots, None)  # rows of an operation that is not listed
+            after = waiting[1] if waiting is not None and waiting[0] == number else None
+            operation = CapturedOperation(
+                operation_named(name), number, places.get(number, ""), failure=errors.pop(number, "")
+            )
+            operation.events = [
+                Used(buffer) for tensor in inputs.get(number, ()) if (buffer := self._described(tensor))
+            ]
+            nodes = graphs(number)
+            if nodes:
+                self._replay_graph(operation, nodes)
+                operation.snapshot = after
+            else:
+                self._floors += 1
+                if after is not None:
+                    yield from self._first_state(alive, after, outputs.get(number, ()))
+                    operation.events += (
+                        _difference(alive, after) if alive is not None else self._made(after, outputs, number)
+                    )
+            if after is not None:
+                alive = {buffer.key: buffer for buffer in after}
+            yield operation
+            operation.snapshot = None
+            executed.append(operation)
+        for _ in snapshots:  # rows beyond the last operation say nothing, but they may be out of order
+            continue
+        executed += [CapturedOperation("", failure=text) for text in errors.values()]
+
+    def _replay_graph(self, operation: CapturedOperation, nodes: list[Node]) -> None:
+        walk = GraphWalk(
+            nodes,
+            self._device,
+            dispatched=True,
+            # Our own exports list what a program needs, or a program that lists nothing.
+            circular_buffers_are_complete=self.machine.has_only_circular_buffers or "ttmem_provenance" in self.metadata,
+        )
+        for part in walk.run():
+            operation.events += part.events
+            operation.programs_known = operation.programs_known and part.programs_known
+
+    def _first_state(
+        self, alive: dict[Hashable, CapturedBuffer] | None, after: list[CapturedBuffer], outputs: Sequence[int]
+    ) -> Iterator[CapturedOperation]:
+        """Before the first operation: everything that it leaves, but for its results."""
+        if alive is None:
+            made = self._addresses(outputs)
+            older = [buffer for buffer in after if (buffer.memory, buffer.address) not in made]
+            yield CapturedOperation("", events=[Allocated(buffer) for buffer in older])
+
+    def _made(self, after: list[CapturedBuffer], outputs: dict[int, list[int]], number: int) -> list[Event]:
+        made = self._addresses(outputs.get(number, ()))
+        return [Allocated(buffer) for buffer in after if (buffer.memory, buffer.address) in made]
+
+    def _addresses(self, tensors: Sequence[int]) -> set[tuple[str, int]]:
+        return {self._tensors[tensor][1:] for tensor in tensors if tensor in self._tensors}
+
+    # --- tables ---------------------------------------------------------------------------------------------------
+
+    def _snapshots(self, outputs: dict[int, list[int]]) -> Iterator[tuple[int, list[CapturedBuffer]]]:
+        """What was alive after each operation. A buffer has a row per operation that it survives, so rows repeat."""
+        columns = {"operation_id": 0, "address": 0, "max_size_per_bank": 0, "buffer_type": 0, "device_id": 0}
+        order = "operation_id" if self._unsorted else ""
+        rows = self.database.select("buffers", columns, rank=self.rank, order=order)
+        known = self._known
+        latest: int | None = None
+        for key, group in groupby(rows, key=itemgetter(0)):
+            number = as_int(key)
+            if latest is not None and number < latest:
+                raise _UnsortedError
+            latest = number
+            alive = []
+            for row in group:
+                stated = row[1:]
+                if stated not in known:
+                    known[stated] = self._buffer(*stated)
+                if (buffer := known[stated]) is not None:
+                    alive.append(buffer)
+            yield number, self._with_tensors(alive, outputs.get(number, ()))
+
+    def _buffer(self, address: object, size: object, buffer_type: object, device: object) -> CapturedBuffer | None:
+        memory = memory_named(buffer_type)
+        if memory in ("", HOST) or as_int(device) != self._device:
+            return None
+        return CapturedBuffer((memory, as_int(address)), memory, as_int(address), as_int(size), 0)
+
+    def _with_tensors(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
+        """The operation's results described as the tensors that they are."""
+        described = {self._tensors[tensor][1:]: tensor for tensor in outputs if tensor in self._tensors}
+        if not described:
+            return alive
+        for position, buffer in enumerate(alive):
+            tensor = described.get((buffer.memory, buffer.address))
+            if tensor is not None:
+                type_ = self._tensors[tensor][0]
+                alive[position] = replace(
+                    buffer, total_bytes=type_.padded_bytes, tensor=type_, tensor_name=f"tensor {tensor}"
+                )
+        return alive
+
+    def _read_tensors(self) -> None:
+        columns = {
+            "tensor_id": 0,
+            "shape": "",
+            "dtype": "",
+            "layout": "",
+            "memory_config": "",
+            "buffer_type": None,
+            "address": None,
+            "device_id": None,
+        }
+        for row in self.database.select("tensors", columns, rank=self.rank):
+            tensor, shape, dtype, layout, memory_config, buffer_type, address, _ = row
+            type_ = tensor_type(*(str(text or "") for text in (shape, dtype, layout, memory_config)), buffer_type)
+            if type_ is not None and address is not None and type_.on_device:
+                self._tensors[as_int(tensor)] = (type_, type_.memory, as_int(address))
+
+    def _arguments(self, table: str) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for number, tensor in self.database.select(table, {"operation_id": 0, "tensor_id": 0}, rank=self.rank):
+            found.setdefault(as_int(number), []).append(as_int(tensor))
+        return found
+
+    def _described(self, tensor: int) -> CapturedBuffer | None:
+        known = self._tensors.get(tensor)
+        if known is None or not known[2]:
+            return None
+        type_, memory, address = known
+        return CapturedBuffer((memory, address), memory, address, -1, type_.padded_bytes, type_, f"tensor {tensor}")
+
+    def _locations(self) -> dict[int, str]:
+        rows = self.database.select("stack_traces", {"operation_id": 0, "stack_trace": ""}, rank=self.rank)
+        return {as_int(number): innermost_frame(str(trace or "")) for number, trace in rows}
+
+    def _errors(self) -> dict[int, str]:
+        columns = {"operation_id": 0, "operation_name": "", "error_type": "", "error_message": ""}
+        found: dict[int, str] = {}
+        for number, name, kind, message in self.database.select("errors", columns, rank=self.rank):
+            key = as_int(number)
+            # An error without an operation of its own gets a key of its own, so that none is lost.
+            found[key if key > 0 and key not in found else -1 - len(found)] = f"{kind or 'Error'}: {message or name}"
+        return found
+
+    def _graphs(self) -> Callable[[int], list[Node]]:
+        """A look-up of captured graphs that reads them one after the other, because each may be megabytes."""
+        rows = self.database.select(
+            "captured_graph", {"operation_id": 0, "captured_graph": ""}, rank=self.rank, order="operation_id"
+        )
+        state = {"row": next(rows, None)}
+
+        def graph(number: int) -> list[Node]:
+            nodes: list[Node] = []
+            while (row := state["row"]) is not None and as_int(row[0]) <= number:
+                if as_int(row[0]) == number:
+                    nodes += self._decoded(row[1], number)
+                state["row"] = next(rows, None)
+            return nodes
+
+        return graph
+
+    def _decoded(self, text: object, number: int) -> list[Node]:
+        try:
+            return msgspec.json.decode(str(text or "[]"), type=list[Node])
+        except (msgspec.DecodeError, RecursionError) as error:
+            self.warnings.append(f"the captured graph of operation {number} cannot be read: {error}")
+            return []
+
+    def _note_caveats(self, executed: list[CapturedOperation], replay: Replay, others: list[int]) -> None:
+        count = sum(not operation.is_outside for operation in executed)
+        self.warnings += self.machine.warnings
+        if self._floors:
+            self.warnings.append(
+                f"{self._floors} of {count} operations have no captured graph: for them the table of buffers is a "
+                "floor, not the peak; temporaries and the programs' own L1 are not in it"
+            )
+        hidden = sum(not operation.programs_known for operation in executed)
+        if hidden:
+            self.warnings.append(
+                "the captured graphs omit dataflow buffers, and circular buffers of cached programs: the L1 that "
+                f"programs need is not fully known for {hidden} operations"
+            )
+        if replay.unsized:
+            self.warnings.append(f"{replay.unsized} tensors could not be sized and are not counted")
+        if others:
+            listed = ", ".join(map(str, others))
+            self.warnings.append(f"buffers of device {self._device} are shown, the fullest; not shown: device {listed}")
+
+
+def _difference(before: dict[Hashable, CapturedBuffer], after: list[CapturedBuffer]) -> list[Event]:
+    """What came and went between two states; releases first, so that nothing is counted that may not have been."""
+    kept = {buffer.key: buffer for buffer in after}
+    gone = [buffer for key, buffer in before.items() if not _is_same(buffer, kept.get(key))]
+    new = [buffer for key, buffer in kept.items() if not _is_same(before.get(key), buffer)]
+    return [*(Freed(buffer) for buffer in gone), *(Allocated(buffer) for buffer in new)]
+
+
+def _is_same(before: CapturedBuffer | None, after: CapturedBuffer | None) -> bool:
+    """A buffer keeps its address and size; a result at an address that was taken before is a new one."""
+    if before is None or after is None:
+        return False
+    return before is after or (before.stored_bytes_per_bank == after.stored_bytes_per_bank and not after.tensor_name)

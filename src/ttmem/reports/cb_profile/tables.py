@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a source says about circular buffers, as tables and sentences for every format."""
+
+from __future__ import annotations
+
+from ttmem.circular_buffers import log_facts
+from ttmem.circular_buffers.evidence import INSTEAD, Evidence
+from ttmem.circular_buffers.log_facts import Fact, LogFacts
+from ttmem.reports.cb_simulate.tables import CbTable
+from ttmem.reports.kit.units import counted, one_line, short, thousands
+
+_ROWS = 20
+_TITLES = {
+    log_facts.PROGRAM_BUFFERS: "Tiles that the program chose (printed by it)",
+    log_facts.WORKLOAD: "Workload (printed by the program)",
+    log_facts.STREAMING: "Streaming mode (printed by the program)",
+    log_facts.VERIFICATION: "Results (printed by the program)",
+    log_facts.DEPTH_REDUCED: "Depth reduced for lack of L1: a real sign of pressure",
+    log_facts.L1_MAP: "L1 map (debug log)",
+    log_facts.KERNEL: "Kernel binaries (debug log)",
+    log_facts.L1_USAGE: "L1 use (debug log)",
+    log_facts.INDEX_GAP: "Indices with gaps: dispatch writes configs for the gaps too",
+    log_facts.CONFIG: "Config words in the kernel ring (trace log; not the buffers' size)",
+    log_facts.DIRTY: "Buffers that were not empty at the end (R4)",
+}
+
+
+def sentences(evidence: Evidence) -> list[str]:
+    """What it is and what it can tell."""
+    lines = [f"{evidence.name}: {evidence.kind}. {evidence.verdict[0].upper()}{evidence.verdict[1:]}."]
+    if evidence.watcher:
+        for core in evidence.watcher.stuck_cores[:_ROWS]:
+            story = "; ".join(evidence.watcher.story(core))
+            lines.append(f"core ({core.x},{core.y}) of device {core.device}, line {core.line}: {one_line(story)}")
+        lines += [
+            f"line {line}: a NoC transfer wrote past the end of a circular buffer"
+            for line in evidence.watcher.overflow_lines[:_ROWS]
+        ]
+    if evidence.profiler and evidence.profiler.stall_percent is not None:
+        lines.append(f"compute waited {evidence.profiler.stall_percent:.1f} % of the kernels' time (measured)")
+    for failure in evidence.failures[:_ROWS]:
+        lines.append(f"line {failure.line}: {failure.failure_class}: {short(failure.message, 400)}")
+    return lines
+
+
+def instead(evidence: Evidence) -> list[str]:
+    """What to capture where this source has nothing."""
+    return [] if evidence.has_events or evidence.has_facts else list(INSTEAD)
+
+
+def tables(evidence: Evidence) -> list[CbTable]:
+    """All that has rows."""
+    found: list[CbTable] = []
+    if evidence.programs:
+        found.append(_programs(evidence))
+    if evidence.peak:
+        parts = tuple((name.replace("_", " "), thousands(value)) for name, value in evidence.peak.parts.items())
+        title = f"Fullest operation, bytes per core (captured): {one_line(evidence.peak.operation)}"
+        found.append(CbTable(title, ("Part", "Bytes per core"), parts))
+    if evidence.profiler and evidence.profiler.measured:
+        found.append(_measured(evidence))
+    if evidence.log:
+        found += _log_tables(evidence.log)
+    return found
+
+
+def _programs(evidence: Evidence) -> CbTable:
+    ordered = sorted(evidence.programs, key=lambda program: -program.bytes_per_core)
+    rows = [
+        (
+            short(program.operation or "(unnamed)", 40),
+            "+".join(sorted({buffer.kind for buffer in program.buffers})),
+            str(len(program.buffers)),
+            str(sum(buffer.borrowed for buffer in program.buffers)),
+            thousands(program.bytes_per_core),
+            "-" if program.margin_bytes is None else thousands(program.margin_bytes),
+        )
+        for program in ordered
+    ]
+    heads = ("Operation", "Kind", "Buffers", "Borrowed", "B per core", "Margin B")
+    return CbTable(f"Programs (captured; {counted(len(rows), 'program')})", heads, tuple(rows[:_ROWS]), left=2)
+
+
+def _measured(evidence: Evidence) -> CbTable:
+    assert evidence.profiler is not None
+    ordered = sorted(evidence.profiler.measured, key=lambda row: -(row.wait_front_ns + row.reserve_back_ns))
+    rows = tuple(
+        (
+            short(row.name or f"line {row.line}", 40),
+            f"{row.duration_ns:,.0f}",
+            f"{row.wait_front_ns:,.0f}",
+            f"{row.reserve_back_ns:,.0f}",
+            "sums over cores" if row.stall_percent is None else f"{row.stall_percent:.1f}",
+        )
+        for row in ordered[:_ROWS]
+    )
+    heads = ("Operation", "Kernel ns", "Wait front ns", "Reserve back ns", "Stall %")
+    return CbTable("Compute's waits (measured)", heads, rows)
+
+
+def _log_tables(log: LogFacts) -> list[CbTable]:
+    found = []
+    if buffers := log.of(log_facts.BUFFER):
+        rows = tuple(
+            (
+                str(fact.values["index"]),
+                str(fact.line),
+                *(thousands(int(fact.values[key])) for key in ("page_bytes", "pages", "bytes")),
+            )
+            for fact in buffers[:_ROWS]
+        )
+        title = f"Buffers that operations print (debug log; {counted(log.counts[log_facts.BUFFER], 'line')})"
+        found.append(CbTable(title, ("Buffer", "Line", "Page B", "Pages", "Bytes"), rows))
+    for kind, title in _TITLES.items():
+        if facts := log.of(kind):
+            rows = tuple((str(fact.line), _words(fact)) for fact in facts[:_ROWS])
+            found.append(CbTable(f"{title}; {counted(log.counts[kind], 'line')}", ("Line", "Says"), rows, left=2))
+    if log.events:
+        rows = tuple(
+            (
+                f"cb{index}",
+                *(thousands(seen.pages[name]) for name in ("reserve", "push", "wait", "pop")),
+                thousands(seen.highest_held),
+                thousands(seen.left_pages),
+            )
+            for index, seen in sorted(log.events.items())
+        )
+        heads = ("Buffer", "Reserved", "Pushed", "Waited", "Popped", "Most held", "Left")
+        found.append(CbTable("Events printed by kernels (TTMEM lines), pages", heads, rows))
+    return found
+
+
+def _words(fact: Fact) -> str:
+    return short(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in fact.values.items()), 300)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts as JUnit XML, which every CI shows as test results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from ttmem.analysis.budget import Verdict
+from ttmem.reports.kit.units import one_line
+
+
+def render(verdicts: Sequence[Verdict], source_name: str) -> str:
+    """One test case per rule."""
+    failed = sum(not verdict.ok for verdict in verdicts)
+    counts = {"tests": str(len(verdicts)), "failures": str(failed), "errors": "0"}
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": f"ttmem check {_clean(source_name)}", **counts})
+    for verdict in verdicts:
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            {"classname": "ttmem.check", "name": verdict.rule, "file": _clean(source_name), "time": "0"},
+        )
+        if verdict.line:
+            case.set("line", str(verdict.line))
+        if not verdict.ok:
+            problem = ElementTree.SubElement(
+                case, "failure", {"type": verdict.rule, "message": _clean(verdict.message)}
+            )
+            problem.text = _detail(verdict)
+    ElementTree.indent(suites)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
+
+
+def _detail(verdict: Verdict) -> str:
+    lines = [_clean(verdict.message)]
+    if verdict.operation_index is not None:
+        lines.append(f"operation #{verdict.operation_index} {_clean(verdict.operation_name)}")
+    if verdict.location:
+        lines.append(f"location {_clean(verdict.location)}")
+    return "\n".join(lines)
+
+
+def _clean(text: str) -> str:
+    """XML 1.0 has no way to write control characters, and logs have them."""
+    return one_line(text)
