@@ -14,7 +14,7 @@ import pytest
 
 from captures.fixtures import unpacked_capture
 from support.command_line import FIVE_RUNS, REAL_OOM, call, command_line, environment
-from ttmem.commands import VERBS
+from ttmem.commands import cli
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("mcp") is None, reason="THE MCP SERVER WAS NOT TESTED: pip install mcp"
@@ -45,7 +45,7 @@ def talk(env: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> dict[str, A
 @needs_sdk
 def test_every_verb_that_there_is_is_a_tool_with_a_schema(env: dict[str, str]) -> None:
     answer = talk(env)
-    wanted = {"profile", "diff", "check", "reports", "explain", "tensor", "boards", "replay", "live"} & set(VERBS)
+    wanted = {"profile", "diff", "check", "reports", "explain", "tensor", "boards", "replay", "live"} & set(cli.lines)
     assert set(answer["tools"]) == wanted
     assert answer["tools"]["profile"]["schema"]["required"] == ["source"]
     assert answer["tools"]["profile"]["schema"]["properties"]["rows"]["default"] == 10
@@ -113,7 +113,7 @@ def test_diff_check_and_the_twin(env: dict[str, str]) -> None:
 
 
 @needs_sdk
-@pytest.mark.skipif("explain" not in VERBS, reason="this ttmem has no verb explain yet")
+@pytest.mark.skipif("explain" not in cli.lines, reason="this ttmem has no verb explain yet")
 def test_explain_takes_the_text_itself(env: dict[str, str]) -> None:
     (result,) = talk(env, ("explain", {"text": REAL_OOM.read_text()}))["results"]
     assert not result["failed"]

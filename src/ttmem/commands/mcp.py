@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem mcp``: the verbs as tools for agents."""
+"""``ttmem mcp``: Serve the verbs as MCP tools to an agent, over stdin and stdout."""
 
 from __future__ import annotations
 

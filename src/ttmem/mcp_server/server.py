@@ -45,9 +45,9 @@ def build(verbs: Sequence[str] | None = None) -> Any:
     about = {"version": __version__} if "version" in inspect.signature(sdk.server).parameters else {}
     server = sdk.server("ttmem", instructions=_INSTRUCTIONS, log_level="WARNING", **about)
     if verbs is None:
-        from ttmem.commands import VERBS
+        from ttmem.commands import cli
 
-        verbs = list(VERBS)
+        verbs = list(cli.lines)
     for name, tool in _TOOLS.items():
         if name in verbs:
             server.tool(name=name, structured_output=False)(_told(tool, sdk.error))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops extract``: the operators of models as cases."""
+"""``ttmem ops extract``: Operators, shapes, types and scalars of models, one case per line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep run``: cases x boards x memories x layouts on an engine, into a folder with a journal."""
+"""``ttmem sweep run``: Run cases on the twin, a mock board or a card, and keep a journal."""
 
 from __future__ import annotations
 
