@@ -261,6 +261,33 @@ def test_completion_of_verbs_and_stored_names(home: Path) -> None:
     (home / "reports" / "bert" / "bert_profile.ttmem").touch()
     assert complete("ttmem profile be", 2) == ["plain,bert"]
     assert complete("ttmem profile ./be", 2) == ["file,./be"]
+    assert complete("ttmem diff bert be", 3) == ["plain,bert"]
+    assert complete("ttmem explain be", 2) == ["plain,bert"]
+    assert complete("ttmem reports rm be", 3) == ["plain,bert"]
+    assert complete("ttmem check bert --baseline be", 4) == ["plain,bert"]
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("ttmem tensor 32x32 --board p1", ["p100", "p150", "p150x4", "p150x8"]),
+        ("ttmem boards n3", ["n300", "n300x2"]),
+        ("ttmem run x.py --board t", ["t3k"]),
+        ("ttmem device doctor --board t", ["t3k"]),
+        ("ttmem sweep run cases.jsonl --board n150,p1", ["n150,p100", "n150,p150", "n150,p150x4", "n150,p150x8"]),
+        ("ttmem sweep run cases.jsonl --memory DRAM,l1", ["DRAM,L1", "DRAM,L1_SMALL"]),
+        ("ttmem tensor 32x32 --dtype bfloat", ["bfloat16", "bfloat8_b", "bfloat4_b"]),
+        ("ttmem cb simulate --dtype uint3", ["uint32"]),
+        ("ttmem tensor 32x32 --layout r", ["row_major"]),
+        ("ttmem replay x --release 0.7", [f"0.{minor}" for minor in ("79.0", "78.0", "77.0", "76.0", "75.0")]),
+        ("ttmem sweep limits --op sil", ["silu"]),
+    ],
+)
+def test_completion_of_names(words: str, completed: list[str]) -> None:
+    position = str(len(words.split()) - 1)
+    done = call(env=environment(_TTMEM_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=position))
+    assert done.code == 0, done.err
+    assert [line.removeprefix("plain,") for line in done.out.splitlines()][: len(completed)] == completed
 
 
 def test_the_module_runs_like_the_script() -> None:
