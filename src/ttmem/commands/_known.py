@@ -32,6 +32,10 @@ class Known(click.ParamType):  # type: ignore[type-arg]
         """All of them, in the registry's order."""
         return list(self._words())
 
+    def or_word(self, word: str) -> Known:
+        """The same, and one more word that a verb understands."""
+        return Known(self.name, lambda: [*self._words(), word])
+
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Those that begin so; in ``n150,p1`` the word after the comma counts."""
         from click.shell_completion import CompletionItem
@@ -86,11 +90,12 @@ def _stored_names() -> Iterable[str]:
 
 
 BOARD = Known("board", _boards)
+DATA_TYPE = Known("type", _data_types)
 SOURCE = Known("source", _stored_names, about="stored report", or_file=True)
 
 _OF_OPTIONS = {
     "--board": BOARD,
-    "--dtype": Known("type", _data_types),
+    "--dtype": DATA_TYPE,
     "--layout": Known("layout", _layouts),
     "--memory": Known("memory", _memories),
     "--release": Known("version", _releases),

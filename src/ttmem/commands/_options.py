@@ -25,6 +25,11 @@ def writable_place(_: click.Context, __: click.Parameter, value: str | None) -> 
     return Path(value)
 
 
+def product_place(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """The same for a file that is the verb's very purpose and not a copy of its answer: agents may name it too."""
+    return writable_place(ctx, param, value)
+
+
 def output_option(function: _Function) -> _Function:
     """``-o FILE``."""
     option = click.option(
