@@ -49,6 +49,7 @@ def json_text(document: Any) -> str:
 
     import msgspec
 
+    document = msgspec.to_builtins(document)
     compact = json.dumps(document, allow_nan=False)
     try:
         return msgspec.json.format(compact, indent=2)
