@@ -17,11 +17,13 @@ def documents() -> dict[str, type[Document]]:
     """Schema -> type of the document, in the order of the schemas."""
     for module in Path(__file__).parent.glob("*/document.py"):
         importlib.import_module(f"ttmem.reports.{module.parent.name}.document")
-    found = {str(one.__struct_config__.tag): one for one in _descendants(Document) if one.__struct_config__.tag_field}
+    found = {str(one.__struct_config__.tag): one for one in _whole(Document)}
     return dict(sorted(found.items()))
 
 
-def _descendants(document: type[Document]) -> Iterator[type[Document]]:
+def _whole(document: type[Document]) -> Iterator[type[Document]]:
+    """The descendants that are whole answers, not parts of one."""
     for one in document.__subclasses__():
-        yield one
-        yield from _descendants(one)
+        if one.__struct_config__.tag_field == "schema":
+            yield one
+        yield from _whole(one)
