@@ -8,6 +8,7 @@ attributes; where the key of the JSON differs, ``msgspec.field(name=...)`` says 
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,8 +40,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(found, cls, from_attributes=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, texts and numbers."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        """Plain dictionaries, lists, texts and numbers, as a reader of the JSON gets them."""
+        plain: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(self)))
         return plain
 
 
