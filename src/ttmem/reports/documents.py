@@ -9,7 +9,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-DOCUMENTS: dict[str, str] = {}
+DOCUMENTS: dict[str, str] = {
+    "ttmem.profile/1": "ttmem.reports.profile.document:ProfileDocument",
+    "ttmem.diff/1": "ttmem.reports.diff.document:DiffDocument",
+    "ttmem.check/1": "ttmem.reports.check.document:CheckDocument",
+    "ttmem.explanation/1": "ttmem.reports.explain.document:Explanation",
+}
 """Names, not types: looking a document up loads its module and no other."""
 
 
