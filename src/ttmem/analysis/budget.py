@@ -71,11 +71,18 @@ class Verdict:
     """Of that operation in the source."""
 
 
-def parse_limit(text: str, *, bare_unit: str | None = None) -> Limit:
+Amount = str | float
+"""A limit as people write it: ``"80%"``, ``"700MiB"``; a float such as 0.8 is a share, an int is bytes."""
+
+
+def parse_limit(amount: Amount, *, bare_unit: str | None = None) -> Limit:
     """``80%``, ``0.8`` (a fraction), ``700MiB``, ``1GB`` (binary, as everywhere here).
 
-    A number without a unit is in ``bare_unit``, and refused where nobody could know what it means.
+    A text without a unit is in ``bare_unit``, and refused where nobody could know what it means.
     """
+    if isinstance(amount, int):
+        return Limit(amount, BYTES)
+    text = repr(amount) if isinstance(amount, float) else amount
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
         raise BadInputError(f"{text!r} is no limit", hint="write a share such as 80% or 0.8, or bytes such as 700MiB")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import MissingPartError
-from ttmem.exports._place import check_folder, new_folder
+from ttmem.exports._place import new_folder
 from ttmem.exports.tables import INTEGER, TRUTH, tables
 from ttmem.profile import Profile
 
@@ -17,7 +17,6 @@ _INSTALL = "pip install 'ttmem[parquet]'"
 
 def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     """Write the folder; tables have no place for source files, so ``with_source`` changes nothing."""
-    check_folder(out)
     arrow, parquet = _pyarrow()
     types = {INTEGER: arrow.int64(), TRUTH: arrow.bool_()}
     with new_folder(out) as folder:

@@ -18,7 +18,7 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem._version import __version__
 from ttmem.analysis.failure import failures
-from ttmem.exports._place import check_folder, new_folder
+from ttmem.exports._place import new_folder
 from ttmem.exports._residency import Residency, Resident, residency
 from ttmem.exports._visualizer_graph import captured_graph
 from ttmem.exports._visualizer_machine import device_row
@@ -38,7 +38,6 @@ Row = tuple[Any, ...]
 
 def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     """Write the folder; ``with_source`` embeds the user's files that operations point to."""
-    check_folder(out)
     found = [residency(profile, timeline) for timeline in profile.timelines]
     rows = sum(item.rows for item in found)
     if rows > MOST_BUFFER_ROWS:

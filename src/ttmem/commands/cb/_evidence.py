@@ -29,6 +29,7 @@ from ttmem.circular_buffers.profiler_csv import header_first, is_profiler_header
 from ttmem.circular_buffers.watcher import WatcherReader
 from ttmem.commands._progress import progress_bar
 from ttmem.library import sources as _sources
+from ttmem.library.read import read
 
 _HEAD_LINES = 20
 _BATCH_LINES = 20_000
@@ -74,7 +75,7 @@ def _profile(source: str) -> Evidence:
     """A source that only the readers understand; its profile tells what programs took, if its maker knew."""
     from ttmem.analysis.programs_l1 import programs_peak
 
-    profile = _sources.read(source)
+    profile = read(source)
     peak = programs_peak(profile)
     fact = None
     if peak is not None:
