@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.profile import MEMORIES, VIEW_ALLOCATED, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile import MEMORIES, VIEW_ALLOCATED, VIEW_BANKS, VIEW_TOTAL, WITHIN_OPERATION, Profile, Timeline
 from ttmem.profile.operation_forms import Int64
 
 
@@ -26,6 +26,13 @@ def state_column(profile: Profile, timeline: Timeline, memory: str, view_column:
     views = timeline.block_view[:, MEMORIES.index(memory)]
     shown = np.flatnonzero(views >= 0)
     return StateColumn(block=shown, value=profile.views[views[shown], view_column])
+
+
+def bank_size(profile: Profile, timeline: Timeline, memory: str) -> tuple[int, int]:
+    """(banks, bytes per bank) of a memory, as its first state says; (0, 0) when none shows it."""
+    views = timeline.block_view[:, MEMORIES.index(memory)]
+    seen = views[views >= 0]
+    return (int(profile.views[seen[0], VIEW_BANKS]), int(profile.views[seen[0], VIEW_TOTAL])) if len(seen) else (0, 0)
 
 
 def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> Int64:

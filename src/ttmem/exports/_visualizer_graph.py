@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ttmem.exports._residency import Residency, Resident
-from ttmem.exports._visualizer_machine import grid_of_timeline
+from ttmem.exports._visualizer_device import grid_of_timeline
 from ttmem.hardware import Grid
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from ttmem.analysis.failure import failures
-from ttmem.analysis.lifetimes import TensorLife
+from ttmem.analysis.lifetimes import all_lifetimes
 from ttmem.analysis.weights import weights
-from ttmem.exports._lives import all_lives
 from ttmem.profile import (
     BLOCK_NAMES,
     MEMORIES,
@@ -143,10 +142,7 @@ def _states(profile: Profile) -> Table:
 
 
 def _tensors(profile: Profile) -> Table:
-    lives = [(timeline, life) for timeline in profile.timelines for life in all_lives(profile, timeline)]
-    addresses = [address for timeline in profile.timelines for address in _addresses(timeline)]
-    if len(addresses) != len(lives):
-        addresses = [None] * len(lives)
+    lives = [(timeline, life) for timeline in profile.timelines for life in all_lifetimes(profile, timeline)]
 
     def integers(of: Any) -> Column:
         return Column(INTEGER, [of(life) for _, life in lives])
@@ -164,7 +160,7 @@ def _tensors(profile: Profile) -> Table:
             "layout": texts(lambda life: life.type.layout),
             "memory": texts(lambda life: life.type.memory),
             "placement": texts(lambda life: life.type.placement),
-            "address": Column(INTEGER, addresses),
+            "address": integers(lambda life: life.address),
             "bytes_per_bank": integers(lambda life: life.bytes_per_bank),
             "logical_bytes": integers(lambda life: life.type.logical_bytes),
             "padded_bytes": integers(lambda life: life.type.padded_bytes),
@@ -174,20 +170,9 @@ def _tensors(profile: Profile) -> Table:
             "first_index": integers(lambda life: life.first_index),
             "last_index": integers(lambda life: life.last_index),
             "last_use_index": integers(lambda life: life.last_use_index),
-            "weight": Column(TRUTH, [_is_weight(life) for _, life in lives]),
+            "weight": Column(TRUTH, [life.weight for _, life in lives]),
         },
     )
-
-
-def _addresses(timeline: Timeline) -> list[int | None]:
-    """Known where the source holds the buffers themselves."""
-    if timeline.buffers is None:
-        return []
-    return [address or None for address in timeline.buffers.address.tolist()]
-
-
-def _is_weight(life: TensorLife) -> bool:
-    return life.weight
 
 
 def _weights(profile: Profile) -> Table:

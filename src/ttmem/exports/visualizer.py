@@ -20,8 +20,8 @@ from ttmem._version import __version__
 from ttmem.analysis.failure import failures
 from ttmem.exports._place import new_folder
 from ttmem.exports._residency import Residency, Resident, residency
+from ttmem.exports._visualizer_device import device_row
 from ttmem.exports._visualizer_graph import captured_graph
-from ttmem.exports._visualizer_machine import device_row
 from ttmem.exports._visualizer_schema import VERSION, create_indexes, create_tables
 from ttmem.profile import HOST, Profile, TensorType, Timeline
 

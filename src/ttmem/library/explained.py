@@ -191,7 +191,7 @@ def _with_profile(found: Found, located: Located, *, board: str | None, progress
 
     try:
         profile = readers.read(located.path, progress=progress)
-        known = {failure.as_failure.key: failure for failure in failures(profile)}
+        known = {failure.key: failure for failure in failures(profile)}
     except TtmemError:
         known = {}  # a damaged log: the failures that it tells of are explained all the same
     return [

@@ -7,9 +7,9 @@ from collections.abc import Sized
 from dataclasses import dataclass
 
 from ttmem.analysis.consumers import LiveSet
+from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.movers import movers
 from ttmem.analysis.peaks import peaks_of
-from ttmem.analysis.tensor_life import TensorLife
 from ttmem.profile import Profile, TensorType
 from ttmem.reports.kit.units import counted, megabytes, mib, operation_label, percent, shape_text, short, thousands
 from ttmem.reports.profile.answers import Answers
