@@ -37,7 +37,7 @@ def bank_size(profile: Profile, timeline: Timeline, memory: str) -> tuple[int, i
 
 def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> Int64:
     """After-state minus before-state (bytes per bank) of every operation that has both, 0 for the others."""
-    states = _between_operations(timeline, state_column(profile, timeline, memory))
+    states = between_operations(timeline, state_column(profile, timeline, memory))
     change = np.zeros(len(timeline), dtype=np.int64)
     cause = timeline.block_cause[states.block[1:]]
     before = timeline.block_operation[states.block[:-1]]
@@ -46,7 +46,7 @@ def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> I
     return change
 
 
-def _between_operations(timeline: Timeline, states: StateColumn) -> StateColumn:
+def between_operations(timeline: Timeline, states: StateColumn) -> StateColumn:
     """Without the moments inside operations: those are neither before nor after."""
     kept = timeline.block_kind[states.block] != WITHIN_OPERATION
     return StateColumn(block=states.block[kept], value=states.value[kept])

@@ -78,13 +78,8 @@ def _operations(profile: Profile, timeline: Timeline, process: int) -> Iterator[
         details: dict[str, Any] = {"index": index}
         if location := forms.location(form):
             details["location"] = location
-        if needs is not None and needs.tensors[position] >= 0:
-            details["l1_bytes_per_core"] = {
-                "tensors": int(needs.tensors[position]),
-                "circular_buffers": int(needs.circular_buffers[position]),
-                "dataflow_buffers": int(needs.dataflow_buffers[position]),
-                "scratchpads": int(needs.scratchpads[position]),
-            }
+        if needs is not None and (parts := needs.parts(position)):
+            details["l1_bytes_per_core"] = parts
         yield {
             "ph": "X",
             "pid": process,

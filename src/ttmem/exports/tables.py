@@ -17,6 +17,7 @@ from ttmem.analysis.lifetimes import all_lifetimes
 from ttmem.analysis.weights import weights
 from ttmem.profile import (
     BLOCK_NAMES,
+    L1_PARTS,
     MEMORIES,
     VIEW_ALLOCATED,
     VIEW_BANKS,
@@ -74,10 +75,7 @@ def _operations(profile: Profile) -> Table:
             "program",
             "run",
             "line",
-            "l1_tensors_bytes_per_core",
-            "l1_circular_buffers_bytes_per_core",
-            "l1_dataflow_buffers_bytes_per_core",
-            "l1_scratchpads_bytes_per_core",
+            *(f"l1_{part}_bytes_per_core" for part in L1_PARTS),
             "l1_programs_measured",
         )
     }
@@ -104,10 +102,9 @@ def _operations(profile: Profile) -> Table:
 def _needs(timeline: Timeline) -> Iterator[tuple[str, Values]]:
     """What programs needed in L1, for sources that know it."""
     needs = timeline.programs_l1
-    parts = ("tensors", "circular_buffers", "dataflow_buffers", "scratchpads")
     nothing = [None] * len(timeline)
     known = needs.tensors >= 0 if needs is not None else None
-    for part in parts:
+    for part in L1_PARTS:
         values = getattr(needs, part).tolist() if needs is not None else nothing
         if known is not None and not known.all():
             values = [value if here else None for value, here in zip(values, known.tolist(), strict=True)]
