@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ttmem.explain import Diagnosis, Figure, LiveTensor, Picture, Remedy, Stretch, TensorGuess
-from ttmem.reports.explain.wording import thread_url
+from ttmem.reports.explain.sentences import thread_url
 
 _MOST_LIVE = 100
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ttmem._version import __version__
 from ttmem.explain import Diagnosis
 from ttmem.reports.explain.privacy import without_private
-from ttmem.reports.explain.wording import (
+from ttmem.reports.explain.sentences import (
     board_text,
     largest_live,
     live_text,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ttmem.explain import Diagnosis
-from ttmem.reports.explain.wording import (
+from ttmem.reports.explain.sentences import (
     board_text,
     largest_live,
     live_text,

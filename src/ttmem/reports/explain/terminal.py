@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ttmem.explain import Diagnosis, Remedy
 from ttmem.reports.explain.picture import Line, Span, draw
-from ttmem.reports.explain.wording import (
+from ttmem.reports.explain.sentences import (
     board_text,
     largest_live,
     live_text,

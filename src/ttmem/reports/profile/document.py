@@ -25,7 +25,7 @@ from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
 from ttmem.profile import Profile
 from ttmem.reports.explain.document import remedy_entry
-from ttmem.reports.profile.answers import answers
+from ttmem.reports.profile.analyses import analyses
 
 SCHEMA = "ttmem.profile/1"
 
@@ -38,7 +38,7 @@ _FAILURE_FIGURES = ("requested_bytes", "bytes_per_bank", "bank_bytes", "banks", 
 
 def profile_document(profile: Profile) -> dict[str, Any]:
     """All bytes are integers; ``*_per_bank`` is one slice of a memory, everything else is one whole chip."""
-    known = answers(profile)
+    known = analyses(profile)
     return {
         "schema": SCHEMA,
         "name": profile.name,
