@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ttmem._errors import BadInputError
+from ttmem.capture_nodes import memory_of
 from ttmem.profile import Profile, Source, Timeline
 from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
 from ttmem.readers.capture._events import Allocated, CapturedOperation
@@ -20,7 +21,6 @@ from ttmem.readers.capture._nodes import Node, PythonCall, Report
 from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleaved_samples
 from ttmem.readers.capture._profile import CapturedTables, timeline_of
 from ttmem.readers.capture._replay import Replay, alive_at_start
-from ttmem.readers.capture._text import memory_named
 
 KIND = "ttnn-graph-capture"
 _CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
@@ -137,7 +137,7 @@ def _devices(nodes: Sequence[Node]) -> tuple[int, list[int]]:
     for node in nodes:
         if node.node_type in BUFFER_NODES:
             requested[node.number("device_id")] += node.number("size")
-        elif node.node_type == "tensor" and (node.params or {}).get("device_id") is not None:
+        elif node.node_type == "tensor" and node.parameters.get("device_id") is not None:
             requested[node.number("device_id")] += 0
     ranked = [device for device, _ in requested.most_common()]
     return (ranked[0], ranked[1:]) if ranked else (0, [])
@@ -163,9 +163,7 @@ def _machine(report: Report, device: int, version: str) -> Machine:
     ends = [
         node.number("address") + node.number("max_size_per_bank")
         for node in report.graph
-        if node.node_type in BUFFER_NODES
-        and node.number("address")
-        and memory_named((node.params or {}).get("buffer_type")) == "L1"
+        if node.node_type in BUFFER_NODES and node.number("address") and memory_of(node.parameters) == "L1"
     ]
     return machine_of_nodes(
         samples,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.readers.capture._nodes import LARGEST_NUMBER
+from ttmem.capture_nodes import LARGEST_NUMBER
 
 MAGIC = b"SQLite format 3\x00"
 DATABASE_NAME = "db.sqlite"

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from ttmem._errors import BadInputError
+from ttmem.capture_nodes import memory_named
 from ttmem.profile import HOST, Profile, Source, TensorType, Timeline
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
 from ttmem.readers.capture._machine import InterleavedSample, Machine, machine_of_device
@@ -24,7 +25,7 @@ from ttmem.readers.capture._nodes import Node
 from ttmem.readers.capture._operations import GraphWalk, interleaved_samples
 from ttmem.readers.capture._profile import CapturedTables, timeline_of
 from ttmem.readers.capture._replay import Replay
-from ttmem.readers.capture._text import innermost_frame, memory_named, operation_named, tensor_type
+from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
 from ttmem.readers.visualizer._database import DATABASE_NAME, MAGIC, Database, as_int, opened
 
 KIND = "ttnn-visualizer"
