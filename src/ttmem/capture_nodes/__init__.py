@@ -6,7 +6,7 @@ need not have ttmem (``engines/worker/start.py``).
 """
 
 from .core_ranges import CoreRectangle, core_rectangles
-from .parameters import HOST, LARGEST_NUMBER, Params, flag, memory_named, memory_of, number, text
+from .parameters import HOST, LARGEST_NUMBER, Params, flag, memory_named, memory_of, number, text, whole_number
 from .programs import (
     CIRCULAR,
     DATAFLOW,
@@ -48,5 +48,6 @@ __all__ = [
     "static_buffer",
     "text",
     "used_cached_programs",
+    "whole_number",
     "worst_core",
 ]

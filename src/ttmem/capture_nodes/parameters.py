@@ -24,11 +24,13 @@ def text(params: Params, key: str) -> str:
 
 def number(params: Params, key: str) -> int:
     """A parameter as a number; 0 for what is none, or damaged."""
-    value = params.get(key)
-    if value is None:
-        return 0
+    return whole_number(params.get(key))
+
+
+def whole_number(value: object) -> int:
+    """Captures and databases keep numbers as text, text as numbers, and either as nothing; 0 for what is none."""
     try:
-        found = int(value)
+        found = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
         return 0
     return found if -LARGEST_NUMBER < found < LARGEST_NUMBER else 0

@@ -14,7 +14,8 @@ import msgspec
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes import memory_of
 from ttmem.profile import Profile, Source, Timeline
-from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.capture import KIND
 from ttmem.readers.capture._events import Allocated, CapturedOperation
 from ttmem.readers.capture._machine import Machine, machine_of_device, machine_of_nodes
 from ttmem.readers.capture._nodes import Node, PythonCall, Report
@@ -22,18 +23,8 @@ from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleav
 from ttmem.readers.capture._profile import CapturedTables, timeline_of
 from ttmem.readers.capture._replay import Replay, alive_at_start
 
-KIND = "ttnn-graph-capture"
 _CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
 _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
-
-
-def looks_like_capture(head: bytes) -> bool:
-    """Whether a file that begins like this is a list of graph nodes or a report of one."""
-    start = head.lstrip()[:1]
-    if start == b"[":
-        return b'"node_type"' in head
-    keys = (b'"graph"', b'"buffer_pages"', b'"cluster_descriptor"', b'"node_type"')
-    return start == b"{" and any(key in head for key in keys)
 
 
 def read_graph_capture(path: str | Path, *, name: str) -> Profile:
@@ -62,7 +53,8 @@ class _Part:
 
 
 def _part(path: str | Path, tables: CapturedTables) -> _Part:
-    content = _content(path)
+    with OpenedSource(path) as opened:
+        content = opened.content()
     report = _decode(content, str(path))
     if not report.graph:
         raise BadInputError("the captured graph is empty", where=str(path), hint=_AGAIN)
@@ -96,17 +88,6 @@ def _rank(report: Report) -> int:
     """The process that captured, when there were several; -1 for the only one."""
     rank, world_size = report.metadata.get("rank"), report.metadata.get("world_size")
     return rank if isinstance(rank, int) and isinstance(world_size, int) and world_size > 1 else -1
-
-
-def _content(path: str | Path) -> bytes:
-    stream, _, where = open_bytes(path)
-    try:
-        return b"".join(chunks(stream, where))
-    except TruncatedSourceError as error:
-        raise BadInputError(f"cannot be unpacked: {error.reason}", where=where, hint="make the file again") from error
-    finally:
-        if str(path) != "-":
-            stream.close()
 
 
 def _decode(content: bytes, where: str) -> Report:
