@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profile as flat tables, for people who bring their own tools: one row per operation, state, tensor, ...
 
-Column names carry unit and scope. CSV and Parquet write the same tables.
+Column names carry unit and scope. CSV, Parquet and the methods of ``Profile`` give the same tables.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Table:
 
 def tables(profile: Profile) -> Iterator[Table]:
     """All tables of a profile, one at a time: a long run makes large ones."""
-    yield _operations(profile)
-    yield _states(profile)
-    yield _tensors(profile)
+    yield operations(profile)
+    yield states(profile)
+    yield tensors(profile)
     yield _weights(profile)
     yield _failures(profile)
     yield _source(profile)
@@ -62,7 +62,8 @@ def _rank(timeline: Timeline) -> int | None:
     return timeline.rank if timeline.rank >= 0 else None
 
 
-def _operations(profile: Profile) -> Table:
+def operations(profile: Profile) -> Table:
+    """One row per executed operation."""
     forms = profile.forms
     locations: dict[int, str] = {}
     columns: dict[str, Values] = {
@@ -112,7 +113,7 @@ def _needs(timeline: Timeline) -> Iterator[tuple[str, Values]]:
     yield "l1_programs_measured", [bool(value) for value in needs.measured.tolist()] if needs is not None else nothing
 
 
-def _states(profile: Profile) -> Table:
+def states(profile: Profile) -> Table:
     """One row per state and memory that it shows."""
     figures = {
         "banks": VIEW_BANKS,
@@ -138,7 +139,8 @@ def _states(profile: Profile) -> Table:
     return Table("states", {name: Column(kinds.get(name, INTEGER), values) for name, values in columns.items()})
 
 
-def _tensors(profile: Profile) -> Table:
+def tensors(profile: Profile) -> Table:
+    """One row per tensor and the part of the run in which it lived."""
     lives = [(timeline, life) for timeline in profile.timelines for life in all_lifetimes(profile, timeline)]
 
     def integers(of: Any) -> Column:
