@@ -64,8 +64,8 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
     kept = [index for index, program in enumerate(timeline.programs) if program.run == run.number]
     renumbered = np.full(len(timeline.programs) + 1, -1, dtype=np.int32)  # the last entry maps "no program" to itself
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)
-    return Timeline(
-        rank=timeline.rank,
+    return replace(
+        timeline,
         first_index=run.first_index,
         form=timeline.form[operations],
         line=timeline.line[operations],

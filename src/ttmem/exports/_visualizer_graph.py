@@ -12,10 +12,10 @@ from typing import Any
 
 from ttmem.exports._residency import Residency, Resident
 from ttmem.exports._visualizer_device import grid_of_timeline
+from ttmem.exports._visualizer_schema import BUFFER_TYPES
 from ttmem.hardware import Grid
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 
-_BUFFER_TYPES = {"DRAM": 0, "L1": 1, "L1_SMALL": 3, "TRACE": 4}
 _MAKE, _FREE = "buffer_allocate", "buffer_deallocate"
 _PARTS = (
     ("circular_buffers", "circular_buffer_allocate", "globally_allocated"),
@@ -133,7 +133,7 @@ class _Graph:
             kind,
             {
                 "address": item.address,
-                "buffer_type": _BUFFER_TYPES.get(memory, 0),
+                "buffer_type": BUFFER_TYPES.get(memory, 0),
                 "device_id": 0,
                 "layout": item.life.type.placement.upper() or "INTERLEAVED",
                 "max_size_per_bank": item.life.bytes_per_bank,
