@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ttmem.circular_buffers import capture
+from ttmem.capture_nodes import StaticBuffer
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED
 from ttmem.reports.kit.documents import Document, rounded
@@ -187,5 +187,5 @@ def _measured_stall(evidence: Evidence) -> MeasuredStall | None:
     return MeasuredStall.of(found, decimals=2, origin=MEASURED, operations=operations)
 
 
-def _buffer(found: capture.CapturedBuffer) -> CapturedBuffer:
+def _buffer(found: StaticBuffer) -> CapturedBuffer:
     return CapturedBuffer.of(found, address=found.address or None, cores=sum(one.cores for one in found.ranges))

@@ -8,7 +8,7 @@ import pytest
 from readers.log_lines import BLACKHOLE as BLACKHOLE_BANKS
 from readers.log_lines import DEVICE, Log
 from readers.log_lines import WORMHOLE as WORMHOLE_BANKS
-from ttmem.analysis.machine import architecture_of
+from ttmem.analysis.architecture import architecture_of
 from ttmem.hardware import ARCHITECTURES
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,13 @@ import numpy as np
 
 from ttmem._errors import BadInputError
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, Profile, Source, Timeline
-from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
+from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.capture._profile import CapturedTables
 from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature
 from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.ttrt import KIND
 
-KIND = "ttrt-memory"
 _HINT = "make it with 'ttrt run FILE --memory --save-artifacts' (memory_results.json)"
-_MARK = re.compile(rb'"debug_str"\s*:')
 
 _FIGURES = (
     ("num_banks",),
@@ -46,14 +44,10 @@ class _Entry(msgspec.Struct):
         return found
 
 
-def looks_like_ttrt(head: bytes) -> bool:
-    """Whether a file that begins like this holds memory results of ttrt."""
-    return head.lstrip()[:1] in (b"{", b"[") and _MARK.search(head) is not None
-
-
 def read_ttrt(path: str | Path, *, name: str) -> Profile:
     """The memory history in ttrt's memory results."""
-    content = _content(path)
+    with OpenedSource(path) as opened:
+        content = opened.content()
     entries = _entries(content, str(path))
     if not entries:
         raise BadInputError("no operation in these memory results", where=str(path), hint=_HINT)
@@ -81,15 +75,6 @@ def read_ttrt(path: str | Path, *, name: str) -> Profile:
     )
     source = Source(kind=KIND, name=str(path), bytes=len(content), lines=0, warnings=tuple(_caveats(entries)))
     return tables.profile([timeline], name=name, source=source, facts={})
-
-
-def _content(path: str | Path) -> bytes:
-    stream, _, where = open_bytes(path)
-    try:
-        with stream:
-            return b"".join(chunks(stream, where))
-    except TruncatedSourceError as error:
-        raise BadInputError(f"cannot be unpacked: {error.reason}", where=where, hint="make the file again") from error
 
 
 def _entries(content: bytes, where: str) -> list[_Entry]:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from ttmem.analysis.machine import architecture_of
+from ttmem.analysis.architecture import architecture_of
+from ttmem.analysis.states import bank_size
 from ttmem.exports._visualizer_schema import DEVICE_COLUMNS
 from ttmem.hardware import BOARDS, Architecture, Grid
-from ttmem.profile import MEMORIES, VIEW_BANKS, VIEW_TOTAL, Profile, Timeline
+from ttmem.profile import Profile, Timeline
 
 
 def device_row(profile: Profile, timeline: Timeline) -> tuple[str, tuple[int, ...]]:
@@ -15,8 +16,8 @@ def device_row(profile: Profile, timeline: Timeline) -> tuple[str, tuple[int, ..
     Totals are those that the library itself computes: all compute cores, no storage cores.
     """
     chip = architecture_of(profile)
-    banks, l1_bank = _size(profile, timeline, "L1")
-    _, small = _size(profile, timeline, "L1_SMALL")
+    banks, l1_bank = bank_size(profile, timeline, "L1")
+    _, small = bank_size(profile, timeline, "L1_SMALL")
     grid = _grid(chip, banks)
     cores = grid.cores if grid else banks
     whole = chip.l1_bytes_per_core
@@ -46,15 +47,7 @@ def device_row(profile: Profile, timeline: Timeline) -> tuple[str, tuple[int, ..
 
 def grid_of_timeline(profile: Profile, timeline: Timeline) -> Grid | None:
     """The compute cores of the machine, if its banks tell."""
-    return _grid(architecture_of(profile), _size(profile, timeline, "L1")[0])
-
-
-def _size(profile: Profile, timeline: Timeline, memory: str) -> tuple[int, int]:
-    views = timeline.block_view[:, MEMORIES.index(memory)]
-    views = views[views >= 0]
-    if not len(views):
-        return 0, 0
-    return int(profile.views[views[0], VIEW_BANKS]), int(profile.views[views[0], VIEW_TOTAL])
+    return _grid(architecture_of(profile), bank_size(profile, timeline, "L1")[0])
 
 
 def _grid(chip: Architecture, cores: int) -> Grid | None:

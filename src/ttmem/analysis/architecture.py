@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from ttmem.analysis.states import bank_size
 from ttmem.hardware import ARCHITECTURES, BOARDS, WORMHOLE, Architecture
-from ttmem.profile import VIEW_BANKS, VIEW_TOTAL, Profile
+from ttmem.profile import Profile
 
 
 def architecture_of(profile: Profile) -> Architecture:
@@ -16,15 +17,12 @@ def architecture_of(profile: Profile) -> Architecture:
     if named:
         return named
     for timeline in profile.timelines:
-        seen = timeline.block_view[:, 0]
-        seen = seen[seen >= 0]
-        if len(seen):
-            banks, bytes_per_bank = (int(profile.views[seen[0], column]) for column in (VIEW_BANKS, VIEW_TOTAL))
-            fitting = [
-                board.architecture
-                for board in BOARDS
-                if board.dram_banks == banks and board.architecture.dram_bytes_per_bank >= bytes_per_bank
-            ]
-            if fitting:
-                return min(fitting, key=lambda chip: chip.dram_bytes_per_bank - bytes_per_bank)
+        banks, bytes_per_bank = bank_size(profile, timeline, "DRAM")
+        fitting = [
+            board.architecture
+            for board in BOARDS
+            if board.dram_banks == banks and board.architecture.dram_bytes_per_bank >= bytes_per_bank
+        ]
+        if fitting:
+            return min(fitting, key=lambda chip: chip.dram_bytes_per_bank - bytes_per_bank)
     return WORMHOLE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run's operations replayed over their SSA names: which tensor was made, shared, freed by whom.
+"""Who lived when, worked out from a log: its operations followed over their SSA names, who made, shared, freed what.
 
 The layouts say what a tensor needs, the memory states say what really happened; where both are known and disagree
 (a reshape that is a view, a convolution that frees its input), the states win. Names are looked up per program,
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.machine import architecture_of
+from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.residents import argument_number, resident_arguments, resident_names
-from ttmem.profile import MEMORIES, VIEW_ALLOCATED, VIEW_BANKS, OperationForm, Profile, TensorType, Timeline
+from ttmem.analysis.states import bank_size
+from ttmem.profile import MEMORIES, VIEW_ALLOCATED, OperationForm, Profile, TensorType, Timeline
 from ttmem.tensors import taken_bytes_per_bank
 
 LOAD_CACHED = ("ttcore.load_cached", "tt.load_cached")
@@ -29,8 +30,8 @@ _BLOCK = 1 << 15
 
 
 @dataclass(slots=True)
-class Held:
-    """A tensor while the replay runs."""
+class TrackedTensor:
+    """A tensor while operations are followed."""
 
     name: str
     type: TensorType
@@ -49,19 +50,19 @@ class Held:
     """How many SSA names refer to it: a view keeps its base alive."""
 
 
-class Replay:
-    """The state while operations are replayed in order; ``held`` lists every tensor there ever was."""
+class Liveness:
+    """The state while operations are followed in order; ``tensors`` lists every one there ever was."""
 
     def __init__(self, profile: Profile, timeline: Timeline) -> None:
         self.profile = profile
         self.timeline = timeline
-        self.held: list[Held] = []
-        self._values: dict[int, dict[str, Held]] = {}
-        self._cache: dict[str, list[Held | None]] = {}
+        self.tensors: list[TrackedTensor] = []
+        self._values: dict[int, dict[str, TrackedTensor]] = {}
+        self._cache: dict[str, list[TrackedTensor | None]] = {}
         """Const-eval results by the hash of the function that made them; None where one lies on the host."""
         self._needs: dict[int, int] = {}
         self._architecture = architecture_of(profile)
-        self._banks = _banks(profile, timeline)
+        self._banks = {memory: bank_size(profile, timeline, memory)[0] for memory in MEMORIES}
         self._lookups = {lookup.operation: lookup for lookup in timeline.lookups}
         self._children: dict[int, list[int]] = {}
         self._ends: dict[int, list[int]] = {}
@@ -71,18 +72,18 @@ class Replay:
             if program.parent >= 0:
                 self._ends.setdefault(program.end_operation, []).append(number)
         self._names = resident_names(profile)
-        self._residents: dict[tuple[str, int], Held] = {}
+        self._residents: dict[tuple[str, int], TrackedTensor] = {}
         """Arguments that earlier runs left on the device, by name and type."""
         self._first = 0
         self._growth: tuple[list[int], ...] = ()
 
     def run(self, first: int, end: int, *, at: int | None = None) -> None:
-        """Replay the operations [first, end); with ``at``, tensors freed before that operation are forgotten."""
+        """Follow the operations [first, end); with ``at``, tensors freed before that operation are forgotten."""
         first, end = max(first, self.timeline.first_index), min(end, self.timeline.end_index)
         for start in range(first, end, _BLOCK):
             self._run_block(start, min(start + _BLOCK, end))
             if at is not None:
-                self.held = [held for held in self.held if held.last < 0 or held.last >= at]
+                self.tensors = [held for held in self.tensors if held.last < 0 or held.last >= at]
         if first < end:
             self._end_programs(end)
 
@@ -108,7 +109,7 @@ class Replay:
         """Before another run: of the arguments of the runs before operation ``end``, those that stay are known by
         their name; the others have other names now, or are gone."""
         cached = {id(held) for results in self._cache.values() for held in filter(None, results)}
-        self.held = [held for held in self.held if held.producer >= 0 or id(held) in cached]
+        self.tensors = [held for held in self.tensors if held.producer >= 0 or id(held) in cached]
         self._values.clear()
         if self._names:
             for known, type_number in resident_arguments(self.profile, self.timeline, self._names, end):
@@ -203,10 +204,10 @@ class Replay:
             for held in left:
                 held.last = program.end_operation - 1
 
-    def _bind_results(self, form: OperationForm, owner: int, left: list[Held]) -> list[Held | None]:
+    def _bind_results(self, form: OperationForm, owner: int, left: list[TrackedTensor]) -> list[TrackedTensor | None]:
         """The nested program's tensors that became the caller's results, taken out of ``left``."""
         values = self._values.setdefault(owner, {})
-        results: list[Held | None] = []
+        results: list[TrackedTensor | None] = []
         for name, type_number in zip(form.results, form.result_types, strict=False):
             wanted = self.profile.tensor_types[type_number] if type_number >= 0 else None
             match = next((held for held in reversed(left) if held.type is wanted), None)
@@ -219,7 +220,7 @@ class Replay:
             results.append(match)
         return results
 
-    def _keep(self, form: OperationForm, caller: int, results: list[Held | None]) -> None:
+    def _keep(self, form: OperationForm, caller: int, results: list[TrackedTensor | None]) -> None:
         """Const-eval results live as long as the process."""
         weight_name = self._weight_name(form)
         for held in filter(None, results):
@@ -236,7 +237,7 @@ class Replay:
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def _argument(self, program: int, name: str, form: OperationForm, position: int) -> Held | None:
+    def _argument(self, program: int, name: str, form: OperationForm, position: int) -> TrackedTensor | None:
         """A run's own argument: on the device since before the run. Nested programs get theirs from their caller."""
         if program >= 0 and self.timeline.programs[program].parent >= 0:
             return None
@@ -255,11 +256,13 @@ class Replay:
             held.weight, held.stays = known.weight, True
         return held
 
-    def _hold(self, ssa: str, name: str, type_number: int, producer: int, program: int, first: int) -> Held | None:
+    def _hold(
+        self, ssa: str, name: str, type_number: int, producer: int, program: int, first: int
+    ) -> TrackedTensor | None:
         if type_number < 0 or not (type_ := self.profile.tensor_types[type_number]).on_device:
             return None
-        held = Held(name, type_, producer, program, first, self._bytes_per_bank(type_number))
-        self.held.append(held)
+        held = TrackedTensor(name, type_, producer, program, first, self._bytes_per_bank(type_number))
+        self.tensors.append(held)
         if ssa:
             values = self._values.setdefault(program, {})
             if program < 0 and (earlier := values.get(ssa)) and earlier.last < 0:
@@ -309,8 +312,8 @@ class Replay:
     # --- what the states say ------------------------------------------------------------------------------------
 
     def _base_of_view(
-        self, index: int, form: OperationForm, number: int, operands: list[Held], freed_bytes: int
-    ) -> Held | None:
+        self, index: int, form: OperationForm, number: int, operands: list[TrackedTensor], freed_bytes: int
+    ) -> TrackedTensor | None:
         """The operand that the result shares its buffer with, None when the result has one of its own."""
         type_ = self.profile.tensor_types[number]
         memory = type_.memory
@@ -326,7 +329,7 @@ class Replay:
             return base if grown + freed_bytes < needed // 2 and base.bytes_per_bank >= needed // 2 else None
         return base if form.name in _VIEWS and base.type.padded_bytes == type_.padded_bytes else None
 
-    def _freed_input(self, index: int, operand: Held, form: OperationForm) -> bool:
+    def _freed_input(self, index: int, operand: TrackedTensor, form: OperationForm) -> bool:
         """Whether an operation that may free its input did so by itself."""
         memory = operand.type.memory
         grown = self._growth[MEMORIES.index(memory)][index - self._first]
@@ -356,13 +359,3 @@ def _growth(profile: Profile, timeline: Timeline, first: int, end: int) -> tuple
         grown[ended] = _UNKNOWN
         columns.append(grown.tolist())
     return tuple(columns)
-
-
-def _banks(profile: Profile, timeline: Timeline) -> dict[str, int]:
-    banks = {}
-    for column, memory in enumerate(MEMORIES):
-        views = timeline.block_view[:, column]
-        views = views[views >= 0]
-        if len(views):
-            banks[memory] = int(profile.views[views[0], VIEW_BANKS])
-    return banks

@@ -18,13 +18,11 @@ from ttmem._errors import BadInputError
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
 from ttmem.profile.operation_forms import Int32
 from ttmem.readers.capture._profile import CapturedTables
+from ttmem.readers.memory_report import HEADER, KIND, SUMMARY
 
-KIND = "tt-metal-memory-report"
-SUMMARY = "memory_usage_summary.csv"
 _DETAILED = "detailed_memory_usage.csv"
 _PROGRAMS = f"program_{SUMMARY}"
 _ROWS = ("DRAM", "L1", "L1_SMALL")
-_HEADER = re.compile(r"Total Allocatable Size \((K?)B\)")
 _ROW = re.compile(r"(\d*),(\d+),(\d+),(\d+),(\d+)")
 _SECTION = re.compile(r"(\d*),(DRAM|L1|L1_SMALL)\s*")
 _BLOCK = re.compile(r"\s*\d+\s+(\d+)\s+(\d+)\s+(?:none|\d+)\s+(?:none|\d+)\s+(yes|no)\s*")
@@ -50,16 +48,6 @@ class _Detail:
     whole_bytes: int
     blocks: tuple[tuple[int, int], ...]
     """(address within the bank, bytes)."""
-
-
-def is_report_folder(path: Path) -> bool:
-    """Whether a folder holds such files."""
-    return any(path.glob(f"*{SUMMARY}"))
-
-
-def looks_like_report(head: bytes) -> bool:
-    """Whether a file that begins like this is the summary among them."""
-    return _HEADER.search(head[:200].decode("ascii", "replace")) is not None
 
 
 def read_memory_report(path: str | Path, *, name: str) -> Profile:
@@ -95,7 +83,7 @@ def _summaries(folder: Path) -> list[Path]:
 
 def _groups(summary: Path, warnings: list[str]) -> list[_Group]:
     lines = _text(summary).splitlines()
-    header = _HEADER.search(lines[0]) if lines else None
+    header = HEADER.search(lines[0]) if lines else None
     if header is None:
         what = "is empty" if not lines else "does not begin like a memory report"
         raise BadInputError(what, where=str(summary), hint=_EMPTY)
