@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem profile``: what filled the memory of a run."""
+"""``ttmem profile``: What filled the memory: peaks, consumers, padding, weights, failure."""
 
 from __future__ import annotations
 
