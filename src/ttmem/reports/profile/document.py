@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ from ttmem.analysis.runs import Run
 from ttmem.analysis.states import state_column
 from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
-from ttmem.profile import Profile
+from ttmem.profile import Profile, Source
 from ttmem.reports.explain.document import RemedyEntry
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.analyses import analyses
@@ -33,23 +33,6 @@ from ttmem.reports.profile.analyses import analyses
 _MOST_CONSUMERS = 1000
 """A run that never frees holds tens of thousands of tensors; the rest is summed up, not listed."""
 _MOST_PADDED = 100
-
-
-class _Ranked(Protocol):
-    @property
-    def rank(self) -> int: ...
-
-
-class SourceEntry(Document, frozen=True):
-    """What was read."""
-
-    kind: str
-    name: str
-    bytes: int
-    lines: int
-    unrecognised_lines: int
-    warnings: list[str]
-    state_error_bytes: int
 
 
 class OperationRef(Document, frozen=True):
@@ -273,7 +256,7 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     """A run's memory history, summed up."""
 
     name: str
-    source: SourceEntry
+    source: Source
     facts: dict[str, Any]
     operations: OperationCounts
     programs: list[ProgramEntry]
@@ -321,12 +304,14 @@ def document(profile: Profile) -> ProfileDocument:
                 item,
                 decimals=4,
                 worst_at=OperationRef(index=item.worst_at_index, name=item.worst_at_name),
-                rank=_rank(item),
+                rank=_rank(item.rank),
             )
             for memory, item in known.fragmentation.items()
         },
-        growth={memory: GrowthEntry.of(item, decimals=4, rank=_rank(item)) for memory, item in known.growth.items()},
-        load_phase=known.load_phase and LoadPhaseEntry.of(known.load_phase, rank=_rank(known.load_phase)),
+        growth={
+            memory: GrowthEntry.of(item, decimals=4, rank=_rank(item.rank)) for memory, item in known.growth.items()
+        },
+        load_phase=known.load_phase and LoadPhaseEntry.of(known.load_phase, rank=_rank(known.load_phase.rank)),
         failure=failed and _failure(failed, known.diagnosis),
         failures=[_failure(item) for item in known.failures],
     )
@@ -361,7 +346,7 @@ def _run_list(profile: Profile, found: Sequence[Run]) -> list[RunEntry]:
             RunEntry.of(
                 run,
                 run=run.number,
-                rank=_rank(run),
+                rank=_rank(run.rank),
                 first_index=run.first_index if operations else None,
                 last_index=run.end_index - 1 if operations else None,
                 operations=operations,
@@ -377,7 +362,7 @@ def _ranks(profile: Profile) -> list[RankEntry]:
         counts = distribution_of(profile, index)
         listed.append(
             RankEntry(
-                rank=_rank(timeline),
+                rank=_rank(timeline.rank),
                 operations=OperationCounts(executed=counts.executed, compute=counts.compute),
                 memories={memory: _memory(peak) for memory, peak in peaks_of(profile, index).items()},
             )
@@ -391,7 +376,7 @@ def _memory(peak: Peak, programs: ProgramPeak | None = None) -> MemoryPeak:
         peak_at=OperationRef(index=peak.at_index, name=peak.at_name),
         peak_within_operation=True if peak.within_operation else UNSET,
         caused_by=caused_by(peak),
-        rank=_rank(peak),
+        rank=_rank(peak.rank),
     )
     if programs is None:
         return found
@@ -457,12 +442,12 @@ def _failure(item: RunFailure, diagnosis: Diagnosis | None = None) -> FailureEnt
         item,
         operation=place,
         **{name: item.numbers.get(name) for name in _FAILURE_FIGURES},
-        rank=_rank(item),
+        rank=_rank(item.rank),
         diagnosis=diagnosis.text if diagnosis else UNSET,
         remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies] if diagnosis else UNSET,
     )
 
 
-def _rank(item: _Ranked) -> int | None:
+def _rank(rank: int) -> int | None:
     """Sources without MPI have no ranks."""
-    return item.rank if item.rank >= 0 else None
+    return rank if rank >= 0 else None
