@@ -14,6 +14,7 @@ import numpy as np
 
 from ttmem.capture_nodes import StaticBuffer, worst_core
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
+from ttmem.profile.tables import View, largest_free_block
 from ttmem.readers.capture._events import (
     Allocated,
     CapturedBuffer,
@@ -27,7 +28,6 @@ from ttmem.readers.capture._machine import Machine
 from ttmem.tensors import taken_bytes_per_bank
 
 _L1 = MEMORIES.index("L1")
-View = tuple[int, int, int, int, int]
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -177,12 +177,7 @@ class Replay:
         ]
         if not span.bytes_per_bank or any(not address for address, _ in alive):
             return free
-        alive.sort()
-        largest, end = 0, span.base_address
-        for address, taken in alive:
-            largest = max(largest, address - end)
-            end = max(end, address + taken)
-        largest = max(0, largest, span.base_address + span.bytes_per_bank - end)
+        largest = largest_free_block(span.base_address, span.bytes_per_bank, alive)
         if moment == self.moment:
             self._known_free[memory] = (self._touched[memory], largest)
         return min(largest, free)

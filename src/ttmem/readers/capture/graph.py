@@ -14,13 +14,14 @@ import msgspec
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes import memory_of
 from ttmem.profile import Profile, Source, Timeline
+from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.capture import KIND
 from ttmem.readers.capture._events import Allocated, CapturedOperation
 from ttmem.readers.capture._machine import Machine, machine_of_device, machine_of_nodes
 from ttmem.readers.capture._nodes import Node, PythonCall, Report
 from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleaved_samples
-from ttmem.readers.capture._profile import CapturedTables, timeline_of
+from ttmem.readers.capture._profile import timeline_of
 from ttmem.readers.capture._replay import Replay, alive_at_start
 
 _CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
@@ -34,7 +35,7 @@ def read_graph_capture(path: str | Path, *, name: str) -> Profile:
 
 def read_graph_captures(paths: Sequence[str | Path], *, where: str, name: str) -> Profile:
     """Captures of one run, one file per process of it."""
-    tables = CapturedTables()
+    tables = ProfileTables()
     parts = [_part(path, tables) for path in paths]
     warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
     source = Source(kind=KIND, name=where, bytes=sum(part.bytes for part in parts), lines=0, warnings=tuple(warnings))
@@ -52,7 +53,7 @@ class _Part:
     facts: dict[str, str]
 
 
-def _part(path: str | Path, tables: CapturedTables) -> _Part:
+def _part(path: str | Path, tables: ProfileTables) -> _Part:
     with OpenedSource(path) as opened:
         content = opened.content()
     report = _decode(content, str(path))

@@ -19,11 +19,12 @@ import msgspec
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes import memory_named, whole_number
 from ttmem.profile import HOST, Profile, Source, TensorType, Timeline
+from ttmem.profile.tables import ProfileTables
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
 from ttmem.readers.capture._machine import InterleavedSample, Machine, machine_of_device
 from ttmem.readers.capture._nodes import Node
 from ttmem.readers.capture._operations import GraphWalk, interleaved_samples
-from ttmem.readers.capture._profile import CapturedTables, timeline_of
+from ttmem.readers.capture._profile import timeline_of
 from ttmem.readers.capture._replay import Replay
 from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
 from ttmem.readers.visualizer import DATABASE_NAME, KIND
@@ -48,7 +49,7 @@ def read_visualizer(path: str | Path, *, name: str) -> Profile:
     descriptor = _cluster_descriptor(database_path.parent)
     with opened(database_path) as database:
         metadata = database.metadata()
-        tables = CapturedTables()
+        tables = ProfileTables()
         ranks = database.ranks()
         processes = [_Process(database, rank, metadata, descriptor) for rank in ranks]
         timelines = [process.timeline(tables, named=len(ranks) > 1) for process in processes]
@@ -98,7 +99,7 @@ class _Process:
     _tensors: dict[int, tuple[TensorType, str, int]] = field(default_factory=dict)
     """Tensor id -> type, memory and address."""
 
-    def timeline(self, tables: CapturedTables, *, named: bool) -> Timeline:
+    def timeline(self, tables: ProfileTables, *, named: bool) -> Timeline:
         """The process as a timeline; ``named``: there are several, so its rank matters."""
         self._device, others = self._devices()
         self.machine = self._machine()
