@@ -16,20 +16,20 @@ from ttmem.profile.tables import (
     captured_timeline,
     programs_l1,
 )
+from ttmem.readers.capture._buffer_replay import BufferLife, BufferReplay
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Freed, Used
-from ttmem.readers.capture._replay import BufferLife, Replay
 
 
 def timeline_of(
-    operations: Sequence[CapturedOperation], replay: Replay, tables: ProfileTables, *, rank: int = -1
+    operations: Sequence[CapturedOperation], replay: BufferReplay, tables: ProfileTables, *, rank: int = -1
 ) -> Timeline:
     """One process of a capture."""
     executed = [operation for operation in operations if not operation.is_outside]
     shown = _shown_memories(replay)
     states = States()
-    for block in replay.blocks:
-        views = {memory: view for memory, view in block.views.items() if memory in shown}
-        states.add(block.kind, block.operation, block.cause, tables.view_numbers(views))
+    for state in replay.states:
+        views = {memory: view for memory, view in state.views.items() if memory in shown}
+        states.add(state.kind, state.operation, state.cause, tables.view_numbers(views))
     needs = [
         (need.tensors, *need.parts, operation.programs_known)
         for need, operation in zip(replay.needs, executed, strict=True)
@@ -88,14 +88,14 @@ def _made_by(operation: CapturedOperation) -> dict[str, CapturedBuffer]:
     return {buffer.tensor_name: buffer for buffer in made.values()}
 
 
-def _shown_memories(replay: Replay) -> set[int]:
+def _shown_memories(replay: BufferReplay) -> set[int]:
     """A memory that was not configured and never used is left out; DRAM and L1 always are there."""
     used = {life.memory for life in replay.lives}
-    configured = {MEMORIES.index(name) for name, span in replay.machine.spans.items() if span.bytes_per_bank}
+    configured = {MEMORIES.index(name) for name, span in replay.device.spans.items() if span.bytes_per_bank}
     return {0, 1} | used | configured
 
 
-def _buffers(executed: Sequence[CapturedOperation], replay: Replay, tables: ProfileTables) -> list[BufferEntry]:
+def _buffers(executed: Sequence[CapturedOperation], replay: BufferReplay, tables: ProfileTables) -> list[BufferEntry]:
     return [
         BufferEntry(
             life.buffer.address,
@@ -109,22 +109,22 @@ def _buffers(executed: Sequence[CapturedOperation], replay: Replay, tables: Prof
             tables.type_number(life.buffer.tensor),
             _name(life, executed),
         )
-        for life, first, last in zip(replay.lives, *_block_ranges(replay), strict=True)
+        for life, first, last in zip(replay.lives, *_state_ranges(replay), strict=True)
         if first <= last
     ]
 
 
-def _total_bytes(life: BufferLife, replay: Replay) -> int:
+def _total_bytes(life: BufferLife, replay: BufferReplay) -> int:
     """A snapshot says what a bank holds and not what was asked for: then all banks together."""
-    return life.buffer.total_bytes or life.taken_bytes_per_bank * replay.machine.spans[MEMORIES[life.memory]].banks
+    return life.buffer.total_bytes or life.taken_bytes_per_bank * replay.device.spans[MEMORIES[life.memory]].banks
 
 
-def _block_ranges(replay: Replay) -> tuple[list[int], list[int]]:
+def _state_ranges(replay: BufferReplay) -> tuple[list[int], list[int]]:
     """Per buffer: the first and the last state whose moment lies in its life; first > last when it shows in none."""
     first, last = [0] * len(replay.lives), [-1] * len(replay.lives)
     for memory in range(len(MEMORIES)):
-        numbers = [number for number, block in enumerate(replay.blocks) if memory in block.moments]
-        moments = np.array([replay.blocks[number].moments[memory] for number in numbers], np.int64)
+        numbers = [number for number, state in enumerate(replay.states) if memory in state.moments]
+        moments = np.array([replay.states[number].moments[memory] for number in numbers], np.int64)
         mine = [row for row, life in enumerate(replay.lives) if life.memory == memory]
         starts = np.searchsorted(moments, [replay.lives[row].allocated_at for row in mine], side="left").tolist()
         ends = np.searchsorted(moments, [replay.lives[row].freed_at for row in mine], side="left").tolist()
