@@ -19,11 +19,11 @@ import seed_experiment
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue, recipe_of, write_cases
+from ttmem.results import Result
 from ttmem.sweep import real
 from ttmem.sweep.journal import in_order, read_results
 from ttmem.sweep.plan import Point, Settings, make_plan
 from ttmem.sweep.real import RealEngine
-from ttmem.sweep.rows import Row
 from ttmem.sweep.run import run_sweep
 from ttmem.sweep.twin import TwinEngine
 
@@ -46,11 +46,11 @@ LARGE_OPERATORS = (
 )
 
 
-def figures(row: Row) -> tuple[Any, ...]:
+def figures(row: Result) -> tuple[Any, ...]:
     return row.status, row.failed_memory, row.needed_bytes, row.bytes_per_bank, row.peak_bytes_per_bank
 
 
-def ask_mock(points: Sequence[Point]) -> list[Row]:
+def ask_mock(points: Sequence[Point]) -> list[Result]:
     engine = RealEngine(Settings("mock"))
     try:
         return list(engine.ask(points))

@@ -16,13 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttmem import TtmemError
-from ttmem.engines import outcome
 from ttmem.operators import Case, CaseTensor, catalogue, write_cases
+from ttmem.results import Outcome, Result
 from ttmem.sweep import expectations
 from ttmem.sweep.batch import ask_in_batches
 from ttmem.sweep.journal import Journal, in_order, read_results
 from ttmem.sweep.plan import Settings, make_plan
-from ttmem.sweep.rows import STATUSES, Row, row_from_json
 from ttmem.sweep.run import run_sweep
 from ttmem.sweep.twin import TwinEngine
 
@@ -34,10 +33,6 @@ def silu(*shape: int) -> Case:
 def many_cases(count: int) -> list[Case]:
     operators = ("silu", "add", "relu_", "clone", "permute", "mean")
     return [Case(operators[n % 6], (CaseTensor((1, 8, 16 + n, 64 + 7 * n)),)) for n in range(count)]
-
-
-def test_statuses_are_those_of_the_engines() -> None:
-    assert STATUSES == outcome.STATUSES
 
 
 def test_small_cases_come_first_in_every_memory() -> None:
@@ -229,7 +224,7 @@ def test_bad_expectations_are_refused_with_their_line(tmp_path: Path, line: str,
 @pytest.mark.parametrize("told", [{}, [], {"id": "x"}, {"status": "great"}])
 def test_bad_results_are_refused(told: object) -> None:
     with pytest.raises(TtmemError):
-        row_from_json(told)
+        Result.from_json(told)
 
 
 shapes = st.lists(st.integers(1, 3000), min_size=1, max_size=5).map(tuple)
@@ -258,9 +253,7 @@ def test_batches_say_what_single_cases_say(
     assert together == one_by_one
 
 
-def test_rows_survive_the_journal() -> None:
-    row = Row(
-        "a", "silu", "n150", "mock", "L1", "tile", "clash", None, None, 5, "text", 0.25, "buffers/clash", "L1", 1, 2,
-        "real", "why", ("x=1",)
-    )  # fmt: skip
-    assert row_from_json(row.to_json()) == row
+def test_results_survive_the_journal() -> None:
+    outcome = Outcome("clash", "buffers/clash", "L1", "text", None, None, {"L1": 5}, seconds=0.25, doubt="why")
+    result = Result("a", "silu", outcome, "n150", "mock", "L1", "tile", 1, 2, ("x=1",))
+    assert Result.from_json(result.to_json()) == result

@@ -11,7 +11,7 @@ from typing import Any
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
-from ttmem.sweep.rows import STATUSES, Row
+from ttmem.results import STATUSES, Result
 
 Key = tuple[str, str, str, str]
 _KEYS = ("id", "board", "memory", "layout")
@@ -21,7 +21,7 @@ _KEYS = ("id", "board", "memory", "layout")
 class Deviation:
     """A row that is not what it should be."""
 
-    row: Row
+    row: Result
     expected: str
 
     def to_json(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def read(path: Path) -> dict[Key, str]:
     return expected
 
 
-def write(path: Path, rows: Iterable[Row]) -> None:
+def write(path: Path, rows: Iterable[Result]) -> None:
     """What did not pass today."""
     lines = (
         json.dumps({**{name: getattr(row, name) for name in _KEYS}, "op": row.op, "status": row.status}) + "\n"
@@ -60,7 +60,7 @@ def write(path: Path, rows: Iterable[Row]) -> None:
     write_bytes(path, "".join(lines).encode())
 
 
-def compare(rows: Iterable[Row], expected: Mapping[Key, str] | None, *, strict: bool) -> list[Deviation]:
+def compare(rows: Iterable[Result], expected: Mapping[Key, str] | None, *, strict: bool) -> list[Deviation]:
     """Listed rows must have their status (an unexpected pass is a deviation too: the list is out of date).
 
     Rows that are not listed must pass where a list is given or ``strict`` asks for it.

@@ -19,8 +19,8 @@ from typing import Any
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
 from ttmem.operators import Case, case_from_json
+from ttmem.results import Result
 from ttmem.sweep.plan import Plan, Point, fingerprint
-from ttmem.sweep.rows import Row, row_from_json
 
 JOURNAL, RESULTS = "journal.sqlite", "results.jsonl"
 SCHEMA = "ttmem.sweep/1"
@@ -109,7 +109,7 @@ class Journal:
         done = {position for (position,) in self._database.execute("SELECT position FROM results")}
         return [p for p in plan.points if self._positions[p.case.id, p.board, p.memory, p.layout] not in done]
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[Result]) -> None:
         """Commit rows. A point that has one already keeps it."""
         told = [
             (
@@ -122,11 +122,11 @@ class Journal:
         with self._transaction():
             self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", told)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[Result]:
         """All rows in the order of the plan."""
         where = str(self.folder / JOURNAL)
         for (told,) in self._database.execute("SELECT told FROM results ORDER BY position"):
-            yield row_from_json(json.loads(told), where=where)
+            yield Result.from_json(json.loads(told), where=where)
 
     def cases(self) -> dict[str, Case]:
         """By id."""
@@ -192,7 +192,7 @@ def _lock(folder: Path) -> int:
     return descriptor
 
 
-def read_results(place: Path) -> tuple[list[Row], dict[str, Case], dict[str, Any]]:
+def read_results(place: Path) -> tuple[list[Result], dict[str, Case], dict[str, Any]]:
     """Rows, cases and facts of a results folder, its journal, or a ``results.jsonl`` alone (then without cases)."""
     folder = place if place.is_dir() else place.parent
     if (place.is_dir() or place.name == JOURNAL) and (folder / JOURNAL).is_file():
@@ -206,17 +206,17 @@ def read_results(place: Path) -> tuple[list[Row], dict[str, Case], dict[str, Any
                 told = json.loads(line)
             except ValueError:
                 raise BadInputError("not JSON", where=where, hint="one result per line") from None
-            rows.append(row_from_json(told, where=where))
+            rows.append(Result.from_json(told, where=where))
     return rows, {}, {}
 
 
-def _read_journal(file: Path) -> tuple[list[Row], dict[str, Case], dict[str, Any]]:
+def _read_journal(file: Path) -> tuple[list[Result], dict[str, Case], dict[str, Any]]:
     """Reads beside a sweep that is still running: WAL lets readers see what is committed."""
     try:
         database = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
         with contextlib.closing(database):
             rows = [
-                row_from_json(json.loads(told), where=str(file))
+                Result.from_json(json.loads(told), where=str(file))
                 for (told,) in database.execute("SELECT told FROM results ORDER BY position")
             ]
             cases = {i: case_from_json(json.loads(told)) for i, told in database.execute("SELECT id, told FROM cases")}
@@ -235,7 +235,7 @@ def is_results(place: Path) -> bool:
     return place.name == JOURNAL or (place.suffix == ".jsonl" and place.is_file())
 
 
-def in_order(rows: Iterable[Row], points: Sequence[Point], engine: str) -> list[Row]:
+def in_order(rows: Iterable[Result], points: Sequence[Point], engine: str) -> list[Result]:
     """Rows in the order of the points, for callers without a journal."""
     by_key = {row.key: row for row in rows}
     return [by_key[point.key(engine)] for point in points if point.key(engine) in by_key]

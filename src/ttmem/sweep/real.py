@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from ttmem.engines.outcome import Outcome
 from ttmem.engines.ttnn import EngineSettings, TtnnEngine
 from ttmem.operators import CannotRunError, Recipe, recipe_of
+from ttmem.results import Outcome, Result
 from ttmem.sweep.plan import Point, Settings
-from ttmem.sweep.rows import REAL, Row
-from ttmem.sweep.sizes import bytes_of
 
 
 class RealEngine:
@@ -26,7 +23,7 @@ class RealEngine:
         """Of the workers that were started; empty before."""
         return next((worker.ttnn_version for worker in self._workers.values() if worker.ttnn_version), "")
 
-    def ask(self, points: Sequence[Point]) -> Iterator[Row]:
+    def ask(self, points: Sequence[Point]) -> Iterator[Result]:
         """One row per point, in order and as they come; all must be of one board."""
         recipes: list[Recipe | str] = [self._recipe(point) for point in points]
         runnable = [recipe for recipe in recipes if isinstance(recipe, Recipe)]
@@ -36,9 +33,9 @@ class RealEngine:
             answers = worker.ask_all([recipe.steps for recipe in runnable], stop=True)
         for point, recipe in zip(points, recipes, strict=True):
             if isinstance(recipe, str):
-                yield Row(**self._common(point), status="unsupported", message=recipe)
+                yield point.result(self._settings.engine, Outcome("unsupported", message=recipe))
             else:
-                yield self._row(point, recipe, next(answers))
+                yield point.result(self._settings.engine, next(answers), recipe)
 
     def close(self) -> None:
         """End the workers."""
@@ -70,32 +67,3 @@ class RealEngine:
                 )
             )
         return self._workers[board]
-
-    def _common(self, point: Point) -> dict[str, Any]:
-        return {
-            "id": point.case.id,
-            "op": point.case.op,
-            "board": point.board,
-            "engine": self._settings.engine,
-            "memory": point.memory,
-            "layout": point.layout,
-        }
-
-    def _row(self, point: Point, recipe: Recipe, outcome: Outcome) -> Row:
-        memory = outcome.memory
-        if memory is None and outcome.status in ("clash", "overflow"):
-            memory = "L1"  # static buffers live there; the message does not say it
-        common = {**self._common(point), **bytes_of(recipe)}
-        return Row(
-            **common,
-            status=outcome.status,
-            needed_bytes=outcome.needed_bytes,
-            bytes_per_bank=outcome.bytes_per_bank,
-            peak_bytes_per_bank=outcome.peak_bytes_per_bank.get(point.memory),
-            message=outcome.message,
-            seconds=outcome.seconds,
-            failure_class=outcome.failure_class,
-            failed_memory=memory,
-            confidence=REAL,
-            assumed=recipe.assumed,
-        )

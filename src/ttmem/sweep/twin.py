@@ -14,9 +14,8 @@ from ttmem.allocator.operations.elementwise import broadcast_shape
 from ttmem.explain import classify_oom
 from ttmem.hardware import DATA_TYPES, MEMORIES, OpenSettings, open_board
 from ttmem.operators import CannotRunError, Recipe, recipe_of
+from ttmem.results import PASS, Outcome, Result
 from ttmem.sweep.plan import Point, Settings
-from ttmem.sweep.rows import Row
-from ttmem.sweep.sizes import bytes_of
 from ttmem.sweep.twin_calls import TwinCall, Written, take_apart, twin_call
 from ttmem.tensors import LAYOUTS, TILE, InvalidSpecError, Placement, TensorSpec, round_up
 
@@ -48,7 +47,7 @@ class TwinEngine:
         self._settings = settings
         self._devices: dict[str, tuple[WatchedDevice, Any]] = {}
 
-    def ask(self, points: Sequence[Point]) -> Iterator[Row]:
+    def ask(self, points: Sequence[Point]) -> Iterator[Result]:
         """One row per point, in order."""
         for point in points:
             yield self._row(point)
@@ -67,34 +66,25 @@ class TwinEngine:
         device.peaks = {}
         return device
 
-    def _row(self, point: Point) -> Row:
+    def _row(self, point: Point) -> Result:
         started = time.perf_counter()
-        case = point.case
-        common: dict[str, Any] = {
-            "id": case.id,
-            "op": case.op,
-            "board": point.board,
-            "engine": self._settings.engine,
-            "memory": point.memory,
-            "layout": point.layout,
-        }
+        engine = self._settings.engine
         try:
-            recipe = recipe_of(case, memory=point.memory, layout=point.layout, float_dtype=self._settings.float_dtype)
+            recipe = recipe_of(
+                point.case, memory=point.memory, layout=point.layout, float_dtype=self._settings.float_dtype
+            )
         except CannotRunError as reason:
-            return Row(**common, status="unsupported", message=str(reason), confidence=EXACT)
+            return point.result(engine, Outcome("unsupported", message=str(reason), confidence=EXACT))
         device = self.device(point.board)
-        common |= bytes_of(recipe)
-        common["assumed"] = recipe.assumed
         run = _Run(device, recipe)
-        told = run.play()
-        return Row(
-            **common,
-            **told,
-            peak_bytes_per_bank=device.peaks.get(point.memory, 0),
+        outcome = Outcome(
+            **run.play(),
+            peak_bytes_per_bank={point.memory: device.peaks.get(point.memory, 0)},
             confidence=run.confidence,
             doubt="; ".join(run.doubts),
             seconds=time.perf_counter() - started,
         )
+        return point.result(engine, outcome, recipe)
 
 
 class _Run:
@@ -120,7 +110,7 @@ class _Run:
                 "message": failure.message,
                 "needed_bytes": failure.total_bytes,
                 "bytes_per_bank": failure.bytes_per_bank,
-                "failed_memory": failure.memory.name,
+                "memory": failure.memory.name,
                 "failure_class": classify_oom(
                     failure.bytes_per_bank,
                     failure.bank_bytes,
@@ -139,7 +129,7 @@ class _Run:
             return {"status": "unsupported", "message": f"not judged: {reason}; ask --engine mock"}
         except (InvalidSpecError, BadInputError) as refusal:
             return {"status": "invalid", "message": refusal.message}
-        return {"status": "pass"}
+        return {"status": PASS}
 
     def doubt(self, level: str, why: str) -> None:
         """The whole row is as certain as its least certain step."""
@@ -233,7 +223,7 @@ class _NoRuleError(Exception):
 
 
 def _static(status: str, failure_class: str, message: str) -> dict[str, Any]:
-    return {"status": status, "failure_class": failure_class, "message": message, "failed_memory": "L1"}
+    return {"status": status, "failure_class": failure_class, "message": message, "memory": "L1"}
 
 
 def _spec(step: Mapping[str, Any]) -> TensorSpec:

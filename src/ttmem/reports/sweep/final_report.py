@@ -16,14 +16,13 @@ from ttmem.reports.sweep.words import (
     facts_lines,
     priorities,
     readable,
-    severity,
     shape_list,
     share,
     table,
 )
+from ttmem.results import Result
 from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import where
-from ttmem.sweep.tests import Test
+from ttmem.sweep.summary import severity_of, where
 
 MIB = 1 << 20
 CSV_HEADS = (
@@ -40,9 +39,9 @@ _FILES = """\
 def markdown(findings: Findings) -> str:
     """The report for people."""
     summary = findings.summary
-    total = len(summary.tests)
+    total = summary.tests
     failures = summary.failures
-    sized = [test.device_bytes for test in failures if test.device_bytes is not None]
+    sized = [result.device_bytes for result in failures if result.device_bytes is not None]
     metrics = [
         ("Operators", str(len(summary.operators))),
         ("Operators with an executed test", str(sum(one.tests > one.skipped for one in summary.operators))),
@@ -81,8 +80,7 @@ def markdown(findings: Findings) -> str:
         for one in summary.shapes[:10]
     ]
     models = [
-        (one.model, one.tests, by_memory(one.memory_failures), ", ".join(one.operators[:8]) or "-")
-        for one in summary.models
+        (one.name, one.tests, by_memory(one.by_memory), ", ".join(one.operators[:8]) or "-") for one in summary.models
     ]
     parts = [
         "# Vision Model Operator Testing: Final Report",
@@ -108,37 +106,37 @@ def markdown(findings: Findings) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _failure(test: Test, findings: Findings) -> dict[str, Any]:
-    needed, per_bank = test.device_bytes, test.bytes_per_bank
+def _failure(result: Result, findings: Findings) -> dict[str, Any]:
+    needed, per_bank = result.device_bytes, result.bytes_per_bank
     return {
-        "operator": test.operator,
-        "input_shape": shape_list(test.shape) if test.shapes else None,
+        "operator": result.op,
+        "input_shape": shape_list(result.shape) if result.shapes else None,
         "total_memory_B": needed,
         "total_memory_MB": round(needed / MIB, 2) if needed is not None else None,
         "per_bank_memory_B": per_bank,
         "per_bank_memory_KB": round(per_bank / 1024, 2) if per_bank is not None else None,
-        "num_banks": test.banks,
-        "memory": where(test),
-        "status": test.status,
-        "logical_memory_B": test.logical_bytes,
-        "severity": severity(test),
-        "board": test.board or None,
-        "models": list(test.models),
-        "test": test.name,
-        "advice": list(findings.advice_for(test)),
+        "num_banks": result.banks,
+        "memory": where(result),
+        "status": result.status,
+        "logical_memory_B": result.first_logical_bytes,
+        "severity": severity_of(result),
+        "board": result.board or None,
+        "models": list(result.models),
+        "test": result.name,
+        "advice": list(findings.advice_for(result)),
     }
 
 
 def data(findings: Findings) -> dict[str, Any]:
     """``comprehensive_oom_report.json``."""
     summary = findings.summary
-    failures = [_failure(test, findings) for test in summary.failures]
+    failures = [_failure(result, findings) for result in summary.failures]
     by_operator: dict[str, list[dict[str, Any]]] = {}
     by_shape: dict[str, list[dict[str, Any]]] = {}
     for failure in failures:
         by_operator.setdefault(failure["operator"], []).append(failure)
         by_shape.setdefault(failure["input_shape"] or "unknown", []).append(failure)
-    sized = [test.device_bytes for test in summary.failures if test.device_bytes is not None]
+    sized = [result.device_bytes for result in summary.failures if result.device_bytes is not None]
     return {
         "summary": {
             "total_oom_failures": len(failures),
@@ -162,8 +160,8 @@ def data(findings: Findings) -> dict[str, Any]:
 def csv_rows(findings: Findings) -> list[Sequence[object]]:
     """``oom_failures_detailed.csv``."""
     rows: list[Sequence[object]] = [CSV_HEADS]
-    for test in findings.summary.failures:
-        told = _failure(test, findings)
+    for result in findings.summary.failures:
+        told = _failure(result, findings)
         chunks = chunk_of(told["advice"]) or {}
         rows.append(
             (told["operator"], told["input_shape"], told["total_memory_B"], told["total_memory_MB"],
@@ -177,7 +175,7 @@ def csv_rows(findings: Findings) -> list[Sequence[object]]:
 def metrics(findings: Findings) -> dict[str, Any]:
     """``subset_test_analysis.json``."""
     summary = findings.summary
-    total = len(summary.tests)
+    total = summary.tests
     return {
         "generated": findings.generated,
         "source": findings.source,
@@ -204,9 +202,7 @@ def metrics(findings: Findings) -> dict[str, Any]:
             }
             for one in summary.operators
         },
-        "models": {
-            one.model: {"tests": one.tests, "oom_by_memory": dict(one.memory_failures)} for one in summary.models
-        },
+        "models": {one.name: {"tests": one.tests, "oom_by_memory": dict(one.by_memory)} for one in summary.models},
         "error_patterns": [
             {
                 "title": one.title,

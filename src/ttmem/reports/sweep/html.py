@@ -12,13 +12,12 @@ from ttmem.reports.sweep.words import (
     by_memory,
     priorities,
     readable,
-    severity,
     severity_range,
     shape_list,
     share,
 )
 from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import where
+from ttmem.sweep.summary import severity_of, where
 
 _MOST_FAILURES = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""
@@ -44,7 +43,7 @@ def render(findings: Findings) -> str:
 
 def _cards(findings: Findings) -> list[Card]:
     summary = findings.summary
-    total = len(summary.tests)
+    total = summary.tests
     cards = [
         Card("Operators", str(len(summary.operators)), f"{summary.operators_with_memory_failures} run out of memory"),
         Card("Tests", str(total), f"{summary.skipped} skipped"),
@@ -122,9 +121,9 @@ def _sections(findings: Findings) -> list[Section]:
             ("Model", "Tests", "Memory failures", "Operators", "Worst shape"),
             [
                 (
-                    one_line(one.model),
+                    one_line(one.name),
                     str(one.tests),
-                    by_memory(one.memory_failures),
+                    by_memory(one.by_memory),
                     ", ".join(one.operators) or "-",
                     shape_list(one.worst.shape) if one.worst else "-",
                 )
@@ -158,17 +157,17 @@ def _sections(findings: Findings) -> list[Section]:
             ),
             [
                 (
-                    test.operator,
-                    shape_list(test.shape),
-                    test.board or "-",
-                    where(test),
-                    test.status,
-                    readable(test.logical_bytes),
-                    readable(test.device_bytes),
-                    severity(test),
-                    advice_text(findings.advice_for(test)) or "-",
+                    result.op,
+                    shape_list(result.shape),
+                    result.board or "-",
+                    where(result),
+                    result.status,
+                    readable(result.first_logical_bytes),
+                    readable(result.device_bytes),
+                    severity_of(result),
+                    advice_text(findings.advice_for(result)) or "-",
                 )
-                for test in summary.failures[:_MOST_FAILURES]
+                for result in summary.failures[:_MOST_FAILURES]
             ],
             frozenset({5, 6}),
         ),

@@ -17,14 +17,13 @@ from ttmem.reports.sweep.words import (
     facts_lines,
     priorities,
     readable,
-    severity,
     severity_range,
     shape_list,
     share,
     table,
 )
 from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import OperatorSummary, where
+from ttmem.sweep.summary import OperatorSummary, severity_of, where
 
 _OPERATOR_HEADS = ("OPERATOR NAME", "OOM COUNT", "DRAM", "L1", "WORST SHAPE", "LOGICAL", "MAX MEMORY", "STATUS")
 CSV_HEADS = (
@@ -42,10 +41,11 @@ def _operators(findings: Findings) -> list[OperatorSummary]:
 def _operator_rows(findings: Findings) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for one in _operators(findings):
-        assert one.worst is not None
+        worst = one.worst
+        assert worst is not None
         counts = (str(one.memory_failures), str(one.by_memory.get("DRAM", 0)), str(one.by_memory.get("L1", 0)))
-        sizes = (readable(one.worst.logical_bytes), readable(one.worst.device_bytes or one.worst.logical_bytes))
-        rows.append((one.name, *counts, shape_list(one.worst.shape), *sizes, severity(one.worst)))
+        sizes = (readable(worst.first_logical_bytes), readable(worst.device_bytes or worst.first_logical_bytes))
+        rows.append((one.name, *counts, shape_list(worst.shape), *sizes, severity_of(worst)))
     return rows
 
 
@@ -74,12 +74,12 @@ def _severity_rows(findings: Findings) -> list[tuple[str, ...]]:
 def _figures(findings: Findings) -> list[str]:
     summary = findings.summary
     failures = summary.failures
-    sized = [test.device_bytes for test in failures if test.device_bytes is not None]
-    logical = [test.logical_bytes for test in failures if test.logical_bytes is not None]
+    sized = [result.device_bytes for result in failures if result.device_bytes is not None]
+    logical = [result.first_logical_bytes for result in failures if result.first_logical_bytes is not None]
     affected, total = summary.operators_with_memory_failures, len(summary.operators)
     lines = [
         f"{affected} of {total} operators ({share(affected, total)}) run out of memory somewhere",
-        f"{summary.memory_failures} of {len(summary.tests)} tests: {by_memory(summary.by_memory)}",
+        f"{summary.memory_failures} of {summary.tests} tests: {by_memory(summary.by_memory)}",
     ]
     if sized:
         mean = sum(sized) // len(sized)
@@ -141,13 +141,13 @@ def markdown(findings: Findings) -> str:
         "What passes instead",
     )
     rows = [
-        (test.operator, f"`{shape_list(test.shape)}`", where(test), test.status, readable(test.logical_bytes),
-         readable(test.device_bytes), readable(test.bytes_per_bank), severity(test),
-         advice_text(findings.advice_for(test)) or "-")
-        for test in summary.failures
+        (result.op, f"`{shape_list(result.shape)}`", where(result), result.status, readable(result.first_logical_bytes),
+         readable(result.device_bytes), readable(result.bytes_per_bank), severity_of(result),
+         advice_text(findings.advice_for(result)) or "-")
+        for result in summary.failures
     ]  # fmt: skip
     models = [
-        (one.model, str(one.tests), by_memory(one.memory_failures), ", ".join(one.operators) or "-",
+        (one.name, str(one.tests), by_memory(one.by_memory), ", ".join(one.operators) or "-",
          f"`{shape_list(one.worst.shape)}` {readable(one.worst.device_bytes)}" if one.worst else "-")
         for one in summary.models
     ]  # fmt: skip
@@ -179,26 +179,26 @@ def data(findings: Findings) -> list[dict[str, Any]]:
     """``oom_detailed_data.json``: ``memory_bytes`` is logical, ``padded_bytes`` what the device was asked for."""
     return [
         {
-            "operator": test.operator,
-            "shape": list(test.shape),
-            "memory_bytes": test.logical_bytes,
-            "memory_readable": readable(test.logical_bytes),
-            "padded_bytes": test.device_bytes,
-            "padded_readable": readable(test.device_bytes),
-            "bytes_per_bank": test.bytes_per_bank,
-            "banks": test.banks,
-            "memory": where(test),
-            "status": test.status,
-            "class": test.failure_class,
-            "severity": severity(test),
-            "board": test.board or None,
-            "models": list(test.models),
-            "test": test.name,
-            "message": one_line(test.message),
-            "file_source": test.source,
-            "advice": list(findings.advice_for(test)),
+            "operator": result.op,
+            "shape": list(result.shape),
+            "memory_bytes": result.first_logical_bytes,
+            "memory_readable": readable(result.first_logical_bytes),
+            "padded_bytes": result.device_bytes,
+            "padded_readable": readable(result.device_bytes),
+            "bytes_per_bank": result.bytes_per_bank,
+            "banks": result.banks,
+            "memory": where(result),
+            "status": result.status,
+            "class": result.outcome.failure_class,
+            "severity": severity_of(result),
+            "board": result.board or None,
+            "models": list(result.models),
+            "test": result.name,
+            "message": one_line(result.message),
+            "file_source": result.origin,
+            "advice": list(findings.advice_for(result)),
         }
-        for test in findings.summary.failures
+        for result in findings.summary.failures
     ]
 
 
@@ -210,7 +210,7 @@ def csv_rows(findings: Findings) -> list[Sequence[object]]:
         assert worst is not None
         rows.append(
             (one.name, one.memory_failures, one.by_memory.get("DRAM", 0), one.by_memory.get("L1", 0),
-             shape_list(worst.shape), where(worst), readable(worst.device_bytes or worst.logical_bytes),
-             worst.logical_bytes, worst.device_bytes, severity(worst))
+             shape_list(worst.shape), where(worst), readable(worst.device_bytes or worst.first_logical_bytes),
+             worst.first_logical_bytes, worst.device_bytes, severity_of(worst))
         )  # fmt: skip
     return rows

@@ -21,9 +21,9 @@ from ttmem.reports.sweep.words import (
     shape_list,
     table,
 )
+from ttmem.results import Result
 from ttmem.sweep.findings import Findings
 from ttmem.sweep.summary import OperatorSummary, where
-from ttmem.sweep.tests import Test
 
 _MOST_SHAPES = 12
 _FILES = """\
@@ -35,7 +35,7 @@ _FILES = """\
 def markdown(findings: Findings) -> str:
     """The summary for people."""
     summary = findings.summary
-    subject = f"{len(summary.operators)} operators with {len(summary.tests)} total tests"
+    subject = f"{len(summary.operators)} operators with {summary.tests} total tests"
     parts = [
         "# TT-Metal Operator Memory Analysis Summary",
         f"**Generated:** {findings.generated}  \n**Analysis of:** {subject}",
@@ -90,13 +90,13 @@ def _advice_note(findings: Findings) -> str:
 def _memory_issues(findings: Findings) -> str:
     parts = []
     for operator in findings.summary.operators:
-        failures = [test for test in findings.summary.failures if test.operator == operator.name]
+        failures = [result for result in findings.summary.failures if result.op == operator.name]
         if not failures:
             continue
         rows = [
-            (f"`{shape_list(test.shape)}`", where(test), test.status, readable(test.logical_bytes),
-             readable(test.device_bytes), advice_text(findings.advice_for(test)) or "-")
-            for test in failures[:_MOST_SHAPES]
+            (f"`{shape_list(result.shape)}`", where(result), result.status, readable(result.first_logical_bytes),
+             readable(result.device_bytes), advice_text(findings.advice_for(result)) or "-")
+            for result in failures[:_MOST_SHAPES]
         ]  # fmt: skip
         more = (
             f"\n\n{len(failures) - _MOST_SHAPES} more in `oom_detailed_data.json`."
@@ -155,43 +155,43 @@ def text(findings: Findings) -> str:
 
 def data(findings: Findings) -> list[dict[str, Any]]:
     """``detailed_analysis_data.json``: one record per operator, under the keys of the older analyser."""
-    by_operator: dict[str, list[Test]] = {one.name: [] for one in findings.summary.operators}
-    for test in findings.summary.tests:
-        by_operator[test.operator].append(test)
+    by_operator: dict[str, list[Result]] = {one.name: [] for one in findings.summary.operators}
+    for result in findings.summary.results:
+        by_operator[result.op].append(result)
     return [_record(one, by_operator[one.name], findings) for one in findings.summary.operators]
 
 
-def _record(one: OperatorSummary, tests: list[Test], findings: Findings) -> dict[str, Any]:
-    failures = [test for test in tests if test.is_failure]
-    timed = [test.seconds for test in tests if test.seconds is not None]
+def _record(one: OperatorSummary, tests: list[Result], findings: Findings) -> dict[str, Any]:
+    failures = [result for result in tests if result.outcome.is_failure]
+    timed = [result.outcome.seconds for result in tests if result.outcome.seconds is not None]
     return {
         "operator": one.name,
-        "file_path": ", ".join(dict.fromkeys(test.source for test in tests)),
+        "file_path": ", ".join(dict.fromkeys(result.origin for result in tests)),
         "total_tests": one.tests,
         "passed_tests": one.passed,
         "failed_tests": one.failed,
         "skipped_tests": one.skipped,
         "memory_errors": one.memory_failures,
         "memory_errors_by_memory": dict(one.by_memory),
-        "timeout_errors": sum(test.status == "timeout" for test in tests),
-        "collection_errors": sum(test.status == "error" for test in tests),
+        "timeout_errors": sum(result.status == "timeout" for result in tests),
+        "collection_errors": sum(result.status == "error" for result in tests),
         "other_errors": sum(
-            not test.is_memory_failure and test.status not in ("timeout", "error") for test in failures
+            not result.is_memory_failure and result.status not in ("timeout", "error") for result in failures
         ),
         "status": one.status,
-        "input_shapes": [list(shape) for shape in dict.fromkeys(test.shape for test in tests if test.shapes)],
-        "error_types": dict(Counter(test.failure_class or test.status for test in failures)),
+        "input_shapes": [list(shape) for shape in dict.fromkeys(result.shape for result in tests if result.shapes)],
+        "error_types": dict(Counter(result.outcome.failure_class or result.status for result in failures)),
         "memory_usage_estimates": [
             {
-                "shape": list(test.shape),
-                "memory": where(test),
-                "memory_bytes": test.logical_bytes,
-                "padded_bytes": test.device_bytes,
-                "advice": list(findings.advice_for(test)),
+                "shape": list(result.shape),
+                "memory": where(result),
+                "memory_bytes": result.first_logical_bytes,
+                "padded_bytes": result.device_bytes,
+                "advice": list(findings.advice_for(result)),
             }
-            for test in tests
-            if test.is_memory_failure
+            for result in tests
+            if result.is_memory_failure
         ],
-        "specific_errors": list(dict.fromkeys(one_line(test.message) for test in failures if test.message))[:50],
+        "specific_errors": list(dict.fromkeys(one_line(result.message) for result in failures if result.message))[:50],
         "test_duration": round(sum(timed), 3) if timed else None,
     }

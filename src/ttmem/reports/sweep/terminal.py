@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ttmem.reports.kit.units import MIB, counted, one_line, thousands
-from ttmem.sweep.rows import STATUSES, Row
+from ttmem.results import STATUSES, Result
 
 if TYPE_CHECKING:
     from ttmem.sweep.expectations import Deviation
@@ -24,7 +24,7 @@ _MOST_DEVIATIONS = 20
 _MOST_LIMITS = 8
 
 
-def status_counts(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, int]]]:
+def status_counts(rows: Iterable[Result]) -> dict[str, dict[str, dict[str, int]]]:
     """Board -> memory -> status -> how many."""
     counts: dict[str, dict[str, dict[str, int]]] = {}
     for row in rows:
@@ -33,7 +33,7 @@ def status_counts(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, int]]]:
     return counts
 
 
-def render(rows: Sequence[Row], finished: Finished, deviations: Sequence[Deviation]) -> str:
+def render(rows: Sequence[Result], finished: Finished, deviations: Sequence[Deviation]) -> str:
     """Plain text: statuses per board and memory, where the results are, what was not expected."""
     counts: Counter[tuple[str, str, str]] = Counter((row.board, row.memory, row.status) for row in rows)
     lines = [_plain(_table(counts))]

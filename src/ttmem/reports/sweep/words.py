@@ -9,7 +9,6 @@ from typing import Any
 from ttmem.reports.kit.units import one_line
 from ttmem.sweep.findings import Findings
 from ttmem.sweep.summary import MEMORY, SEVERITIES, Summary, severity_of, where
-from ttmem.sweep.tests import Test
 
 MIB, GIB = 1 << 20, 1 << 30
 SIZES_NOTE = (
@@ -33,7 +32,7 @@ def readable(amount_bytes: int | None) -> str:
 
 def shape_list(shape: Sequence[int]) -> str:
     """``[1, 96, 2176, 1920]``."""
-    return f"[{', '.join(map(str, shape))}]" if shape else "(shape not told)"
+    return f"[{', '.join(map(str, shape))}]" if shape else "(unknown shape)"
 
 
 def by_memory(counts: Mapping[str, int]) -> str:
@@ -45,15 +44,11 @@ def share(count: int, total: int) -> str:
     return f"{100 * count / total:.1f}%" if total else "-"
 
 
-def severity(test: Test) -> str:
-    return severity_of(test.device_bytes or test.logical_bytes)
-
-
 def severity_range(name: str) -> str:
     """``100MB-500MB`` in the words of the class."""
     bounds = dict(SEVERITIES)
     if name not in bounds:
-        return "size not told"
+        return "unknown size"
     above = [least for _, least in SEVERITIES if least > bounds[name]]
     if not above:
         return f">{bounds[name]}MB"
@@ -75,7 +70,7 @@ def chunk_of(advice: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 def headline(summary: Summary) -> list[tuple[str, str, str]]:
     """Metric, count, percentage."""
-    total = len(summary.tests)
+    total = summary.tests
     operators = len(summary.operators)
     rows = [
         ("Operators", str(operators), ""),
@@ -103,7 +98,7 @@ def priorities(findings: Findings) -> list[tuple[str, str, str, str]]:
             continue
         in_dram = operator.by_memory.get("DRAM", 0)
         level = "HIGH" if in_dram or (operator.status == MEMORY and not operator.passed) else "MEDIUM"
-        if level == "MEDIUM" and severity(worst) in ("LOW", "MEDIUM"):
+        if level == "MEDIUM" and severity_of(worst) in ("LOW", "MEDIUM"):
             level = "LOW"
         problem = (
             f"{operator.memory_failures} of {operator.tests} run out of memory ({by_memory(operator.by_memory)}), "
