@@ -49,6 +49,10 @@ class Outcome:
     l1_problem: str = ""
     """Why ``l1_parts`` may be short of something, empty when it is not."""
     seconds: float = 0.0
+    confidence: str = "real"
+    """``real``: the library said it; of the twin ``exact``, ``bounded`` or ``unknown``."""
+    doubt: str = ""
+    """Why the confidence is not better."""
 
     @property
     def ok(self) -> bool:
