@@ -13,8 +13,8 @@ from ttmem.hardware import DATA_TYPES
 from ttmem.operators import Case, CaseTensor
 from ttmem.results import Outcome, Result
 from ttmem.results.sizes import padded_bytes
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
-from ttmem.sweep.run import engine_of
 from ttmem.tensors import LAYOUTS, TensorSpec, paging_of
 
 shapes = st.lists(st.integers(1, 300), max_size=5).map(tuple)
@@ -41,7 +41,7 @@ def test_padded_bytes_are_those_of_the_placement(shape: tuple[int, ...], name: s
 def test_sweeps_in_every_data_type_ask_for_no_less_than_the_elements(dtype: str) -> None:
     # GIVEN a tensor of 4 Gi elements, too large for the DRAM of a board with a result beside it
     case = Case("silu", (CaseTensor((65536, 65536)),))
-    (result,) = engine_of(Settings(float_dtype=dtype)).ask([Point(case, "n150", "DRAM", "tile")])
+    (result,) = Asker(Settings(float_dtype=dtype)).ask([Point(case, "n150", "DRAM", "tile")])
     assert result.logical_bytes == DATA_TYPES.find(dtype).logical_bytes(prod((65536, 65536)))
     assert result.padded_bytes == result.logical_bytes
 

@@ -18,11 +18,12 @@ from ttmem.operators import Case, CaseTensor, ModelUse, write_cases
 from ttmem.reports.sweep import files as sweep_files
 from ttmem.reports.sweep import limits as sweep_limits_report
 from ttmem.sweep.advice import Adviser
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.findings import Findings
 from ttmem.sweep.limits import base_case, find_limits
 from ttmem.sweep.plan import Point, Settings, make_plan
 from ttmem.sweep.resize import resizable, resized
-from ttmem.sweep.run import engine_of, run_sweep
+from ttmem.sweep.run import run_sweep
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
 NAMES = {
@@ -170,7 +171,7 @@ def test_advice_is_the_smallest_number_of_chunks_that_passes() -> None:
     assert told["memory"] == "put its tensors into DRAM"
     assert told["chunks"] == "split dimension 1 (96) into 20 chunks of 5: [1, 5, 2176, 1920]"
     # THEN one chunk fewer does not pass, in any dimension
-    engine = engine_of(Settings())
+    engine = Asker(Settings())
     for dim in resizable(case):
         size = case.tensors[0].shape[dim]
         part = resized(case, dim, -(-size // 19)) if size > 1 else None
@@ -221,7 +222,7 @@ def test_the_limit_passes_and_one_more_does_not() -> None:
         [base_case("silu")], settings=Settings(), boards=["n150"], memories=["DRAM", "L1"], widths=[64, 1024]
     )
 
-    engine = engine_of(Settings())
+    engine = Asker(Settings())
     for frontier in (dram, l1):
         for limit in frontier.limits:
             assert limit.shape is not None

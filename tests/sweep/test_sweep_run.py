@@ -19,11 +19,11 @@ from ttmem import TtmemError
 from ttmem.operators import Case, CaseTensor, catalogue, write_cases
 from ttmem.results import Outcome, Result
 from ttmem.sweep import expectations
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.batch import ask_in_batches
 from ttmem.sweep.journal import Journal, in_order, read_results
 from ttmem.sweep.plan import Settings, make_plan
 from ttmem.sweep.run import run_sweep
-from ttmem.sweep.twin import TwinEngine
 
 
 def silu(*shape: int) -> Case:
@@ -98,7 +98,7 @@ def test_a_row_has_the_keys_of_the_contract(tmp_path: Path) -> None:
 
 def test_in_place_forms_need_no_second_buffer() -> None:
     shape = (1, 64, 640, 400)  # 32.5 MiB: two fit into L1, three do not
-    rows = TwinEngine(Settings()).ask(
+    rows = Asker(Settings()).ask(
         make_plan(
             [Case("add", (CaseTensor(shape),)), Case("add_", (CaseTensor(shape),))],
             settings=Settings(),
@@ -111,7 +111,7 @@ def test_in_place_forms_need_no_second_buffer() -> None:
 
 def test_what_the_twin_does_not_know_is_not_called_a_pass() -> None:
     example = catalogue().operators["native_layer_norm"].example_case()
-    row = next(TwinEngine(Settings()).ask(make_plan([example], settings=Settings()).points))
+    row = next(Asker(Settings()).ask(make_plan([example], settings=Settings()).points))
 
     assert (row.status, row.confidence) == ("unsupported", "unknown")
     assert row.message.startswith("not judged: the twin has no rule for ttnn.layer_norm")
@@ -248,7 +248,7 @@ def test_batches_say_what_single_cases_say(
 
     found = [row.without_time() for rows in ask_in_batches(plan.points, chosen) for row in rows]
     together = in_order(found, plan.points, "twin")
-    one_by_one = [row.without_time() for row in TwinEngine(chosen).ask(plan.points)]
+    one_by_one = [row.without_time() for row in Asker(chosen).ask(plan.points)]
 
     assert together == one_by_one
 

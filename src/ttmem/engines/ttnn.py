@@ -13,21 +13,19 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from ttmem._errors import MissingPartError, TtmemError
 from ttmem.engines.answers import crashed, died, outcome_of, timed_out
+from ttmem.engines.engine import EngineSettings, Step
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.running import START, end
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import workspace
 from ttmem.results import Outcome
-
-Step = Mapping[str, Any]
 
 _START_SECONDS = 120.0
 """The first import after an installation compiles thousands of files."""
@@ -39,24 +37,6 @@ class EngineFailedError(TtmemError):
     """The worker does not start, or speaks another protocol."""
 
     exit_code = 3
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """What a worker is started with."""
-
-    board: str = "n150"
-    card: bool = False
-    python: str | None = None
-    l1_small_bytes: int = 0
-    trace_region_bytes: int = 0
-    worker_l1_bytes: int | None = None
-    mesh: tuple[int, int] | None = None
-    """None opens one chip: a mesh has the memory map of one."""
-    timeout_seconds: float = 60.0
-    memory_cap_bytes: int | None = 8 << 30
-    """How much data a request may hold on the host; beyond, it fails by itself instead of taking the machine along."""
-    measure_programs: bool = True
 
 
 class TtnnEngine:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 PASS, OOM, CLASH, OVERFLOW, INVALID = "pass", "oom", "clash", "overflow", "invalid"
@@ -51,6 +51,12 @@ class Outcome:
     @property
     def ok(self) -> bool:
         return self.status == PASS
+
+    def in_memory(self, memory: str) -> Outcome:
+        """What a sweep keeps: the peak of the memory that was swept, and no answers of steps."""
+        peak = self.peak_bytes_per_bank.get(memory)
+        peaks = {} if peak is None else {memory: peak}
+        return replace(self, peak_bytes_per_bank=peaks, l1_parts={}, l1_problem="", answers=())
 
     @property
     def is_failure(self) -> bool:

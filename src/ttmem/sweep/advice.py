@@ -14,9 +14,9 @@ from typing import Any
 
 from ttmem.operators import Case
 from ttmem.results import MEMORY_STATUSES, Result
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
 from ttmem.sweep.resize import main_shape, resizable, resized
-from ttmem.sweep.run import Engine, engine_of
 
 _SMALLER_TYPES = {"float32": ("bfloat16", "bfloat8_b"), "bfloat16": ("bfloat8_b", "bfloat4_b")}
 
@@ -64,7 +64,7 @@ class Adviser:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._engines: dict[str | None, Engine] = {}
+        self._engines: dict[str | None, Asker] = {}
         self._known: dict[tuple[Any, ...], Result] = {}
 
     def close(self) -> None:
@@ -152,6 +152,6 @@ class Adviser:
         if key not in self._known:
             if dtype not in self._engines:
                 changed = self._settings if dtype is None else replace(self._settings, float_dtype=dtype)
-                self._engines[dtype] = engine_of(changed)
+                self._engines[dtype] = Asker(changed)
             self._known[key] = next(iter(self._engines[dtype].ask([point])))
         return self._known[key]

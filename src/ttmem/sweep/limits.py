@@ -9,10 +9,10 @@ from math import prod
 from ttmem._errors import BadInputError
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
 from ttmem.results import MEMORY_STATUSES, Result
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.frontier import Frontier, Limit
 from ttmem.sweep.plan import Point, Settings
 from ttmem.sweep.resize import main_shape, resizable, resized
-from ttmem.sweep.run import Engine, engine_of
 
 MOST_ELEMENTS = 1 << 34
 """Four times what the largest board's DRAM holds in bfloat16: beyond, a dimension has no limit worth the name."""
@@ -45,7 +45,7 @@ def base_case(op: str, shape: Sequence[int] | None = None) -> Case:
 def find_frontier(
     case: Case,
     *,
-    engine: Engine,
+    engine: Asker,
     board: str,
     memory: str,
     layout: str,
@@ -89,7 +89,7 @@ def _widths(case: Case, rank: int, able: tuple[int, ...], grown: int, widths: Se
             yield changed
 
 
-def _search(case: Case, dim: int, engine: Engine, board: str, memory: str, layout: str) -> Limit:
+def _search(case: Case, dim: int, engine: Asker, board: str, memory: str, layout: str) -> Limit:
     """Small first: the sizes 1, 2, 4, ... until one fails, then halves of the gap."""
     asked = 0
 
@@ -159,7 +159,7 @@ def find_limits(
     watch: Callable[[Limit], None] | None = None,
 ) -> list[Frontier]:
     """Frontiers of every case on every board and memory."""
-    engine = engine_of(settings)
+    engine = Asker(settings)
     try:
         return [
             find_frontier(

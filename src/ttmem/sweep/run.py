@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from ttmem._errors import BadInputError
 from ttmem.results import Result
@@ -19,16 +18,6 @@ from ttmem.sweep.progress import Finished, Progress
 _COMMIT_ROWS = 4096
 """The twin's rows come faster than commits: they are written in blocks of at most so many, or every half second."""
 _COMMIT_SECONDS = 0.5
-
-
-class Engine(Protocol):
-    """What sweeps ask of an engine."""
-
-    def ask(self, points: Sequence[Point]) -> Iterator[Result]:
-        """One row per point, in order; all points are of one board."""
-
-    def close(self) -> None:
-        """Give processes back."""
 
 
 Watch = Callable[[Progress], None]
@@ -114,14 +103,3 @@ def worker_count(settings: Settings, workers: int | None) -> int:
     if settings.engine == "card":
         return 1
     return workers or len(os.sched_getaffinity(0)) or 1
-
-
-def engine_of(settings: Settings) -> Engine:
-    """An engine in this process (the real one's worker is a child)."""
-    if settings.engine == "twin":
-        from ttmem.sweep.twin import TwinEngine
-
-        return TwinEngine(settings)
-    from ttmem.sweep.real import RealEngine
-
-    return RealEngine(settings)
