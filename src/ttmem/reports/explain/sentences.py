@@ -6,15 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ttmem.explain import BoardGuess, Diagnosis, LiveTensor, Remedy
-from ttmem.reports.kit.units import counted, megabytes, one_line, shape_text, thousands
+from ttmem.reports.kit.tables import Table, name_column, number_column, text_column
+from ttmem.reports.kit.units import bytes_text, counted, one_line, shape_text, thousands
 
 _OWNER = "tenstorrent"
-_SMALL_BYTES = 1 << 20
-
-
-def amount(bytes_: int) -> str:
-    """``83.50 MB``, or bytes where MB would read 0.00."""
-    return megabytes(bytes_, decimals=2) if bytes_ >= _SMALL_BYTES else f"{thousands(bytes_)} B"
 
 
 def saving_text(remedy: Remedy) -> str:
@@ -23,9 +18,9 @@ def saving_text(remedy: Remedy) -> str:
     per_bank, whole = remedy.saves_bytes_per_bank, remedy.saves_bytes
     if per_bank is not None:
         if whole is None or whole == per_bank:
-            parts.append(f"saves {amount(per_bank)} per core")
+            parts.append(f"saves {bytes_text(per_bank)} per core")
         else:
-            parts.append(f"saves {amount(per_bank)} per bank, {amount(whole)} on the chip")
+            parts.append(f"saves {bytes_text(per_bank)} per bank, {bytes_text(whole)} on the chip")
     if remedy.solves is not None:
         parts.append("enough by itself" if remedy.solves else "not enough by itself")
     return "; ".join(parts)
@@ -53,6 +48,12 @@ def board_text(board: BoardGuess) -> str:
     return "; ".join([text, *details])
 
 
+def figures_table(diagnosis: Diagnosis) -> Table:
+    """The arithmetic; allocator figures are per bank."""
+    columns = [text_column("Figure"), number_column("Bytes"), name_column("How")]
+    return Table(columns, [[figure.label, figure.value, figure.note] for figure in diagnosis.arithmetic])
+
+
 def place_text(diagnosis: Diagnosis) -> str:
     """Class, memory and line: ``oom/fragmented in DRAM, line 2``."""
     failure = diagnosis.failure
@@ -66,7 +67,7 @@ def live_text(tensor: LiveTensor, *, with_name: bool = True) -> str:
     """``%5 1x32x64 (bf16), 2.00 MB per bank, from ttnn.add``."""
     shape = shape_text(tensor.shape, tensor.dtype) if tensor.shape else tensor.dtype
     parts = [f"{one_line(tensor.name)} {shape}".strip() if with_name else shape or "a buffer"]
-    parts.append(f"{amount(tensor.bytes_per_bank)} per bank")
+    parts.append(f"{bytes_text(tensor.bytes_per_bank)} per bank")
     if tensor.is_weight:
         parts.append("a weight")
     if tensor.producer:
@@ -88,4 +89,4 @@ def largest_live(diagnosis: Diagnosis, most: int) -> tuple[list[LiveTensor], str
     ordered = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)
     rest = ordered[most:]
     left = sum(tensor.bytes_per_bank for tensor in rest)
-    return ordered[:most], f"{counted(len(rest), 'smaller tensor')}, {amount(left)} per bank" if rest else ""
+    return ordered[:most], f"{counted(len(rest), 'smaller tensor')}, {bytes_text(left)} per bank" if rest else ""

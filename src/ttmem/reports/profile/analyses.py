@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answers that the reports of one profile share, each worked out once and only when a report wants it."""
+"""What the reports of one profile share: every analysis, worked out once and only when a report wants it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ttmem.explain import Diagnosis
 from ttmem.profile import Profile
 
 
-class Answers:
+class Analyses:
     """What the questions say about one profile. Nothing here depends on the profile's name."""
 
     def __init__(self, profile: Profile) -> None:
@@ -102,14 +102,14 @@ class Answers:
         return counted_runs(self._profile)
 
 
-_latest: list[Answers] = []
+_latest: list[Analyses] = []
 """The profile reported on last: one source is rendered in several formats, one after the other."""
 
 
-def answers(profile: Profile) -> Answers:
-    """The answers for a profile; a renamed copy shares them, a narrowed one has its own."""
+def analyses(profile: Profile) -> Analyses:
+    """The analyses of a profile; a renamed copy shares them, a narrowed one has its own."""
     for known in _latest:
         if known.are_about(profile):
             return known
-    _latest[:] = [Answers(profile)]
+    _latest[:] = [Analyses(profile)]
     return _latest[0]

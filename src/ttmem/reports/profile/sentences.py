@@ -1,29 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short remarks that go with the figures: which threshold is passed, what leaks, what to run next."""
+"""The sentences that go with the figures: which threshold is passed, what leaks, what to run next."""
 
 from __future__ import annotations
 
 import shlex
+from typing import Literal
 
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.kit.units import counted, megabytes, operation_label, percent, short
-from ttmem.reports.profile.answers import Answers
+from ttmem.reports.profile.analyses import Analyses
 
 DRAM_TARGET_PERCENT, DRAM_RISK_PERCENT = 80.0, 90.0
 L1_TARGET_PERCENT, L1_RISK_PERCENT = 90.0, 95.0
 PADDING_HIGH_PERCENT = 50.0
 """The targets that readers of these reports know."""
 
+Level = Literal["ok", "warn", "alarm"]
+
 _LONGEST_COMMAND = 200
 _LONGEST_NAME = 80
 
 
-def notes(known: Answers) -> list[str]:
+def threshold_warnings(known: Analyses) -> list[str]:
     """Everything worth a warning, most urgent first; empty when the run has room."""
     return [note for note in (_dram(known), _l1(known), _growth(known), _fragmentation(known), _padding(known)) if note]
+
+
+def level(share: float | None) -> Level:
+    """How full a memory is, for colours and cards."""
+    if share is None or share <= DRAM_TARGET_PERCENT:
+        return "ok"
+    return "alarm" if share > DRAM_RISK_PERCENT else "warn"
+
+
+def ranks_of(profile: Profile) -> list[int]:
+    """The MPI ranks of the processes; a process without one is not listed."""
+    return [timeline.rank for timeline in profile.timelines if timeline.rank >= 0]
 
 
 def rounding_note(profile: Profile) -> str:
@@ -32,7 +47,7 @@ def rounding_note(profile: Profile) -> str:
     return f"states are printed rounded, +-{megabytes(error_bytes, decimals=4)} per bank" if error_bytes else ""
 
 
-def next_command(profile: Profile, known: Answers) -> str:
+def next_command(profile: Profile, known: Analyses) -> str:
     """The command that answers the next question about this source."""
     source = shlex.quote(profile.source.name or profile.name)
     if len(source) > _LONGEST_COMMAND or not source.isprintable():
@@ -45,7 +60,7 @@ def next_command(profile: Profile, known: Answers) -> str:
     return f"ttmem profile {source} --html report.html"
 
 
-def load_text(known: Answers) -> str:
+def load_text(known: Analyses) -> str:
     """How the weights came in, in one sentence; empty when there is nothing to tell."""
     phase = known.load_phase
     if phase is None:
@@ -61,7 +76,7 @@ def load_text(known: Answers) -> str:
     return text
 
 
-def growth_text(known: Answers) -> str:
+def growth_text(known: Analyses) -> str:
     """The verdict on growth from run to run for DRAM, in one sentence; empty for a single run."""
     growth = known.growth.get("DRAM")
     if growth is None or len(growth.starts_bytes_per_bank) < 2:
@@ -73,7 +88,7 @@ def growth_text(known: Answers) -> str:
     return f"{growth.verdict}: DRAM {slope}/bank per run{error} over {growth.compared_runs} runs"
 
 
-def runs_text(known: Answers) -> str:
+def runs_text(known: Analyses) -> str:
     """``5 runs``, ``1 run and an unfinished one``."""
     last_ones = {run.timeline: run for run in known.runs}.values()
     if all(run.finished for run in last_ones):
@@ -91,7 +106,7 @@ def moment_text(peak: Peak) -> str:
     return f"{place} {operation_label(peak.at_index, peak.at_name)}"
 
 
-def l1_text(known: Answers) -> str:
+def l1_text(known: Analyses) -> str:
     """What the L1 figure leaves out, or, where a capture knows them, the programs' own buffers on top of it."""
     programs = known.programs_peak
     if programs is None:
@@ -119,7 +134,7 @@ def unattributed_text(live: LiveSet) -> str:
     return f"Not attributed to any tensor: {megabytes(left)}/bank ({causes})"
 
 
-def _dram(known: Answers) -> str:
+def _dram(known: Analyses) -> str:
     share = known.peaks["DRAM"].peak_percent if "DRAM" in known.peaks else None
     if share is None or share <= DRAM_TARGET_PERCENT:
         return ""
@@ -128,7 +143,7 @@ def _dram(known: Answers) -> str:
     return f"DRAM peak {percent(share)} is above the 80% target: little headroom"
 
 
-def _l1(known: Answers) -> str:
+def _l1(known: Analyses) -> str:
     share = known.peaks["L1"].peak_percent if "L1" in known.peaks else None
     if share is None or share <= L1_TARGET_PERCENT:
         return ""
@@ -139,7 +154,7 @@ def _l1(known: Answers) -> str:
     )
 
 
-def _growth(known: Answers) -> str:
+def _growth(known: Analyses) -> str:
     leaking = [item for item in known.growth.values() if item.verdict == LEAK]
     if not leaking:
         return ""
@@ -150,7 +165,7 @@ def _growth(known: Answers) -> str:
     )
 
 
-def _fragmentation(known: Answers) -> str:
+def _fragmentation(known: Analyses) -> str:
     for memory in ("DRAM", "L1"):
         item = known.fragmentation.get(memory)
         if item is not None and item.blocks_above_threshold:
@@ -163,7 +178,7 @@ def _fragmentation(known: Answers) -> str:
     return ""
 
 
-def _padding(known: Answers) -> str:
+def _padding(known: Analyses) -> str:
     share = known.padding.overhead_percent
     if share <= PADDING_HIGH_PERCENT:
         return ""
