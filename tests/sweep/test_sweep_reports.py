@@ -233,7 +233,7 @@ def test_the_limit_passes_and_one_more_does_not() -> None:
                 assert (next(engine.ask([point])).status == "pass") is passes
     assert [limit.shape for limit in l1.limits] == [(1, 337920, 64), (1, 21120, 1024)]
     svg = sweep_limits_report.svg([dram, l1])
-    assert svg.count("<polyline") == 2
+    assert svg.count("<path") == 2
 
 
 def test_unknown_operators_are_named() -> None:

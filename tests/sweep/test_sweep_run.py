@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.results import in_order
 from ttmem import TtmemError
 from ttmem.operators import Case, CaseTensor, catalogue, write_cases
 from ttmem.results import Outcome, Result
 from ttmem.sweep import expectations
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.batch import ask_in_batches
-from ttmem.sweep.journal import Journal, in_order, read_results
+from ttmem.sweep.journal import Journal, read_results
 from ttmem.sweep.plan import Settings, make_plan
 from ttmem.sweep.run import run_sweep
 
@@ -199,12 +200,12 @@ def test_expectations(tmp_path: Path) -> None:
     assert list(known.values()) == ["oom"]
     assert expectations.compare(rows, known, strict=True) == []
     # without the list it is a surprise, if anyone asks
-    assert [one.row.status for one in expectations.compare(rows, None, strict=True)] == ["oom"]
+    assert [one.result.status for one in expectations.compare(rows, None, strict=True)] == ["oom"]
     assert expectations.compare(rows, None, strict=False) == []
     # and so is a pass that was expected to fail
-    (key,) = [row.key for row in rows if row.memory == "DRAM" and "1088" in row.id]
+    (key,) = [row.place for row in rows if row.memory == "DRAM" and "1088" in row.id]
     gone = {(key[0], "n150", "DRAM", "tile"): "oom"}
-    assert {(d.row.memory, d.expected) for d in expectations.compare(rows, gone, strict=False)} == {
+    assert {(d.result.memory, d.expected) for d in expectations.compare(rows, gone, strict=False)} == {
         ("DRAM", "oom"),
         ("L1", "pass"),
     }
@@ -247,7 +248,7 @@ def test_batches_say_what_single_cases_say(
     )
 
     found = [row.without_time() for rows in ask_in_batches(plan.points, chosen) for row in rows]
-    together = in_order(found, plan.points, "twin")
+    together = in_order(found, plan.points)
     one_by_one = [row.without_time() for row in Asker(chosen).ask(plan.points)]
 
     assert together == one_by_one

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
@@ -48,13 +50,14 @@ class Result:
     """The file of another tool that says it."""
 
     @property
-    def key(self) -> tuple[str, str, str, str, str]:
-        return self.id, self.board, self.engine, self.memory, self.layout
+    def place(self) -> tuple[str, str, str, str]:
+        """What tells it apart from the other results of a sweep."""
+        return self.id, self.board, self.memory, self.layout
 
     @property
     def name(self) -> str:
         """Unique among all results of an operator."""
-        return " ".join((self.id, self.board, self.memory, self.layout)) if self.engine else self.id
+        return " ".join(self.place) if self.engine else self.id
 
     @property
     def origin(self) -> str:
@@ -164,8 +167,7 @@ class Result:
         for name in _TEXTS:
             if not isinstance(line.get(name), str):
                 raise BadInputError(f"'{name}' of a result must be a text", where=where)
-        if line["status"] not in STATUSES:
-            raise BadInputError(f"unknown status '{line['status']}'", where=where, hint=f"known: {', '.join(STATUSES)}")
+        check_status(line["status"], where)
         for name in _NUMBERS:
             if line.get(name) is not None and type(line[name]) is not int:
                 raise BadInputError(f"'{name}' of a result must be a whole number or null", where=where)
@@ -194,3 +196,20 @@ class Result:
             padded_bytes=line.get("padded_bytes"),
             assumed=tuple(map(str, line.get("assumed") or ())),
         )
+
+
+def check_status(status: str, where: str) -> None:
+    """Refuse a word that is none of the contract's."""
+    if status not in STATUSES:
+        raise BadInputError(f"unknown status '{status}'", where=where, hint=f"known: {', '.join(STATUSES)}")
+
+
+def json_lines(path: Path, noun: str) -> Iterator[tuple[str, Any]]:
+    """Place and value of each line of a file that has one per line."""
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if line.strip():
+            where = f"{path}:{number}"
+            try:
+                yield where, json.loads(line)
+            except ValueError:
+                raise BadInputError("not JSON", where=where, hint=f"one {noun} per line") from None

@@ -63,9 +63,10 @@ class Point:
     memory: str
     layout: str
 
-    def key(self, engine: str) -> tuple[str, str, str, str, str]:
-        """As ``Result.key``."""
-        return self.case.id, self.board, engine, self.memory, self.layout
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """What tells it apart from the other questions of a sweep."""
+        return self.case.id, self.board, self.memory, self.layout
 
     def result(self, engine: str, outcome: Outcome, recipe: Recipe | None = None) -> Result:
         """The question with its answer; ``recipe``: what was put on the device for it."""

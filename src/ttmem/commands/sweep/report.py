@@ -57,7 +57,7 @@ def command(
     from ttmem.library.sweep_findings import find_in
     from ttmem.reports.sweep import files as sweep_files
     from ttmem.reports.sweep import final_report as sweep_final_report
-    from ttmem.reports.sweep.words import headline
+    from ttmem.reports.sweep.tables import headline_text
 
     with progress_bar("asking what passes", quiet=quiet) as progress:
         findings = find_in(
@@ -74,5 +74,4 @@ def command(
     if as_json:
         emit(json_text(sweep_final_report.metrics(findings)), None)
         return
-    lines = [f"{name}: {count}{f' ({part})' if part else ''}" for name, count, part in headline(findings.summary)]
-    emit("\n".join([*lines, "", *(str(path) for path in written)]), None)
+    emit("\n".join([headline_text(findings.summary), "", *map(str, written)]), None)
