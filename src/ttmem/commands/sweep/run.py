@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +22,7 @@ from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
+    from ttmem.results import Result
     from ttmem.sweep.expectations import Deviation
     from ttmem.sweep.progress import Finished, Progress
 
@@ -115,21 +116,21 @@ def command(
     )
     with live_table(quiet=quiet) as watch:
         finished = run_sweep(plan, folder, workers=workers, scheduler=scheduler, watch=watch, cases_file=cases.name)
-    keys = {point.key(engine) for point in plan.points}
-    rows = [row for row in read_results(folder)[0] if row.key in keys]
+    places = {point.place for point in plan.points}
+    results = [result for result in read_results(folder)[0] if result.place in places]
     if save_expectations:
-        expectations.write(save_expectations, rows)
+        expectations.write(save_expectations, results)
         note(f"wrote {save_expectations}", quiet=quiet)
-    deviations = expectations.compare(rows, expected, strict=strict)
-    emit(_answer(finished, rows, deviations, as_json), None)
+    deviations = expectations.compare(results, expected, strict=strict)
+    emit(_answer(finished, results, deviations, as_json), None)
     return 1 if deviations else 0
 
 
-def _answer(finished: Finished, rows: list[Any], deviations: list[Deviation], as_json: bool) -> str:
-    from ttmem.reports.sweep import terminal as sweep_terminal
+def _answer(finished: Finished, results: list[Result], deviations: list[Deviation], as_json: bool) -> str:
+    from ttmem.reports.sweep import terminal
 
     if not as_json:
-        return sweep_terminal.render(rows, finished, deviations)
+        return terminal.render(results, finished, deviations)
     return json_text(
         {
             "folder": str(finished.folder),
@@ -138,7 +139,7 @@ def _answer(finished: Finished, rows: list[Any], deviations: list[Deviation], as
             "asked": finished.asked,
             "resumed": finished.resumed,
             "seconds": round(finished.seconds, 3),
-            "statuses": sweep_terminal.status_counts(rows),
+            "statuses": terminal.status_counts(results),
             "unexpected": [deviation.to_json() for deviation in deviations],
         }
     )

@@ -14,6 +14,8 @@ import numpy as np
 
 from ttmem.capture_nodes import StaticBuffer, worst_core
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
+from ttmem.profile.tables import View, largest_free_block
+from ttmem.readers.capture._device import CapturedDevice
 from ttmem.readers.capture._events import (
     Allocated,
     CapturedBuffer,
@@ -23,11 +25,9 @@ from ttmem.readers.capture._events import (
     ProgramStarted,
     Used,
 )
-from ttmem.readers.capture._machine import Machine
 from ttmem.tensors import taken_bytes_per_bank
 
 _L1 = MEMORIES.index("L1")
-View = tuple[int, int, int, int, int]
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -45,7 +45,7 @@ class BufferLife:
 
 
 @dataclass(slots=True)
-class Block:
+class ReplayedState:
     """A memory state: views of some memories, each with the moment it shows."""
 
     kind: int
@@ -56,7 +56,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Needs:
+class L1Needs:
     """The worst moment of one operation in L1, bytes per core."""
 
     tensors: int
@@ -68,13 +68,13 @@ class Needs:
 
 
 @dataclass(slots=True)
-class Replay:
+class BufferReplay:
     """The state while operations are replayed in order, and what they left behind."""
 
-    machine: Machine
+    device: CapturedDevice
     lives: list[BufferLife] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    needs: list[Needs] = field(default_factory=list)
+    states: list[ReplayedState] = field(default_factory=list)
+    needs: list[L1Needs] = field(default_factory=list)
     corrections: int = 0
     """How often a snapshot disagreed with the recorded events."""
     unsized: int = 0
@@ -122,7 +122,7 @@ class Replay:
         self._between()
         self._state(BEFORE_OPERATION, number)
         self._operation = number
-        self.needs.append(Needs(self._allocated[_L1]))
+        self.needs.append(L1Needs(self._allocated[_L1]))
 
     def _end(self, number: int) -> None:
         self._evaluate_program()
@@ -145,13 +145,13 @@ class Replay:
                 moments[memory] = moment
                 self._shown[memory] = highest
         if views:
-            self.blocks.append(Block(kind, operation, cause, views, moments))
+            self.states.append(ReplayedState(kind, operation, cause, views, moments))
             if kind == SNAPSHOT:
                 self._ended = -1
 
     def _state(self, kind: int, operation: int) -> None:
         views = {memory: self._view(memory, held, self.moment) for memory, held in enumerate(self._allocated)}
-        self.blocks.append(Block(kind, operation, self._ended, views, dict.fromkeys(views, self.moment)))
+        self.states.append(ReplayedState(kind, operation, self._ended, views, dict.fromkeys(views, self.moment)))
         self._ended = -1
         self._shown = list(self._allocated)
         self._settle()
@@ -161,7 +161,7 @@ class Replay:
         self._freed_since.clear()
 
     def _view(self, memory: int, allocated: int, moment: int) -> View:
-        span = self.machine.spans[MEMORIES[memory]]
+        span = self.device.spans[MEMORIES[memory]]
         free = max(0, span.bytes_per_bank - allocated)
         return span.banks, span.bytes_per_bank, allocated, free, self._largest_free(memory, moment, free)
 
@@ -169,7 +169,7 @@ class Replay:
         """The widest gap between the buffers alive then; all that is free where addresses are not known."""
         if moment == self.moment and (known := self._known_free.get(memory)) and known[0] == self._touched[memory]:
             return min(known[1], free)
-        span = self.machine.spans[MEMORIES[memory]]
+        span = self.device.spans[MEMORIES[memory]]
         alive = [
             (life.buffer.address, life.taken_bytes_per_bank)
             for life in (*self._live.values(), *self._freed_since)
@@ -177,12 +177,7 @@ class Replay:
         ]
         if not span.bytes_per_bank or any(not address for address, _ in alive):
             return free
-        alive.sort()
-        largest, end = 0, span.base_address
-        for address, taken in alive:
-            largest = max(largest, address - end)
-            end = max(end, address + taken)
-        largest = max(0, largest, span.base_address + span.bytes_per_bank - end)
+        largest = largest_free_block(span.base_address, span.bytes_per_bank, alive)
         if moment == self.moment:
             self._known_free[memory] = (self._touched[memory], largest)
         return min(largest, free)
@@ -237,7 +232,7 @@ class Replay:
         if self._allocated[memory] > self._highest[memory][0]:
             self._highest[memory] = (self._allocated[memory], self.moment)
         if memory == _L1 and self._operation >= 0 and self._allocated[_L1] > self.needs[-1].total:
-            self.needs[-1] = Needs(self._allocated[_L1])
+            self.needs[-1] = L1Needs(self._allocated[_L1])
 
     def _free(self, buffer: CapturedBuffer) -> None:
         life = self._live.pop(buffer.key, None)
@@ -252,9 +247,9 @@ class Replay:
     def _taken(self, buffer: CapturedBuffer) -> int | None:
         """What the allocator takes; None when the capture neither says nor allows to work it out."""
         stored = buffer.stored_bytes_per_bank
-        chip = self.machine.architecture
+        chip = self.device.architecture
         if stored < 0:
-            banks = self.machine.spans[buffer.memory].banks
+            banks = self.device.spans[buffer.memory].banks
             if chip is None or buffer.tensor is None or not banks:
                 return None
             stored = buffer.tensor.bytes_per_bank(banks, chip.page_alignment_bytes(in_dram=buffer.memory == "DRAM"))
@@ -284,7 +279,7 @@ class Replay:
         """Compare the program's moment with the operation's worst one; the core with most program bytes counts."""
         if not self._program or self._operation < 0:
             return
-        needs = Needs(self._allocated[_L1], worst_core(self._program))
+        needs = L1Needs(self._allocated[_L1], worst_core(self._program))
         if needs.total > self.needs[-1].total:
             self.needs[-1] = needs
 

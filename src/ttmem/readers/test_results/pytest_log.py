@@ -8,8 +8,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ttmem.sweep.foreign.meaning import meaning_of_failure, meaning_of_skip, operator_of, shapes_in
-from ttmem.sweep.tests import Test
+from ttmem.readers.byte_source import Head
+from ttmem.readers.test_results._names import operator_of, shapes_in
+from ttmem.results import PASS, Outcome, Result
+from ttmem.results.classify import classify, classify_skip
+
+KIND = "pytest-log"
+TITLE = "log of pytest"
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SECTION = re.compile(r"^=+ (.*?) =+\s*$")
@@ -31,19 +36,20 @@ _WORDS = {
     "XFAIL": "xfailed",
     "XPASS": "xpassed",
 }
+_PRINTED = re.compile(rb"=+ test session starts =+|=+ short test summary info =+|^\S+\.py::\w", re.MULTILINE)
 _RANK = ("passed", "xpassed", "skipped", "xfailed", "failed", "error")
 """A test that passed and then failed in its teardown is an error, and one test."""
 
 
 @dataclass(slots=True)
 class _Found:
-    """What was told of one test so far."""
+    """What the log says of one test, up to here."""
 
     outcome: str = ""
     reason: str = ""
     file: str = ""
 
-    def hear(self, outcome: str, reason: str) -> None:
+    def add(self, outcome: str, reason: str) -> None:
         if not self.outcome or _RANK.index(outcome) > _RANK.index(self.outcome):
             self.outcome, self.reason = outcome, reason or self.reason
         elif outcome == self.outcome and len(reason) > len(self.reason):
@@ -61,24 +67,35 @@ class _Log:
 
 @dataclass(frozen=True, slots=True)
 class PytestLog:
-    """The tests of one log, and where it contradicts itself."""
+    """The results of one log, and where it contradicts itself."""
 
-    tests: tuple[Test, ...]
+    results: tuple[Result, ...]
     notes: tuple[str, ...]
 
 
-def read_pytest_log(text: str, source: str) -> PytestLog:
+def sniff(head: Head) -> bool:
+    """By the name that scripts give such logs, or by what pytest prints."""
+    named = head.unpacked_name.endswith(("_results.txt", "_results.log"))
+    return named or bool(_PRINTED.search(head.content))
+
+
+def read(text: str, source: str) -> list[Result]:
     """Every test of a log, once."""
+    return list(read_log(text, source).results)
+
+
+def read_log(text: str, source: str) -> PytestLog:
+    """The same with what the log says against itself."""
     log = _Log()
     for title, lines in _sections(_ANSI.sub("", text.replace("\r\n", "\n"))):
         _read_section(log, title, lines)
     operator = operator_of(source)
-    tests = [_test(operator, source, node, found, log) for node, found in log.nodes.items()]
-    told_skips = sum(found.outcome == "skipped" for found in log.nodes.values())
-    for count, file, reason in log.short_skips if not told_skips else ():
-        # Nothing but the summary tells of these: it folds equal ones, and does not say which tests they were.
-        tests += [_skip(operator, source, f"{file} {reason[:80]} #{n}", reason) for n in range(count)]
-    return PytestLog(tuple(tests), tuple(_contradictions(log, tests, source, told_skips)))
+    results = [_result(operator, source, node, found, log) for node, found in log.nodes.items()]
+    named_skips = sum(found.outcome == "skipped" for found in log.nodes.values())
+    for count, file, reason in log.short_skips if not named_skips else ():
+        # Nothing but the summary shows these: it folds equal ones, and does not say which tests they were.
+        results += [_skip(operator, source, f"{file} {reason[:80]} #{n}", reason) for n in range(count)]
+    return PytestLog(tuple(results), tuple(_contradictions(log, source, named_skips)))
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -139,7 +156,7 @@ def _read_verbose(log: _Log, lines: list[str]) -> None:
         spread = _XDIST.match(line)
         begun = _node_at(spread["node"] if spread else line)
         if spread and begun:
-            log.nodes.setdefault(begun[0], _Found(file=begun[1])).hear(
+            log.nodes.setdefault(begun[0], _Found(file=begun[1])).add(
                 _WORDS[spread["word"]], spread["node"][begun[2] :]
             )
         elif begun:
@@ -164,7 +181,7 @@ def _settle(log: _Log, node: str, rest: list[str]) -> None:
             reason = reason.removeprefix("(")
         else:
             reason = text[: match.start()]
-        log.nodes[node].hear(_WORDS[match[1]], reason)
+        log.nodes[node].add(_WORDS[match[1]], reason)
         return
 
 
@@ -183,54 +200,32 @@ def _read_short(log: _Log, lines: list[str]) -> None:
         begun = _node_at(text.split("\n", 1)[0])
         if begun:
             reason = text[begun[2] :].removeprefix(" - ")
-            log.nodes.setdefault(begun[0], _Found(file=begun[1])).hear(_WORDS[word], reason)
+            log.nodes.setdefault(begun[0], _Found(file=begun[1])).add(_WORDS[word], reason)
         elif word == "SKIPPED":
             file, _, reason = text.partition(": ")
             log.short_skips.append((count, file, reason))
 
 
-def _test(operator: str, source: str, node: str, found: _Found, log: _Log) -> Test:
+def _result(operator: str, source: str, node: str, found: _Found, log: _Log) -> Result:
     name = node.partition("::")[2]
+    shapes = shapes_in(name)
     if found.outcome in ("passed", "xpassed"):
-        return Test(operator, node, "pass", shapes=shapes_in(name), source=source)
-    if found.outcome == "skipped":
+        outcome = Outcome(PASS)
+    elif found.outcome == "skipped":
         return _skip(operator, source, node, found.reason)
-    if not found.outcome:
-        return Test(operator, node, "crash", shapes=shapes_in(name), source=source, failure_class="crash",
-                    message="the log ends inside this test")  # fmt: skip
-    block = log.blocks.get(name.replace("::", ".")) or log.blocks.get(name, "")
-    meaning = meaning_of_failure("\n".join(filter(None, (block, found.reason))))
-    return Test(
-        operator,
-        node,
-        meaning.status,
-        shapes=shapes_in(name) or shapes_in(_shape_words(block)),
-        failed_memory=meaning.memory,
-        needed_bytes=meaning.needed_bytes,
-        bytes_per_bank=meaning.bytes_per_bank,
-        banks=meaning.banks,
-        message=meaning.message,
-        failure_class=meaning.failure_class,
-        source=source,
-    )
+    elif not found.outcome:
+        outcome = Outcome("crash", failure_class="crash", message="the log ends inside this test")
+    else:
+        block = log.blocks.get(name.replace("::", ".")) or log.blocks.get(name, "")
+        outcome = classify("\n".join(filter(None, (block, found.reason))))
+        shapes = shapes or shapes_in(_shape_words(block))
+    return Result(node, operator, outcome, shapes=shapes, source=source)
 
 
-def _skip(operator: str, source: str, name: str, reason: str) -> Test:
-    meaning = meaning_of_skip(reason)
+def _skip(operator: str, source: str, name: str, reason: str) -> Result:
     first_line = reason.split("\n", 1)[0].partition(" - ")[0]
-    return Test(
-        operator,
-        name,
-        meaning.status,
-        shapes=shapes_in(first_line)[:1] or shapes_in(name.partition("::")[2])[:1],
-        failed_memory=meaning.memory,
-        needed_bytes=meaning.needed_bytes,
-        bytes_per_bank=meaning.bytes_per_bank,
-        banks=meaning.banks,
-        message=meaning.message,
-        failure_class=meaning.failure_class,
-        source=source,
-    )
+    shapes = shapes_in(first_line)[:1] or shapes_in(name.partition("::")[2])[:1]
+    return Result(name, operator, classify_skip(reason), shapes=shapes, source=source)
 
 
 def _shape_words(block: str) -> str:
@@ -239,14 +234,14 @@ def _shape_words(block: str) -> str:
     return match[1] if match else ""
 
 
-def _contradictions(log: _Log, tests: list[Test], source: str, told_skips: int) -> Iterator[str]:
+def _contradictions(log: _Log, source: str, named_skips: int) -> Iterator[str]:
     """Where pytest's own closing line counts otherwise than the tests that were found."""
     if not log.counted:
         return
     found: dict[str, int] = {}
     for node in log.nodes.values():
         found[node.outcome] = found.get(node.outcome, 0) + 1
-    if not told_skips:
+    if not named_skips:
         found["skipped"] = sum(count for count, _, _ in log.short_skips)
     for word in ("passed", "failed", "skipped"):
         if log.counted.get(word, 0) != found.get(word, 0):

@@ -3,56 +3,61 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from ttmem._errors import BadInputError
-from ttmem.sweep.foreign.meaning import Meaning, meaning_of_failure, meaning_of_skip, operator_of, shapes_in
-from ttmem.sweep.tests import Test
+from ttmem.readers.byte_source import Head
+from ttmem.readers.test_results._names import operator_of, shapes_in
+from ttmem.results import PASS, Outcome, Result
+from ttmem.results.classify import classify, classify_skip
+
+KIND = "junit-xml"
+TITLE = "JUnit XML"
+_BEGINS = re.compile(rb"<test(?:suites?|case)\b")
 
 
-def read_junit(text: str, source: str) -> list[Test]:
+def sniff(head: Head) -> bool:
+    """XML with a test suite in it."""
+    return head.content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and bool(_BEGINS.search(head.content))
+
+
+def read(text: str, source: str) -> list[Result]:
     """Every test case, once; a second entry of the same (teardown errors) only makes it worse."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise BadInputError("JUnit XML has no document type; refused", where=source)
     try:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(text.lstrip("\ufeff \t\r\n"))
     except ElementTree.ParseError as error:
         raise BadInputError(f"not XML: {error}", where=source) from None
-    found: dict[str, Test] = {}
+    found: dict[str, Result] = {}
     for case in root.iter("testcase"):
-        test = _test(case, source)
-        before = found.get(test.name)
-        if before is None or (before.status == "pass" and test.status != "pass"):
-            found[test.name] = test
+        result = _result(case, source)
+        before = found.get(result.id)
+        if before is None or (before.status == PASS and result.status != PASS):
+            found[result.id] = result
     return list(found.values())
 
 
-def _test(case: ElementTree.Element, source: str) -> Test:
+def _result(case: ElementTree.Element, source: str) -> Result:
     module, name = case.get("classname") or case.get("file") or "", case.get("name") or ""
-    meaning = Meaning("pass")
+    outcome = Outcome(PASS)
     for kind in ("failure", "error"):
         problem = case.find(kind)
         if problem is not None:
-            meaning = meaning_of_failure(_text(problem))
+            outcome = classify(_text(problem))
     skip = case.find("skipped")
-    if skip is not None and meaning.status == "pass":
-        meaning = meaning_of_skip(_text(skip))
+    if skip is not None and outcome.ok:
+        outcome = classify_skip(_text(skip))
     reason = "" if skip is None else skip.get("message") or ""
     file = next((part for part in reversed(module.split(".")) if part.startswith("test_")), module)
-    shapes = shapes_in(reason.split("\n", 1)[0].partition(" - ")[0])[:1] or shapes_in(name)
-    return Test(
-        operator_of(file if file.startswith("test_") else name.partition("[")[0]),
+    return Result(
         f"{file}::{name}",
-        meaning.status,
-        shapes=shapes,
-        failed_memory=meaning.memory,
-        needed_bytes=meaning.needed_bytes,
-        bytes_per_bank=meaning.bytes_per_bank,
-        banks=meaning.banks,
-        message=meaning.message,
-        failure_class=meaning.failure_class,
+        operator_of(file if file.startswith("test_") else name.partition("[")[0]),
+        replace(outcome, seconds=_seconds(case.get("time"))),
+        shapes=shapes_in(reason.split("\n", 1)[0].partition(" - ")[0])[:1] or shapes_in(name),
         source=source,
-        seconds=_seconds(case.get("time")),
     )
 
 

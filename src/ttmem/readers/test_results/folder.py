@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of results: what each file is, is seen from its content; a test that two files tell of counts once."""
+"""A folder of results: what each file is, is seen from its content; a test that is in two files counts once."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._errors import BadInputError
-from ttmem.sweep.foreign.junit_xml import read_junit
-from ttmem.sweep.foreign.meaning import operator_of
-from ttmem.sweep.foreign.pytest_log import read_pytest_log
-from ttmem.sweep.foreign.sweep_framework import read_sweep_csv, read_sweep_json
-from ttmem.sweep.tests import Test
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.registry import TEST_RESULTS, detect
+from ttmem.readers.test_results import pytest_log
+from ttmem.readers.test_results._names import NoResultsError, operator_of
+from ttmem.results import PASS, Result
 
 _LOGS = ("*_results.txt", "*_results.log", "*.xml", "*.json", "*.csv")
 _OUR_OWN = frozenset(
@@ -26,19 +25,19 @@ _OUR_OWN = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignResults:
-    """All tests of a place, each once."""
+class FolderResults:
+    """All test results of a place, each test once."""
 
-    tests: tuple[Test, ...]
+    results: tuple[Result, ...]
     operators: tuple[str, ...]
     """That a file is named after, whether or not it holds a test."""
     notes: tuple[str, ...]
     files: int
 
 
-def read_foreign(place: Path) -> ForeignResults:
+def read_place(place: Path) -> FolderResults:
     """Tests of a file, or of the files of a folder and its subfolders."""
-    tests: dict[tuple[str, str], Test] = {}
+    results: dict[tuple[str, str], Result] = {}
     operators: list[str] = []
     notes: list[str] = []
     files = doubled = 0
@@ -47,7 +46,7 @@ def read_foreign(place: Path) -> ForeignResults:
         found, remarks, operator = _read(file, source)
         if found is None:
             if not place.is_dir():
-                raise BadInputError("holds no test results that are known", where=str(file))
+                raise NoResultsError(str(file))
             continue
         files += 1
         notes += remarks
@@ -55,12 +54,12 @@ def read_foreign(place: Path) -> ForeignResults:
             operators.append(operator)
             if not found:
                 notes.append(f"{source}: no test in it; an operator without a test has not passed")
-        for test in found:
-            key = _identity(test)
-            before = tests.get(key)
+        for result in found:
+            key = _identity(result)
+            before = results.get(key)
             doubled += before is not None
-            if before is None or _says_more(test, before):
-                tests[key] = test
+            if before is None or _says_more(result, before):
+                results[key] = result
     if not files:
         raise BadInputError(
             "no test results found",
@@ -68,8 +67,8 @@ def read_foreign(place: Path) -> ForeignResults:
             hint="known: results of 'ttmem sweep run', test_*_results.txt, JUnit XML, tt-metal sweep JSON or CSV",
         )
     if doubled:
-        notes.append(f"{doubled} tests were told of by more than one file and count once")
-    return ForeignResults(tuple(tests.values()), tuple(dict.fromkeys(operators)), tuple(notes), files)
+        notes.append(f"{doubled} tests are in more than one file and count once")
+    return FolderResults(tuple(results.values()), tuple(dict.fromkeys(operators)), tuple(notes), files)
 
 
 def _files(place: Path) -> Iterator[Path]:
@@ -80,32 +79,34 @@ def _files(place: Path) -> Iterator[Path]:
     yield from sorted(found)
 
 
-def _read(file: Path, source: str) -> tuple[list[Test] | None, list[str], str]:
-    text = file.read_text("utf-8", "replace")
-    head = text.lstrip("\ufeff \t\r\n")
-    if head.startswith("<"):
-        if not re.search(r"<test(suites?|case)\b", text):
-            return None, [], ""
-        return read_junit(head, source), [], ""
-    if file.suffix == ".json":
-        return read_sweep_json(head, source), [], ""
-    if file.suffix == ".csv":
-        return read_sweep_csv(head, source), [], ""
-    log = read_pytest_log(text, source)
-    return list(log.tests), list(log.notes), operator_of(file.name)
+def _read(file: Path, source: str) -> tuple[list[Result] | None, tuple[str, ...], str]:
+    """Results (None: not such a file), notes, and the operator that the file is named after."""
+    with OpenedSource(file) as opened:
+        reader = detect(opened.head, TEST_RESULTS)
+        if reader is None:
+            return None, (), ""
+        text = opened.content().decode("utf-8", "replace")
+    if reader.kind == pytest_log.KIND:
+        log = pytest_log.read_log(text, source)
+        return list(log.results), log.notes, operator_of(file.name)
+    try:
+        return reader.read(text, source), (), ""
+    except NoResultsError:
+        return None, (), ""
 
 
-def _identity(test: Test) -> tuple[str, str]:
+def _identity(result: Result) -> tuple[str, str]:
     """The same test in a terminal log and in XML: its module's last name, function and parameters."""
-    file, separator, name = test.name.partition("::")
+    file, separator, name = result.id.partition("::")
     if not separator:
-        return test.operator, f"{test.source} {test.name}" if "#" in test.name and " " in test.name else test.name
+        is_folded_skip = "#" in result.id and " " in result.id
+        return result.op, f"{result.source} {result.id}" if is_folded_skip else result.id
     module = file.rsplit("/", 1)[-1].removesuffix(".py").rsplit(".", 1)[-1]
     return module, name
 
 
-def _says_more(test: Test, before: Test) -> bool:
+def _says_more(result: Result, before: Result) -> bool:
     """A failure over a pass (a rerun), figures over none."""
-    if before.status == "pass" or test.status == "pass":
-        return before.status == "pass" and test.status != "pass"
-    return test.needed_bytes is not None and before.needed_bytes is None
+    if PASS in (before.status, result.status):
+        return before.status == PASS and result.status != PASS
+    return result.needed_bytes is not None and before.needed_bytes is None

@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 
 from ttmem import TtmemError
-from ttmem.sweep.foreign import read_foreign
-from ttmem.sweep.foreign.junit_xml import read_junit
-from ttmem.sweep.foreign.meaning import meaning_of_failure, meaning_of_skip, operator_of, shapes_in
-from ttmem.sweep.foreign.pytest_log import read_pytest_log
-from ttmem.sweep.foreign.sweep_framework import read_sweep_csv, read_sweep_json
+from ttmem.readers.test_results import junit_xml, pytest_log, read_place, sweep_csv, sweep_json
+from ttmem.readers.test_results._names import operator_of, shapes_in
 from ttmem.sweep.summary import summarise
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
@@ -22,7 +19,7 @@ LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
 
 def by_status(name: str) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for test in read_pytest_log((LOGS / name).read_text(), name).tests:
+    for test in pytest_log.read((LOGS / name).read_text(), name):
         counts[test.status] = counts.get(test.status, 0) + 1
     return counts
 
@@ -32,25 +29,25 @@ def test_what_stands_in_the_log_and_in_the_summary_counts_once() -> None:
 
 
 def test_figures_of_a_skip_that_hides_an_oom() -> None:
-    first = read_pytest_log((LOGS / "test_clampmin_results.txt").read_text(), "test_clampmin_results.txt").tests[0]
+    first = pytest_log.read((LOGS / "test_clampmin_results.txt").read_text(), "test_clampmin_results.txt")[0]
 
-    assert (first.operator, first.shape, first.failed_memory) == ("clampmin", (1, 3, 2176, 3840), "L1")
+    assert (first.op, first.shape, first.failed_memory) == ("clampmin", (1, 3, 2176, 3840), "L1")
     assert (first.needed_bytes, first.bytes_per_bank, first.banks) == (534773760, 8355840, 64)
-    assert first.logical_bytes == 50135040  # the device was asked for ten times that
+    assert first.first_logical_bytes == 50135040  # the device was asked for ten times that
 
 
 def test_dram_l1_and_clashes_are_told_apart_and_a_teardown_error_is_no_second_test() -> None:
-    log = read_pytest_log((LOGS / "test_add_results.txt").read_text(), "test_add_results.txt")
+    log = pytest_log.read_log((LOGS / "test_add_results.txt").read_text(), "test_add_results.txt")
 
-    found = [(test.status, test.failed_memory, test.shape) for test in log.tests]
+    found = [(test.status, test.failed_memory, test.shape) for test in log.results]
     assert found == [
-        ("pass", "", (1, 32, 64, 64)),
-        ("pass", "", (1, 32, 64, 64)),
-        ("pass", "", (1, 64, 64, 64)),
+        ("pass", None, (1, 32, 64, 64)),
+        ("pass", None, (1, 32, 64, 64)),
+        ("pass", None, (1, 64, 64, 64)),
         ("oom", "DRAM", (160, 100, 512, 1, 1)),
         ("oom", "L1", (1, 96, 2176, 1920)),
         ("clash", "L1", (1, 42471, 512)),
-        ("fail", "", ()),
+        ("fail", None, ()),
     ]
     # pytest counts the test with the bad teardown twice, as passed and as error; that is said, not copied
     assert log.notes == ("test_add_results.txt: pytest counts 4 passed, the log shows 3",)
@@ -69,8 +66,8 @@ def test_a_log_that_ends_inside_a_test() -> None:
 
 
 def test_a_folder_with_all_of_them() -> None:
-    found = read_foreign(LOGS)
-    summary = summarise(found.tests, operators=found.operators, notes=found.notes)
+    found = read_place(LOGS)
+    summary = summarise(found.results, operators=found.operators, notes=found.notes)
 
     rows = {
         one.name: (one.tests, one.passed, one.memory_failures, one.failed, one.skipped, one.status)
@@ -84,7 +81,7 @@ def test_a_folder_with_all_of_them() -> None:
         "relu": (5, 2, 3, 0, 0, "OOM"),
         "tanh": (2, 1, 0, 1, 0, "FAIL"),
     }
-    assert (len(summary.tests), summary.passed, summary.memory_failures, summary.failed, summary.skipped) == (
+    assert (summary.tests, summary.passed, summary.memory_failures, summary.failed, summary.skipped) == (
         20,
         6,
         8,
@@ -108,12 +105,12 @@ def test_a_test_that_two_files_tell_of_counts_once(tmp_path: Path) -> None:
     )
     (tmp_path / "junit.xml").write_text(f'<testsuites><testsuite tests="2">{cases}</testsuite></testsuites>')
 
-    found = read_foreign(tmp_path)
+    found = read_place(tmp_path)
 
-    assert len(found.tests) == 4
-    assert sorted(test.status for test in found.tests) == ["invalid", "invalid", "oom", "oom"]
-    assert all(test.needed_bytes for test in found.tests if test.status == "oom"), "the telling with figures is kept"
-    assert "6 tests were told of by more than one file and count once" in found.notes
+    assert len(found.results) == 4
+    assert sorted(test.status for test in found.results) == ["invalid", "invalid", "oom", "oom"]
+    assert all(test.needed_bytes for test in found.results if test.status == "oom"), "the telling with figures is kept"
+    assert "6 tests are in more than one file and count once" in found.notes
 
 
 def test_junit() -> None:
@@ -130,20 +127,20 @@ E  {sentence}</failure></testcase>
       <testcase classname="tests.ttnn.test_silu" name="test_silu[5x2x32x32]"><skipped message="no second card"/></testcase>
     </testsuite>"""
 
-    found = [(test.operator, test.shape[0], test.status, test.failed_memory) for test in read_junit(text, "j.xml")]
+    found = [(test.op, test.shape[0], test.status, test.failed_memory) for test in junit_xml.read(text, "j.xml")]
 
     assert found == [
-        ("silu", 1, "pass", ""),
+        ("silu", 1, "pass", None),
         ("silu", 2, "oom", "DRAM"),
-        ("silu", 3, "fail", ""),
+        ("silu", 3, "fail", None),
         ("silu", 4, "oom", "L1"),
-        ("silu", 5, "skipped", ""),
+        ("silu", 5, "skipped", None),
     ]
 
 
 def test_xml_that_could_explode_is_refused() -> None:
     with pytest.raises(TtmemError, match="document type"):
-        read_junit('<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>', "j.xml")
+        junit_xml.read('<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>', "j.xml")
 
 
 FRAMEWORK = [
@@ -170,21 +167,20 @@ FRAMEWORK = [
     {"status": "pass", "op_name": "ttnn.add", "input_hash": "a"},
 ]
 TRUTH = [
-    ("add", "pass", ""),
+    ("add", "pass", None),
     ("add", "oom", "DRAM"),
     ("matmul", "clash", "L1"),
-    ("matmul", "fail", ""),
-    ("matmul", "crash", ""),
-    ("matmul", "skipped", ""),
+    ("matmul", "fail", None),
+    ("matmul", "crash", None),
+    ("matmul", "skipped", None),
 ]
 
 
 @pytest.mark.parametrize("document", [FRAMEWORK, {"status": "fail", "tests": FRAMEWORK}])
 def test_sweep_framework_json(document: object) -> None:
-    found = read_sweep_json(json.dumps(document), "s.json")
+    found = sweep_json.read(json.dumps(document), "s.json")
 
-    assert found is not None
-    assert [(test.operator, test.status, test.failed_memory) for test in found] == TRUTH
+    assert [(test.op, test.status, test.failed_memory) for test in found] == TRUTH
 
 
 def test_sweep_framework_csv() -> None:
@@ -192,10 +188,9 @@ def test_sweep_framework_csv() -> None:
     lines = [",".join(heads)]
     lines += [",".join('"' + str(item.get(head, "")) + '"' for head in heads) for item in FRAMEWORK]
 
-    found = read_sweep_csv("\n".join(lines), "s.csv")
+    found = sweep_csv.read("\n".join(lines), "s.csv")
 
-    assert found is not None
-    assert [(test.operator, test.status, test.failed_memory) for test in found] == TRUTH
+    assert [(test.op, test.status, test.failed_memory) for test in found] == TRUTH
 
 
 def test_documents_of_others_are_not_taken_for_results(tmp_path: Path) -> None:
@@ -203,24 +198,7 @@ def test_documents_of_others_are_not_taken_for_results(tmp_path: Path) -> None:
     (tmp_path / "page.xml").write_text("<html></html>")
     (tmp_path / "numbers.csv").write_text("a,b\n1,2\n")
     with pytest.raises(TtmemError, match="no test results found"):
-        read_foreign(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "status"),
-    [
-        ("OOM issue for batch_size 8", "oom"),
-        ("Test case is too big for L1", "oom"),
-        ("module 'ttnn' has no attribute 'dropout'", "unsupported"),
-        ("Need 64 cores to run this test but core grid is 8x7", "skipped"),
-    ],
-)
-def test_reasons_of_skips(text: str, status: str) -> None:
-    assert meaning_of_skip(text).status == status
-
-
-def test_a_failure_without_words_is_a_failure() -> None:
-    assert meaning_of_failure("").status == "fail"
+        read_place(tmp_path)
 
 
 def test_names_and_shapes() -> None:
