@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, read_cases
+from ttmem.reports.sweep.document import SweepDocument, document
 from ttmem.results import Result
 from ttmem.sweep import expectations
 from ttmem.sweep.expectations import Deviation
@@ -30,25 +31,15 @@ class SweepRun:
     @property
     def statuses(self) -> dict[str, dict[str, dict[str, int]]]:
         """Board -> memory -> status -> how many."""
-        counts: dict[str, dict[str, dict[str, int]]] = {}
-        for result in self.results:
-            here = counts.setdefault(result.board, {}).setdefault(result.memory, {})
-            here[result.status] = here.get(result.status, 0) + 1
-        return counts
+        return self._document.statuses
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem sweep run --json``."""
-        finished = self.finished
-        return {
-            "folder": str(finished.folder),
-            "results": str(finished.results),
-            "cases": finished.total,
-            "asked": finished.asked,
-            "resumed": finished.resumed,
-            "seconds": round(finished.seconds, 3),
-            "statuses": self.statuses,
-            "unexpected": [deviation.to_json() for deviation in self.unexpected],
-        }
+        return self._document.to_json()
+
+    @property
+    def _document(self) -> SweepDocument:
+        return document(self.finished, self.results, self.unexpected)
 
 
 def sweep(
