@@ -145,7 +145,7 @@ class Explanation(Document, frozen=True, kw_only=True, tag_field="schema", tag="
     diagnosis: str
     tensor_guess: TensorGuessEntry | None
     remedies: list[RemedyEntry]
-    line: int
+    line: int | None
     headline: str
     confidence: str
     message: str
