@@ -82,9 +82,9 @@ class Asker:
         memory = outcome.memory
         if memory is None and outcome.status in ("clash", "overflow"):
             memory = "L1"  # static buffers live there; the message does not say it
+        common |= bytes_of(recipe)
         return Row(
             **common,
-            **bytes_of(recipe),
             status=outcome.status,
             needed_bytes=outcome.needed_bytes,
             bytes_per_bank=outcome.bytes_per_bank,
