@@ -115,7 +115,7 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
     opening = {
         "l1_small_size": settings.l1_small_bytes,
         "trace_region_size": settings.trace_region_bytes,
-        "worker_dispatch": bool(place.cluster and place.cluster.worker_dispatch),
+        "worker_dispatch": place.worker_dispatch,
     }
     return {
         "open": opening,

@@ -166,19 +166,23 @@ class Session:
         function = self._values.attribute(step["call"])
         arguments = tuple(self._values.of(value) for value in step.get("args", []))
         options = {name: self._values.of(value) for name, value in step.get("kwargs", {}).items()}
-        seen: list[Seen] = []
+        measured: Answer = {}
+
+        def note(seen: Seen) -> None:
+            # Nothing of it is kept: an error's traceback would keep the tensors of this call alive with it.
+            self._count(seen)
+            measured.update({"l1": seen.l1, "programs": seen.needs})
+            if seen.problem:
+                measured["unmeasured"] = seen.problem
+
         answer: Answer
         try:
-            results = self.watch.call(function, arguments, options, seen.append)
+            results = self.watch.call(function, arguments, options, note)
             self._keep(step.get("out"), results)
             answer = {"results": [self._told(tensor) for tensor in device_tensors(self._library, results)]}
         except Exception as error:
             answer = _refused(error)
-        self._count(seen[0])
-        answer |= {"l1": seen[0].l1, "programs": seen[0].needs}
-        if seen[0].problem:
-            answer["unmeasured"] = seen[0].problem
-        return answer
+        return {**answer, **measured}
 
     def _do_program(self, step: Step) -> Answer:
         """A program of circular buffers alone, to see where they are put; ``io`` must be an allocated tensor."""
