@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb analyze``: prediction, source code and logs in one report."""
+"""``ttmem cb analyze``: All of it in one report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem._errors import BadInputError
-from ttmem.commands._options import output_option, quiet_option, refuse_overwriting, writable_place
+from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, writable_place
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._runner import verb
 from ttmem.commands.cb._options import assumption_options, machine_of, strategies_of, workload_of
@@ -35,7 +35,7 @@ _CPP = frozenset({".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".hxx", ".h", ".in
 @click.option(
     "--bind", "bindings", multiple=True, metavar="NAME=VALUE", help="For the scan: what a name in the code is."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.option("--html", callback=writable_place, metavar="FILE", help="Also write the report as one offline page.")
 @output_option
 @quiet_option
