@@ -116,8 +116,8 @@ def assess(
     l1_tensor_bytes: int = 0,
 ) -> Scan:
     """Programs and findings from what the files say."""
+    from ttmem.circular_buffers.scan.join import join
     from ttmem.circular_buffers.scan.rules.host_rules import check_program
-    from ttmem.circular_buffers.scan.rules.join import join
     from ttmem.circular_buffers.scan.rules.join_rules import check_joined
     from ttmem.circular_buffers.scan.rules.kernel_rules import check_kernel
 

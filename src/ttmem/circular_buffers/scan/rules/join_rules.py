@@ -19,7 +19,8 @@ from ttmem.circular_buffers.scan.cpp.polynomials import (
     plus,
     uses_own_leaves,
 )
-from ttmem.circular_buffers.scan.cpp.tokens import Step, run, unrolled
+from ttmem.circular_buffers.scan.join import JoinedKernel, JoinedProgram, capacity
+from ttmem.circular_buffers.scan.kernel.counters import Step, run, unrolled
 from ttmem.circular_buffers.scan.kernel.trace import (
     OPERATIONS,
     PASSED,
@@ -36,7 +37,6 @@ from ttmem.circular_buffers.scan.kernel.trace import (
 )
 from ttmem.circular_buffers.scan.model import ERROR, WARNING, Finding
 from ttmem.circular_buffers.scan.rules.host_rules import label
-from ttmem.circular_buffers.scan.rules.join import JoinedKernel, JoinedProgram, capacity
 from ttmem.circular_buffers.scan.rules.kernel_rules import shown, total_of
 from ttmem.circular_buffers.scan.rules.registry import finding
 
