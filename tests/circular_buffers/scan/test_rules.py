@@ -46,7 +46,7 @@ def test_the_folder_is_the_registry() -> None:
     assert [f"r{int(rule.identifier[1:]):02}" for rule in RULES.values()] == [name[:3] for name in files]
     assert list(RULES) == [f"R{number}" for number in range(1, len(files) + 1)]
     for rule in RULES.values():
-        assert rule.title and rule.why and rule.fix
+        assert all((rule.title, rule.why, rule.fix))
         assert rule.severity in ("error", "warning")
         assert rule.kernel or rule.program or rule.joined
 
