@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 
 SMALL_LOG_BYTES = 32 << 20
 """Up to this a log is read as a profile too, to tell what was alive: it takes a second or so."""
-_HEAD_BYTES = 65536
-_CHUNK_BYTES = 1 << 20
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-"""How gzip and zstd files begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ def explain_source(
 
     if located is None:
         return Explained(explain.explain(source, board=board))
-    if (profile := _evidence(located)) is not None:
+    if (profile := _profile_in(located)) is not None:
         return Explained(_of_profile(profile, board=board))
     notes: list[str] = []
     found = _scanned(located.path, progress, notes.append)
@@ -77,42 +72,20 @@ def explain_source(
     return Explained(explain.diagnoses(found, board=board), tuple(notes))
 
 
-def _evidence(located: Located) -> Profile | None:
+def _profile_in(located: Located) -> Profile | None:
     """The profile in a source that is no text: a stored or saved one, a folder, a capture, a database."""
+    from ttmem import readers
+    from ttmem.readers import registry
+    from ttmem.readers.byte_source import Head
+
     if located.path == STDIN:
         return None
-    path = Path(located.path)
-    if located.stored is None and not path.is_dir() and _is_text(path):
+    head = Head.of(located.path)
+    if head.is_text:
         return None  # most sources are: nothing that reads profiles is loaded for them
-    from ttmem import readers
-    from ttmem.profile.storage import is_saved_profile
-    from ttmem.readers._captures import read_captured_file
-
-    if located.stored is not None or path.is_dir():
-        return readers.read(path)
-    head = _head(path)
-    if is_saved_profile(head):
-        return readers.read(path)
-    try:
-        return read_captured_file(path, head, name=path.stem)
-    except BadInputError:
+    if not head.is_folder and registry.detect(head, registry.PROFILE) in (None, registry.FALLBACK):
         return None  # JSON of another kind, such as the results of a sweep: its texts are explained
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(_HEAD_BYTES)
-    except OSError as error:
-        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
-
-
-def _is_text(path: Path) -> bool:
-    """Whether a file can only be text: no zero bytes as in databases and saved profiles, no JSON as in captures."""
-    head = _head(path)
-    if head.startswith(_PACKED):
-        return ".json" not in path.suffixes
-    return b"\0" not in head and not head.lstrip().startswith((b"{", b"["))
+    return readers.read(located.path)
 
 
 def _scanned(path: str | Path, progress: Progress | None, warn: Callable[[str], None]) -> Found:
@@ -122,29 +95,13 @@ def _scanned(path: str | Path, progress: Progress | None, warn: Callable[[str], 
 
 
 def _chunks(path: str | Path, progress: Progress | None, warn: Callable[[str], None]) -> Iterator[bytes]:
-    size = done = 0
-    with sys.stdin.buffer if path == STDIN else Path(path).open("rb") as raw:
-        if path != STDIN:
-            size = Path(path).stat().st_size
-        packed = path != STDIN and raw.read(4).startswith(_PACKED)
-        if path != STDIN:
-            raw.seek(0)
-        for chunk in _unpacked(path, warn) if packed else iter(lambda: raw.read(_CHUNK_BYTES), b""):
-            done += len(chunk)
-            if progress is not None:
-                progress(min(done, size) if size else done, size)
-            yield chunk
+    from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 
-
-def _unpacked(path: str | Path, warn: Callable[[str], None]) -> Iterator[bytes]:
-    from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
-
-    stream, _, name = open_bytes(path)
-    try:
-        with stream:
-            yield from chunks(stream, name)
-    except TruncatedSourceError as error:
-        warn(f"{error}; what was unpacked before is explained")
+    with OpenedSource(path) as opened:
+        try:
+            yield from opened.chunks(progress)
+        except TruncatedSourceError as error:
+            warn(f"{error}; what was unpacked before is explained")
 
 
 def _of_profile(profile: Profile, *, board: str | None) -> list[Diagnosis]:

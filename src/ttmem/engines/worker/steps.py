@@ -219,7 +219,7 @@ class Session:
             self.peaks[memory] = max(self.peaks.get(memory, 0), view.allocated)
 
     def _count(self, seen: Seen) -> None:
-        for memory, top in seen.story.fullest.items():
+        for memory, top in seen.effect.fullest.items():
             self.peaks[memory] = max(self.peaks.get(memory, 0), top.allocated)
         self.l1_worst = max(self.l1_worst, seen.l1, key=sum)
         self.l1_problem = self.l1_problem or seen.problem

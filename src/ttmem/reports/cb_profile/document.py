@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttmem.circular_buffers.capture import CapturedProgram
+from ttmem.capture_nodes import CapturedProgram
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
-from ttmem.circular_buffers.profiler_csv import ProfilerFacts
-from ttmem.circular_buffers.watcher import WatcherFacts
+from ttmem.evidence.profiler_csv import ProfilerFacts
+from ttmem.evidence.watcher import WatcherFacts
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED
 
 SCHEMA = "ttmem.cb-profile/1"

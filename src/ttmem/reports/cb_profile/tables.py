@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from ttmem.circular_buffers import log_facts
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
-from ttmem.circular_buffers.log_facts import Fact, LogFacts
+from ttmem.evidence import log_facts
+from ttmem.evidence.log_facts import Fact, LogFacts
 from ttmem.reports.cb_simulate.tables import CbTable
 from ttmem.reports.kit.units import counted, one_line, short, thousands
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from itertools import islice
 
 from ttmem._errors import BadInputError
+from ttmem.evidence.profiler_csv import MeasuredStall, ProfilerFacts
+from ttmem.readers.byte_source import Head
+
+KIND = "profiler-csv"
+TITLE = "device profiler's table of operations (CSV)"
 
 WAIT_FRONT = "DEVICE COMPUTE CB WAIT FRONT [ns]"
 RESERVE_BACK = "DEVICE COMPUTE CB RESERVE BACK [ns]"
@@ -15,54 +20,18 @@ DURATION = "DEVICE KERNEL DURATION [ns]"
 CORE_COUNT = "CORE COUNT"
 _NAMES = ("OP CODE", "OP NAME", "OP TYPE")
 _MOST_FIELD_BYTES = 1 << 20
+_LINES_ABOVE = 20
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredStall:
-    """One row: an operation that ran on a card."""
-
-    name: str
-    line: int
-    duration_ns: float
-    wait_front_ns: float
-    reserve_back_ns: float
-    cores: int | None
-
-    @property
-    def stall_percent(self) -> float | None:
-        """Waiting of the kernel's time; None where the sums exceed the time (they then add up several cores)."""
-        waited = self.wait_front_ns + self.reserve_back_ns
-        if self.duration_ns <= 0 or waited > self.duration_ns:
-            return None
-        return 100 * waited / self.duration_ns
+def sniff(head: Head) -> bool:
+    """Whether the head of the table is among the first lines; tools print a few lines of their own above it."""
+    return head.is_text and any(map(_is_table_head, islice(head.lines, _LINES_ABOVE)))
 
 
-@dataclass(frozen=True, slots=True)
-class ProfilerFacts:
-    """A table of operations; rows without figures of their own are counted, not guessed."""
-
-    rows: int
-    has_columns: bool
-    """False: the profiler ran without ``TT_METAL_PROFILER_SUM=1``, so it did not measure the waits."""
-    measured: tuple[MeasuredStall, ...]
-
-    @property
-    def stall_percent(self) -> float | None:
-        """Over all operations that tell, weighted by time."""
-        known = [row for row in self.measured if row.stall_percent is not None]
-        total = sum(row.duration_ns for row in known)
-        return 100 * sum(row.wait_front_ns + row.reserve_back_ns for row in known) / total if total else None
-
-
-def is_profiler_header(line: str) -> bool:
-    """Whether a line is the head of the profiler's table of operations."""
-    return DURATION in line or WAIT_FRONT in line or RESERVE_BACK in line
-
-
-def read_profiler_csv(lines: Iterable[str], where: str = "") -> ProfilerFacts:
+def read(lines: Iterable[str], where: str = "") -> ProfilerFacts:
     """The rows that measured a wait."""
     csv.field_size_limit(_MOST_FIELD_BYTES)
-    rows = csv.DictReader(lines)
+    rows = csv.DictReader(_from_table_head(iter(lines)))
     try:
         heads = rows.fieldnames or ()
         has_columns = WAIT_FRONT in heads or RESERVE_BACK in heads
@@ -94,9 +63,13 @@ def _number(text: str | None) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-def header_first(lines: Iterator[str]) -> Iterator[str]:
+def _is_table_head(line: str) -> bool:
+    return DURATION in line or WAIT_FRONT in line or RESERVE_BACK in line
+
+
+def _from_table_head(lines: Iterator[str]) -> Iterator[str]:
     """The lines from the head of the table on."""
     for line in lines:
-        if is_profiler_header(line):
+        if _is_table_head(line):
             yield line
             yield from lines

@@ -45,8 +45,8 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What is known of the machine."""
+class CapturedDevice:
+    """What is known of the chip that a capture was taken on, and of its memories."""
 
     architecture: Architecture | None
     spans: Mapping[str, Span]
@@ -63,7 +63,7 @@ class Machine:
         return bool(numbers) and numbers[:2] < _FIRST_WITH_DATAFLOW_BUFFERS
 
 
-UNKNOWN = Machine(None, dict.fromkeys(MEMORIES, Span()))
+UNKNOWN = CapturedDevice(None, dict.fromkeys(MEMORIES, Span()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ def release_named(version: str) -> Release | None:
     return max(older, key=lambda release: release_numbers(release.name)) if older else None
 
 
-def machine_of_device(
+def device_described(
     device: Mapping[str, Any], *, version: str, cluster_descriptor: str, samples: Iterable[InterleavedSample]
-) -> Machine:
+) -> CapturedDevice:
     """From a device's own description (a report's ``devices`` or the table of a database)."""
 
     def number(key: str) -> int:
@@ -123,12 +123,12 @@ def machine_of_device(
     else:
         warnings.append("the chip is not named in the file, so the size of DRAM is not known")
     facts = {"system": architecture.name} if architecture else {}
-    return Machine(architecture, spans, tuple(warnings), facts, release)
+    return CapturedDevice(architecture, spans, tuple(warnings), facts, release)
 
 
-def machine_of_nodes(
+def device_of_nodes(
     samples: Iterable[InterleavedSample], *, l1_base_address: int, l1_end_address: int, cores: int
-) -> Machine:
+) -> CapturedDevice:
     """From a bare node list: the boards whose banks explain every buffer, as far as they all look the same.
 
     ``l1_base_address`` is the lowest address of a circular buffer, ``l1_end_address`` the highest end of an L1 buffer,
@@ -148,7 +148,7 @@ def machine_of_nodes(
     chips = {board.architecture.name for board in candidates}
     if len(chips) != 1:
         alike = f", and its buffers would fit {', '.join(sorted(chips))} alike" if chips else ""
-        return Machine(None, UNKNOWN.spans, (f"{_BARE}{alike}; {_KEEP_DEVICE}",))
+        return CapturedDevice(None, UNKNOWN.spans, (f"{_BARE}{alike}; {_KEEP_DEVICE}",))
     architecture = candidates[0].architecture
     release = _release_with_base(architecture, l1_base_address)
     memory_map = _map(candidates[0], release)
@@ -166,7 +166,7 @@ def machine_of_nodes(
         f"{_BARE}: sizes are those of {memory_map.source} on {architecture.name}, whose banks explain every buffer; "
         f"L1_SMALL and trace regions, if configured, make L1 and DRAM smaller; {_KEEP_DEVICE}"
     )
-    return Machine(architecture, spans, (warning,), {"system": architecture.name}, release)
+    return CapturedDevice(architecture, spans, (warning,), {"system": architecture.name}, release)
 
 
 def _of_l1(worker_l1_bytes: int) -> Architecture | None:

@@ -12,25 +12,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ttmem.capture_nodes import StaticBuffer, worst_core
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
+from ttmem.profile.tables import View, largest_free_block
+from ttmem.readers.capture._device import CapturedDevice
 from ttmem.readers.capture._events import (
     Allocated,
     CapturedBuffer,
     CapturedOperation,
     Event,
     Freed,
-    ProgramBuffer,
     ProgramStarted,
     Used,
 )
-from ttmem.readers.capture._machine import Machine
 from ttmem.tensors import taken_bytes_per_bank
 
 _L1 = MEMORIES.index("L1")
-View = tuple[int, int, int, int, int]
 _NEVER = np.iinfo(np.int64).max
-_WIDEST_GRID = 256
-"""Cores in one direction; more is a damaged text, not a chip."""
 
 
 @dataclass(slots=True)
@@ -47,7 +45,7 @@ class BufferLife:
 
 
 @dataclass(slots=True)
-class Block:
+class ReplayedState:
     """A memory state: views of some memories, each with the moment it shows."""
 
     kind: int
@@ -58,7 +56,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Needs:
+class L1Needs:
     """The worst moment of one operation in L1, bytes per core."""
 
     tensors: int
@@ -70,13 +68,13 @@ class Needs:
 
 
 @dataclass(slots=True)
-class Replay:
+class BufferReplay:
     """The state while operations are replayed in order, and what they left behind."""
 
-    machine: Machine
+    device: CapturedDevice
     lives: list[BufferLife] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    needs: list[Needs] = field(default_factory=list)
+    states: list[ReplayedState] = field(default_factory=list)
+    needs: list[L1Needs] = field(default_factory=list)
     corrections: int = 0
     """How often a snapshot disagreed with the recorded events."""
     unsized: int = 0
@@ -89,7 +87,7 @@ class Replay:
     _highest: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)] * len(MEMORIES))
     """Per memory since the last state, or since an operation ended: (allocated, moment)."""
     _freed_since: list[BufferLife] = field(default_factory=list)
-    _program: list[ProgramBuffer] = field(default_factory=list)
+    _program: list[StaticBuffer] = field(default_factory=list)
     _operation: int = -1
     _ended: int = -1
     """The operation that ended since the last state."""
@@ -124,7 +122,7 @@ class Replay:
         self._between()
         self._state(BEFORE_OPERATION, number)
         self._operation = number
-        self.needs.append(Needs(self._allocated[_L1]))
+        self.needs.append(L1Needs(self._allocated[_L1]))
 
     def _end(self, number: int) -> None:
         self._evaluate_program()
@@ -147,13 +145,13 @@ class Replay:
                 moments[memory] = moment
                 self._shown[memory] = highest
         if views:
-            self.blocks.append(Block(kind, operation, cause, views, moments))
+            self.states.append(ReplayedState(kind, operation, cause, views, moments))
             if kind == SNAPSHOT:
                 self._ended = -1
 
     def _state(self, kind: int, operation: int) -> None:
         views = {memory: self._view(memory, held, self.moment) for memory, held in enumerate(self._allocated)}
-        self.blocks.append(Block(kind, operation, self._ended, views, dict.fromkeys(views, self.moment)))
+        self.states.append(ReplayedState(kind, operation, self._ended, views, dict.fromkeys(views, self.moment)))
         self._ended = -1
         self._shown = list(self._allocated)
         self._settle()
@@ -163,7 +161,7 @@ class Replay:
         self._freed_since.clear()
 
     def _view(self, memory: int, allocated: int, moment: int) -> View:
-        span = self.machine.spans[MEMORIES[memory]]
+        span = self.device.spans[MEMORIES[memory]]
         free = max(0, span.bytes_per_bank - allocated)
         return span.banks, span.bytes_per_bank, allocated, free, self._largest_free(memory, moment, free)
 
@@ -171,7 +169,7 @@ class Replay:
         """The widest gap between the buffers alive then; all that is free where addresses are not known."""
         if moment == self.moment and (known := self._known_free.get(memory)) and known[0] == self._touched[memory]:
             return min(known[1], free)
-        span = self.machine.spans[MEMORIES[memory]]
+        span = self.device.spans[MEMORIES[memory]]
         alive = [
             (life.buffer.address, life.taken_bytes_per_bank)
             for life in (*self._live.values(), *self._freed_since)
@@ -179,12 +177,7 @@ class Replay:
         ]
         if not span.bytes_per_bank or any(not address for address, _ in alive):
             return free
-        alive.sort()
-        largest, end = 0, span.base_address
-        for address, taken in alive:
-            largest = max(largest, address - end)
-            end = max(end, address + taken)
-        largest = max(0, largest, span.base_address + span.bytes_per_bank - end)
+        largest = largest_free_block(span.base_address, span.bytes_per_bank, alive)
         if moment == self.moment:
             self._known_free[memory] = (self._touched[memory], largest)
         return min(largest, free)
@@ -239,7 +232,7 @@ class Replay:
         if self._allocated[memory] > self._highest[memory][0]:
             self._highest[memory] = (self._allocated[memory], self.moment)
         if memory == _L1 and self._operation >= 0 and self._allocated[_L1] > self.needs[-1].total:
-            self.needs[-1] = Needs(self._allocated[_L1])
+            self.needs[-1] = L1Needs(self._allocated[_L1])
 
     def _free(self, buffer: CapturedBuffer) -> None:
         life = self._live.pop(buffer.key, None)
@@ -254,9 +247,9 @@ class Replay:
     def _taken(self, buffer: CapturedBuffer) -> int | None:
         """What the allocator takes; None when the capture neither says nor allows to work it out."""
         stored = buffer.stored_bytes_per_bank
-        chip = self.machine.architecture
+        chip = self.device.architecture
         if stored < 0:
-            banks = self.machine.spans[buffer.memory].banks
+            banks = self.device.spans[buffer.memory].banks
             if chip is None or buffer.tensor is None or not banks:
                 return None
             stored = buffer.tensor.bytes_per_bank(banks, chip.page_alignment_bytes(in_dram=buffer.memory == "DRAM"))
@@ -286,8 +279,7 @@ class Replay:
         """Compare the program's moment with the operation's worst one; the core with most program bytes counts."""
         if not self._program or self._operation < 0:
             return
-        worst = max(map(_fullest_core, _by_device(self._program)), key=sum)
-        needs = Needs(self._allocated[_L1], worst)
+        needs = L1Needs(self._allocated[_L1], worst_core(self._program))
         if needs.total > self.needs[-1].total:
             self.needs[-1] = needs
 
@@ -331,24 +323,3 @@ def _touched_but_not_made(operations: Iterable[CapturedOperation]) -> list[Captu
                 if isinstance(event, Freed):
                     seen.add(key)
     return list(older.values())
-
-
-def _by_device(program: Iterable[ProgramBuffer]) -> list[list[ProgramBuffer]]:
-    devices: dict[int, list[ProgramBuffer]] = {}
-    for buffer in program:
-        devices.setdefault(buffer.device, []).append(buffer)
-    return list(devices.values())
-
-
-def _fullest_core(program: list[ProgramBuffer]) -> tuple[int, int, int]:
-    """Bytes of the three parts on the core that has most of them together."""
-    corners = [corner for buffer in program for corner in buffer.cores if max(corner) < _WIDEST_GRID]
-    columns = max((corner[2] for corner in corners), default=0) + 1
-    rows = max((corner[3] for corner in corners), default=0) + 1
-    cores = np.zeros((3, columns, rows), dtype=np.int64)
-    for buffer in program:
-        for left, top, right, bottom in buffer.cores:
-            cores[int(buffer.part), left : right + 1, top : bottom + 1] += buffer.bytes_per_core
-    column, row = np.unravel_index(int(cores.sum(axis=0).argmax()), (columns, rows))
-    circular, dataflow, scratch = cores[:, column, row].tolist()
-    return circular, dataflow, scratch

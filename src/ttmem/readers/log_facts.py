@@ -10,12 +10,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
-BUFFER, PROGRAM_BUFFERS, STREAMING, WORKLOAD, VERIFICATION = "buffer", "tiles", "streaming", "workload", "verification"
-DEPTH_REDUCED, L1_MAP, KERNEL, L1_USAGE, INDEX_GAP = "depth-reduced", "l1-map", "kernel-size", "l1-usage", "index-gap"
-CONFIG, DIRTY, EVENT = "config-words", "dirty", "event"
+from ttmem.evidence.log_facts import (
+    BUFFER,
+    CONFIG,
+    DEPTH_REDUCED,
+    DIRTY,
+    EVENT,
+    INDEX_GAP,
+    KERNEL,
+    L1_MAP,
+    L1_USAGE,
+    PROGRAM_BUFFERS,
+    STREAMING,
+    VERIFICATION,
+    WORKLOAD,
+    EventCounts,
+    Fact,
+    LogFacts,
+)
+from ttmem.readers.byte_source import Head
+
+KIND = "log"
+TITLE = "log of a program"
 
 MOST_FACTS_PER_KIND = 1000
 _MOST_LINE_CHARACTERS = 2000
@@ -95,49 +113,6 @@ _ANCHOR = re.compile(
 """Every pattern contains one of these; most lines of a log contain none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One line and what it says; figures are integers, words stay words."""
-
-    kind: str
-    line: int
-    values: Mapping[str, int | str]
-
-
-@dataclass(slots=True)
-class EventCounts:
-    """What a kernel's own prints say of one buffer."""
-
-    pages: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("reserve", "push", "wait", "pop"), 0))
-    held: int = 0
-    highest_held: int = 0
-    first_cycle: int | None = None
-    last_cycle: int = 0
-
-    @property
-    def left_pages(self) -> int:
-        """Pushed and never popped: 0 in a kernel that leaves its buffers as it found them."""
-        return self.pages["push"] - self.pages["pop"]
-
-
-@dataclass(frozen=True, slots=True)
-class LogFacts:
-    """Everything that a log says about circular buffers."""
-
-    lines: int
-    logger_lines: int
-    debug_lines: int
-    """Without any, the binary was built without logging or the level was not set: nothing can be concluded."""
-    facts: Mapping[str, tuple[Fact, ...]]
-    counts: Mapping[str, int]
-    """All lines of a kind; ``facts`` keeps the first 1000."""
-    events: Mapping[int, EventCounts]
-
-    def of(self, kind: str) -> tuple[Fact, ...]:
-        """The facts of a kind."""
-        return self.facts.get(kind, ())
-
-
 class LogFactsReader:
     """Takes lines as they come; a log may be larger than memory."""
 
@@ -196,7 +171,12 @@ class LogFactsReader:
         seen.last_cycle = max(seen.last_cycle, cycle)
 
 
-def read_lines(lines: Iterable[str]) -> LogFacts:
+def sniff(head: Head) -> bool:
+    """Any text may hold such lines."""
+    return head.is_text
+
+
+def read(lines: Iterable[str]) -> LogFacts:
     """The facts of a whole text."""
     reader = LogFactsReader()
     reader.take(lines)
