@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, read_cases
-from ttmem.sweep import Row, expectations
+from ttmem.results import Result
+from ttmem.sweep import expectations
 from ttmem.sweep.expectations import Deviation
 from ttmem.sweep.journal import read_results
 from ttmem.sweep.plan import SWEPT_MEMORIES, Settings, make_plan
@@ -22,7 +23,7 @@ class SweepRun:
     """The results of the cases that were asked for, whether this call asked them or an earlier one."""
 
     finished: Finished
-    results: tuple[Row, ...]
+    results: tuple[Result, ...]
     unexpected: tuple[Deviation, ...]
     """What differs from the expectations, or did not pass when the call was strict."""
 
@@ -82,6 +83,6 @@ def sweep(
     plan = make_plan(known, settings=settings, boards=boards, memories=memories, layouts=layouts)
     facts = {"cases_file": named.name} if named is not None else {}
     finished = run_sweep(plan, Path(out), workers=workers, scheduler=scheduler, watch=watch, **facts)
-    keys = {point.key(engine) for point in plan.points}
-    results = [result for result in read_results(Path(out))[0] if result.key in keys]
+    places = {point.place for point in plan.points}
+    results = [result for result in read_results(Path(out))[0] if result.place in places]
     return SweepRun(finished, tuple(results), tuple(expectations.compare(results, expected, strict=strict)))
