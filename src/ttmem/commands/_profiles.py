@@ -117,10 +117,10 @@ def render_page(profile: Profile) -> str:
 
 def keep(profile: Profile, located: Located, *, name: str | None) -> StoredReport | None:
     """Store the profile. A home that cannot be written to costs the copy, not the answer."""
-    from ttmem.store import store
+    from ttmem.library.keep import keep as keep_profile
 
     try:
-        return store.keep(profile, origin=located.origin, name=name)
+        return keep_profile(profile, origin=located.origin, name=name)
     except (OSError, TtmemError) as error:
         warn(f"the report was not stored: {error}; TTMEM_HOME says where, --no-store switches it off")
         return None

@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 
 from ttmem.analysis.budget import Verdict
-from ttmem.reports.kit.documents import Document, OperationPlace
+from ttmem.reports.kit.documents import Document
+from ttmem.reports.profile.document import OperationPlace
 
 
-class VerdictEntry(Document, frozen=True, kw_only=True):
+class VerdictEntry(Document, frozen=True):
     """One limit: its figures in ``unit``, and the operation to look at."""
 
     rule: str
@@ -24,7 +25,7 @@ class VerdictEntry(Document, frozen=True, kw_only=True):
     line: int | None
 
 
-class CheckDocument(Document, frozen=True, kw_only=True, tag_field="schema", tag="ttmem.check/1"):
+class CheckDocument(Document, frozen=True, tag_field="schema", tag="ttmem.check/1"):
     """``ok`` is the answer: all limits hold."""
 
     ok: bool

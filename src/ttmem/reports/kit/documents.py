@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-__all__ = ["UNSET", "Document", "OperationPlace", "OperationRef", "UnsetType", "rank_or_none", "rounded"]
+__all__ = ["UNSET", "Document", "UnsetType", "rounded"]
 
 _Document = TypeVar("_Document", bound="Document")
 
@@ -43,26 +43,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """Plain dictionaries, lists, texts and numbers, as a reader of the JSON gets them."""
         plain: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(self)))
         return plain
-
-
-class OperationRef(Document, frozen=True, kw_only=True):
-    """An executed operation; the index is null for what no operation of the source did."""
-
-    index: int | None
-    name: str
-
-
-class OperationPlace(Document, frozen=True, kw_only=True):
-    """An executed operation and where its program's source has it."""
-
-    index: int
-    name: str
-    location: str
-
-
-def rank_or_none(rank: int) -> int | None:
-    """Sources without MPI have no ranks."""
-    return rank if rank >= 0 else None
 
 
 def rounded(value: Any, decimals: int | None = 2) -> Any:

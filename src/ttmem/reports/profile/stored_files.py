@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three data files kept with every report: memory states, operations, inputs.
+"""What the store keeps of a profile: three data files, the page, and the whole profile.
 
-Columns with dictionaries, not one object per operation: half a million operations stay small and load at once.
+The data files hold columns with dictionaries, not one object per operation: half a million operations stay small and
+load at once.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from ttmem.profile import (
     VIEW_TOTAL,
     OperationForms,
     Profile,
+    storage,
 )
 from ttmem.profile.operation_forms import Int64
+from ttmem.reports.profile import html
+from ttmem.reports.profile.analyses import analyses
 
 _VIEW_COLUMNS = (
     ("banks", VIEW_BANKS),
@@ -32,6 +36,8 @@ _VIEW_COLUMNS = (
     ("free_bytes_per_bank", VIEW_FREE),
     ("largest_free_bytes_per_bank", VIEW_LARGEST_FREE),
 )
+_TYPE_FACTS = ("shape", "dtype", "layout", "memory", "placement", "logical_bytes", "padded_bytes")
+_PROGRAM_FACTS = ("name", "parent", "run", "caller", "first_operation", "end_operation", "finished", "line")
 
 
 def files(profile: Profile) -> Iterator[tuple[str, bytes]]:
@@ -40,6 +46,19 @@ def files(profile: Profile) -> Iterator[tuple[str, bytes]]:
     yield "memory.json", encoder.encode(memory_document(profile))
     yield "operations.json", encoder.encode(operations_document(profile))
     yield "inputs_registry.json", encoder.encode(inputs_document(profile))
+    yield "report.html", html.render(profile).encode("utf-8", "replace")
+    yield "profile.ttmem", storage.to_bytes(profile)
+
+
+def facts(profile: Profile) -> dict[str, object]:
+    """What a listing of the store shows."""
+    dram = analyses(profile).peaks.get("DRAM")
+    return {
+        "kind": profile.source.kind,
+        "operations_executed": sum(len(timeline) for timeline in profile.timelines),
+        "peak_dram_bytes_per_bank": dram.peak_bytes_per_bank if dram else None,
+        "peak_dram_percent": dram.peak_percent if dram else None,
+    }
 
 
 def memory_document(profile: Profile) -> dict[str, Any]:
@@ -69,18 +88,7 @@ def operations_document(profile: Profile) -> dict[str, Any]:
     return {
         "schema": "ttmem.operations/1",
         "name": profile.name,
-        "tensor_types": [
-            {
-                "shape": list(item.shape),
-                "dtype": item.dtype,
-                "layout": item.layout,
-                "memory": item.memory,
-                "placement": item.placement,
-                "logical_bytes": item.logical_bytes,
-                "padded_bytes": item.padded_bytes,
-            }
-            for item in profile.tensor_types
-        ],
+        "tensor_types": [_attributes(item, _TYPE_FACTS) for item in profile.tensor_types],
         "forms": _forms(profile.forms),
         "processes": [
             {
@@ -90,19 +98,7 @@ def operations_document(profile: Profile) -> dict[str, Any]:
                 "line": timeline.line.tolist(),
                 "program": timeline.program.tolist(),
                 "retained": sorted(timeline.retained),
-                "programs": [
-                    {
-                        "name": program.name,
-                        "parent": program.parent,
-                        "run": program.run,
-                        "caller": program.caller,
-                        "first_operation": program.first_operation,
-                        "end_operation": program.end_operation,
-                        "finished": program.finished,
-                        "line": program.line,
-                    }
-                    for program in timeline.programs
-                ],
+                "programs": [_attributes(program, _PROGRAM_FACTS) for program in timeline.programs],
             }
             for timeline in profile.timelines
         ],
@@ -111,24 +107,11 @@ def operations_document(profile: Profile) -> dict[str, Any]:
 
 def inputs_document(profile: Profile) -> dict[str, Any]:
     """Every argument of every graph, as the module dumps name them."""
-    return {
-        "schema": "ttmem.inputs/1",
-        "name": profile.name,
-        "arguments": [
-            {
-                "graph": argument.graph,
-                "position": argument.position,
-                "name": argument.name,
-                "shape": list(argument.shape),
-                "dtype": argument.dtype,
-                "kind": argument.kind,
-                "bytes": argument.bytes,
-                "on_device": argument.on_device,
-                "kv_cache": argument.kv_cache,
-            }
-            for argument in profile.arguments
-        ],
-    }
+    return {"schema": "ttmem.inputs/1", "name": profile.name, "arguments": list(profile.arguments)}
+
+
+def _attributes(item: object, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in names}
 
 
 def _forms(forms: OperationForms) -> dict[str, Any]:
@@ -141,9 +124,7 @@ def _forms(forms: OperationForms) -> dict[str, Any]:
         "locations": list(locations),
         "location": location,
         "values": _slices(forms.ssa_pool, forms.ssa_end),
-        "signatures": [
-            {"operands": list(operands), "results": list(results)} for operands, results in forms.signatures
-        ],
+        "signatures": [{"operands": operands, "results": results} for operands, results in forms.signatures],
         "signature": forms.signature.tolist(),
     }
 

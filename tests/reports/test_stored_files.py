@@ -7,23 +7,27 @@ import msgspec
 import pytest
 
 from ttmem.profile import MEMORIES, VIEW_ALLOCATED
-from ttmem.reports.profile import seed_files
+from ttmem.reports.profile import stored_files
 
 from .stories import ALL, two_layers
 
 
 def test_names_of_the_files() -> None:
-    assert [name for name, _ in seed_files.files(two_layers())] == [
+    assert [name for name, _ in stored_files.files(two_layers())] == [
         "memory.json",
         "operations.json",
         "inputs_registry.json",
+        "report.html",
+        "profile.ttmem",
     ]
 
 
 @pytest.mark.parametrize("story", ALL)
 def test_columns_give_back_every_state_and_operation(story: str) -> None:
     profile = ALL[story]()
-    memory, operations, inputs = (msgspec.json.decode(content) for _, content in seed_files.files(profile))
+    memory, operations, inputs = (
+        msgspec.json.decode(content) for name, content in stored_files.files(profile) if name.endswith(".json")
+    )
     for timeline, states, executed in zip(profile.timelines, memory["processes"], operations["processes"], strict=True):
         for column, name in enumerate(MEMORIES):
             shown = [memory["views"]["allocated_bytes_per_bank"][view] if view >= 0 else None for view in states[name]]
@@ -47,7 +51,8 @@ def test_columns_give_back_every_state_and_operation(story: str) -> None:
 
 
 def test_inputs_registry() -> None:
-    assert seed_files.inputs_document(two_layers())["arguments"][1] == {
+    registry = msgspec.json.decode(msgspec.json.encode(stored_files.inputs_document(two_layers())))
+    assert registry["arguments"][1] == {
         "graph": "main",
         "position": 1,
         "name": "layers.0.weight",
