@@ -114,7 +114,7 @@ def test_a_sweep_resumes_and_finds_what_was_not_expected(tmp_path: Path) -> None
 @pytest.mark.parametrize("first", ["", "import ttmem.{room}", "from ttmem.{room} import __name__", "ttmem.read"])
 def test_a_room_with_a_verbs_name_is_both_whatever_was_imported_before(room: str, first: str) -> None:
     code = f"import ttmem\n{first.format(room=room)}\nassert callable(ttmem.{room})\nfrom ttmem import {room}\n"
-    code += f"from ttmem.{room} import __all__\nassert {room}.__all__ is __all__\n"
+    code += f"from ttmem.{room} import __path__\nassert {room}.__path__ is __path__\n"
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())
 
 
