@@ -25,11 +25,11 @@ CONTENTS = {
     "ttrt-memory": b'{"0": {"debug_str": "x"}}',
     "tt-metal-memory-report": b"Program ID, Total Allocatable Size (B), Total Allocated (B)\n",
     "mlir-module": b"module @SyncTensorsGraph {\n",
-    "profiler-csv": b"some line above\nOP CODE,DEVICE KERNEL DURATION [ns]\n",
-    "junit-xml": b'<?xml version="1.0"?>\n<testsuites><testsuite name="pytest">',
-    "sweep-json": b'[{"status": "TestStatus.PASS"}]',
-    "sweep-csv": b"sweep_name,status\n",
+    "junit-xml": b'<?xml version="1.0"?><testsuites><testsuite/></testsuites>',
+    "sweep-json": b'[{"status": "pass", "op_name": "ttnn.add"}]',
+    "sweep-csv": b"op_name,status\nttnn.add,pass\n",
     "pytest-log": b"===== test session starts =====\n",
+    "profiler-csv": b"some line above\nOP CODE,DEVICE KERNEL DURATION [ns]\n",
     "watcher-log": b"Dump #1\nCore (x=1,y=1):    CWFW,CRBW,R,R,R rmsg:D0G|BNT smsg:GGGG k_ids:4|3|5\n",
     "log": b"CB 0 :: PS = 64, NP = 5\n",
 }
@@ -77,8 +77,7 @@ def test_looking_at_a_log_loads_nothing_heavy(tmp_path: Path) -> None:
     path.write_bytes(b"any text\n")
     program = (
         "import sys; from ttmem.readers.registry import READERS, detect\n"
-        f"assert detect({str(path)!r}, 'profile') is READERS[-1]\n"
-        f"assert detect({str(path)!r}, 'profiler facts', 'watcher facts', 'log facts').kind == 'log'\n"
+        f"assert detect({str(path)!r}, 'profile') is READERS[-1] and detect({str(path)!r}) is not None\n"
         "print(sorted({'numpy', 'msgspec', 'zstandard', 'sqlite3', 'rich'} & set(sys.modules)))"
     )
     done = subprocess.run(

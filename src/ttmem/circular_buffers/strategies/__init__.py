@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many tiles each circular buffer gets for a workload: the rules are files, ours and the user's alike.
 
-``rules/*.toml`` shows the format: ``[tiles]`` has a number or an expression per buffer, ``[let]`` names parts of it.
+The TOML files beside this one show the format: ``[tiles]`` has a number or an expression per buffer, ``[let]`` names
+parts of it.
 The buffers have the roles of the published program: ``cb0`` A tiles, ``cb1`` B tiles, ``cb2`` partial results that the
 compute kernel hands to itself, ``cb16`` results for the writer. Further ``cbN`` count in L1 alone.
 """
@@ -17,7 +18,7 @@ from typing import Any
 
 from ttmem import _toml
 from ttmem._errors import BadInputError
-from ttmem.circular_buffers.expressions import evaluate
+from ttmem._expression import ExpressionError, Language
 from ttmem.circular_buffers.workload import Workload
 
 FIXED, ADAPTIVE_GUIDE, ADAPTIVE_PROGRAM = "fixed", "adaptive-guide", "adaptive-program"
@@ -26,6 +27,12 @@ GROUPS = {"adaptive": (ADAPTIVE_GUIDE, ADAPTIVE_PROGRAM), "all": BUILT_IN}
 ROLES = ("cb0", "cb1", "cb2", "cb16")
 MAX_TILES_PER_BUFFER = 65535
 """The library's limit of pages: its counters have 16 bits."""
+
+LANGUAGE = Language(
+    choices=True,
+    hint="use whole numbers, names, + - * // %, comparisons, and, or, not, min(), max() and 'a if b else c'",
+)
+"""Of the expressions in a strategy file."""
 
 _BUFFER_NAME = re.compile(r"cb(\d{1,3})\Z")
 _MOST_FILE_BYTES = 1 << 20
@@ -64,9 +71,9 @@ class Strategy:
 
     def _evaluate(self, name: str, text: str, names: Mapping[str, int]) -> int:
         try:
-            return int(evaluate(text, names))
-        except BadInputError as error:
-            raise BadInputError(f"{name}: {error.message}", where=self.where, hint=error.hint) from error
+            return int(LANGUAGE.evaluate(text, names))
+        except ExpressionError as error:
+            raise BadInputError(f"{name}: {error}", where=self.where, hint=error.hint) from error
 
 
 def index_of(buffer: str) -> int:
@@ -145,5 +152,5 @@ def _document(content: bytes, where: str) -> dict[str, Any]:
 def _built_in(name: str) -> Strategy:
     from importlib.resources import files
 
-    content = (files("ttmem.circular_buffers") / "rules" / f"{name}.toml").read_bytes()
+    content = files(__name__).joinpath(f"{name}.toml").read_bytes()
     return parse(content, where=f"{name}.toml", default_name=name)

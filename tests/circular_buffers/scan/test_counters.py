@@ -8,7 +8,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.circular_buffers.scan.cpp.tokens import Step, run
+from ttmem.circular_buffers.scan.kernel.counters import Step, run
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT
 
 

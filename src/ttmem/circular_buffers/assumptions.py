@@ -31,7 +31,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Assumptions:
     """Where the pipeline runs and what is assumed about it."""
 
     memory_map: MemoryMap
@@ -84,9 +84,9 @@ class TransferTimes:
     Drawn in the order of the tiles, whatever the depths are, so two depths are compared on the same luck.
     """
 
-    def __init__(self, machine: Machine, direction: str, scenario: Scenario) -> None:
+    def __init__(self, assumptions: Assumptions, direction: str, scenario: Scenario) -> None:
         self._mean: dict[int, float] = {}
-        self._machine = machine
+        self._assumptions = assumptions
         self._direction = direction
         self._variation = scenario.variation
         self._random = random.Random(f"{direction}{scenario.seed}")
@@ -95,7 +95,7 @@ class TransferTimes:
         """The next transfer of so many tiles and its barrier."""
         mean = self._mean.get(tiles)
         if mean is None:
-            mean = self._mean[tiles] = self._machine.transfer_cycles(self._direction, tiles)
+            mean = self._mean[tiles] = self._assumptions.transfer_cycles(self._direction, tiles)
         if not self._variation:
             return mean
         shape = 1 / self._variation**2
@@ -109,7 +109,7 @@ def default_compute_cycles(data_type: DataType) -> tuple[float, float]:
     return least, _COMPUTE_SPREAD * least
 
 
-def machine(
+def assume(
     board: str = "n150",
     *,
     data_type: str = "float32",
@@ -117,7 +117,7 @@ def machine(
     tiles_per_barrier: int = 1,
     cores: int = 1,
     sync_cycles: float = DEFAULT_SYNC_CYCLES,
-) -> Machine:
+) -> Assumptions:
     """A board and the assumptions; what the table of latencies cannot answer is refused here."""
     memory_map = open_board(BOARDS.find(board))
     if not is_measured(memory_map.architecture):
@@ -136,6 +136,6 @@ def machine(
         raise BadInputError(f"{tiles_per_barrier} tiles per barrier; at least 1 is needed")
     if sync_cycles < 0:
         raise BadInputError(f"sync cost of {sync_cycles:g} cycles; it cannot be negative")
-    built = Machine(memory_map, found, (low, high), tiles_per_barrier, cores, sync_cycles)
+    built = Assumptions(memory_map, found, (low, high), tiles_per_barrier, cores, sync_cycles)
     built.transfer_cycles(READ, 1)  # refuses tile sizes that nobody measured
     return built

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences of the knowledge, filled with the figures of one failure.
+"""The language of the knowledge: expressions (``bytes_per_bank - largest_free``) and sentences with slots for them.
+
+Names are what is known of a failure. A message may lack any of its figures, so an expression has a value, or none
+because a name in it is unknown; a sentence that needs an unknown figure cannot be filled.
 
 A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}`` 1,024 B, ``{free:mb}`` 0.001 MB,
 ``{free:plain}`` 1024 (to be typed), ``{percent(free, bank_bytes):percent}`` 12.5%, ``{tensors:of tensor}`` 2 tensors.
@@ -8,10 +11,41 @@ A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
-from ttmem.explain.diagnosis._expression import ExpressionError, Names, Value, evaluate
+from ttmem._expression import ExpressionError, Language, NoValueError
+
+Value = int | float | str | bool
+Names = Mapping[str, Value]
+
+_LANGUAGE = Language(
+    constants=(int, float, str),
+    groups=True,
+    partial=True,
+    functions={
+        "ceil_div": lambda value, by: -(-value // by),
+        "round_up": lambda value, to: -(-value // to) * to,
+        "percent": lambda part, whole: 100 * part / whole,
+        "min": min,
+        "max": max,
+    },
+)
+
+
+def evaluate(expression: str, names: Names) -> Value | None:
+    """The value, or None when it depends on a name that is not known (or on a division by nothing)."""
+    try:
+        value: Value = _LANGUAGE.evaluate(expression, names)
+    except NoValueError:
+        return None
+    return value
+
+
+def holds(condition: str, names: Names) -> bool:
+    """Whether a condition is known to be true; no condition always holds."""
+    return not condition or evaluate(condition, names) is True
+
 
 _MIB = 1 << 20
 

@@ -28,13 +28,12 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Unary,
     plain,
 )
-from ttmem.circular_buffers.scan.cpp.folding import fold, unwrapped
-from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, declared_name, last_name
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, declared_name, last_name
 from ttmem.circular_buffers.scan.cpp.lowering import Lowering
+from ttmem.circular_buffers.scan.cpp.merging import assigned_in, declared_in, is_list, merged, trips, updated
+from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
-from ttmem.circular_buffers.scan.cpp.values import DraftValue, Guard, Lambda, draft_in
-from ttmem.circular_buffers.scan.host.merging import assigned_in, declared_in, is_list, merged, trips, updated
-from ttmem.circular_buffers.scan.host.sink import Sink
+from ttmem.circular_buffers.scan.cpp.values import DraftValue, Guard, Lambda, Listener, draft_in
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000
@@ -51,10 +50,10 @@ class _Frame:
 
 
 class Interpreter(Lowering):
-    """Statements; the values of expressions are in `_lowering`."""
+    """Statements; the values of expressions are in `lowering`."""
 
-    def __init__(self, index: FileIndex, sink: Sink, elsewhere: dict[str, list[Function]] | None = None) -> None:
-        super().__init__(index, sink, elsewhere)
+    def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
+        super().__init__(index, listener, elsewhere)
         self._frame = _Frame()
         self._depth = 0
         self._left = MOST_STATEMENTS
@@ -201,7 +200,7 @@ class Interpreter(Lowering):
                 self._constructed(child, type_name)
             else:
                 name = declared_name(self.source, child)
-                made = self.sink.construct(type_name, None, child)
+                made = self.listener.construct(type_name, None, child)
                 self.variables[name] = made if made is not None else Named(name, Symbol(name, NAME))
         return False
 
@@ -237,7 +236,7 @@ class Interpreter(Lowering):
         for child in listed.named_children if listed is not None else ():
             inner = child.child_by_field_name("type") or child
             arguments.append(self._as_value(inner))
-        made = self.sink.construct(type_name, Items(tuple(arguments)), node)
+        made = self.listener.construct(type_name, Items(tuple(arguments)), node)
         self.variables[name] = Named(name, made) if made is not None else Symbol(name, NAME)
 
     def _as_value(self, node: Node) -> Expression:
@@ -285,17 +284,17 @@ class Interpreter(Lowering):
         if known is not None:
             return yes() if known else no()
         guards, before = self.guards, self.variables
-        self.sink.enter_branch(condition, text)
+        self.listener.enter_branch(condition, text)
         self.variables = dict(before)
         self.guards = (*guards, Guard(condition, True, text))
         ended_yes = yes()
         when_true = self.variables
-        self.sink.otherwise()
+        self.listener.otherwise()
         self.variables = dict(before)
         self.guards = (*guards, Guard(condition, False, text))
         ended_no = no()
         when_false = self.variables
-        self.sink.exit_branch()
+        self.listener.exit_branch()
         self.guards = guards
         if ended_yes and not ended_no:
             self.variables = updated(before, when_false)
@@ -355,13 +354,13 @@ class Interpreter(Lowering):
         for name in assigned_in(self.source, node):
             if name in self.variables and draft_in(self.variables[name]) is None:
                 self.variables[name] = Named(name, Symbol(name, LOOP))
-        self.sink.enter_loop(trips, node)
+        self.listener.enter_loop(trips, node)
         guards = self.guards
         if node.type == "while_statement":
             self.lower(node.child_by_field_name("condition"))
         self.statement(body)
         self.guards = guards
-        self.sink.exit_loop()
+        self.listener.exit_loop()
         for name in own:
             self.variables.pop(name, None)
         return False

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field
+from pathlib import PurePath, PurePosixPath
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
     Binary,
@@ -17,21 +17,77 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     plain,
     render,
 )
-from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial
+from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial, as_constant
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, Sized
-from ttmem.circular_buffers.scan.kernel.trace import OPERATIONS, Trace, operations
+from ttmem.circular_buffers.scan.kernel.trace import (
+    OPERATIONS,
+    PASSED,
+    Operation,
+    Trace,
+    buffers_of,
+    of_buffer,
+    operations,
+    total_of,
+)
 from ttmem.circular_buffers.scan.model import FileScan, Kernel, KernelUse
-from ttmem.circular_buffers.scan.rules.kernel_rules import buffers_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedBuffer:
     """A declaration as a kernel sees it."""
 
+    kernel: JoinedKernel
+    identity: str
+    """What the kernel calls it."""
     key: str
     """One per index, shared by the program's kernels; indices that share memory still have counters of their own."""
     candidates: tuple[Sized, ...]
     """More than one where conditions decide."""
+    trace: Trace
+    """What the kernel does to it."""
+
+    @property
+    def name(self) -> str:
+        """As messages name it."""
+        declaration = self.candidates[0].declaration
+        return f"{declaration.label} ({PurePath(declaration.file).name}:{declaration.line})"
+
+    @property
+    def capacities(self) -> list[Polynomial]:
+        """Pages, for every declaration that may be meant; empty when one of them is not known."""
+        found = [capacity(one, self.kernel.amounts.of_the_host) for one in self.candidates]
+        return [pages for pages in found if pages is not None] if None not in found else []
+
+    @property
+    def pages(self) -> int | None:
+        """Its capacity, when every declaration that may be meant has the same number."""
+        numbers = {as_constant(pages) for pages in self.capacities}
+        return numbers.pop() if len(numbers) == 1 else None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it goes to a function that was not followed, or the kernel is not understood as a whole."""
+        return self.kernel.kernel.figures.broken or any(
+            step.kind == PASSED and step.buffer == self.identity for step in operations(self.kernel.trace)
+        )
+
+    @property
+    def may_start_full(self) -> bool:
+        """Whether it may hold pages before anybody pushes one, because a tensor lies in it."""
+        return any(one.borrowed or one.declaration.borrowed_if for one in self.candidates)
+
+    def steps(self, kind: str) -> list[Operation]:
+        """The operations of one kind, in order."""
+        return [step for step in operations(self.trace) if step.kind == kind]
+
+    def total(self, kind: str) -> Polynomial | None:
+        """Pages moved by all operations of a kind; None where that is not known."""
+        return total_of(self.trace, kind, self.kernel.amounts)
+
+    def only_count(self, kind: str) -> int | None:
+        """The pages of each operation of a kind, when all move the same number."""
+        counts = {self.kernel.amounts.integer(step.count) for step in self.steps(kind)}
+        return counts.pop() if len(counts) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,8 +97,12 @@ class JoinedKernel:
     use: KernelUse
     kernel: Kernel
     amounts: Amounts
-    buffers: Mapping[str, JoinedBuffer]
-    """Identity in the kernel -> declaration."""
+    buffers: dict[str, JoinedBuffer] = field(default_factory=dict)
+    """By what the kernel calls them."""
+
+    @property
+    def file(self) -> str:
+        return self.kernel.figures.file
 
     @property
     def trace(self) -> Trace:
@@ -57,6 +117,19 @@ class JoinedProgram:
     kernels: tuple[JoinedKernel, ...]
     complete: bool
     """Every kernel it names was found and understood as a whole."""
+
+    @property
+    def buffers(self) -> list[JoinedBuffer]:
+        """Every buffer of every kernel: one that two kernels share is there twice."""
+        return [buffer for member in self.kernels for buffer in member.buffers.values()]
+
+    @property
+    def keys(self) -> list[str]:
+        return list(dict.fromkeys(buffer.key for buffer in self.buffers))
+
+    def touching(self, key: str, kind: str) -> list[JoinedBuffer]:
+        """A buffer as those kernels see it that do such an operation to it."""
+        return [buffer for buffer in self.buffers if buffer.key == key and buffer.steps(kind)]
 
 
 def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings: Bindings) -> list[JoinedProgram]:
@@ -118,14 +191,15 @@ def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings
     passed = _passed(use)
     evaluation = Evaluation(bindings)
     identities = {step.buffer: step.identity for step in operations(kernel.trace) if step.kind in OPERATIONS}
-    buffers = {}
+    joined = JoinedKernel(use, kernel, Amounts(bindings, passed))
     for identity in buffers_of(kernel.trace):
         found = _declared(identities[identity], use, passed, program, evaluation)
         if found:
             number = evaluation.integer(_passed_on(identities[identity], passed))
             key = str(number) if number is not None and not found[0].declaration.name else _key(found[0])
-            buffers[identity] = JoinedBuffer(key, tuple(found))
-    return JoinedKernel(use, kernel, Amounts(bindings, passed), buffers)
+            own = of_buffer(kernel.trace, identity)
+            joined.buffers[identity] = JoinedBuffer(joined, identity, key, tuple(found), own)
+    return joined
 
 
 def _passed(use: KernelUse) -> dict[str, Expression]:
