@@ -29,11 +29,6 @@ class TestedSuite:
     peaks: dict[str, Any] | None
     """Per test: peaks, banks and outcome; None when pytest did not get as far as its summary."""
     timed_out: bool = False
-    board: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """The document of ``ttmem test --json``, also when pytest did not get as far as its summary."""
-        return {"status": self.status, **(self.peaks or {"board": self.board, "tests": []})}
 
 
 def run_tests(
@@ -78,7 +73,7 @@ def run_tests(
             except BaseException:
                 end(child)
                 raise
-        return TestedSuite(128 - status if status < 0 else status, _read(report), timed_out, settings.board)
+        return TestedSuite(128 - status if status < 0 else status, _read(report), timed_out)
 
 
 def _read(report: Path) -> dict[str, Any] | None:

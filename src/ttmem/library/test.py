@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from ttmem.engines.running import RunSettings, Supervision
-from ttmem.engines.testing import TestedSuite, run_tests
+from ttmem.engines.testing import run_tests
+from ttmem.reports.test.document import SuiteRun, document
 
 
 def test(
@@ -24,14 +25,14 @@ def test(
     output: int | None = None,
     own_session: bool = False,
     supervise: Supervision = lambda _: nullcontext(),
-) -> TestedSuite:
+) -> SuiteRun:
     """Run pytest with these arguments in the interpreter that has ttnn; the result holds its ``status`` and the peaks.
 
     Nothing is computed on a mock, so comparisons of values are skipped there unless ``values`` keeps them. The other
     parameters are those of ``ttmem.run``.
     """
     settings = RunSettings(board=board, card=card, python=python, timeout_seconds=timeout, measure_programs=programs)
-    return run_tests(
+    suite = run_tests(
         arguments,
         settings=settings,
         keep_values=values,
@@ -39,6 +40,8 @@ def test(
         own_session=own_session,
         supervise=supervise,
     )
+    peaks = suite.peaks or {"board": board, "tests": []}
+    return document(suite.status, peaks["board"], peaks["tests"], timed_out=suite.timed_out)
 
 
 test.__test__ = False  # type: ignore[attr-defined]  # a suite that imports it must not take it for a test

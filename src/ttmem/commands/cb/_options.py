@@ -11,7 +11,7 @@ from ttmem._errors import BadInputError
 from ttmem.commands._options import board_option, together
 
 if TYPE_CHECKING:
-    from ttmem.circular_buffers.machine import Machine
+    from ttmem.circular_buffers.assumptions import Assumptions
     from ttmem.circular_buffers.strategies import Strategy
     from ttmem.circular_buffers.workload import Workload
 
@@ -56,11 +56,13 @@ assumption_options = together(
 )
 
 
-def machine_of(board: str, dtype: str, tiles_per_barrier: int, cores: int, compute_cycles: str | None) -> Machine:
-    """The machine that the options describe."""
-    from ttmem.circular_buffers.machine import machine
+def assumptions_of(
+    board: str, dtype: str, tiles_per_barrier: int, cores: int, compute_cycles: str | None
+) -> Assumptions:
+    """The assumptions that the options describe."""
+    from ttmem.circular_buffers.assumptions import assume
 
-    return machine(
+    return assume(
         board,
         data_type=dtype,
         tiles_per_barrier=tiles_per_barrier,

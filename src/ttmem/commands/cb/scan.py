@@ -60,7 +60,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes that read a large tree (default: as pays).",
+    help="Processes that read a large tree (default: one per core, at most 8).",
 )
 @output_option
 @quiet_option

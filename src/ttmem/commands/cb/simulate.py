@@ -11,7 +11,7 @@ import click
 from ttmem.commands._options import json_option, output_option, refuse_overwriting, writable_place
 from ttmem.commands._output import color_wanted, columns, emit, json_text
 from ttmem.commands._runner import verb
-from ttmem.commands.cb._options import assumption_options, machine_of, strategies_of, workload_of
+from ttmem.commands.cb._options import assumption_options, assumptions_of, strategies_of, workload_of
 
 _EXAMPLES = """
 ttmem cb simulate 16 16
@@ -65,11 +65,11 @@ def command(
     if multi == (tiles_per_shard is not None) or (not multi and r_tiles is None):
         raise click.UsageError("give TILES_PER_SHARD and R_TILES, or --multi alone")
     refuse_overwriting("-", output, html, plot)
-    machine = machine_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
+    assumptions = assumptions_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
     chosen = strategies_of(strategies)
     workloads = multi_workloads() if multi else (workload_of(str(tiles_per_shard), str(r_tiles)),)
-    found = simulating.simulate_multi(workloads, chosen, machine, kernel_bytes=kernel_bytes)
-    curves = simulating.curves(machine) if plot or html or not multi else ()
+    found = simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes)
+    curves = simulating.curves(assumptions) if plot or html or not multi else ()
     if plot:
         emit(cb_chart.svg(curves), plot)
     if html:

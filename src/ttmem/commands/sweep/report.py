@@ -43,27 +43,19 @@ def command(
     for want of memory is an OOM; an operator without a test has not passed.
     """
     import datetime
-    from dataclasses import replace
 
+    from ttmem.library.sweep_findings import find_in
     from ttmem.reports.sweep import files as sweep_files
     from ttmem.reports.sweep import final_report as sweep_final_report
-    from ttmem.reports.sweep.words import headline
-    from ttmem.sweep.gather import MOST_ADVISED, gather
-    from ttmem.sweep.journal import is_results, read_results
-    from ttmem.sweep.plan import Settings
+    from ttmem.reports.sweep.tables import headline_text
 
-    settings = None
-    if advice == "mock":
-        told = read_results(source)[2].get("settings", {}) if source.exists() and is_results(source) else {}
-        known = {name: told[name] for name in ("l1_small_bytes", "trace_region_bytes", "float_dtype") if name in told}
-        settings = replace(Settings(engine="mock", python=python), **known)
     with progress_bar("asking what passes", quiet=quiet) as progress:
-        findings = gather(
+        findings = find_in(
             source,
             generated=datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
-            settings=settings,
+            advice=advice,
+            python=python,
             board=board,
-            most_advised=0 if advice == "none" else MOST_ADVISED,
             watch=progress,
         )
     written = sweep_files.write_all(findings, folder)
@@ -72,5 +64,4 @@ def command(
     if as_json:
         emit(json_text(sweep_final_report.metrics(findings)), None)
         return
-    lines = [f"{name}: {count}{f' ({part})' if part else ''}" for name, count, part in headline(findings.summary)]
-    emit("\n".join([*lines, "", *(str(path) for path in written)]), None)
+    emit("\n".join([headline_text(findings.summary), "", *map(str, written)]), None)
