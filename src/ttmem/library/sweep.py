@@ -30,25 +30,15 @@ class SweepRun:
     @property
     def statuses(self) -> dict[str, dict[str, dict[str, int]]]:
         """Board -> memory -> status -> how many."""
-        counts: dict[str, dict[str, dict[str, int]]] = {}
-        for result in self.results:
-            here = counts.setdefault(result.board, {}).setdefault(result.memory, {})
-            here[result.status] = here.get(result.status, 0) + 1
-        return counts
+        from ttmem.reports.sweep.document import status_counts
+
+        return status_counts(self.results)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem sweep run --json``."""
-        finished = self.finished
-        return {
-            "folder": str(finished.folder),
-            "results": str(finished.results),
-            "cases": finished.total,
-            "asked": finished.asked,
-            "resumed": finished.resumed,
-            "seconds": round(finished.seconds, 3),
-            "statuses": self.statuses,
-            "unexpected": [deviation.to_json() for deviation in self.unexpected],
-        }
+        from ttmem.reports.sweep.document import run
+
+        return run(self.finished, self.results, self.unexpected).to_json()
 
 
 def sweep(

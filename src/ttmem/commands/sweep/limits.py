@@ -82,6 +82,7 @@ def command(
     do not.
     """
     from ttmem.hardware import BOARDS, MEMORIES
+    from ttmem.reports.sweep import document
     from ttmem.reports.sweep import limits as report
     from ttmem.sweep.limits import WIDTHS, find_limits
     from ttmem.sweep.plan import Settings
@@ -104,7 +105,7 @@ def command(
             emit(content(frontiers), path)
             note(f"wrote {path}", quiet=quiet)
     if form == "json":
-        answer = json_text(report.document(frontiers))
+        answer = json_text(document.limits(frontiers))
     else:
         answer = report.markdown(frontiers) if form == "markdown" else report.text(frontiers)
     emit(answer, output)

@@ -45,8 +45,8 @@ def command(
     import datetime
 
     from ttmem.library.sweep_findings import find_in
+    from ttmem.reports.sweep import document
     from ttmem.reports.sweep import files as sweep_files
-    from ttmem.reports.sweep import final_report as sweep_final_report
     from ttmem.reports.sweep.tables import headline_text
 
     with progress_bar("asking what passes", quiet=quiet) as progress:
@@ -62,6 +62,6 @@ def command(
     for text in findings.summary.notes:
         note(f"note: {text}", quiet=quiet)
     if as_json:
-        emit(json_text(sweep_final_report.metrics(findings)), None)
+        emit(json_text(document.metrics(findings)), None)
         return
     emit("\n".join([headline_text(findings.summary), "", *map(str, written)]), None)

@@ -127,22 +127,11 @@ def command(
 
 
 def _answer(finished: Finished, results: list[Result], deviations: list[Deviation], as_json: bool) -> str:
-    from ttmem.reports.sweep import terminal
+    from ttmem.reports.sweep import document, terminal
 
-    if not as_json:
-        return terminal.render(results, finished, deviations)
-    return json_text(
-        {
-            "folder": str(finished.folder),
-            "results": str(finished.results),
-            "cases": finished.total,
-            "asked": finished.asked,
-            "resumed": finished.resumed,
-            "seconds": round(finished.seconds, 3),
-            "statuses": terminal.status_counts(results),
-            "unexpected": [deviation.to_json() for deviation in deviations],
-        }
-    )
+    if as_json:
+        return json_text(document.run(finished, results, deviations))
+    return terminal.render(results, finished, deviations)
 
 
 @contextmanager

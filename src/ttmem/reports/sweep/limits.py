@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, floor, log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ttmem.reports.kit.charts import Axis, Curve, LineChart, Tick, drawing
 from ttmem.reports.kit.pages import Section
@@ -62,16 +62,6 @@ def markdown(frontiers: Sequence[Frontier]) -> str:
     """The table alone, for documentation."""
     sizes = as_markdown(_table([one.largest for one in frontiers]))
     return f"# Maximum supported sizes per operator\n\n{sizes}\n\n{NOTE}\n"
-
-
-def document(frontiers: Sequence[Frontier]) -> dict[str, Any]:
-    """For machines: ``limits`` has the largest of each, ``frontier`` all widths."""
-    return {
-        "limits": [
-            {**one.largest.to_json(), "frontier": [limit.to_json() for limit in one.limits]} for one in frontiers
-        ],
-        "note": NOTE,
-    }
 
 
 def page(frontiers: Sequence[Frontier]) -> str:
