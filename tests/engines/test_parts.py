@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem.analysis.failure import failure
+from ttmem.engines.answers import outcome_of
 from ttmem.engines.capture import Capture, largest_hole
 from ttmem.engines.captured_types import tensor_type_of
-from ttmem.engines.outcome import STATUSES, Outcome, outcome_of
 from ttmem.engines.worker.comparisons import Comparisons
 from ttmem.engines.worker.limits import parse_limit
 from ttmem.engines.worker.peaks import Peaks
 from ttmem.profile import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION
+from ttmem.results import STATUSES, Outcome
 
 # --- outcomes -----------------------------------------------------------------------------------------------------
 

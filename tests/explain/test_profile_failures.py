@@ -14,7 +14,6 @@ from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.profile import BufferTable, Profile
 from ttmem.reports.profile import html, terminal
 from ttmem.reports.profile import markdown as llm
-from ttmem.reports.profile.document import profile_document
 
 OOM = (
     "TT_FATAL: Out of Memory: Not enough space to allocate 117440512 B DRAM buffer across 12 banks, where each bank "
@@ -53,7 +52,7 @@ def test_a_warning_never_ends_a_run() -> None:
     # THEN it is told, but the run did not fail
     assert [(item.failure_class, item.is_warning) for item in failures(profile)] == [("trace/unsafe", True)]
     assert failure(profile) is None
-    assert profile_document(profile)["failure"] is None
+    assert profile.to_json()["failure"] is None
 
 
 def test_a_warning_before_a_failure_is_not_the_failure() -> None:
@@ -118,7 +117,7 @@ def test_every_report_says_why_and_what_to_do() -> None:
     for text in (llm.render(profile), " ".join(terminal.render(profile).split()), html.render(profile)):
         assert headline in text
         assert advice in text
-    document = profile_document(profile)["failure"]
+    document = profile.to_json()["failure"]
     assert document["diagnosis"].startswith(headline)
     assert document["remedies"][0]["do"].startswith(advice)
 

@@ -113,7 +113,7 @@ def assert_every_report(profile: Profile) -> None:
     assert len(list(seed_files.files(profile))) == 3
     limits = Limits({memory: Limit(50.0) for memory in peaks(profile)}, padding=Limit(10.0), growth=Limit(1.0))
     verdicts = check(profile, limits, baseline=profile)
-    json.dumps(budget_document.document(verdicts), allow_nan=False)
+    json.dumps(budget_document.document(verdicts).to_json(), allow_nan=False)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -128,7 +128,7 @@ def test_every_report_of_any_profile_and_of_each_of_its_runs(profile: Profile) -
 @given(profiles(), profiles())
 def test_any_two_profiles_can_be_compared(before: Profile, after: Profile) -> None:
     found = diff(before, after)
-    json.dumps(diff_document.document(found, regression=False), allow_nan=False)
+    json.dumps(diff_document.document(found, regression=False).to_json(), allow_nan=False)
     assert diff_terminal.render(found)
     same = diff(before, before)
     assert (same.grew, same.shrank, same.operation_counts) == ((), (), ())

@@ -11,7 +11,6 @@ import pytest
 
 from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.analysis.select import select
-from ttmem.reports.profile.document import profile_document
 
 from .stories import ALL, OOM, two_layers, two_ranks
 
@@ -83,12 +82,12 @@ def missing(contract: Any, found: Any, path: str = "$") -> list[str]:
 
 
 def test_every_key_of_the_contract_is_there() -> None:
-    assert missing(CONTRACT, profile_document(two_layers(failed=True))) == []
+    assert missing(CONTRACT, two_layers(failed=True).to_json()) == []
 
 
 @pytest.mark.parametrize("story", ALL)
 def test_a_document_is_plain_json(story: str) -> None:
-    document = profile_document(ALL[story]())
+    document = ALL[story]().to_json()
     assert json.loads(json.dumps(document, allow_nan=False)) == document  # no numpy, no tuples, no infinities
     assert msgspec.json.decode(msgspec.json.encode(document)) == document
     assert set(CONTRACT) <= set(document)
@@ -169,7 +168,7 @@ def test_figures_of_a_small_run() -> None:
 
 
 def test_the_parts_of_the_peak_sum_to_it() -> None:
-    document = profile_document(two_layers())
+    document = two_layers().to_json()
     listed = sum(consumer["bytes_per_bank"] for consumer in document["consumers"])
     rest = document["consumers_not_listed"]["bytes_per_bank"] + document["unattributed_bytes_per_bank"]
     assert listed + rest == document["memories"]["DRAM"]["peak_bytes_per_bank"]
@@ -192,7 +191,7 @@ def test_the_parts_of_the_peak_sum_to_it() -> None:
 
 
 def test_padding_counts_the_tensors_alive_at_the_peak() -> None:
-    padding = profile_document(two_layers())["padding"]
+    padding = two_layers().to_json()["padding"]
     assert (padding["logical_bytes"], padding["padded_bytes"]) == (2_097_152 + 122_880, 2_097_152 + 131_072)
     assert padding["overhead_percent"] == round(100 * 8192 / 2_220_032, 4)
     assert [(item["tensor"], item["padding_bytes"], item["overhead_percent"]) for item in padding["top"]] == [
@@ -201,7 +200,7 @@ def test_padding_counts_the_tensors_alive_at_the_peak() -> None:
 
 
 def test_a_failed_run() -> None:
-    document = profile_document(two_layers(failed=True))
+    document = two_layers(failed=True).to_json()
     failure = document["failure"]
     assert {key: failure[key] for key in CONTRACT["failure"]} == {
         "class": "oom/capacity",
@@ -221,7 +220,7 @@ def test_a_failed_run() -> None:
 
 
 def test_ranks_are_listed_and_the_worst_one_leads() -> None:
-    document = profile_document(two_ranks())
+    document = two_ranks().to_json()
     assert (document["memories"]["DRAM"]["peak_bytes_per_bank"], document["memories"]["DRAM"]["rank"]) == (3000, 1)
     assert document["operations"]["executed"] == 4
     assert [
@@ -232,7 +231,7 @@ def test_ranks_are_listed_and_the_worst_one_leads() -> None:
 
 
 def test_growth_and_load_phase() -> None:
-    document = profile_document(two_layers(runs=6, leak_bytes=4096))
+    document = two_layers(runs=6, leak_bytes=4096).to_json()
     growth = document["growth"]["DRAM"]
     assert (growth["verdict"], growth["bytes_per_bank_per_run"], growth["compared_runs"]) == ("leak", 4096.0, 4)
     assert document["load_phase"] == {
@@ -250,7 +249,7 @@ def test_growth_and_load_phase() -> None:
 
 
 def test_a_narrowed_profile_answers_for_its_part() -> None:
-    document = profile_document(select(two_layers(), run=2))
+    document = select(two_layers(), run=2).to_json()
     assert (document["runs"], document["operations"]["executed"]) == (1, 5)
     assert document["memories"]["DRAM"]["peak_at"] == {"index": 13, "name": "ttnn.relu"}
 
@@ -261,6 +260,6 @@ def test_thousands_of_live_tensors_are_summed_up() -> None:
         for number in range(1500):
             build.operation("ttnn.add", results={f"%{number}": tensor(32, 32)}, dram=2048 * number)
         build.operation("ttnn.get_device", dram=2048 * 1500)
-    document = profile_document(build.build())
+    document = build.build().to_json()
     assert len(document["consumers"]) == 1000
     assert document["consumers_not_listed"] == {"count": 500, "bytes_per_bank": 500 * 2048}

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from support.build_profile import MIB, ProfileBuilder
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.runs import runs
-from ttmem.reports.kit.chart import HEIGHT, Tick, chart
+from ttmem.reports.kit.charts import Tick
+from ttmem.reports.profile.chart import HEIGHT
+from ttmem.reports.profile.chart import memory_chart as chart
 from ttmem.reports.profile.timeline import downsampled, highest_per_column, series
 
 VALUES = st.lists(st.integers(0, 10**9), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))

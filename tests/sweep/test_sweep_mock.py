@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 import seed_experiment
+from support.results import in_order
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue, recipe_of, write_cases
+from ttmem.results import Result
 from ttmem.sweep import asking
 from ttmem.sweep.asking import Asker
-from ttmem.sweep.journal import in_order, read_results
+from ttmem.sweep.journal import read_results
 from ttmem.sweep.plan import Point, Settings, make_plan
-from ttmem.sweep.rows import Row
 from ttmem.sweep.run import run_sweep
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("with_ttnn")]
@@ -45,11 +46,11 @@ LARGE_OPERATORS = (
 )
 
 
-def figures(row: Row) -> tuple[Any, ...]:
+def figures(row: Result) -> tuple[Any, ...]:
     return row.status, row.failed_memory, row.needed_bytes, row.bytes_per_bank, row.peak_bytes_per_bank
 
 
-def ask_mock(points: Sequence[Point]) -> list[Row]:
+def ask_mock(points: Sequence[Point]) -> list[Result]:
     engine = Asker(Settings("mock"))
     try:
         return list(engine.ask(points))
@@ -180,4 +181,4 @@ def test_a_dask_cluster_gives_the_same_rows(tmp_path: Path, engine: str, with_tt
     assert finished.asked == 18
     there, here = (read_results(tmp_path / name)[0] for name in ("cluster", "here"))
     assert [row.without_time() for row in there] == [row.without_time() for row in here]
-    assert in_order(here, plan.points, engine) == here
+    assert in_order(here, plan.points) == here

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem boards``: the memories of every board."""
+"""``ttmem boards``: The boards, their banks and memories, per ttnn release."""
 
 from __future__ import annotations
 

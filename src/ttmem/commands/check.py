@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem check``: a memory budget for CI."""
+"""``ttmem check``: Whether a profile stays within a memory budget, for CI."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem diff``: what grew from one profile to another."""
+"""``ttmem diff``: What grew from one profile to another, and which operation did it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem explain``: what happened in memory, and what to change."""
+"""``ttmem explain``: What happened in memory when something failed, and what to change."""
 
 from __future__ import annotations
 

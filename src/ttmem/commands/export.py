@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem export``: a profile in the format of another tool."""
+"""``ttmem export``: Write a profile for ttnn-visualizer, Perfetto, or as Parquet or CSV tables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem profile``: from evidence to the story of a run's memory."""
+"""``ttmem profile``: What filled the memory: peaks, consumers, padding, weights, failure."""
 
 from __future__ import annotations
 

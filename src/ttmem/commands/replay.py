@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem replay``: an allocation script on a board that need not be there."""
+"""``ttmem replay``: Play an allocation script on the twin of the allocator."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.commands._opened_board import describe_opening, open_chosen, opening_document, opening_options, text_lines
-from ttmem.commands._options import output_option
+from ttmem.commands._opened_board import describe_opening, open_chosen, opening_document, text_lines
+from ttmem.commands._options import opening_options, output_option
 from ttmem.commands._output import emit, json_text, warn
 from ttmem.commands._runner import verb
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem run``: the user's own ttnn script on a mock board, and what it did to the memory."""
+"""``ttmem run``: Run a ttnn script on a mock board and tell what it did to the memory."""
 
 from __future__ import annotations
 

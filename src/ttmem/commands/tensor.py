@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem tensor``: what a tensor costs, why, and where it fits."""
+"""``ttmem tensor``: What a tensor needs on each board: pages, padding, bytes per bank."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.commands._opened_board import describe_opening, open_chosen, opening_document, opening_options
-from ttmem.commands._options import output_option
+from ttmem.commands._opened_board import describe_opening, open_chosen, opening_document
+from ttmem.commands._options import json_option, opening_options, output_option
 from ttmem.commands._output import color_wanted, emit, json_text, warn
 from ttmem.commands._runner import verb
 
@@ -41,7 +41,7 @@ _PARTS = (("logical", "█", "32"), ("padding", "▓", "33"), ("alignment", "▒
     help="height:64x512@8x8[:col]: shard shape and grid; also width:, block: and nd:[..:grid_2d].",
 )
 @opening_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @output_option
 def command(
     shape: str,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem test``: a ttnn test suite on a mock board, with the peak memory of every test."""
+"""``ttmem test``: Run a ttnn test suite on a mock board, with the peak memory of every test."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from ttmem.engines.outcome import Outcome
+    from ttmem.results import Outcome
 
 Step = Mapping[str, Any]
 """One step of a case, such as ``{"alloc": "a", "shape": [64, 64], ...}``; see ``worker.steps`` for all of them."""

@@ -19,12 +19,13 @@ from types import TracebackType
 from typing import Any
 
 from ttmem._errors import MissingPartError, TtmemError
+from ttmem.engines.answers import crashed, died, outcome_of, timed_out
 from ttmem.engines.engine import EngineSettings, Step
 from ttmem.engines.interpreters import Interpreter, find_interpreter
-from ttmem.engines.outcome import Outcome, died, outcome_of
 from ttmem.engines.running import START, end
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import workspace
+from ttmem.results import Outcome
 
 _START_SECONDS = 120.0
 """The first import after an installation compiles thousands of files."""
@@ -196,11 +197,10 @@ class TtnnEngine:
             child.wait(0.5)  # its end of the pipe may be closed an instant before it is gone
         if child.poll() is None:
             end(child)
-            return Outcome(status="timeout", failure_class="timeout", message="the worker fell silent", seconds=seconds)
+            return timed_out("the worker fell silent", seconds)
         if child.returncode < 0:
-            return died(-child.returncode, seconds=seconds)
-        message = f"the worker ended with status {child.returncode}"
-        return Outcome(status="crash", failure_class="crash", message=message, seconds=seconds)
+            return died(-child.returncode, seconds)
+        return crashed(f"the worker ended with status {child.returncode}", seconds)
 
     def _read_line(self, deadline: float) -> bytes:
         """One line, or nothing when the pipe ends or the time is over."""

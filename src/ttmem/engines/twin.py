@@ -43,9 +43,9 @@ from ttmem.allocator.operations import (
 from ttmem.allocator.operations.elementwise import broadcast_shape
 from ttmem.allocator.replay import spec_from_step
 from ttmem.engines.engine import EngineSettings, Step
-from ttmem.engines.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.explain import classify_oom
 from ttmem.hardware import MEMORIES, OpenSettings, open_board
+from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.tensors import CoreRange, Placement, TensorSpec
 
 Answer = dict[str, Any]

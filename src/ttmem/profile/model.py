@@ -168,9 +168,9 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """The document of the ``ttmem.profile/1`` contract."""
-        from ttmem.reports.profile.document import profile_document  # the contract is rendered one room to the right
+        from ttmem.reports.profile.document import document  # the contract is rendered one room to the right
 
-        return profile_document(self)
+        return document(self).to_json()
 
     def renamed(self, name: str) -> Profile:
         """The same history under another name."""

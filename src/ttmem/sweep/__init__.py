@@ -1,9 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases x engine -> outcomes: plan, journal, run, resume, distribute, limits, advice, summaries.
-
-``rows``, ``tests`` and ``summary`` are plain data and know no engine, so that reports may use them.
-"""
-
-from ttmem.sweep.rows import STATUSES, Row
-
-__all__ = ["STATUSES", "Row"]
+"""Cases x engine -> results: plan, journal, run, resume, distribute, limits, advice, summaries."""

@@ -22,9 +22,9 @@ from ttmem.engines.twin import TwinEngine
 from ttmem.explain import classify_oom
 from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
 from ttmem.operators import CannotRunError, Case, Recipe, recipe_of
+from ttmem.results import Outcome, Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
-from ttmem.sweep.rows import Row
 from ttmem.tensors import LAYOUTS, Layout, TensorSpec
 from ttmem.tensors.batch import place_table, table_of
 
@@ -131,7 +131,7 @@ def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
     )
 
 
-def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list[Row]]:
+def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
     """Rows of the points, the same as the scalar twin's, in the order in which they are done."""
     asker = Asker(settings)
     families: dict[Any, Family | None] = {}
@@ -187,7 +187,7 @@ def _family(point: Point, settings: Settings, memory_map: MemoryMap) -> Family |
     return family_of(recipe, memory_map)
 
 
-def _batch_rows(points: list[Point], family: Family, memory_map: MemoryMap, settings: Settings) -> list[Row]:
+def _batch_rows(points: list[Point], family: Family, memory_map: MemoryMap, settings: Settings) -> list[Result]:
     started = time.perf_counter()
     shapes = [point.case.tensors[0].shape for point in points]
     found = judge(shapes, family, memory_map)
@@ -227,7 +227,7 @@ class _RowWriter:
         peak: int,
         padded: int,
         logical: int,
-    ) -> Row:
+    ) -> Result:
         family, case = self._family, point.case
         assumed = self._assumed(case) if family.assumed else ()
         needed, each, message, failure_class, memory = None, None, "", "", None
@@ -236,10 +236,13 @@ class _RowWriter:
             message, failure_class = self._out_of_memory(total, per_bank, fitting * taken)
         elif status == CLASH:
             message, failure_class, memory = self._clash(taken), "buffers/clash", L1.name
-        return Row(
-            case.id, case.op, point.board, self._engine, point.memory, point.layout, _STATUSES[status], needed, each,
-            peak, message, self._seconds, failure_class, memory, logical, padded, EXACT, "", assumed,
+        outcome = Outcome(
+            _STATUSES[status], failure_class, memory, message, needed, each, {point.memory: peak},
+            seconds=self._seconds, confidence=EXACT,
         )  # fmt: skip
+        return Result(
+            case.id, case.op, outcome, point.board, self._engine, point.memory, point.layout, logical, padded, assumed
+        )
 
     def _out_of_memory(self, total: int, per_bank: int, allocated: int) -> tuple[str, str]:
         pool, name = self._pool, self._family.memory.name

@@ -11,9 +11,10 @@ from typing import Any
 
 from ttmem._errors import MissingPartError
 from ttmem.operators import case_from_json
+from ttmem.results import Outcome, Result
+from ttmem.results.outcome import CRASH, ERROR
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings, in_chunks
-from ttmem.sweep.rows import Row, row_from_json
 
 _LOT = 32
 _LOTS_IN_FLIGHT_PER_THREAD = 2
@@ -44,7 +45,7 @@ def _point(raw: Mapping[str, Any]) -> Point:
 
 
 @contextmanager
-def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> Iterator[Iterator[list[Row]]]:
+def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> Iterator[Iterator[list[Result]]]:
     """Rows from the cluster of a scheduler, in the order in which its workers finish."""
     try:
         from distributed import Client
@@ -64,7 +65,7 @@ def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> 
         yield _rows(client, points, settings)
 
 
-def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Row]]:
+def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
     from distributed import as_completed
 
     wanted = asdict(settings)
@@ -86,7 +87,7 @@ def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[
         future = next(waiting)
         lot = asked.pop(future)
         if future.status == "finished":
-            yield [row_from_json(raw) for raw in future.result()]
+            yield [Result.from_json(raw) for raw in future.result()]
         elif len(lot) > 1:  # a worker of the cluster died over it: find the case that did it
             for point in lot:
                 hand_out([point])
@@ -97,15 +98,11 @@ def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[
             hand_out(following)
 
 
-def _lost(point: Point, settings: Settings, error: BaseException | None) -> Row:
-    return Row(
-        point.case.id,
-        point.case.op,
-        point.board,
-        settings.engine,
-        point.memory,
-        point.layout,
-        status="crash" if type(error).__name__ == "KilledWorker" else "error",
+def _lost(point: Point, settings: Settings, error: BaseException | None) -> Result:
+    killed = type(error).__name__ == "KilledWorker"
+    outcome = Outcome(
+        CRASH if killed else ERROR,
+        failure_class="crash" if killed else "none",
         message=" ".join(f"{type(error).__name__}: {error}".split())[:500],
-        failure_class="crash" if type(error).__name__ == "KilledWorker" else "none",
     )
+    return point.result(settings.engine, outcome)

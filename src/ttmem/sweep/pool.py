@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ttmem.results import Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings, in_chunks
-from ttmem.sweep.rows import Row
 
 _MOST_CASES_PER_LOT = 64
 _LOTS_PER_WORKER = 4
@@ -24,7 +24,7 @@ class _Pool:
         self._lots: queue.SimpleQueue[list[Point]] = queue.SimpleQueue()
         for lot in lots:
             self._lots.put(lot)
-        self._answers: queue.SimpleQueue[Row | BaseException | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Result | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._settings = settings
         count = max(min(workers, len(lots)), 1 if lots else 0)
@@ -39,14 +39,14 @@ class _Pool:
         for thread in self._threads:
             thread.join()
 
-    def rows(self) -> Iterator[list[Row]]:
+    def rows(self) -> Iterator[list[Result]]:
         """As they come; several at once when they came faster than they were taken."""
         working = len(self._threads)
         while working:
-            block: list[Row] = []
+            block: list[Result] = []
             answer = self._answers.get()
             while True:
-                if isinstance(answer, Row):
+                if isinstance(answer, Result):
                     block.append(answer)
                 elif answer is None:
                     working -= 1
@@ -81,7 +81,7 @@ class _Pool:
 
 
 @contextmanager
-def pool(points: Sequence[Point], settings: Settings, workers: int) -> Iterator[Iterator[list[Row]]]:
+def pool(points: Sequence[Point], settings: Settings, workers: int) -> Iterator[Iterator[list[Result]]]:
     """Rows of all points in the order in which workers finish them."""
     working = _Pool(points, settings, workers)
     working.start()

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ttmem._errors import BadInputError
+from ttmem.results import Result
 from ttmem.sweep.journal import Journal
 from ttmem.sweep.plan import Plan, Point, Settings
 from ttmem.sweep.progress import Finished, Progress
-from ttmem.sweep.rows import Row
 
 _COMMIT_ROWS = 4096
 """The twin's rows come faster than commits: they are written in blocks of at most so many, or every half second."""
@@ -49,8 +49,8 @@ def run_sweep(
     return Finished(folder, results, len(plan), progress.done_now, progress.done_before, time.monotonic() - started)
 
 
-def _keep(journal: Journal, answers: Iterator[list[Row]], progress: Progress, watch: Watch | None) -> None:
-    block: list[Row] = []
+def _keep(journal: Journal, answers: Iterator[list[Result]], progress: Progress, watch: Watch | None) -> None:
+    block: list[Result] = []
     due = time.monotonic() + _COMMIT_SECONDS
     try:
         for rows in answers:
@@ -72,7 +72,7 @@ def _keep(journal: Journal, answers: Iterator[list[Row]], progress: Progress, wa
 @contextmanager
 def _answers(
     points: Sequence[Point], settings: Settings, workers: int | None, scheduler: str | None
-) -> Iterator[Iterator[list[Row]]]:
+) -> Iterator[Iterator[list[Result]]]:
     if scheduler is not None:
         from ttmem.sweep.distribute import distributed
 

@@ -58,7 +58,7 @@ def parts(analysis: Analysis) -> list[Part]:
             Part(f"evidence-{number}", f"Evidence: {one_line(evidence.name)}", tuple(map(one_line, lines)), tables)
         )
     if analysis.simulations:
-        assumed = cb_tables.assumption_lines(analysis.simulations[0].machine)
+        assumed = cb_tables.assumption_lines(analysis.simulations[0].assumptions)
         found.append(Part("assumptions", "What the simulation assumes", tuple(assumed)))
     return found
 

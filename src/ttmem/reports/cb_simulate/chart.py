@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ttmem.circular_buffers.depths import Curve
-from ttmem.reports.kit.chart import Tick
+from ttmem.reports.kit.charts import Tick
 
 WIDTH, HEIGHT = 640.0, 300.0
 _LEFT, _TOP, _RIGHT, _BOTTOM = 56.0, 16.0, 130.0, 44.0

@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ttmem.circular_buffers.assumptions import SEEDS, VARIATIONS, Assumptions
 from ttmem.circular_buffers.depths import TOLERANCE_PERCENT, Curve, Recommendation
 from ttmem.circular_buffers.l1_use import L1Use
-from ttmem.circular_buffers.machine import SEEDS, VARIATIONS, Machine
 from ttmem.circular_buffers.pressure import score_band
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
 from ttmem.circular_buffers.workload import Workload
@@ -36,7 +36,7 @@ ORIGINS = {
 
 def single(simulation: Simulation, curves: Sequence[Curve] = ()) -> dict[str, Any]:
     """One workload."""
-    found = {"schema": SCHEMA, **_workload(simulation), "assumptions": assumptions(simulation.machine)}
+    found = {"schema": SCHEMA, **_workload(simulation), "assumptions": assumptions(simulation.assumptions)}
     return {**found, "origins": ORIGINS, "throughput_over_depth": [_curve(curve) for curve in curves]}
 
 
@@ -53,12 +53,12 @@ def multi(simulations: Sequence[Simulation], critical: Mapping[str, Critical]) -
             }
             for name, point in critical.items()
         },
-        "assumptions": assumptions(simulations[0].machine) if simulations else {},
+        "assumptions": assumptions(simulations[0].assumptions) if simulations else {},
         "origins": ORIGINS,
     }
 
 
-def assumptions(machine: Machine) -> dict[str, Any]:
+def assumptions(machine: Assumptions) -> dict[str, Any]:
     """Everything that the simulated figures rest on."""
     return {
         "board": machine.memory_map.board_name,

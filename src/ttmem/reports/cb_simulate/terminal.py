@@ -95,5 +95,5 @@ def _closing(console: Console, simulations: Sequence[Simulation], failed: Iterab
     for line in cb_tables.causes(simulations):
         console.print(line)
     console.print()
-    for line in cb_tables.assumption_lines(simulations[0].machine):
+    for line in cb_tables.assumption_lines(simulations[0].assumptions):
         console.print(line, style="dim")

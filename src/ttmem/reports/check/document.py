@@ -5,36 +5,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 from ttmem.analysis.budget import Verdict
+from ttmem.reports.kit.documents import Document, OperationPlace
 
-SCHEMA = "ttmem.check/1"
+
+class VerdictEntry(Document, frozen=True, kw_only=True):
+    """One limit: its figures in ``unit``, and the operation to look at."""
+
+    rule: str
+    ok: bool
+    memory: str | None
+    measured: int | float | None
+    limit: int | float
+    unit: str
+    message: str
+    operation: OperationPlace | None
+    line: int | None
 
 
-def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """``ok`` is the answer; every verdict carries its figures and the operation to look at."""
-    return {
-        "schema": SCHEMA,
-        "ok": all(verdict.ok for verdict in verdicts),
-        "verdicts": [
-            {
-                "rule": verdict.rule,
-                "ok": verdict.ok,
-                "memory": verdict.memory or None,
-                "measured": verdict.measured if math.isfinite(verdict.measured) else None,
-                "limit": verdict.limit,
-                "unit": verdict.unit,
-                "message": verdict.message,
-                "operation": {
-                    "index": verdict.operation_index,
-                    "name": verdict.operation_name,
-                    "location": verdict.location,
-                }
-                if verdict.operation_index is not None
-                else None,
-                "line": verdict.line,
-            }
-            for verdict in verdicts
-        ],
-    }
+class CheckDocument(Document, frozen=True, kw_only=True):
+    """``ok`` is the answer: all limits hold."""
+
+    schema: Literal["ttmem.check/1"] = "ttmem.check/1"
+    ok: bool
+    verdicts: list[VerdictEntry]
+
+
+def document(verdicts: Sequence[Verdict]) -> CheckDocument:
+    """Every verdict, in the order of the limits."""
+    return CheckDocument(ok=all(verdict.ok for verdict in verdicts), verdicts=[_entry(verdict) for verdict in verdicts])
+
+
+def _entry(verdict: Verdict) -> VerdictEntry:
+    place = None
+    if verdict.operation_index is not None:
+        place = OperationPlace.of(verdict, index=verdict.operation_index, name=verdict.operation_name)
+    return VerdictEntry.of(
+        verdict,
+        memory=verdict.memory or None,
+        measured=verdict.measured if math.isfinite(verdict.measured) else None,
+        operation=place,
+    )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts as JUnit XML, which every CI shows as test results."""
+"""Verdicts as JUnit XML, which every CI shows as test results.
+
+XML 1.0 has no way to write control characters, and logs have them: every text is made one line.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,18 @@ def render(verdicts: Sequence[Verdict], source_name: str) -> str:
     failed = sum(not verdict.ok for verdict in verdicts)
     counts = {"tests": str(len(verdicts)), "failures": str(failed), "errors": "0"}
     suites = ElementTree.Element("testsuites", counts)
-    suite = ElementTree.SubElement(suites, "testsuite", {"name": f"ttmem check {_clean(source_name)}", **counts})
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": f"ttmem check {one_line(source_name)}", **counts})
     for verdict in verdicts:
         case = ElementTree.SubElement(
             suite,
             "testcase",
-            {"classname": "ttmem.check", "name": verdict.rule, "file": _clean(source_name), "time": "0"},
+            {"classname": "ttmem.check", "name": verdict.rule, "file": one_line(source_name), "time": "0"},
         )
         if verdict.line:
             case.set("line", str(verdict.line))
         if not verdict.ok:
             problem = ElementTree.SubElement(
-                case, "failure", {"type": verdict.rule, "message": _clean(verdict.message)}
+                case, "failure", {"type": verdict.rule, "message": one_line(verdict.message)}
             )
             problem.text = _detail(verdict)
     ElementTree.indent(suites)
@@ -34,14 +37,9 @@ def render(verdicts: Sequence[Verdict], source_name: str) -> str:
 
 
 def _detail(verdict: Verdict) -> str:
-    lines = [_clean(verdict.message)]
+    lines = [one_line(verdict.message)]
     if verdict.operation_index is not None:
-        lines.append(f"operation #{verdict.operation_index} {_clean(verdict.operation_name)}")
+        lines.append(f"operation #{verdict.operation_index} {one_line(verdict.operation_name)}")
     if verdict.location:
-        lines.append(f"location {_clean(verdict.location)}")
+        lines.append(f"location {one_line(verdict.location)}")
     return "\n".join(lines)
-
-
-def _clean(text: str) -> str:
-    """XML 1.0 has no way to write control characters, and logs have them."""
-    return one_line(text)

@@ -3,70 +3,110 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, TensorChange
 from ttmem.profile import TensorType
-
-SCHEMA = "ttmem.diff/1"
-
-
-def document(diff: MemoryDiff, regression: bool) -> dict[str, Any]:
-    """``before`` and ``after`` are peaks in bytes per bank; ``grew`` begins with the first suspect."""
-    return {
-        "schema": SCHEMA,
-        "before": diff.before_name,
-        "after": diff.after_name,
-        "memories": {memory: _memory(change) for memory, change in diff.memories.items()},
-        "grew": [_tensor(change) for change in diff.grew],
-        "shrank": [_tensor(change) for change in diff.shrank],
-        "operation_counts": [
-            {"name": change.name, "before": change.before, "after": change.after} for change in diff.operation_counts
-        ],
-        "regression": regression,
-    }
+from ttmem.reports.kit.documents import Document, OperationPlace
+from ttmem.reports.profile.document import caused_by
 
 
-def _memory(change: MemoryChange) -> dict[str, Any]:
-    return {
-        "before": change.before_bytes_per_bank,
-        "after": change.after_bytes_per_bank,
-        "delta_bytes_per_bank": change.delta_bytes_per_bank,
-        "delta_percent": None if change.delta_percent is None else round(change.delta_percent, 4),
-        "unattributed_delta_bytes_per_bank": change.unattributed_delta_bytes_per_bank,
-        "error_bytes_per_bank": change.error_bytes,
-        "peak_moved": _cause(change, first=True) != _cause(change, first=False),
-        "caused_by_before": _cause(change, first=True),
-        "caused_by_after": _cause(change, first=False),
-    }
+class MemoryChangeEntry(Document, frozen=True, kw_only=True):
+    """The peaks of one memory in bytes per bank; null where a profile has none."""
+
+    before: int | None
+    after: int | None
+    delta_bytes_per_bank: int
+    delta_percent: float | None
+    unattributed_delta_bytes_per_bank: int
+    error_bytes_per_bank: int
+    peak_moved: bool
+    caused_by_before: OperationPlace | None
+    caused_by_after: OperationPlace | None
 
 
-def _cause(change: MemoryChange, *, first: bool) -> dict[str, Any] | None:
-    peak = change.before_peak if first else change.after_peak
-    if peak is None or peak.caused_by_index is None:
-        return None
-    return {"index": peak.caused_by_index, "name": peak.caused_by_name, "location": peak.caused_by_location}
+class ChangedOperation(Document, frozen=True, kw_only=True):
+    """The operation that makes a tensor; the index is null for one that was there before."""
+
+    index: int | None
+    name: str
+    location: str
+    program: str
 
 
-def _tensor(change: TensorChange) -> dict[str, Any]:
-    return {
-        "tensor": change.tensor,
-        "operation": {
-            "index": change.operation_index,
-            "name": change.operation_name,
-            "location": change.location,
-            "program": change.program,
-        },
-        "delta_bytes": change.delta_bytes,
-        "delta_bytes_per_bank": change.delta_bytes_per_bank,
-        "memory": change.memory,
-        "reason": change.reason,
-        "before": _type(change.before),
-        "after": _type(change.after),
-    }
+class TensorTypeEntry(Document, frozen=True, kw_only=True):
+    """What a tensor is; bytes with padding."""
+
+    shape: list[int]
+    dtype: str
+    bytes: int
 
 
-def _type(found: TensorType | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {"shape": list(found.shape), "dtype": found.dtype, "bytes": found.padded_bytes}
+class TensorChangeEntry(Document, frozen=True, kw_only=True):
+    """A tensor that takes more or less of a peak than before."""
+
+    tensor: str
+    operation: ChangedOperation
+    delta_bytes: int
+    delta_bytes_per_bank: int
+    memory: str
+    reason: str
+    before: TensorTypeEntry | None
+    after: TensorTypeEntry | None
+
+
+class CountChangeEntry(Document, frozen=True, kw_only=True):
+    """An operation that is executed more or less often."""
+
+    name: str
+    before: int
+    after: int
+
+
+class DiffDocument(Document, frozen=True, kw_only=True):
+    """Two profiles compared; ``grew`` begins with the first suspect."""
+
+    schema: Literal["ttmem.diff/1"] = "ttmem.diff/1"
+    before: str
+    after: str
+    memories: dict[str, MemoryChangeEntry]
+    grew: list[TensorChangeEntry]
+    shrank: list[TensorChangeEntry]
+    operation_counts: list[CountChangeEntry]
+    regression: bool
+
+
+def document(diff: MemoryDiff, regression: bool) -> DiffDocument:
+    """``regression`` says whether the limit that was given is passed."""
+    return DiffDocument.of(
+        diff,
+        before=diff.before_name,
+        after=diff.after_name,
+        memories={memory: _memory(change) for memory, change in diff.memories.items()},
+        grew=[_tensor(change) for change in diff.grew],
+        shrank=[_tensor(change) for change in diff.shrank],
+        regression=regression,
+    )
+
+
+def _memory(change: MemoryChange) -> MemoryChangeEntry:
+    before, after = ((peak and caused_by(peak)) for peak in (change.before_peak, change.after_peak))
+    return MemoryChangeEntry.of(
+        change,
+        before=change.before_bytes_per_bank,
+        after=change.after_bytes_per_bank,
+        delta_percent=None if change.delta_percent is None else round(change.delta_percent, 4),
+        error_bytes_per_bank=change.error_bytes,
+        peak_moved=before != after,
+        caused_by_before=before,
+        caused_by_after=after,
+    )
+
+
+def _tensor(change: TensorChange) -> TensorChangeEntry:
+    operation = ChangedOperation.of(change, index=change.operation_index, name=change.operation_name)
+    return TensorChangeEntry.of(change, operation=operation, before=_type(change.before), after=_type(change.after))
+
+
+def _type(found: TensorType | None) -> TensorTypeEntry | None:
+    return None if found is None else TensorTypeEntry.of(found, bytes=found.padded_bytes)

@@ -1,154 +1,202 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON of ``ttmem explain``: a contract. Keys may be added, never renamed or removed."""
+"""The JSON of ``ttmem explain``: a contract. Keys may be added, never renamed or removed.
+
+The answer is a list of explanations, one per failure in the order of the text, so each carries the schema.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from ttmem.explain import Diagnosis, Figure, LiveTensor, Picture, Remedy, Stretch, TensorGuess
-from ttmem.reports.explain.wording import thread_url
+import msgspec
+
+from ttmem.explain import Diagnosis, Remedy
+from ttmem.reports.explain.sentences import thread_url
+from ttmem.reports.kit.documents import Document
 
 _MOST_LIVE = 100
+_MOST_CANDIDATES = 20
 
 
-def document(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
-    """One entry per failure, in the order of the text. Byte figures of the allocator are per bank."""
-    return [_entry(diagnosis) for diagnosis in diagnoses]
+class Thread(Document, frozen=True, kw_only=True):
+    """An issue or pull request that showed it."""
+
+    thread: str
+    url: str
 
 
-def remedy_entry(remedy: Remedy) -> dict[str, Any]:
-    """A remedy; ``saves_bytes`` counts all banks of a chip, or one core where static buffers are concerned."""
-    return {
-        "do": remedy.do,
-        "why": remedy.why,
-        "saves_bytes": remedy.saves_bytes,
-        "saves_bytes_per_bank": remedy.saves_bytes_per_bank,
-        "solves": remedy.solves,
-        "caution": remedy.caution or None,
-        "evidence": [_thread(thread) for thread in remedy.evidence],
-        "id": remedy.id,
-    }
+class RemedyEntry(Document, frozen=True, kw_only=True):
+    """What to change; ``saves_bytes`` counts all banks of a chip, or one core where static buffers are concerned."""
+
+    do: str
+    why: str
+    saves_bytes: int | None
+    saves_bytes_per_bank: int | None
+    solves: bool | None
+    caution: str | None
+    evidence: list[Thread]
+    id: str
+
+    @classmethod
+    def of_remedy(cls, remedy: Remedy) -> RemedyEntry:
+        """With the addresses of its threads."""
+        return cls.of(remedy, caution=remedy.caution or None, evidence=_threads(remedy.evidence))
 
 
-def _entry(diagnosis: Diagnosis) -> dict[str, Any]:
-    failure = diagnosis.failure
-    return {
-        "class": failure.failure_class,
-        "memory": failure.memory,
-        "numbers": dict(failure.numbers),
-        "diagnosis": diagnosis.text,
-        "tensor_guess": _tensor(diagnosis.tensor),
-        "remedies": [remedy_entry(remedy) for remedy in diagnosis.remedies],
-        "line": failure.line,
-        "headline": diagnosis.headline,
-        "confidence": diagnosis.confidence,
-        "message": failure.message,
-        "template": failure.template or None,
-        "texts": dict(failure.texts),
-        "is_warning": failure.is_warning,
-        "derived": dict(diagnosis.derived),
-        "arithmetic": [_figure(figure) for figure in diagnosis.arithmetic],
-        "findings": [
-            {"id": finding.id, "text": finding.text, "evidence": [_thread(thread) for thread in finding.evidence]}
-            for finding in diagnosis.findings
+class TensorGuessEntry(Document, frozen=True, kw_only=True):
+    """Which tensor it may have been."""
+
+    confidence: str
+    text: str
+    shape: list[int] | None
+    dtype: str | None
+    layout: str | None
+    page_bytes: int | None
+    pages: int | None
+    page_candidates: list[int]
+    padding_ratio: float | None
+
+
+class FigureEntry(Document, frozen=True, kw_only=True):
+    """A step of the arithmetic."""
+
+    label: str
+    value: int
+    note: str
+
+
+class FindingEntry(Document, frozen=True, kw_only=True):
+    """What the figures say."""
+
+    id: str
+    text: str
+    evidence: list[Thread]
+
+
+class BoardGuessEntry(Document, frozen=True, kw_only=True):
+    """Which board and build it was, and from what."""
+
+    architecture: str | None
+    boards: list[str]
+    confidence: str
+    reasons: list[str]
+    build: list[str]
+    numbers: dict[str, int]
+
+
+class ContextEntry(Document, frozen=True, kw_only=True):
+    """What else the text names."""
+
+    operation: str | None
+    test: str | None
+    settings: dict[str, int]
+    frames: list[str]
+
+
+class LiveTensorEntry(Document, frozen=True, kw_only=True):
+    """A tensor that was alive."""
+
+    tensor: str
+    memory: str
+    bytes_per_bank: int
+    shape: list[int]
+    dtype: str
+    layout: str
+    weight: bool
+    idle: bool
+    producer: str
+    address: int | None
+
+
+class StretchEntry(Document, frozen=True, kw_only=True):
+    """A part of a bank or core, by addresses."""
+
+    kind: str
+    start: int
+    end: int
+    label: str
+
+
+class PictureEntry(Document, frozen=True, kw_only=True):
+    """A bank or core to scale; ``schematic`` says that sizes are known and places are not."""
+
+    title: str
+    end: int
+    schematic: bool
+    stretches: list[StretchEntry]
+    request: StretchEntry | None
+
+
+class NearestTemplate(Document, frozen=True, kw_only=True):
+    """The known message that comes nearest to an unknown one."""
+
+    template: str
+    text: str
+    failure_class: str = msgspec.field(name="class")
+    share: float
+
+
+class Explanation(Document, frozen=True, kw_only=True):
+    """One failure. Byte figures of the allocator are per bank."""
+
+    schema: Literal["ttmem.explanation/1"] = "ttmem.explanation/1"
+    failure_class: str = msgspec.field(name="class")
+    memory: str | None
+    numbers: dict[str, int]
+    diagnosis: str
+    tensor_guess: TensorGuessEntry | None
+    remedies: list[RemedyEntry]
+    line: int
+    headline: str
+    confidence: str
+    message: str
+    template: str | None
+    texts: dict[str, str]
+    is_warning: bool
+    derived: dict[str, int]
+    arithmetic: list[FigureEntry]
+    findings: list[FindingEntry]
+    board_guess: BoardGuessEntry
+    context: ContextEntry
+    alive: list[LiveTensorEntry]
+    picture: PictureEntry | None
+    nearest_template: NearestTemplate | None
+
+
+def document(diagnoses: Sequence[Diagnosis]) -> list[Explanation]:
+    """One entry per failure."""
+    return [_explanation(diagnosis) for diagnosis in diagnoses]
+
+
+def _explanation(diagnosis: Diagnosis) -> Explanation:
+    failure, guess, picture, context = diagnosis.failure, diagnosis.tensor, diagnosis.picture, diagnosis.context
+    largest = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)[:_MOST_LIVE]
+    return Explanation.of(
+        diagnosis,
+        **{name: getattr(failure, name) for name in ("failure_class", "memory", "line", "message", "texts")},
+        numbers=failure.numbers,
+        is_warning=failure.is_warning,
+        template=failure.template or None,
+        diagnosis=diagnosis.text,
+        tensor_guess=guess
+        and TensorGuessEntry.of(
+            guess,
+            page_candidates=guess.page_candidates[:_MOST_CANDIDATES],
+            padding_ratio=round(guess.padding_ratio, 4) if guess.padding_ratio is not None else None,
+        ),
+        remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies],
+        findings=[FindingEntry.of(finding, evidence=_threads(finding.evidence)) for finding in diagnosis.findings],
+        board_guess=diagnosis.board,
+        context=ContextEntry.of(context, operation=context.operation or None, test=context.test or None),
+        alive=[
+            LiveTensorEntry.of(tensor, tensor=tensor.name, weight=tensor.is_weight, idle=tensor.is_idle)
+            for tensor in largest
         ],
-        "board_guess": _board(diagnosis),
-        "context": _context(diagnosis),
-        "alive": [_live(tensor) for tensor in _largest(diagnosis.live)],
-        "picture": _picture(diagnosis.picture),
-        "nearest_template": _nearest(diagnosis),
-    }
+        picture=picture and PictureEntry.of(picture, schematic=picture.is_schematic),
+        nearest_template=diagnosis.nearest,
+    )
 
 
-def _thread(thread: str) -> dict[str, str]:
-    return {"thread": thread, "url": thread_url(thread)}
-
-
-def _tensor(guess: TensorGuess | None) -> dict[str, Any] | None:
-    if guess is None:
-        return None
-    return {
-        "confidence": guess.confidence,
-        "text": guess.text,
-        "shape": list(guess.shape) if guess.shape is not None else None,
-        "dtype": guess.dtype,
-        "layout": guess.layout,
-        "page_bytes": guess.page_bytes,
-        "pages": guess.pages,
-        "page_candidates": list(guess.page_candidates[:20]),
-        "padding_ratio": round(guess.padding_ratio, 4) if guess.padding_ratio is not None else None,
-    }
-
-
-def _figure(figure: Figure) -> dict[str, Any]:
-    return {"label": figure.label, "value": figure.value, "note": figure.note}
-
-
-def _board(diagnosis: Diagnosis) -> dict[str, Any]:
-    board = diagnosis.board
-    return {
-        "architecture": board.architecture,
-        "boards": list(board.boards),
-        "confidence": board.confidence,
-        "reasons": list(board.reasons),
-        "build": list(board.build),
-        "numbers": dict(board.numbers),
-    }
-
-
-def _context(diagnosis: Diagnosis) -> dict[str, Any]:
-    context = diagnosis.context
-    return {
-        "operation": context.operation or None,
-        "test": context.test or None,
-        "settings": dict(context.settings),
-        "frames": list(context.frames),
-    }
-
-
-def _largest(live: Sequence[LiveTensor]) -> list[LiveTensor]:
-    return sorted(live, key=lambda tensor: -tensor.bytes_per_bank)[:_MOST_LIVE]
-
-
-def _live(tensor: LiveTensor) -> dict[str, Any]:
-    return {
-        "tensor": tensor.name,
-        "memory": tensor.memory,
-        "bytes_per_bank": tensor.bytes_per_bank,
-        "shape": list(tensor.shape),
-        "dtype": tensor.dtype,
-        "layout": tensor.layout,
-        "weight": tensor.is_weight,
-        "idle": tensor.is_idle,
-        "producer": tensor.producer,
-        "address": tensor.address,
-    }
-
-
-def _picture(picture: Picture | None) -> dict[str, Any] | None:
-    if picture is None:
-        return None
-    return {
-        "title": picture.title,
-        "end": picture.end,
-        "schematic": picture.is_schematic,
-        "stretches": [_stretch(stretch) for stretch in picture.stretches],
-        "request": _stretch(picture.request) if picture.request else None,
-    }
-
-
-def _stretch(stretch: Stretch) -> dict[str, Any]:
-    return {"kind": stretch.kind, "start": stretch.start, "end": stretch.end, "label": stretch.label}
-
-
-def _nearest(diagnosis: Diagnosis) -> dict[str, Any] | None:
-    nearest = diagnosis.nearest
-    if nearest is None:
-        return None
-    return {
-        "template": nearest.template,
-        "text": nearest.text,
-        "class": nearest.failure_class,
-        "share": nearest.share,
-    }
+def _threads(threads: Iterable[str]) -> list[Thread]:
+    return [Thread(thread=thread, url=thread_url(thread)) for thread in threads]

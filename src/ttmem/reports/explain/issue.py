@@ -9,14 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from ttmem._version import __version__
 from ttmem.explain import Diagnosis
 from ttmem.reports.explain.privacy import without_private
-from ttmem.reports.explain.wording import (
+from ttmem.reports.explain.sentences import (
     board_text,
+    figures_table,
     largest_live,
     live_text,
     saving_text,
     thread_url,
 )
-from ttmem.reports.kit.units import one_line, thousands
+from ttmem.reports.kit.tables import markdown
+from ttmem.reports.kit.units import one_line
 
 _MOST_LIVE = 15
 _MOST_REMEDIES = 5
@@ -54,8 +56,7 @@ def _report(diagnosis: Diagnosis, names: tuple[str, ...]) -> Iterator[str]:
     ]
     yield from (f"- {label}: {public(one_line(value))}" for label, value in rows if value)
     if diagnosis.arithmetic:
-        yield from ("", "## Figures", "", "| figure | bytes | how |", "|---|---|---|")
-        yield from (f"| {f.label} | {thousands(f.value)} | {f.note} |" for f in diagnosis.arithmetic)
+        yield from ("", "## Figures", "", *markdown(figures_table(diagnosis)))
     if failure.numbers:
         yield from ("", f"As printed: {', '.join(f'{name} {value}' for name, value in failure.numbers.items())}.")
     if diagnosis.findings:

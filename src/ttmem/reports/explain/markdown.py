@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ttmem.explain import Diagnosis
-from ttmem.reports.explain.wording import (
+from ttmem.reports.explain.sentences import (
     board_text,
+    figures_table,
     largest_live,
     live_text,
     place_text,
     saving_text,
     threads_text,
 )
-from ttmem.reports.kit.units import one_line, short, thousands
+from ttmem.reports.kit.tables import markdown
+from ttmem.reports.kit.units import one_line, short
 
 _MOST_BYTES = 24_000
 _MESSAGE_WIDTH = 600
@@ -56,8 +58,7 @@ def _section(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"- Setting: {name}={number}"
     if diagnosis.arithmetic:
         yield from ("", "## Arithmetic", "", "Bytes; allocator figures are per bank.", "")
-        rows = [(figure.label, thousands(figure.value), figure.note) for figure in diagnosis.arithmetic]
-        yield from _table(("Figure", "Bytes", "How"), rows)
+        yield from markdown(figures_table(diagnosis))
     if diagnosis.findings:
         yield from ("", "## Findings", "")
         for finding in diagnosis.findings:
@@ -82,8 +83,3 @@ def _section(diagnosis: Diagnosis) -> Iterator[str]:
 def _evidence(threads: Iterable[str]) -> str:
     text = threads_text(threads)
     return f" ({text})" if text else ""
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield "| " + " | ".join(one_line(cell).replace("|", "\\|") for cell in row) + " |"

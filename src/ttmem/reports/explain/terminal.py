@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ttmem.explain import Diagnosis, Remedy
 from ttmem.reports.explain.picture import Line, Span, draw
-from ttmem.reports.explain.wording import (
+from ttmem.reports.explain.sentences import (
     board_text,
     largest_live,
     live_text,
@@ -141,11 +141,11 @@ def _fitted(line: Line, width: int) -> Iterator[Line]:
 def _text(lines: Sequence[Line], color: bool) -> str:
     if not color:
         return "\n".join("".join(span.text for span in line).rstrip() for line in lines) + "\n"
-    from rich.console import Console  # a pipe needs none of it
-    from rich.text import Text
+    from rich.text import Text  # a pipe needs none of it
 
-    console = Console(force_terminal=True, color_system="standard", width=_WIDEST + 10, highlight=False, emoji=False)
-    with console.capture() as captured:
-        for line in lines:
-            console.print(Text.assemble(*((span.text, span.style) for span in line)), soft_wrap=True)
-    return captured.get()
+    from ttmem.reports.kit.console import TextReport
+
+    report = TextReport(_WIDEST + 10, color=True)
+    for line in lines:
+        report.print(Text.assemble(*((span.text, span.style) for span in line)))
+    return report.text()

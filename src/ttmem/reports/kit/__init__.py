@@ -1,2 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all reports are made of: units, tables, charts, templates."""
+"""What all reports are made of.
+
+- ``units``: how amounts, shapes and names are written;
+- ``tables``: values in rows, written as text, Markdown, CSV or the rows of a page;
+- ``console``: text for a terminal;
+- ``pages``, ``templates``: offline pages;
+- ``charts``: drawings;
+- ``sarif``: judgements for code scanning.
+"""

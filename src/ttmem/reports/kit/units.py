@@ -8,17 +8,27 @@ from collections.abc import Sequence
 from ttmem.analysis.amounts import MIB, megabytes, percent
 
 __all__ = [
+    "GIB",
+    "KIB",
     "MIB",
+    "bounds_text",
+    "bytes_text",
+    "compact_bytes",
     "counted",
+    "kib",
     "megabytes",
     "mib",
     "one_line",
     "operation_label",
     "percent",
+    "shape_list",
     "shape_text",
+    "share",
     "short",
     "thousands",
 ]
+
+KIB, GIB = 1 << 10, 1 << 30
 
 _SHORT_DTYPES = {
     "bfloat16": "bf16",
@@ -38,6 +48,30 @@ def mib(amount_bytes: float, *, decimals: int = 3, signed: bool = False) -> str:
     return megabytes(amount_bytes, decimals=decimals, signed=signed).removesuffix(" MB")
 
 
+def kib(amount_bytes: int) -> str:
+    """``48`` for 49152 B: the bare number of KiB, for columns whose head says KB as the guides do."""
+    return f"{amount_bytes / KIB:,.1f}".removesuffix(".0")
+
+
+def bytes_text(amount_bytes: int) -> str:
+    """``83.50 MB``, or ``4,096 B`` where MB would read 0.00."""
+    return megabytes(amount_bytes, decimals=2) if amount_bytes >= MIB else f"{thousands(amount_bytes)} B"
+
+
+def compact_bytes(amount_bytes: int | None) -> str:
+    """``1.49GB``, ``765.0MB``, ``12.0KB`` in units of 1024, as sweep reports write sizes; ``-`` when unknown."""
+    if amount_bytes is None:
+        return "-"
+    if amount_bytes >= GIB:
+        return f"{amount_bytes / GIB:.2f}GB"
+    return f"{amount_bytes / MIB:.1f}MB" if amount_bytes >= MIB else f"{amount_bytes / KIB:.1f}KB"
+
+
+def share(part: float, whole: float) -> str:
+    """``81.3%`` of a whole; a dash for a share of nothing."""
+    return percent(100 * part / whole if whole else None)
+
+
 def thousands(count: int) -> str:
     """``562,894``."""
     return f"{count:,}"
@@ -48,10 +82,21 @@ def counted(count: int, noun: str) -> str:
     return f"{thousands(count)} {noun}{'' if count == 1 else 's'}"
 
 
+def bounds_text(bounds: tuple[float, float], decimals: int = 1) -> str:
+    """``28.9-82.5``, or one figure when both ends print alike."""
+    low, high = (f"{bound:,.{decimals}f}" for bound in bounds)
+    return low if low == high else f"{low}-{high}"
+
+
 def shape_text(shape: Sequence[int], dtype: str = "") -> str:
     """``1x32x4x64 (bf16)``, the notation that readers of these reports know."""
     text = "x".join(map(str, shape)) or "scalar"
     return f"{text} ({_SHORT_DTYPES.get(dtype, dtype)})" if dtype else text
+
+
+def shape_list(shape: Sequence[int], *, unknown: str = "-") -> str:
+    """``[1, 96, 2176, 1920]``, as test results write shapes."""
+    return f"[{', '.join(map(str, shape))}]" if shape else unknown
 
 
 def operation_label(index: int | None, name: str) -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,8 +17,8 @@ from ttmem.profile import (
     Profile,
     Timeline,
 )
+from ttmem.reports.kit.tables import csv_line
 
-_SPECIAL = re.compile(r'[",\r\n]')
 _FIGURES = (("allocated", VIEW_ALLOCATED), ("free", VIEW_FREE), ("largest_free", VIEW_LARGEST_FREE))
 HEADER = (
     "index",
@@ -40,7 +39,7 @@ def render(profile: Profile) -> str:
 
     A log repeats few operations and few states many times, so each distinct one is quoted once.
     """
-    lines = [_quoted(HEADER)]
+    lines = [csv_line(HEADER)]
     views = [
         ",".join(str(row[column]) for _, column in _FIGURES)
         for row in profile.views.tolist()  # plain integers are quicker to print than numpy ones
@@ -58,7 +57,7 @@ def _rows(
     run_of_block = np.full(len(timeline.block_kind), -1, dtype=np.int64)
     for run in runs_of(timeline, timeline_index):
         run_of_block[run.first_block : run.end_block] = run.number
-    program_names = [_quoted([program.name]) for program in timeline.programs]
+    program_names = [csv_line([program.name]) for program in timeline.programs]
     program_names.append("")  # outside any program (-1)
     rank = str(timeline.rank) if timeline.rank >= 0 else ""
     forms, programs, first = timeline.form.tolist(), timeline.program.tolist(), timeline.first_index
@@ -76,7 +75,7 @@ def _rows(
             label = operations.get(form)
             if label is None:
                 name, place = profile.forms.name_of(form), profile.forms.location(form)
-                label = operations[form] = _quoted([name, place])
+                label = operations[form] = csv_line([name, place])
             head = f"{operation},{label},{program_names[programs[operation - first]]}"
         else:
             head = ",,,"
@@ -85,8 +84,3 @@ def _rows(
             f"{views[dram]},{views[l1]},{views[l1_small]},{views[trace]},"
             f"{BLOCK_NAMES[kind]},{cause if cause >= 0 else ''}"
         )
-
-
-def _quoted(cells: Sequence[str]) -> str:
-    """RFC 4180: only what would be taken for a separator is quoted."""
-    return ",".join('"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell for cell in cells)

@@ -6,115 +6,247 @@ Python prepares rows and numbers; the template draws them, and escapes every tex
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from ttmem._version import __version__
+from ttmem.analysis.consumers import LiveSet
+from ttmem.analysis.failure import RunFailure
+from ttmem.analysis.growth import LEAK
+from ttmem.analysis.peaks import Peak
+from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.profile import Profile
-from ttmem.reports.explain.wording import advice
-from ttmem.reports.kit.chart import HEIGHT, WIDTH, chart
-from ttmem.reports.kit.units import counted, megabytes, one_line, operation_label, thousands
-from ttmem.reports.profile.answers import Answers, answers
-from ttmem.reports.profile.notes import growth_text, l1_text, load_text, next_command, notes, rounding_note, runs_text
-from ttmem.reports.profile.page_cards import cards
-from ttmem.reports.profile.page_tables import cell_text, tables
+from ttmem.reports.explain.sentences import advice
+from ttmem.reports.kit.pages import LONGEST_NAME, Card, Section, page
+from ttmem.reports.kit.units import counted, megabytes, mib, one_line, operation_label, percent, short, thousands
+from ttmem.reports.profile import tables
+from ttmem.reports.profile.analyses import Analyses, analyses
+from ttmem.reports.profile.chart import HEIGHT, WIDTH, memory_chart
+from ttmem.reports.profile.sentences import (
+    PADDING_HIGH_PERCENT,
+    growth_text,
+    l1_text,
+    level,
+    load_text,
+    next_command,
+    ranks_of,
+    rounding_note,
+    runs_text,
+    threshold_warnings,
+    unattributed_text,
+)
 
-_TEMPLATES = Path(__file__).parents[1] / "templates"
+_MOST_REPLAYED_AGAIN = 100_000
 
 
 def render(profile: Profile) -> str:
     """The page."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2").render(_context(profile, answers(profile)))
-
-
-def _context(profile: Profile, known: Answers) -> dict[str, Any]:
+    known = analyses(profile)
     failing = known.failure.operation_index if known.failure else None
     charts = [
-        chart(profile, known.peaks[memory], known.runs, failing) for memory in ("DRAM", "L1") if memory in known.peaks
+        memory_chart(profile, known.peaks[memory], known.runs, failing)
+        for memory in ("DRAM", "L1")
+        if memory in known.peaks
     ]
-    return {
-        "version": __version__,
-        "name": cell_text(profile.name),
-        "subtitle": _subtitle(profile, known),
-        "cards": cards(known),
-        "notes": [*notes(known), *(cell_text(warning) for warning in profile.source.warnings[:20])],
-        "failure": known.failure,
-        "failure_place": _failure_place(known),
-        "failure_message": one_line(known.failure.message)[:4000] if known.failure else "",
-        "failure_figures": [(name.replace("_", " "), thousands(value)) for name, value in known.failure.numbers.items()]
-        if known.failure
-        else [],
-        "failure_headline": one_line(known.diagnosis.headline) if known.diagnosis else "",
-        "failure_advice": advice(known.diagnosis) if known.diagnosis else [],
-        "charts": charts,
-        "chart_width": WIDTH,
-        "chart_height": HEIGHT,
-        "points": [asdict(item.points) for item in charts],
-        "sections": tables(profile, known),
-        "facts": _facts(profile, known),
-        "next_command": next_command(profile, known),
-        "style": Markup((_TEMPLATES / "report.css").read_text("utf-8")),  # our own files, not a log's text
-        "script": Markup((_TEMPLATES / "report.js").read_text("utf-8")),
-    }
+    return page(
+        template="profile.html.j2",
+        title=_name(profile.name),
+        subtitle=_subtitle(profile, known),
+        cards=list(_cards(known)),
+        notes=[*threshold_warnings(known), *map(_name, profile.source.warnings[:20])],
+        sections=_sections(profile, known),
+        failure=_failure(known.failure, known) if known.failure else None,
+        charts=charts,
+        chart_width=WIDTH,
+        chart_height=HEIGHT,
+        points=[asdict(chart.points) for chart in charts],
+        facts=_facts(profile, known),
+        next_command=next_command(profile, known),
+    )
 
 
-def _subtitle(profile: Profile, known: Answers) -> str:
+def _name(text: str) -> str:
+    return short(text, LONGEST_NAME)
+
+
+def _subtitle(profile: Profile, known: Analyses) -> str:
     counts = known.distribution
     parts = [
         profile.source.kind,
         f"{counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute)",
         runs_text(known),
     ]
-    ranks = [timeline.rank for timeline in profile.timelines if timeline.rank >= 0]
+    ranks = ranks_of(profile)
     if len(ranks) > 1:
         parts.append(f"{counted(len(ranks), 'rank')}, each memory shows its worst")
     return " · ".join(parts)
 
 
-def _failure_place(known: Answers) -> str:
-    failure = known.failure
-    if failure is None:
-        return ""
-    if failure.operation_index is None:
-        return "outside any program: inputs and weights are uploaded there"
-    place = f" at {cell_text(failure.operation_location)}" if failure.operation_location else ""
-    return f"{operation_label(failure.operation_index, cell_text(failure.operation_name))}{place}"
+def _failure(failure: RunFailure, known: Analyses) -> dict[str, Any]:
+    place = "outside any program: inputs and weights are uploaded there"
+    if failure.operation_index is not None:
+        at = f" at {_name(failure.operation_location)}" if failure.operation_location else ""
+        place = f"{operation_label(failure.operation_index, _name(failure.operation_name))}{at}"
+    return {
+        "survived": failure.survived,
+        "failure_class": failure.failure_class,
+        "memory": failure.memory,
+        "line": failure.line,
+        "place": place,
+        "message": one_line(failure.message)[:4000],
+        "figures": [(name.replace("_", " "), thousands(value)) for name, value in failure.numbers.items()],
+        "headline": one_line(known.diagnosis.headline) if known.diagnosis else "",
+        "advice": advice(known.diagnosis) if known.diagnosis else [],
+    }
 
 
-def _facts(profile: Profile, known: Answers) -> list[tuple[str, str]]:
+def _cards(known: Analyses) -> Iterator[Card]:
+    """What a glance must catch."""
+    for memory in ("DRAM", "L1"):
+        if memory in known.peaks:
+            yield _memory_card(known.peaks[memory])
+    padding, found = known.padding, known.weights
+    programs, l1 = known.programs_peak, known.peaks.get("L1")
+    if programs is not None and l1 is not None:
+        yield _programs_card(programs, l1)
+    yield Card(
+        "Padding",
+        percent(padding.overhead_percent),
+        "overhead",
+        f"{megabytes(padding.padded_bytes - padding.logical_bytes)} of the tensors alive at the DRAM peak",
+        level="warn" if padding.overhead_percent > PADDING_HIGH_PERCENT else "ok",
+    )
+    if found.count:
+        places = [
+            f"{megabytes(found.bytes_in(where))} {label}"
+            for where, label in (("device", "on device"), ("host", "only on the host"))
+            if found.bytes_in(where)
+        ]
+        figure, unit = megabytes(found.bytes, decimals=1).rsplit(" ", 1)
+        yield Card(
+            "Weights",
+            figure,
+            unit,
+            ", ".join([f"{counted(found.count, 'weight')}, logical bytes on one chip", *places]),
+        )
+    growth = known.growth.get("DRAM")
+    if growth is not None and growth.compared_runs:
+        slope = megabytes(growth.bytes_per_bank_per_run, decimals=4, signed=True)
+        yield Card(
+            "Growth",
+            growth.verdict,
+            detail=f"DRAM {slope}/bank per run over {counted(growth.compared_runs, 'run')}",
+            level="alarm" if growth.verdict == LEAK else "ok",
+        )
+
+
+def _memory_card(peak: Peak) -> Card:
+    share = peak.peak_percent
+    detail = f"{percent(share)} of {mib(peak.bytes_per_bank)} MB, {peak.banks} banks"
+    return Card(f"Peak {peak.memory}", mib(peak.peak_bytes_per_bank), "MB / bank", detail, share, level(share))
+
+
+def _programs_card(programs: ProgramPeak, l1: Peak) -> Card:
+    total = programs.total_bytes_per_core
+    share = 100 * total / l1.bytes_per_bank if l1.bytes_per_bank else None
+    parts = ", ".join(f"{name.replace('_', ' ')} {mib(amount)}" for name, amount in programs.parts.items() if amount)
+    detail = f"{_name(operation_label(programs.index, programs.name))}: {parts}"
+    return Card("L1 with programs", mib(total), "MB / core", detail, share, level(share))
+
+
+def _sections(profile: Profile, known: Analyses) -> list[Section]:
+    """All tables that have something to show, each with the sentence that says what it is."""
+    padding, counts, growth = known.padding, known.distribution, growth_text(known)
+    sections = [
+        Section(
+            "peaks",
+            "Peaks",
+            [tables.peaks(known)],
+            "MB per bank. A state is printed before its operation, so the operation before it caused it.",
+        ),
+        *(_consumers(live) for live in (known.dram, _l1_live_set(known)) if live is not None),
+        Section(
+            "operations",
+            "Operations that fill DRAM",
+            [tables.operations(profile, 200)],
+            "Distinct operations that added most to DRAM in one execution: state after minus state before, "
+            "MB per bank.",
+        ),
+        Section(
+            "padding",
+            "Padding at the DRAM peak",
+            [tables.padding(known, 100)],
+            f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the device "
+            "because shapes are rounded up to tiles of 32 x 32 (or to shards).",
+        ),
+        Section(
+            "weights",
+            "Weights",
+            [tables.weights(known, 500)],
+            "Logical bytes on one chip, each weight once over all graphs. Host: it only feeds const-eval.",
+        ),
+        Section(
+            "distribution",
+            "Operation distribution",
+            [tables.distribution(known, 200)],
+            f"{thousands(counts.executed)} executed, {thousands(counts.compute)} of them compute.",
+        ),
+        Section(
+            "runs",
+            "Runs",
+            [tables.runs(known, 100)],
+            f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}",
+        ),
+        Section("ranks", "Ranks", [tables.ranks(profile)], "Each process's own figures, MB per bank."),
+    ]
+    return [section for section in sections if section.tables[0].rows]
+
+
+def _consumers(live: LiveSet) -> Section:
+    table = tables.consumers(live, 300)
+    remarks = [remark for remark in (table.left_out, unattributed_text(live)) if remark]
+    return Section(
+        "consumers" if live.memory == "DRAM" else f"consumers-{live.memory.lower()}",
+        f"Alive at the {live.memory} peak",
+        [replace(table, left_out=". ".join(remarks))],
+        f"The tensors that make up {megabytes(live.total_bytes_per_bank)}/bank, largest first.",
+    )
+
+
+def _l1_live_set(known: Analyses) -> LiveSet | None:
+    """The tensors in L1 at its peak; a run of very many operations is not replayed a second time for them."""
+    peak = known.peaks.get("L1")
+    if peak is None or not peak.peak_bytes_per_bank:
+        return None
+    around = [
+        run for run in known.runs if run.timeline == peak.timeline and run.first_block <= peak.block < run.end_block
+    ]
+    if any(run.end_index - run.first_index > _MOST_REPLAYED_AGAIN for run in around):
+        return None
+    return known.l1
+
+
+def _facts(profile: Profile, known: Analyses) -> list[tuple[str, str]]:
     source = profile.source
     damaged = f", {thousands(source.unrecognised_lines)} damaged" if source.unrecognised_lines else ""
+    size = f"{thousands(source.bytes)} bytes, {thousands(source.lines)} lines{damaged}"
     facts = [
-        (
-            "Source",
-            f"{cell_text(source.name)} ({thousands(source.bytes)} bytes, {thousands(source.lines)} lines{damaged})",
-        ),
-        *((cell_text(str(key)), cell_text(str(value))) for key, value in list(profile.facts.items())[:20]),
+        ("Source", f"{_name(source.name)} ({size})"),
+        *((_name(str(key)), _name(str(value))) for key, value in list(profile.facts.items())[:20]),
         ("Load", load_text(known)),
         ("Growth", growth_text(known)),
         ("Fragmentation", _fragmentation(known)),
         ("Rounding", rounding_note(profile)),
-        ("L1", cell_text(l1_text(known))),
+        ("L1", _name(l1_text(known))),
     ]
     return [(label, text) for label, text in facts if text]
 
 
-def _fragmentation(known: Answers) -> str:
+def _fragmentation(known: Analyses) -> str:
     item = known.fragmentation.get("DRAM")
     if item is None:
         return ""
-    worst_at = cell_text(operation_label(item.worst_at_index, item.worst_at_name))
+    worst_at = _name(operation_label(item.worst_at_index, item.worst_at_name))
     return (
         f"DRAM at the peak: {megabytes(item.at_peak_bytes_per_bank)}/bank free outside the largest block; "
         f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {worst_at}"

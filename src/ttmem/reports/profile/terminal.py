@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-import io
+from dataclasses import replace
 
-from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
+from rich.table import Table as Grid
 from rich.text import Text
 
 from ttmem.analysis.consumers import LiveSet
+from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
-from ttmem.reports.explain.wording import advice
+from ttmem.reports.explain.sentences import advice
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.tables import Table, mib_column, name_column, percent_column, text_column
 from ttmem.reports.kit.units import (
     counted,
     megabytes,
-    mib,
     one_line,
     operation_label,
     percent,
@@ -24,15 +26,18 @@ from ttmem.reports.kit.units import (
     short,
     thousands,
 )
-from ttmem.reports.profile.answers import Answers, answers
-from ttmem.reports.profile.notes import (
+from ttmem.reports.profile import tables
+from ttmem.reports.profile.analyses import Analyses, analyses
+from ttmem.reports.profile.sentences import (
     growth_text,
     l1_text,
+    level,
     load_text,
     moment_text,
-    notes,
+    ranks_of,
     rounding_note,
     runs_text,
+    threshold_warnings,
     unattributed_text,
 )
 from ttmem.reports.profile.timeline import highest_per_column, series
@@ -40,40 +45,18 @@ from ttmem.reports.profile.timeline import highest_per_column, series
 _ROWS = 10
 _BARS = " ▁▂▃▄▅▆▇█"
 _CHART_ROWS = 3
-_WARN_PERCENT, _ALARM_PERCENT = 80.0, 90.0
+_STYLES = {"ok": "", "warn": "yellow", "alarm": "bold red"}
 
 
 def render(profile: Profile, *, width: int = 100, color: bool = False) -> str:
     """The summary as text; colour by meaning only, so that nothing is lost without it."""
-    console = _console(width, color)
-    known = answers(profile)
-    for part in _parts(profile, known, max(width, 40)):
-        console.print(part)
-    return _text_of(console)
+    report = TextReport(width, color=color)
+    report.print(*_parts(profile, analyses(profile), report.width))
+    return report.text()
 
 
-def _console(width: int, color: bool) -> Console:
-    return Console(
-        file=io.StringIO(),
-        width=max(width, 40),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        no_color=not color,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
-    )
-
-
-def _text_of(console: Console) -> str:
-    file = console.file
-    text = file.getvalue() if isinstance(file, io.StringIO) else ""
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-
-
-def _parts(profile: Profile, known: Answers, width: int) -> list[RenderableType]:
-    parts: list[RenderableType] = [_title(profile, known), ""]
+def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType | Table]:
+    parts: list[RenderableType | Table] = [_title(profile, known), ""]
     if known.peaks:
         parts += [_peaks(known, width), ""]
         for memory in ("DRAM", "L1"):
@@ -83,16 +66,16 @@ def _parts(profile: Profile, known: Answers, width: int) -> list[RenderableType]
         parts += [Text("Alive at the DRAM peak", style="bold"), _consumers(known.dram, width)]
         parts += [Text(unattributed_text(known.dram), style="dim"), ""]
     parts.append(_facts(profile, known))
-    warnings = [*notes(known), *(one_line(warning) for warning in profile.source.warnings[:5])]
+    warnings = [*threshold_warnings(known), *(one_line(warning) for warning in profile.source.warnings[:5])]
     if warnings:
         parts.append("")
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
     if known.failure is not None:
-        parts += ["", _failure(known)]
+        parts += ["", _failure(known.failure, known)]
     return parts
 
 
-def _title(profile: Profile, known: Answers) -> Text:
+def _title(profile: Profile, known: Analyses) -> Text:
     counts = known.distribution
     title = Text()
     title.append(one_line(profile.name), style="bold")
@@ -101,31 +84,33 @@ def _title(profile: Profile, known: Answers) -> Text:
         f"{runs_text(known)}",
         style="dim",
     )
-    ranks = [timeline.rank for timeline in profile.timelines if timeline.rank >= 0]
+    ranks = ranks_of(profile)
     if len(ranks) > 1:
         title.append(f", {counted(len(ranks), 'rank')} (each memory: its worst rank)", style="dim")
     return title
 
 
-def _peaks(known: Answers, width: int) -> Table:
-    table = _table("MB per bank", "Peak", "Of bank", "Bank", "Largest free", right=range(1, 5))
-    table.add_column("Caused by", overflow="fold")
-    for memory, peak in known.peaks.items():
-        table.add_row(
+def _peaks(known: Analyses, width: int) -> Table:
+    rows = [
+        [
             f"{memory} x{peak.banks}",
-            mib(peak.peak_bytes_per_bank),
-            Text(percent(peak.peak_percent), style=_alarm(peak.peak_percent)),
-            mib(peak.bytes_per_bank),
-            mib(peak.largest_free_bytes_at_peak),
-            short(operation_label(peak.caused_by_index, peak.caused_by_name), max(12, width - 60)) or "-",
-        )
-    return table
-
-
-def _alarm(share: float | None) -> str:
-    if share is None or share <= _WARN_PERCENT:
-        return ""
-    return "bold red" if share > _ALARM_PERCENT else "yellow"
+            peak.peak_bytes_per_bank,
+            peak.peak_percent,
+            peak.bytes_per_bank,
+            peak.largest_free_bytes_at_peak,
+            operation_label(peak.caused_by_index, peak.caused_by_name) or None,
+        ]
+        for memory, peak in known.peaks.items()
+    ]
+    columns = [
+        text_column("MB per bank"),
+        mib_column("Peak"),
+        percent_column("Of bank", style=lambda share: _STYLES[level(share)]),
+        mib_column("Bank"),
+        mib_column("Largest free"),
+        name_column("Caused by", most=max(12, width - 60)),
+    ]
+    return Table(columns, rows)
 
 
 def _chart(profile: Profile, peak: Peak, width: int) -> Text:
@@ -153,30 +138,30 @@ def _chart(profile: Profile, peak: Peak, width: int) -> Text:
 
 
 def _consumers(live: LiveSet, width: int) -> Table:
-    table = _table("Tensor", "Shape", "MB/bank", "Of peak", right=range(2, 4))
-    table.add_column("Producer", overflow="fold")
-    shown = live.tensors[:_ROWS]
-    shapes = [short(shape_text(life.type.shape, life.type.dtype), 28) for life in shown]
+    shapes = [short(shape_text(life.type.shape, life.type.dtype), 28) for life in live.tensors[:_ROWS]]
     producer_width = max(19, width // 4)
     name_width = max(12, width - producer_width - max(map(len, shapes)) - len("MB/bank  Of peak") - 3 * 2)
-    for life, shape in zip(shown, shapes, strict=True):
-        total = live.total_bytes_per_bank
-        table.add_row(
-            short(life.name, name_width),
-            shape,
-            mib(life.bytes_per_bank),
-            percent(100 * life.bytes_per_bank / total if total else None),
-            short(operation_label(life.producer_index, life.producer_name), producer_width) or "resident",
-        )
+    table = (
+        tables.consumers(live, _ROWS)
+        .only("Tensor", "Shape", "MB/bank", "Of peak", "Producer")
+        .with_column("Tensor", most=name_width)
+        .with_column("Shape", most=28)
+        .with_column("Producer", most=producer_width, unknown="resident")
+    )
     rest = live.tensors[_ROWS:]
-    if rest:
-        rest_bytes = sum(life.bytes_per_bank for life in rest)
-        table.add_row(counted(len(rest), "smaller tensor"), "", mib(rest_bytes), "", "")
-    return table
+    if not rest:
+        return table
+    left = [counted(len(rest), "smaller tensor"), "", sum(life.bytes_per_bank for life in rest), "", ""]
+    return replace(table.with_column("Of peak", write=_share), rows=[*table.rows, left])
 
 
-def _facts(profile: Profile, known: Answers) -> Table:
-    facts = Table.grid(padding=(0, 2))
+def _share(value: float | str) -> str:
+    """The row that sums up the others has none."""
+    return value if isinstance(value, str) else percent(value)
+
+
+def _facts(profile: Profile, known: Analyses) -> Grid:
+    facts = Grid.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
     padding, found = known.padding, known.weights
@@ -198,16 +183,11 @@ def _facts(profile: Profile, known: Answers) -> Table:
     return facts
 
 
-def _failure(known: Answers) -> Text:
-    failure = known.failure
+def _failure(failure: RunFailure, known: Analyses) -> Text:
+    where = "outside any program"
+    if failure.operation_index is not None:
+        where = f"in {operation_label(failure.operation_index, failure.operation_name)}"
     text = Text()
-    if failure is None:
-        return text
-    where = (
-        f"in {operation_label(failure.operation_index, failure.operation_name)}"
-        if failure.operation_index is not None
-        else "outside any program"
-    )
     text.append(f"Failed {where}", style="bold red")
     place = f", line {thousands(failure.line)}" if failure.line else ""
     text.append(f"  {failure.failure_class}{place}\n", style="dim")
@@ -217,11 +197,3 @@ def _failure(known: Answers) -> Text:
         for number, line in enumerate(advice(diagnosis), 1):
             text.append(f"\n{number}. {line}")
     return text
-
-
-def _table(*columns: str, right: range) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for position, column in enumerate(columns):
-        aligned_right = position in right
-        table.add_column(column, justify="right" if aligned_right else "left", no_wrap=aligned_right, overflow="fold")
-    return table

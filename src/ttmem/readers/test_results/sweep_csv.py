@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of tt-metal's sweep framework as a table, with the names of its JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from ttmem.readers.test_results._names import NoResultsError
+from ttmem.readers.test_results.sweep_json import results_of
+from ttmem.results import Result
+
+KIND = "sweep-csv"
+
+
+def sniff(head: bytes, path: Path | None) -> bool:
+    """A table that has a column for the status."""
+    first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
+    return "status" in next(csv.reader([first.rstrip("\r")]), [])
+
+
+def read(text: str, source: str) -> list[Result]:
+    """The tests of a table."""
+    rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
+    if not rows or "status" not in rows[0]:
+        raise NoResultsError(source)
+    return results_of(rows, source)

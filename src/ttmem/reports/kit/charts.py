@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Line charts: values in, the geometry of a drawing out; the markup is the templates'.
+
+``drawing`` gives an SVG that stands alone. A page that adds marks and a cursor of its own takes the paths and ticks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ttmem.reports.kit.templates import render
+
+COLORS = ("#2563c9", "#0f8a6d", "#b26a00", "#c42b32", "#7a4fc9", "#008aa6", "#8a6d0f", "#c92591")
+_LEFT, _TOP, _BOTTOM, _LINE_HEIGHT = 70.0, 22.0, 46.0, 13.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A labelled place on an axis."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A stretch of values and its labelled places, in the chart's own values (a logarithm where that reads better)."""
+
+    label: str
+    first: float
+    last: float
+    ticks: Sequence[Tick]
+
+    def share(self, value: float) -> float:
+        """Where a value lies, from 0 to 1."""
+        return (value - self.first) / ((self.last - self.first) or 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line: what it is called, its places in order, and what the pointer shows at each."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    remarks: Sequence[str] = ()
+    low: Sequence[float] = ()
+    """The lower edge of a band below the line, one value per point."""
+    steps: bool = False
+    """A value holds until the next one, so the line has steps, not slopes, and is filled down to the axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineChart:
+    """Curves over two axes."""
+
+    title: str
+    x: Axis
+    y: Axis
+    curves: Sequence[Curve]
+    width: float = 860.0
+    height: float = 420.0
+    right: float = 210.0
+    """Room at the right for the labels of the curves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawnCurve:
+    label: str
+    color: str
+    line: str
+    fill: str
+    points: Sequence[tuple[float, float, str]]
+    label_y: float
+
+
+def drawing(chart: LineChart) -> str:
+    """The chart as an SVG that stands alone; labels of curves stand at their ends and never cover each other."""
+    right, bottom = chart.width - chart.right, chart.height - _BOTTOM
+
+    def across(value: float) -> float:
+        return round(_LEFT + chart.x.share(value) * (right - _LEFT), 1)
+
+    def up(value: float) -> float:
+        return round(bottom - chart.y.share(value) * (bottom - _TOP), 1)
+
+    drawn: list[_DrawnCurve] = []
+    for number, curve in enumerate(chart.curves):
+        places = [(across(x), up(y)) for x, y in curve.points]
+        line = stepped(places) if curve.steps else path(places)
+        fill = f"{line}L{places[-1][0]:g} {bottom:g}L{places[0][0]:g} {bottom:g}Z" if curve.steps else ""
+        if curve.low:
+            edge = [(x, up(low)) for (x, _), low in zip(places, curve.low, strict=True)]
+            fill = f"{line}{path(edge[::-1]).replace('M', 'L', 1)}Z"
+        remarks = curve.remarks or [""] * len(places)
+        drawn.append(
+            _DrawnCurve(
+                label=curve.label,
+                color=COLORS[number % len(COLORS)],
+                line=line,
+                fill=fill,
+                points=() if curve.steps else [(x, y, remark) for (x, y), remark in zip(places, remarks, strict=True)],
+                label_y=_free_height(places[-1][1], [other.label_y for other in drawn]),
+            )
+        )
+    return render(
+        "chart.svg.j2",
+        chart=chart,
+        curves=drawn,
+        x_ticks=[Tick(across(tick.at), tick.label) for tick in chart.x.ticks],
+        y_ticks=[Tick(up(tick.at), tick.label) for tick in chart.y.ticks],
+        left=_LEFT,
+        right=right,
+        top=_TOP,
+        bottom=bottom,
+    )
+
+
+def path(places: Sequence[tuple[float, float]]) -> str:
+    """Straight from place to place."""
+    return "".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(places))
+
+
+def stepped(places: Sequence[tuple[float, float]]) -> str:
+    """Each level holds until the next place."""
+    if not places:
+        return "M0 0"
+    parts = [f"M{places[0][0]:g} {places[0][1]:g}"]
+    level = places[0][1]
+    for x, y in places[1:]:
+        parts.append(f"H{x:g}" if y == level else f"H{x:g}V{y:g}")
+        level = y
+    return "".join(parts)
+
+
+def round_step(rough: float, factors: Sequence[float] = (1, 2, 2.5, 5, 10)) -> float:
+    """The next round number from here on: a distance of ticks that people read without counting."""
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * magnitude for factor in factors if factor * magnitude >= rough * 0.999)
+
+
+def _free_height(wanted: float, taken: Sequence[float]) -> float:
+    while any(abs(wanted - other) < _LINE_HEIGHT for other in taken):
+        wanted += 1
+    return wanted

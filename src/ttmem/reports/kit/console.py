@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text for a person: one console for all reports, at least 40 columns wide, coloured only where asked."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from ttmem.reports.kit.tables import Table
+
+NARROWEST = 40
+
+
+class TextReport:
+    """What is printed here becomes one text, without blanks at the ends of lines.
+
+    Nothing is interpreted on the way (no markup, no emoji codes, no highlighting): names come from logs.
+    """
+
+    def __init__(self, width: int = 100, *, color: bool = False) -> None:
+        self.width = max(width, NARROWEST)
+        self._file = io.StringIO()
+        self._console = Console(
+            file=self._file,
+            width=self.width,
+            force_terminal=color,
+            color_system="standard" if color else None,
+            no_color=not color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+        )
+
+    def print(self, *parts: RenderableType | Table, style: str = "") -> None:
+        """Each part on lines of its own; nothing at all is an empty line."""
+        for part in parts or ("",):
+            self._console.print(rich_table(part) if isinstance(part, Table) else part, style=style or None)
+
+    def print_unfolded(self, line: str) -> None:
+        """A line of a drawing: cut at the edge, because a folded one shows nothing."""
+        self._console.print(line, no_wrap=True, overflow="crop")
+
+    def titled(self, table: Table, *, spaced: bool = True) -> None:
+        """A table below its title, after an empty line."""
+        if spaced:
+            self.print()
+        self.print(table.title, style="bold")
+        self.print(table)
+        if table.left_out:
+            self.print(table.left_out)
+
+    def text(self) -> str:
+        """Everything printed so far."""
+        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
+
+
+def rich_table(
+    table: Table, *, heads: bool = True, row_styles: Sequence[str] = (), wrap_figures: bool = False
+) -> RichTable:
+    """For a terminal: no borders, figures to the right, names folded where the width ends."""
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), show_header=heads)
+    for column in table.columns:
+        is_number = column.kind == "number"
+        drawn.add_column(
+            Text(column.head),
+            justify="right" if is_number else "left",
+            no_wrap=is_number and not wrap_figures,
+            overflow="fold",
+        )
+    for at, (row, cells) in enumerate(zip(table.rows, table.cells(), strict=True)):
+        drawn.add_row(
+            *(
+                Text(cell, style=column.style(value) if column.style else "")
+                for column, value, cell in zip(table.columns, row, cells, strict=True)
+            ),
+            style=row_styles[at] if at < len(row_styles) else None,
+        )
+    return drawn

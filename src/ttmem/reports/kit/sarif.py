@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SARIF 2.1.0, which code scanning shows beside the code: one writer for every verb that judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ttmem._version import __version__
+from ttmem.reports.kit.units import one_line
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SarifRule:
+    """What is judged."""
+
+    identifier: str
+    title: str
+    why: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SarifResult:
+    """One judgement; a level of ``none`` says that the rule holds."""
+
+    rule: str
+    level: str
+    message: str
+    file: str
+    line: int | None
+    operation_name: str = ""
+    operation_location: str = ""
+    kind: str = ""
+    """``pass`` or ``fail``, where rules that hold are listed too."""
+
+
+def render(rules: Sequence[SarifRule], results: Iterable[SarifResult]) -> str:
+    """The whole log of one run of ttmem."""
+    places = {rule.identifier: at for at, rule in enumerate(rules)}
+    driver = {"name": "ttmem", "version": __version__, "rules": [_rule(rule) for rule in rules]}
+    log = {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": [_result(one, places[one.rule]) for one in results]}],
+    }
+    return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
+
+
+def _rule(rule: SarifRule) -> dict[str, Any]:
+    described: dict[str, Any] = {"id": rule.identifier, "shortDescription": {"text": rule.title}}
+    if rule.why:
+        described["fullDescription"] = {"text": rule.why}
+    if rule.fix:
+        described["help"] = {"text": rule.fix}
+    return described
+
+
+def _result(result: SarifResult, rule_index: int) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(result.file)},
+            "region": {"startLine": max(result.line or 1, 1)},
+        }
+    }
+    if result.operation_name:
+        called = one_line(result.operation_name)
+        qualified = one_line(result.operation_location) or called
+        location["logicalLocations"] = [{"name": called, "fullyQualifiedName": qualified, "kind": "function"}]
+    return {
+        "ruleId": result.rule,
+        "ruleIndex": rule_index,
+        **({"kind": result.kind} if result.kind else {}),
+        "level": result.level,
+        "message": {"text": one_line(result.message)},
+        "locations": [location],
+    }
+
+
+def _uri(file: str) -> str:
+    """A path as a URI reference; viewers resolve it against the checkout."""
+    path = PurePath(file)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix(), errors="surrogateescape")

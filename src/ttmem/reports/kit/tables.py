@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table as values: its columns know how a value is written, so every format writes the same rows.
+
+A report builds one ``Table``; a renderer picks the columns it has room for (``only``), the rows (``first``), how long
+a name may be, and turns it into text, Markdown, CSV or the rows of a page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ttmem.reports.kit import units
+
+Kind = Literal["text", "name", "number"]
+Row = Sequence[Any]
+
+_CSV_SPECIAL = re.compile(r'[",\r\n]')
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One fact about every row.
+
+    ``number`` is set to the right and sorts as one, ``name`` may wrap and is cut in the middle, ``text`` stays on its
+    line.
+    """
+
+    head: str
+    kind: Kind = "text"
+    write: Callable[[Any], str] = str
+    """How a value is written, without its unit: the head names that."""
+    unknown: str = "-"
+    """What stands for None."""
+    style: Callable[[Any], str] | None = None
+    """The terminal's colour for a value; by meaning only, so that nothing is lost without it."""
+    most: int | None = None
+    """The longest text in this column, whatever the renderer allows."""
+    whole: bool = False
+    """Never cut: a place such as ``#12-#340`` says nothing without its end."""
+
+    def text_of(self, value: Any, longest: int | None = None) -> str:
+        """A value as the cell's text; names and texts of any length are cut to fit."""
+        if value is None:
+            return self.unknown
+        text = self.write(value)
+        widths = [width for width in (self.most, longest) if width is not None]
+        if self.kind == "number" or self.whole or not widths:
+            return units.one_line(text)
+        return units.short(text, min(widths))
+
+
+def text_column(head: str, **more: Any) -> Column:
+    """A column of words."""
+    return Column(head, "text", **more)
+
+
+def name_column(head: str, **more: Any) -> Column:
+    """A column of names of any length."""
+    return Column(head, "name", **more)
+
+
+def number_column(head: str, write: Callable[[Any], str] = units.thousands, **more: Any) -> Column:
+    """A column of counts, or of any figure that ``write`` writes."""
+    return Column(head, "number", write, **more)
+
+
+def mib_column(head: str, *, decimals: int = 3, signed: bool = False, **more: Any) -> Column:
+    """A column of bytes, written in MiB; the head says MB."""
+    return number_column(head, lambda value: units.mib(value, decimals=decimals, signed=signed), **more)
+
+
+def percent_column(head: str, *, signed: bool = False, **more: Any) -> Column:
+    """A column of percentages."""
+    return number_column(head, lambda value: units.percent(value, signed=signed), **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns and rows of values."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    title: str = ""
+    left_out: str = ""
+    """What the rows do not show: ``12 more ...``."""
+    bars: str | None = None
+    """The head of the column whose figure a page also draws as a bar."""
+
+    @classmethod
+    def of_texts(cls, heads: Sequence[str], rows: Iterable[Row], *, left: int | None = None, title: str = "") -> Table:
+        """A table whose cells are written already; the first ``left`` columns are words, the others figures."""
+        left = len(heads) if left is None else left
+        columns = [name_column(head) if number < left else Column(head, "number") for number, head in enumerate(heads)]
+        return cls(columns, list(rows), title)
+
+    def only(self, *heads: str) -> Table:
+        """Some of the columns, in this order."""
+        places = [self._place(head) for head in heads]
+        return replace(
+            self,
+            columns=[self.columns[place] for place in places],
+            rows=[[row[place] for place in places] for row in self.rows],
+        )
+
+    def with_column(self, head: str, /, **changes: Any) -> Table:
+        """The same table with one column written otherwise (``unknown=``, ``most=``, ``write=``, ``head=``)."""
+        place = self._place(head)
+        columns = [replace(column, **changes) if at == place else column for at, column in enumerate(self.columns)]
+        return replace(self, columns=columns)
+
+    def first(self, most: int) -> Table:
+        """The first rows."""
+        return replace(self, rows=self.rows[:most])
+
+    def cells(self, longest: int | None = None) -> list[list[str]]:
+        """Every row as texts; ``longest`` is what a name or text may take."""
+        return [
+            [column.text_of(value, longest) for column, value in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
+
+    @property
+    def heads(self) -> list[str]:
+        return [column.head for column in self.columns]
+
+    @property
+    def bar_column(self) -> int | None:
+        """Where the column of the bars is."""
+        return None if self.bars is None else self._place(self.bars)
+
+    def _place(self, head: str) -> int:
+        if head not in self.heads:
+            raise ValueError(f"no column '{head}' in {self.heads}")
+        return self.heads.index(head)
+
+
+def markdown(
+    table: Table,
+    *,
+    longest: int | None = None,
+    aligned: bool = False,
+    markup: bool = True,
+) -> list[str]:
+    """The lines of a Markdown table; no rows, no table.
+
+    ``aligned`` sets figures to the right; without ``markup`` no cell holds what Markdown takes for its own.
+    """
+    if not table.rows:
+        return []
+    rule = ["---:" if aligned and column.kind == "number" else "---" for column in table.columns]
+    lines = [table.heads, rule, *table.cells(longest)]
+    return ["| " + " | ".join(_markdown_cell(cell, markup) for cell in line) + " |" for line in lines]
+
+
+def without_markup(text: str) -> str:
+    """Text in which Markdown finds no element and no emphasis: C++ code is full of what looks like them."""
+    return units.one_line(text).replace("<", "&lt;").replace("*", "\\*")
+
+
+def _markdown_cell(text: str, markup: bool) -> str:
+    """A name may hold what Markdown takes for the end of a cell."""
+    text = text.replace("\\", "\\\\").replace("|", "\\|")
+    return text if markup else without_markup(text)
+
+
+def plain(table: Table, *, gap: str = "  ", rule: str = "") -> str:
+    """Columns of plain text as wide as their cells: nothing is cut or folded, because such names are copied.
+
+    ``rule`` joins a line of dashes below the heads.
+    """
+    rows = [table.heads, *table.cells()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    right = [column.kind == "number" for column in table.columns]
+    lines = [
+        gap.join(
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], *([rule.join("-" * width for width in widths)] if rule else []), *lines[1:]])
+
+
+def csv_line(cells: Iterable[str]) -> str:
+    """RFC 4180: only what would be taken for a separator is quoted."""
+    return ",".join('"' + cell.replace('"', '""') + '"' if _CSV_SPECIAL.search(cell) else cell for cell in cells)
+
+
+def csv(table: Table) -> str:
+    """Heads and bare values; what is unknown is an empty cell."""
+    rows = [table.heads, *(["" if value is None else str(value) for value in row] for row in table.rows)]
+    return "".join(f"{csv_line(row)}\n" for row in rows)

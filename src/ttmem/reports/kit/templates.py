@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one environment in which templates are rendered: every text is escaped unless our own code vouches for it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from ttmem._version import __version__
+
+_FOLDER = Path(__file__).parents[1] / "templates"
+
+
+def render(template: str, **context: Any) -> str:
+    """A template of ``reports/templates``; a name that it uses and nobody gave is an error."""
+    return _environment().get_template(template).render(context)
+
+
+def markup(text: str) -> Markup:
+    """Markup of our own making (a drawing, a style sheet), never a log's text."""
+    return Markup(text)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(version=__version__, style=_own("report.css"), script=_own("report.js"))
+    return environment
+
+
+def _own(file: str) -> Markup:
+    return markup((_FOLDER / file).read_text("utf-8"))

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One memory over the operations of one process, drawn: for the page, and as an SVG that stands alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ttmem._errors import BadInputError
+from ttmem.analysis.peaks import Peak
+from ttmem.analysis.runs import Run
+from ttmem.profile import BLOCK_NAMES, WITHIN_OPERATION, Profile
+from ttmem.reports.kit import charts
+from ttmem.reports.kit.charts import Tick
+from ttmem.reports.kit.units import MIB, mib, operation_label, percent
+from ttmem.reports.profile.timeline import Series, downsampled, series
+
+WIDTH, HEIGHT = 1000.0, 200.0
+"""Of the drawing; the page stretches it."""
+_MOST_POINTS = 2000
+_MOST_RUN_MARKS = 120
+_CAPACITY_SHOWN_FROM_PERCENT = 40.0
+"""Below this the line of the full bank would press the curve flat against the floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """What the page shows under the pointer: columns over the drawn points."""
+
+    x_percent: list[float]
+    megabytes: list[str]
+    label: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChart:
+    """The chart as the page draws it, with marks of its own; ticks are in percent of their axis."""
+
+    memory: str
+    title: str
+    line: str
+    area: str
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    peak_x_percent: float
+    peak_y_percent: float
+    peak_label: str
+    capacity_y_percent: float | None
+    run_marks_percent: list[float]
+    failure_x_percent: float | None
+    points: Points
+
+
+def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: int | None) -> MemoryChart:
+    """The states of the peak's own process, at most 2000 points and always the peak."""
+    states = series(profile, peak.timeline, peak.memory)
+    first = int(states.operation[0])
+    span = max(int(states.operation[-1]) - first, 1)
+    step, top = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
+    kept = downsampled(states.allocated, _MOST_POINTS)
+    x = (states.operation[kept] - first) * (WIDTH / span)
+    y = HEIGHT - states.allocated[kept] * (HEIGHT / top)
+    line = charts.stepped(list(zip(np.round(x, 1).tolist(), np.round(y, 1).tolist(), strict=True)))
+    peak_position = int(np.searchsorted(states.block, peak.block))
+
+    def x_percent(operation: int) -> float:
+        return round(100 * (operation - first) / span, 3)
+
+    def y_percent(amount_bytes: float) -> float:
+        return round(100 - 100 * amount_bytes / top, 3)
+
+    mine = [run for run in runs if run.timeline == peak.timeline]
+    marks = [x_percent(run.first_index) for run in mine[1:]] if len(mine) <= _MOST_RUN_MARKS else []
+    reaches = (peak.peak_percent or 0.0) >= _CAPACITY_SHOWN_FROM_PERCENT
+    end = round(float(x[-1]), 1) if len(x) else 0.0
+    in_range = failure_index is not None and first <= failure_index <= first + span
+    return MemoryChart(
+        memory=peak.memory,
+        title=f"{peak.memory} over operations",
+        line=line,
+        area=f"{line}L{end} {HEIGHT}L0 {HEIGHT}Z",
+        x_ticks=[Tick(x_percent(operation), f"#{operation:,}") for operation in _x_ticks(first, first + span)],
+        y_ticks=[Tick(y_percent(amount), _axis_label(amount, step)) for amount in _y_ticks(step, top)],
+        peak_x_percent=x_percent(int(states.operation[peak_position])),
+        peak_y_percent=y_percent(peak.peak_bytes_per_bank),
+        peak_label=_peak_label(peak),
+        capacity_y_percent=y_percent(peak.bytes_per_bank) if reaches else None,
+        run_marks_percent=marks,
+        failure_x_percent=x_percent(failure_index) if in_range and failure_index is not None else None,
+        points=Points(
+            x_percent=np.round(x / (WIDTH / 100), 2).tolist(),
+            megabytes=[mib(value) for value in states.allocated[kept].tolist()],
+            label=[_state_label(profile, peak.timeline, block) for block in states.block[kept].tolist()],
+        ),
+    )
+
+
+def svg(profile: Profile, memory: str = "DRAM") -> str:
+    """A drawing that stands alone, for a notebook or a document."""
+    from ttmem.reports.profile.analyses import analyses
+
+    peaks = analyses(profile).peaks
+    peak = peaks.get(memory.upper())
+    if peak is None:
+        known = ", ".join(peaks) or "none"
+        raise BadInputError(f"'{profile.name}' has no states of {memory}", hint=f"memories with states: {known}")
+    states = series(profile, peak.timeline, peak.memory)
+    return charts.drawing(_line_chart(states, peak))
+
+
+def _line_chart(states: Series, peak: Peak) -> charts.LineChart:
+    kept = downsampled(states.allocated, _MOST_POINTS)
+    first, last = int(states.operation[0]), max(int(states.operation[-1]), int(states.operation[0]) + 1)
+    step, top = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
+    line = list(zip(states.operation[kept].tolist(), states.allocated[kept].tolist(), strict=True))
+    return charts.LineChart(
+        title=f"{peak.memory} over operations, peak {_peak_label(peak)}",
+        x=charts.Axis("operation", first, last, [Tick(at, f"#{at:,}") for at in _x_ticks(first, last)]),
+        y=charts.Axis("MB per bank", 0, top, [Tick(at, _axis_label(at, step)) for at in _y_ticks(step, top)]),
+        curves=[charts.Curve(f"peak {mib(peak.peak_bytes_per_bank)} MB", line, steps=True)],
+        height=300.0,
+        right=130.0,
+    )
+
+
+def _state_label(profile: Profile, timeline_index: int, block: int) -> str:
+    timeline = profile.timelines[timeline_index]
+    operation, kind = int(timeline.block_operation[block]), int(timeline.block_kind[block])
+    position = operation - timeline.first_index
+    if operation < 0 or not 0 <= position < len(timeline):
+        return BLOCK_NAMES[kind]
+    place = "within" if kind == WITHIN_OPERATION else "before"
+    return f"{place} {operation_label(operation, profile.forms.name_of(int(timeline.form[position])))}"
+
+
+def _peak_label(peak: Peak) -> str:
+    place = "within" if peak.within_operation else "before"
+    moment = peak.at_name if peak.at_index is None else f"{place} #{peak.at_index}"
+    return f"{mib(peak.peak_bytes_per_bank)} MB/bank ({percent(peak.peak_percent)}) {moment}"
+
+
+def _scale(highest: int, bank: int) -> tuple[float, float]:
+    """Tick distance and axis end in bytes: round MiB a little above the peak, or above the bank when it is near."""
+    if bank and highest >= bank * _CAPACITY_SHOWN_FROM_PERCENT / 100:
+        highest = max(highest, bank)
+    step = charts.round_step(highest / MIB / 4)
+    ticks = math.ceil(highest / MIB / step * 0.999)
+    return step * MIB, max(ticks, 1) * step * MIB
+
+
+def _y_ticks(step: float, top: float) -> list[float]:
+    return [step * number for number in range(int(top / step) + 1)]
+
+
+def _axis_label(amount_bytes: float, step_bytes: float) -> str:
+    decimals = max(0, -math.floor(math.log10(step_bytes / MIB)) + (1 if step_bytes / MIB % 1 else 0))
+    return mib(amount_bytes, decimals=min(decimals, 6)) if amount_bytes else "0"
+
+
+def _x_ticks(first: int, last: int) -> list[int]:
+    step = int(charts.round_step(max((last - first) / 6, 1), (1, 2, 5, 10)))
+    return list(range(-(-first // step) * step, last + 1, step))

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentences that go with the figures: which threshold is passed, what leaks, what to run next."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Literal
+
+from ttmem.analysis.consumers import LiveSet
+from ttmem.analysis.growth import LEAK
+from ttmem.analysis.peaks import Peak
+from ttmem.profile import Profile
+from ttmem.reports.kit.units import counted, megabytes, operation_label, percent, short
+from ttmem.reports.profile.analyses import Analyses
+
+DRAM_TARGET_PERCENT, DRAM_RISK_PERCENT = 80.0, 90.0
+L1_TARGET_PERCENT, L1_RISK_PERCENT = 90.0, 95.0
+PADDING_HIGH_PERCENT = 50.0
+"""The targets that readers of these reports know."""
+
+Level = Literal["ok", "warn", "alarm"]
+
+_LONGEST_COMMAND = 200
+_LONGEST_NAME = 80
+
+
+def threshold_warnings(known: Analyses) -> list[str]:
+    """Everything worth a warning, most urgent first; empty when the run has room."""
+    return [note for note in (_dram(known), _l1(known), _growth(known), _fragmentation(known), _padding(known)) if note]
+
+
+def level(share: float | None) -> Level:
+    """How full a memory is, for colours and cards."""
+    if share is None or share <= DRAM_TARGET_PERCENT:
+        return "ok"
+    return "alarm" if share > DRAM_RISK_PERCENT else "warn"
+
+
+def ranks_of(profile: Profile) -> list[int]:
+    """The MPI ranks of the processes; a process without one is not listed."""
+    return [timeline.rank for timeline in profile.timelines if timeline.rank >= 0]
+
+
+def rounding_note(profile: Profile) -> str:
+    """What one bank's figure leaves open; empty for exact sources."""
+    error_bytes = profile.source.state_error_bytes
+    return f"states are printed rounded, +-{megabytes(error_bytes, decimals=4)} per bank" if error_bytes else ""
+
+
+def next_command(profile: Profile, known: Analyses) -> str:
+    """The command that answers the next question about this source."""
+    source = shlex.quote(profile.source.name or profile.name)
+    if len(source) > _LONGEST_COMMAND or not source.isprintable():
+        source = "SOURCE"
+    if "engine" in profile.facts:  # captured while a script ran: the script is no source, it is run again
+        return f"ttmem run {source} --html report.html"
+    several = len(known.runs) > 1
+    if several and (known.failure is not None or known.counted_runs > 1):
+        return f"ttmem profile {source} --run last --llm"
+    return f"ttmem profile {source} --html report.html"
+
+
+def load_text(known: Analyses) -> str:
+    """How the weights came in, in one sentence; empty when there is nothing to tell."""
+    phase = known.load_phase
+    if phase is None:
+        return ""
+    text = f"{megabytes(phase.before_first_bytes_per_bank)}/bank resident before the first operation"
+    if phase.const_eval_programs:
+        added = megabytes(phase.const_eval_bytes_per_bank, signed=True)
+        text += f"; const-eval ({counted(phase.const_eval_programs, 'program')}) {added}/bank"
+    if phase.upload_operations:
+        text += f"; to_device outside const-eval {megabytes(phase.upload_bytes_per_bank, signed=True)}/bank"
+    if phase.loaded_at_index is not None and phase.loaded_bytes_per_bank is not None:
+        text += f"; first run's weights in by #{phase.loaded_at_index} at {megabytes(phase.loaded_bytes_per_bank)}/bank"
+    return text
+
+
+def growth_text(known: Analyses) -> str:
+    """The verdict on growth from run to run for DRAM, in one sentence; empty for a single run."""
+    growth = known.growth.get("DRAM")
+    if growth is None or len(growth.starts_bytes_per_bank) < 2:
+        return ""
+    if not growth.compared_runs:
+        return f"{growth.verdict} to judge growth"
+    slope = megabytes(growth.bytes_per_bank_per_run, decimals=4, signed=True)
+    error = f" (+-{megabytes(growth.error_bytes_per_run, decimals=4)})" if growth.error_bytes_per_run else ""
+    return f"{growth.verdict}: DRAM {slope}/bank per run{error} over {growth.compared_runs} runs"
+
+
+def runs_text(known: Analyses) -> str:
+    """``5 runs``, ``1 run and an unfinished one``."""
+    last_ones = {run.timeline: run for run in known.runs}.values()
+    if all(run.finished for run in last_ones):
+        return counted(known.counted_runs, "run")
+    if len(known.runs) == len(last_ones):
+        return "1 unfinished run"
+    return f"{counted(known.counted_runs, 'run')} and an unfinished one"
+
+
+def moment_text(peak: Peak) -> str:
+    """When it was fullest: ``before #170 ttnn.deallocate``, ``within #3 ttnn.conv2d``, ``after submit``."""
+    if peak.at_index is None:
+        return peak.at_name
+    place = "within" if peak.within_operation else "before"
+    return f"{place} {operation_label(peak.at_index, peak.at_name)}"
+
+
+def l1_text(known: Analyses) -> str:
+    """What the L1 figure leaves out, or, where a capture knows them, the programs' own buffers on top of it."""
+    programs = known.programs_peak
+    if programs is None:
+        return "L1 figures leave out circular buffers: they are not part of the allocator's state"
+    parts = ", ".join(
+        f"{name.replace('_', ' ')} {megabytes(amount)}" for name, amount in programs.parts.items() if amount
+    )
+    text = f"L1 with programs: {megabytes(programs.total_bytes_per_core)} per core ({parts or 'empty'})"
+    text += f" in {short(operation_label(programs.index, programs.name), _LONGEST_NAME)}"
+    if programs.unmeasured_operations:
+        text += f"; programs of {counted(programs.unmeasured_operations, 'operation')} were not measured"
+    return text
+
+
+def unattributed_text(live: LiveSet) -> str:
+    """The part of a peak that no tensor accounts for; the listed parts and this one sum to the state's total."""
+    left = live.unattributed_bytes_per_bank
+    if abs(left) <= live.peak.error_bytes * 2:
+        return (
+            f"Not attributed to any tensor: nothing beyond rounding ({megabytes(left, decimals=4, signed=True)}/bank)"
+        )
+    causes = (
+        "uploads, outputs of earlier runs, temporaries" if left > 0 else "tensors that share a buffer or were freed"
+    )
+    return f"Not attributed to any tensor: {megabytes(left)}/bank ({causes})"
+
+
+def _dram(known: Analyses) -> str:
+    share = known.peaks["DRAM"].peak_percent if "DRAM" in known.peaks else None
+    if share is None or share <= DRAM_TARGET_PERCENT:
+        return ""
+    if share > DRAM_RISK_PERCENT:
+        return f"DRAM peak {percent(share)} is above 90%: risk of OOM; reduce batch or model size, or shard the model"
+    return f"DRAM peak {percent(share)} is above the 80% target: little headroom"
+
+
+def _l1(known: Analyses) -> str:
+    share = known.peaks["L1"].peak_percent if "L1" in known.peaks else None
+    if share is None or share <= L1_TARGET_PERCENT:
+        return ""
+    if share > L1_RISK_PERCENT:
+        return f"L1 peak {percent(share)} is above 95%: operations may fall back to DRAM or clash with circular buffers"
+    return (
+        f"L1 peak {percent(share)} is above the 90% target (circular buffers come on top, they are not in this figure)"
+    )
+
+
+def _growth(known: Analyses) -> str:
+    leaking = [item for item in known.growth.values() if item.verdict == LEAK]
+    if not leaking:
+        return ""
+    worst = max(leaking, key=lambda item: item.bytes_per_bank_per_run)
+    slope = megabytes(worst.bytes_per_bank_per_run, decimals=4, signed=True)
+    return (
+        f"Leak: {worst.memory} starts each run {slope}/bank higher, over {worst.compared_runs} runs that load nothing"
+    )
+
+
+def _fragmentation(known: Analyses) -> str:
+    for memory in ("DRAM", "L1"):
+        item = known.fragmentation.get(memory)
+        if item is not None and item.blocks_above_threshold:
+            worst_at = short(operation_label(item.worst_at_index, item.worst_at_name), _LONGEST_NAME)
+            return (
+                f"{memory} is fragmented in {percent(item.share_above_threshold_percent)} of the states "
+                f"(over {item.threshold_percent:g}% of the free bytes lie outside the largest free block); "
+                f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {worst_at}"
+            )
+    return ""
+
+
+def _padding(known: Analyses) -> str:
+    share = known.padding.overhead_percent
+    if share <= PADDING_HIGH_PERCENT:
+        return ""
+    return f"Padding overhead {percent(share)} is above 50%: prefer trailing dimensions that are multiples of 32"

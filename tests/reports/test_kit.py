@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all reports are made of: one table in every format, one console, one drawer, one SARIF writer."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from ttmem.reports.documents import DOCUMENTS, document_type
+from ttmem.reports.kit import charts, sarif, tables
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.pages import Card, Section, page
+from ttmem.reports.kit.tables import Table, mib_column, name_column, number_column, percent_column, text_column
+from ttmem.reports.kit.units import bounds_text, bytes_text, compact_bytes, kib, shape_list, share
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def table() -> Table:
+    """Two tensors, one of which nobody knows much about."""
+    columns = [
+        name_column("Tensor"),
+        mib_column("MB/bank"),
+        percent_column("Of peak"),
+        number_column("Uses"),
+        text_column("Alive", whole=True),
+    ]
+    rows = [["layers.0|weight", 3 * MIB, 75.0, 1200, "#1-#20"], ["%1", MIB // 2, None, 3, None]]
+    return Table(columns, rows, title="Tensors", left_out="7 more", bars="MB/bank")
+
+
+def test_markdown_keeps_a_cell_a_cell(table: Table) -> None:
+    assert tables.markdown(table) == [
+        "| Tensor | MB/bank | Of peak | Uses | Alive |",
+        "| --- | --- | --- | --- | --- |",
+        "| layers.0\\|weight | 3.000 | 75.0% | 1,200 | #1-#20 |",
+        "| %1 | 0.500 | - | 3 | - |",
+    ]
+    assert tables.markdown(table, aligned=True)[1] == "| --- | ---: | ---: | ---: | --- |"
+    assert tables.markdown(table.first(0)) == []
+
+
+def test_a_backslash_before_a_bar_does_not_end_the_cell() -> None:
+    shown = tables.markdown(Table.of_texts(["Code"], [["a\\|b<int> *c"]]), markup=False)
+    assert shown[2] == "| a\\\\\\|b&lt;int> \\*c |"
+
+
+def test_names_are_cut_and_places_are_not(table: Table) -> None:
+    assert table.cells(longest=5)[0] == ["la…ht", "3.000", "75.0%", "1,200", "#1-#20"]
+    assert table.with_column("Tensor", most=9).cells(longest=100)[0][0] == "lay…eight"
+
+
+def test_columns_are_picked_in_the_order_asked_for(table: Table) -> None:
+    picked = table.only("Uses", "Tensor").with_column("Uses", head="Times")
+    assert picked.heads == ["Times", "Tensor"]
+    assert picked.cells() == [["1,200", "layers.0|weight"], ["3", "%1"]]
+    with pytest.raises(ValueError, match="no column 'Users'"):
+        table.only("Users")
+
+
+def test_csv_has_bare_values(table: Table) -> None:
+    assert tables.csv(table.only("Tensor", "MB/bank", "Of peak")) == (
+        "Tensor,MB/bank,Of peak\nlayers.0|weight,3145728,75.0\n%1,524288,\n"
+    )
+    assert tables.csv_line(["a,b", 'say "x"', "plain"]) == '"a,b","say ""x""",plain'
+
+
+def test_plain_columns_are_as_wide_as_their_cells(table: Table) -> None:
+    assert tables.plain(table.only("Tensor", "Uses"), gap=" | ", rule="-|-").splitlines() == [
+        "Tensor          |  Uses",
+        "----------------|------",
+        "layers.0|weight | 1,200",
+        "%1              |     3",
+    ]
+
+
+def test_text_has_no_colour_unless_asked_and_folds_names(table: Table) -> None:
+    report = TextReport(20)
+    report.titled(table.only("Tensor", "MB/bank"), spaced=False)
+    assert report.width == 40
+    assert report.text().splitlines() == [
+        "Tensors",
+        "Tensor           MB/bank",
+        "layers.0|weight    3.000",
+        "%1                 0.500",
+        "7 more",
+    ]
+    colored = TextReport(60, color=True)
+    colored.print(Table([percent_column("Of bank", style=lambda found: "red" if found > 90 else "")], [[95.0], [2.0]]))
+    assert colored.text().count("\x1b[31m") == 1
+
+
+def test_text_interprets_nothing() -> None:
+    report = TextReport(60)
+    report.print("[bold]x[/bold] :smile:", Table.of_texts(["[red]"], [["[link]"]]))
+    assert report.text() == "[bold]x[/bold] :smile:\n[red]\n[link]\n"
+
+
+def test_a_page_escapes_what_it_is_given(table: Table) -> None:
+    shown = page(
+        title="<script>",
+        cards=[Card("Peak", "3", "MB", bar_percent=200.0, level="alarm")],
+        notes=["a & b"],
+        sections=[
+            Section("one", "One", [Table.of_texts(["Tensor", "Uses"], [["%1", "1,200"]], left=1)]),
+            Section("two", "Two", [table, table], remarks=["said"], drawing="<svg></svg>", drawing_role="depth-chart"),
+        ],
+        foot="the end",
+    )
+    assert "<title>&lt;script&gt; · ttmem</title>" in shown
+    assert "<li>a &amp; b</li>" in shown
+    assert 'style="width: 100%"' in shown
+    assert '<div class="drawing" data-role="depth-chart"><svg></svg></div>' in shown
+    assert [f'data-table="{key}"' in shown for key in ("one", "two-0", "two-1")] == [True] * 3
+    assert shown.count('data-role="count"') == 3
+    assert 'data-bars="1"' in shown
+    assert '<td class="number">1,200</td>' in shown
+    assert shown.count("7 more") == 2
+
+
+def test_a_drawing_stands_alone() -> None:
+    chart = charts.LineChart(
+        "a < b",
+        charts.Axis("depth", 0, 4, [charts.Tick(0, "1"), charts.Tick(4, "16")]),
+        charts.Axis("rate", 0, 10, [charts.Tick(0, "0"), charts.Tick(10, "10")]),
+        [
+            charts.Curve("first", [(0, 0), (4, 10)], ["low", "high"], low=[0, 5]),
+            charts.Curve("second", [(0, 10), (2, 10), (4, 5)], steps=True),
+            charts.Curve("third", [(0, 9), (4, 10)]),
+        ],
+        width=300,
+        height=168,
+        right=30,
+    )
+    root = ElementTree.fromstring(charts.drawing(chart))
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.attrib["aria-label"] == "a < b"
+    paths = [element.attrib["d"] for element in root.iter(f"{space}path")]
+    assert paths == [
+        "M70 122L270 22L270 72L70 122Z",
+        "M70 122L270 22",
+        "M70 22H170H270V72L270 122L70 122Z",
+        "M70 22H170H270V72",
+        "M70 32L270 22",
+    ]
+    heights = {element.text: float(element.attrib["y"]) for element in root.iter(f"{space}text")}
+    assert abs(heights["first"] - heights["third"]) >= 13, "labels do not cover each other"
+    assert [element.text for element in root.iter(f"{space}title")] == ["a < b", "low", "high"]
+
+
+@pytest.mark.parametrize(("rough", "step"), [(0.3, 0.5), (1, 1), (1.2, 2), (24, 25), (51, 100)])
+def test_ticks_are_round(rough: float, step: float) -> None:
+    assert charts.round_step(rough) == pytest.approx(step)
+
+
+def test_sarif_lists_rules_and_results() -> None:
+    rules = [sarif.SarifRule("a", "A holds."), sarif.SarifRule("b", "B holds.", "Because.", "Do this.")]
+    results = [
+        sarif.SarifResult("b", "error", "broken\nhere", "some dir/file.cpp", 0),
+        sarif.SarifResult("a", "none", "fine", "run.log", 12, "ttnn.add", kind="pass"),
+    ]
+    (run,) = json.loads(sarif.render(rules, results))["runs"]
+    assert run["tool"]["driver"]["rules"][1] == {
+        "id": "b",
+        "shortDescription": {"text": "B holds."},
+        "fullDescription": {"text": "Because."},
+        "help": {"text": "Do this."},
+    }
+    first, second = run["results"]
+    assert first == {
+        "ruleId": "b",
+        "ruleIndex": 1,
+        "level": "error",
+        "message": {"text": "broken here"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "some%20dir/file.cpp"},
+                    "region": {"startLine": 1},
+                }
+            }
+        ],
+    }
+    assert second["kind"] == "pass"
+    assert second["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "ttnn.add"
+
+
+def test_units() -> None:
+    assert [compact_bytes(amount) for amount in (None, 512, 3 * MIB, 3 << 29)] == ["-", "0.5KB", "3.0MB", "1.50GB"]
+    assert [bytes_text(amount) for amount in (4096, 3 * MIB)] == ["4,096 B", "3.00 MB"]
+    assert [kib(amount) for amount in (49152, 1536)] == ["48", "1.5"]
+    assert [bounds_text((28.91, 82.5)), bounds_text((3, 3), 0)] == ["28.9-82.5", "3"]
+    assert [shape_list((1, 2)), shape_list(())] == ["[1, 2]", "-"]
+    assert [share(1, 3), share(1, 0)] == ["33.3%", "-"]
+
+
+@pytest.mark.parametrize("schema", DOCUMENTS)
+def test_every_document_type_is_where_it_is_said_to_be_and_carries_its_schema(schema: str) -> None:
+    import msgspec
+
+    (field,) = [field for field in msgspec.structs.fields(document_type(schema)) if field.name == "schema"]
+    assert field.default == schema
