@@ -44,17 +44,42 @@ class OutOfMemoryError(DeviceFailureError):
         self.allocated_bytes_per_bank = allocated_bytes_per_bank
         self.free_bytes_per_bank = free_bytes_per_bank
         self.largest_free_bytes_per_bank = largest_free_bytes_per_bank
-        advice = ""
-        if full_stop:
-            advice = "."
-            if memory is L1_SMALL:
-                advice += _SMALL_REGION if bank_bytes else _NO_SMALL_REGION
         super().__init__(
-            f"Out of Memory: Not enough space to allocate {total_bytes} B {memory} buffer across {banks} banks, "
-            f"where each bank needs to store {bytes_per_bank} B, but bank size is {bank_bytes} B "
-            f"(allocated: {allocated_bytes_per_bank} B, free: {free_bytes_per_bank} B, "
-            f"largest free block: {largest_free_bytes_per_bank} B){advice}"
+            out_of_memory_text(
+                memory,
+                total_bytes,
+                banks,
+                bytes_per_bank,
+                bank_bytes,
+                allocated_bytes_per_bank,
+                free_bytes_per_bank,
+                largest_free_bytes_per_bank,
+                full_stop=full_stop,
+            )
         )
+
+
+def out_of_memory_text(
+    memory: Memory,
+    total_bytes: int,
+    banks: int,
+    bytes_per_bank: int,
+    bank_bytes: int,
+    allocated: int,
+    free: int,
+    largest_free: int,
+    *,
+    full_stop: bool,
+) -> str:
+    """The library's sentence; releases with a full stop after it also say what to do about L1_SMALL."""
+    advice = "." if full_stop else ""
+    if full_stop and memory is L1_SMALL:
+        advice += _SMALL_REGION if bank_bytes else _NO_SMALL_REGION
+    return (
+        f"Out of Memory: Not enough space to allocate {total_bytes} B {memory} buffer across {banks} banks, "
+        f"where each bank needs to store {bytes_per_bank} B, but bank size is {bank_bytes} B "
+        f"(allocated: {allocated} B, free: {free} B, largest free block: {largest_free} B){advice}"
+    )
 
 
 class StaticBuffersError(DeviceFailureError):
@@ -74,10 +99,8 @@ class BufferClashError(StaticBuffersError):
         self, *, family: str, core_range: CoreRange | None, region_end_address: int, lowest_address: int
     ) -> None:
         self.lowest_address = lowest_address
-        where = f" on core range {core_range}" if core_range else ""
         super().__init__(
-            f"Statically allocated {family} buffers clash with L1 buffers{where}. L1 buffer "
-            f"allocated at {lowest_address} and static {family} buffer region ends at {region_end_address}",
+            clash_text(family, lowest_address, region_end_address, core_range),
             family=family,
             core_range=core_range,
             region_end_address=region_end_address,
@@ -87,6 +110,15 @@ class BufferClashError(StaticBuffersError):
     def overlap_bytes(self) -> int:
         """Bytes to win back, from the program or from the tensors."""
         return self.region_end_address - self.lowest_address
+
+
+def clash_text(family: str, lowest_address: int, region_end_address: int, core_range: CoreRange | None = None) -> str:
+    """The library's sentence about static buffers that reach into a tensor."""
+    where = f" on core range {core_range}" if core_range else ""
+    return (
+        f"Statically allocated {family} buffers clash with L1 buffers{where}. L1 buffer "
+        f"allocated at {lowest_address} and static {family} buffer region ends at {region_end_address}"
+    )
 
 
 class BufferOverflowError(StaticBuffersError):

@@ -12,7 +12,7 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import result_like
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.written import write_call
+from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32
 from ttmem.tensors import TensorSpec
 
@@ -104,17 +104,14 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 RECORDS = tuple(
-    OperationRecord(
-        name,
-        "matmul",
+    record_of(
+        write_call(name, [draws.EXAMPLE_TENSOR] * 2),
         matmul,
         _draw_matmul,
-        tuple(write_call(name, [draws.EXAMPLE_TENSOR] * 2)),
-        (
-            Argument("program_config", default=None),
-            Argument("dtype", default=None),
-            Argument("transpose_b", default=False),
-        ),
+        Argument("program_config", default=None),
+        Argument("dtype", default=None),
+        Argument("transpose_b", default=False),
+        family="matmul",
         confidence=BOUNDED,
         draw_bounded=_draw_without_config,
     )

@@ -7,11 +7,12 @@ from dataclasses import replace
 from math import prod
 
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import fill_padding, has_tile_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.written import write_call
+from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, DataType
 from ttmem.tensors import TILE, TensorSpec
 
@@ -140,22 +141,19 @@ def _draw_any_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 RECORDS = (
-    OperationRecord(
-        "softmax",
-        "softmax",
+    record_of(
+        write_call("softmax", [EXAMPLE_TENSOR], dim=-1, numeric_stable=True),
         softmax,
         _draw_softmax,
-        tuple(write_call("softmax", [draws.EXAMPLE_TENSOR], dim=-1, numeric_stable=True)),
-        (Argument("dim", default=-1), Argument("numeric_stable", default=True, samples=(True, False))),
+        *(Argument("dim", default=-1), Argument("numeric_stable", default=True, samples=(True, False))),
     ),
     *(
-        OperationRecord(
-            name,
-            "reduce",
+        record_of(
+            write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
             reduce,
             _draw_reduce,
-            tuple(write_call(name, [draws.EXAMPLE_TENSOR], dim=-1, keepdim=True)),
-            (Argument("dim", default=None), Argument("keepdim", default=False)),
+            *(Argument("dim", default=None), Argument("keepdim", default=False)),
+            family="reduce",
             draw_bounded=_draw_any_reduce,
         )
         for name in ("sum", "mean", "max", "min")
