@@ -47,7 +47,7 @@ def test_every_kind_is_known_by_its_content(tmp_path: Path, kind: str, content: 
 
 def test_the_list_is_complete() -> None:
     assert [reader.kind for reader in READERS] == [*CONTENTS, "tt-mlir-log"]
-    assert all(reader.title and callable(reader.read) for reader in READERS)
+    assert all(reader.loaded.TITLE and callable(reader.loaded.read) for reader in READERS)
 
 
 def test_what_a_text_is_depends_on_what_is_asked_for(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_an_empty_folder_is_no_kind(tmp_path: Path) -> None:
 @given(st.binary(max_size=200))
 def test_any_beginning_can_be_looked_at(content: bytes) -> None:
     for reader in READERS:
-        assert isinstance(reader.sniff(Head(Path("x"), content)), bool)
+        assert isinstance(reader.loaded.sniff(Head(Path("x"), content)), bool)
 
 
 def test_looking_at_a_log_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ one after the other until one knows the source; what does the work is imported b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +39,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One entry of the list."""
+    """One entry of the list: a module of this room, and what comes out of it."""
 
     module: str
     gives: str
@@ -47,27 +47,11 @@ class Reader:
     @property
     def kind(self) -> str:
         """The name of what it reads, as answers write it."""
-        return str(self._loaded.KIND)
+        return str(self.loaded.KIND)
 
     @property
-    def title(self) -> str:
-        """What it reads, for people."""
-        return str(self._loaded.TITLE)
-
-    @property
-    def sniff(self) -> Callable[[Head], bool]:
-        """Whether a source that begins like this is of its kind."""
-        found: Callable[[Head], bool] = self._loaded.sniff
-        return found
-
-    @property
-    def read(self) -> Callable[..., Any]:
-        """Called as ``gives`` says."""
-        found: Callable[..., Any] = self._loaded.read
-        return found
-
-    @property
-    def _loaded(self) -> Any:
+    def loaded(self) -> Any:
+        """The module: its ``sniff`` says whether a source that begins so is of its kind, its ``read`` reads it."""
         return import_module(f"ttmem.readers.{self.module}")
 
 
@@ -98,7 +82,7 @@ def detect(source: str | Path | Head, *gives: str) -> Reader | None:
     What a text holds may depend on who asks: the same log has a memory history and facts about circular buffers.
     """
     head = source if isinstance(source, Head) else Head.of(source)
-    return next((reader for reader in readers(*gives) if reader.sniff(head)), None)
+    return next((reader for reader in readers(*gives) if reader.loaded.sniff(head)), None)
 
 
 def readers(*gives: str) -> Iterator[Reader]:

@@ -90,7 +90,7 @@ def _read(file: Path, source: str) -> tuple[list[Result] | None, tuple[str, ...]
         log = pytest_log.read_log(text, source)
         return list(log.results), log.notes, operator_of(file.name)
     try:
-        return reader.read(text, source), (), ""
+        return reader.loaded.read(text, source), (), ""
     except NoResultsError:
         return None, (), ""
 

@@ -17,8 +17,8 @@ TITLE = "results of tt-metal's sweep framework (CSV)"
 
 def sniff(head: Head) -> bool:
     """A table that has a column for the status."""
-    first = head.content.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
-    return "status" in next(csv.reader([first.rstrip("\r")]), [])
+    names = next(iter(head.lines), "").removeprefix("\ufeff").split(",")
+    return "status" in (name.strip(' "') for name in names)
 
 
 def read(text: str, source: str) -> list[Result]:
