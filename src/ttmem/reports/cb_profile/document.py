@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttmem.capture_nodes import CapturedProgram
+from ttmem.capture_nodes.programs import CapturedProgram
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
 from ttmem.evidence.profiler_csv import ProfilerFacts
 from ttmem.evidence.watcher import WatcherFacts
