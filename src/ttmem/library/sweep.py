@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, read_cases
+from ttmem.reports.sweep import document as reports
 from ttmem.results import Result
 from ttmem.sweep import expectations
 from ttmem.sweep.expectations import Deviation
@@ -28,27 +29,18 @@ class SweepRun:
     """What differs from the expectations, or did not pass when the call was strict."""
 
     @property
+    def document(self) -> reports.SweepRun:
+        """What ``ttmem sweep run --json`` says."""
+        return reports.run_document(self.finished, self.results, self.unexpected)
+
+    @property
     def statuses(self) -> dict[str, dict[str, dict[str, int]]]:
         """Board -> memory -> status -> how many."""
-        counts: dict[str, dict[str, dict[str, int]]] = {}
-        for result in self.results:
-            here = counts.setdefault(result.board, {}).setdefault(result.memory, {})
-            here[result.status] = here.get(result.status, 0) + 1
-        return counts
+        return self.document.statuses
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem sweep run --json``."""
-        finished = self.finished
-        return {
-            "folder": str(finished.folder),
-            "results": str(finished.results),
-            "cases": finished.total,
-            "asked": finished.asked,
-            "resumed": finished.resumed,
-            "seconds": round(finished.seconds, 3),
-            "statuses": self.statuses,
-            "unexpected": [deviation.to_json() for deviation in self.unexpected],
-        }
+        return self.document.to_json()
 
 
 def sweep(
