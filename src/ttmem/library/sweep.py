@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, read_cases
+from ttmem.reports.sweep import document as reports
 from ttmem.results import Result
 from ttmem.sweep import expectations
 from ttmem.sweep.expectations import Deviation
@@ -28,17 +29,18 @@ class SweepRun:
     """What differs from the expectations, or did not pass when the call was strict."""
 
     @property
+    def document(self) -> reports.SweepRun:
+        """What ``ttmem sweep run --json`` says."""
+        return reports.run_document(self.finished, self.results, self.unexpected)
+
+    @property
     def statuses(self) -> dict[str, dict[str, dict[str, int]]]:
         """Board -> memory -> status -> how many."""
-        from ttmem.reports.sweep.document import status_counts
-
-        return status_counts(self.results)
+        return self.document.statuses
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem sweep run --json``."""
-        from ttmem.reports.sweep.document import run
-
-        return run(self.finished, self.results, self.unexpected).to_json()
+        return self.document.to_json()
 
 
 def sweep(

@@ -79,6 +79,11 @@ class Operator:
         return HOST if self.lowering == "host" else NONE
 
     @property
+    def called(self) -> tuple[str, ...]:
+        """The ttnn operations of all its variants, each once."""
+        return tuple(dict.fromkeys(name for variant in self.variants for name in _CALLED.findall(variant.call)))
+
+    @property
     def tensor_names(self) -> tuple[str, ...]:
         """All tensor arguments without the marks of lists."""
         return tuple(name.removesuffix("[]") for name in (*self.tensors, *self.optional))

@@ -22,9 +22,7 @@ from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.results import Result
-    from ttmem.sweep.expectations import Deviation
-    from ttmem.sweep.progress import Finished, Progress
+    from ttmem.sweep.progress import Progress
 
 _EXAMPLES = """
 ttmem sweep run cases.jsonl -o results
@@ -99,39 +97,35 @@ def command(
     Small cases come first, so that limits appear early. A run that was interrupted or killed goes on where it was. Each
     case runs alone on an empty device ("isolated": true on each result).
     """
-    from ttmem.operators import read_cases
+    from ttmem.library.sweep import sweep
+    from ttmem.reports.sweep.terminal import render
     from ttmem.sweep import expectations
-    from ttmem.sweep.journal import read_results
-    from ttmem.sweep.plan import SWEPT_MEMORIES, Settings, make_plan
-    from ttmem.sweep.run import run_sweep
+    from ttmem.sweep.plan import SWEPT_MEMORIES
 
-    settings = Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
-    expected = expectations.read(expect) if expect else None
-    plan = make_plan(
-        read_cases(cases),
-        settings=settings,
-        boards=boards or ("n150",),
-        memories=memories or SWEPT_MEMORIES,
-        layouts=layouts or ("tile",),
-    )
     with live_table(quiet=quiet) as watch:
-        finished = run_sweep(plan, folder, workers=workers, scheduler=scheduler, watch=watch, cases_file=cases.name)
-    places = {point.place for point in plan.points}
-    results = [result for result in read_results(folder)[0] if result.place in places]
+        found = sweep(
+            cases,
+            folder,
+            engine=engine,
+            boards=boards or ("n150",),
+            memories=memories or SWEPT_MEMORIES,
+            layouts=layouts or ("tile",),
+            dtype=dtype,
+            l1_small=l1_small,
+            trace_region=trace_region,
+            timeout=timeout,
+            python=python,
+            workers=workers,
+            scheduler=scheduler,
+            expect=expect,
+            strict=strict,
+            watch=watch,
+        )
     if save_expectations:
-        expectations.write(save_expectations, results)
+        expectations.write(save_expectations, found.results)
         note(f"wrote {save_expectations}", quiet=quiet)
-    deviations = expectations.compare(results, expected, strict=strict)
-    emit(_answer(finished, results, deviations, as_json), None)
-    return 1 if deviations else 0
-
-
-def _answer(finished: Finished, results: list[Result], deviations: list[Deviation], as_json: bool) -> str:
-    from ttmem.reports.sweep import document, terminal
-
-    if as_json:
-        return json_text(document.run(finished, results, deviations))
-    return terminal.render(results, finished, deviations)
+    emit(json_text(found.document) if as_json else render(found.results, found.finished, found.unexpected), None)
+    return 1 if found.unexpected else 0
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``ttmem sweep run``, ``limits`` and ``report`` say with ``--json``."""
+"""What ``ttmem sweep run``, ``report`` and ``limits`` say with ``--json``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ttmem.reports.kit.documents import Document
-from ttmem.reports.sweep import final_report
-from ttmem.reports.sweep.limits import NOTE
 from ttmem.results import Result
-from ttmem.sweep import frontier
 from ttmem.sweep.expectations import Deviation
 from ttmem.sweep.findings import Findings
+from ttmem.sweep.frontier import Frontier
 from ttmem.sweep.progress import Finished
+
+LIMITS_NOTE = (
+    "Found by doubling one dimension until it fails and bisecting: the shape passes alone on an empty device, one more "
+    "along the grown dimension does not. The residents of a model leave less."
+)
 
 
 class Unexpected(Document, frozen=True):
-    """A result that differs from what was expected."""
+    """A result that is not what it should be."""
 
     id: str
+    """Of the case."""
     board: str
     memory: str
     layout: str
@@ -31,23 +35,107 @@ class Unexpected(Document, frozen=True):
 
 
 class SweepRun(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-run/1"):
-    """How a sweep ended; the results themselves are in its folder."""
+    """What a sweep left."""
 
     folder: str
     results: str
-    """The file with a line per case."""
-    cases: int
+    """The file with a line per case, board, memory and layout."""
+    total: int = msgspec.field(name="cases")
     asked: int
-    """By this run."""
+    """By this call."""
     resumed: int
-    """Known from an earlier one."""
+    """Results that were there before."""
     seconds: float
     statuses: dict[str, dict[str, dict[str, int]]]
-    """Board -> memory -> status -> cases."""
+    """Board -> memory -> status -> how many."""
     unexpected: tuple[Unexpected, ...]
 
 
-class Limit(Document, frozen=True):
+def run_document(finished: Finished, results: Iterable[Result], unexpected: Sequence[Deviation]) -> SweepRun:
+    """Of a sweep that ended."""
+    statuses: dict[str, dict[str, dict[str, int]]] = {}
+    for result in results:
+        here = statuses.setdefault(result.board, {}).setdefault(result.memory, {})
+        here[result.status] = here.get(result.status, 0) + 1
+    return SweepRun.of(
+        finished,
+        decimals=3,
+        folder=str(finished.folder),
+        results=str(finished.results),
+        statuses=statuses,
+        unexpected=[Unexpected.of(one, one.result) for one in unexpected],
+    )
+
+
+class Counts(Document, frozen=True):
+    """The tests of one operator."""
+
+    tests: int = msgspec.field(name="total")
+    passed: int
+    failed: int
+    """For another reason than memory."""
+    skipped: int
+    memory_failures: int = msgspec.field(name="oom")
+    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+    status: str
+
+
+class ModelCounts(Document, frozen=True):
+    """The tests of one model."""
+
+    tests: int
+    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+
+
+class ErrorPattern(Document, frozen=True):
+    """Failures that say the same."""
+
+    title: str
+    occurrences: int
+    operators: tuple[str, ...]
+    sentence: str = msgspec.field(name="error")
+    """One of them, whole."""
+
+
+class SweepReport(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-report/1"):
+    """The metrics of a set of results; also the file ``subset_test_analysis.json``."""
+
+    generated: str
+    source: str
+    tests: int = msgspec.field(name="total_tests")
+    passed: int
+    failed: int
+    skipped: int
+    memory_failures: int = msgspec.field(name="oom")
+    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+    success_rate: float | None
+    """Per cent."""
+    operators_tested: int
+    operators_without_tests: tuple[str, ...]
+    unique_problematic_shapes: int
+    severities: dict[str, int]
+    operators: dict[str, Counts]
+    models: dict[str, ModelCounts]
+    patterns: tuple[ErrorPattern, ...] = msgspec.field(name="error_patterns")
+    notes: tuple[str, ...]
+
+
+def report_document(findings: Findings) -> SweepReport:
+    """Of findings."""
+    summary = findings.summary
+    return SweepReport.of(
+        findings,
+        summary,
+        success_rate=round(100 * summary.passed / summary.tests, 1) if summary.tests else None,
+        operators_tested=summary.operators_tested,
+        operators_without_tests=[one.name for one in summary.operators if not one.tests],
+        unique_problematic_shapes=len(summary.shapes),
+        operators={one.name: Counts.of(one) for one in summary.operators},
+        models={one.name: ModelCounts.of(one) for one in summary.models},
+    )
+
+
+class ShapeLimit(Document, frozen=True):
     """Where one dimension of a shape ends."""
 
     op: str
@@ -60,7 +148,6 @@ class Limit(Document, frozen=True):
     shape: tuple[int, ...] | None
     """The largest that passes; null: not even the smallest does."""
     fails_at: tuple[int, ...] | None
-    """One more along ``dim``; null: it never failed."""
     status: str
     message: str
     padded_bytes: int | None
@@ -70,10 +157,10 @@ class Limit(Document, frozen=True):
     """Questions that the search took."""
 
 
-class OperatorLimit(Limit, frozen=True):
-    """The largest shape over all widths, and the limit at every width."""
+class OperatorLimit(ShapeLimit, frozen=True):
+    """The largest of all widths, and each of them."""
 
-    limits: tuple[Limit, ...] = msgspec.field(name="frontier")
+    frontier: tuple[ShapeLimit, ...]
 
 
 class SweepLimits(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-limits/1"):
@@ -83,83 +170,8 @@ class SweepLimits(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-li
     note: str
 
 
-class OperatorCounts(Document, frozen=True):
-    """The tests of one operator."""
-
-    total: int
-    passed: int
-    failed: int
-    skipped: int
-    oom: int
-    oom_by_memory: dict[str, int]
-    status: str
-
-
-class ModelCounts(Document, frozen=True):
-    """The tests of one model's cases."""
-
-    tests: int
-    oom_by_memory: dict[str, int]
-
-
-class ErrorPattern(Document, frozen=True):
-    """Errors of one kind."""
-
-    title: str
-    occurrences: int
-    operators: tuple[str, ...]
-    error: str
-
-
-class SweepMetrics(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-report/1"):
-    """The figures that the reports of a sweep are drawn from."""
-
-    generated: str
-    source: str
-    total_tests: int
-    passed: int
-    failed: int
-    skipped: int
-    oom: int
-    oom_by_memory: dict[str, int]
-    success_rate: float | None
-    operators_tested: int
-    operators_without_tests: tuple[str, ...]
-    unique_problematic_shapes: int
-    severities: dict[str, int]
-    operators: dict[str, OperatorCounts]
-    models: dict[str, ModelCounts]
-    error_patterns: tuple[ErrorPattern, ...]
-    notes: tuple[str, ...]
-
-
-def status_counts(results: Iterable[Result]) -> dict[str, dict[str, dict[str, int]]]:
-    """Board -> memory -> status -> how many."""
-    counts: dict[str, dict[str, dict[str, int]]] = {}
-    for result in results:
-        here = counts.setdefault(result.board, {}).setdefault(result.memory, {})
-        here[result.status] = here.get(result.status, 0) + 1
-    return counts
-
-
-def run(finished: Finished, results: Sequence[Result], unexpected: Sequence[Deviation]) -> SweepRun:
-    """What ``sweep run`` says."""
-    return SweepRun.of(
-        finished,
-        decimals=3,
-        folder=str(finished.folder),
-        results=str(finished.results),
-        cases=finished.total,
-        statuses=status_counts(results),
-        unexpected=[Unexpected.of(one, one.result) for one in unexpected],
+def limits_document(frontiers: Sequence[Frontier]) -> SweepLimits:
+    """Of frontiers."""
+    return SweepLimits.of(
+        limits=[OperatorLimit.of(one.largest, frontier=one.limits) for one in frontiers], note=LIMITS_NOTE
     )
-
-
-def limits(frontiers: Sequence[frontier.Frontier]) -> SweepLimits:
-    """What ``sweep limits`` says: the largest of each operator, with all widths."""
-    return SweepLimits(tuple(OperatorLimit.of(one.largest, one) for one in frontiers), NOTE)
-
-
-def metrics(findings: Findings) -> SweepMetrics:
-    """What ``sweep report`` says."""
-    return msgspec.convert(final_report.metrics(findings), SweepMetrics)
