@@ -16,7 +16,7 @@ def opening_options(function: _Function) -> _Function:
     """`--release`, `--like` and the arguments of `open_device` that move memory; the defaults are the library's."""
     for option in reversed(
         (
-            click.option("--release", metavar="VERSION", help="Bank sizes of this ttnn release (default 0.81.1)."),
+            click.option("--release", metavar="VERSION", help="Bank sizes of this ttnn release (default: the newest)."),
             click.option(
                 "--like",
                 metavar="LOG|MESSAGE",

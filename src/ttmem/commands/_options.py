@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from ttmem.commands._known import SOURCE
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -21,6 +23,11 @@ def writable_place(_: click.Context, __: click.Parameter, value: str | None) -> 
 
     check_target(Path(value))
     return Path(value)
+
+
+def product_place(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """The same for a file that is the verb's very purpose and not a copy of its answer: agents may name it too."""
+    return writable_place(ctx, param, value)
 
 
 def output_option(function: _Function) -> _Function:
@@ -54,16 +61,7 @@ def jobs_option(function: _Function) -> _Function:
 
 def source_argument(name: str) -> Callable[[_Function], _Function]:
     """A SOURCE: completed from files and stored reports."""
-    return click.argument(name, metavar=name.upper(), shell_complete=_complete_source)
-
-
-def _complete_source(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
-    from click.shell_completion import CompletionItem
-
-    from ttmem.store import store
-
-    stored = [CompletionItem(name, help="stored report") for name in store.names() if name.startswith(incomplete)]
-    return stored if stored and os.sep not in incomplete else [CompletionItem(incomplete, type="file")]
+    return click.argument(name, metavar=name.upper(), type=SOURCE)
 
 
 def refuse_overwriting(source: str | Path, *outputs: Path | None) -> None:

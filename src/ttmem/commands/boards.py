@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem boards``: the memories of every board."""
+"""``ttmem boards``: The boards, their banks and memories, per ttnn release."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ttmem boards --json
 
 @verb("boards", examples=_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[BOARD]...")
-@click.option("--release", metavar="VERSION", help="Bank sizes of this ttnn release (default 0.81.1).")
+@click.option("--release", metavar="VERSION", help="Bank sizes of this ttnn release (default: the newest).")
 @click.option("--l1-small", type=click.IntRange(min=0), default=0, metavar="BYTES", help="l1_small_size per bank.")
 @click.option("--trace-region", type=click.IntRange(min=0), default=0, metavar="BYTES", help="trace_region_size.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")

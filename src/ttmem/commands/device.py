@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem device``: what there is to run ttnn with, making it, and finding out why it does not work."""
+"""``ttmem device``: What can run ttnn here, making it, and why it does not work."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem live``: what running processes hold on the cards, from shared memory."""
+"""``ttmem live``: What running processes hold on the cards, from shared memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem replay``: an allocation script on a board that need not be there."""
+"""``ttmem replay``: Play an allocation script on the twin of the allocator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem reports``: what is in the store."""
+"""``ttmem reports``: List, find and remove the stored reports."""
 
 from __future__ import annotations
 

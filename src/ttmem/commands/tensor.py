@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem tensor``: what a tensor costs, why, and where it fits."""
+"""``ttmem tensor``: What a tensor needs on each board: pages, padding, bytes per bank."""
 
 from __future__ import annotations
 

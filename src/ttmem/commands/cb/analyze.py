@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb analyze``: prediction, source code and logs in one report."""
+"""``ttmem cb analyze``: All of it in one report."""
 
 from __future__ import annotations
 

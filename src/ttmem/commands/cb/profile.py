@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb profile``: what a log, a capture or a profiler table says about circular buffers."""
+"""``ttmem cb profile``: What a log, capture or profiler table says about circular buffers."""
 
 from __future__ import annotations
 

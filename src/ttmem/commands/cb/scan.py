@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb scan``: circular buffers in C++ code."""
+"""``ttmem cb scan``: Buffers that C++ code declares, whether they fit, which rules kernels break."""
 
 from __future__ import annotations
 

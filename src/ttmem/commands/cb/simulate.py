@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb simulate``: what an allocation of circular buffers costs in L1 and in time."""
+"""``ttmem cb simulate``: What depths cost in L1 and in time: predicted stall, strategies compared."""
 
 from __future__ import annotations
 

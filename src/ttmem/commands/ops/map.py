@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops map``: which ttnn call stands for each operator."""
+"""``ttmem ops map``: Which ttnn call stands for each operator, and what is supported."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep limits``: the largest shape per operator, memory and board."""
+"""``ttmem sweep limits``: The largest shape per operator that passes, by progressive search."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep report``: the reports of a sweep, or of other tools' results."""
+"""``ttmem sweep report``: The reports of a sweep, or of a folder of other tools' test logs."""
 
 from __future__ import annotations
 

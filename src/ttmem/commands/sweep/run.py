@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep run``: cases x boards x memories x layouts on an engine, into a folder with a journal."""
+"""``ttmem sweep run``: Run cases on the twin, a mock board or a card, and keep a journal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ttmem.commands._known import DATA_TYPE
 from ttmem.commands._options import quiet_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
@@ -53,6 +54,7 @@ def opening_options(function: Any) -> Any:
             ),
             click.option(
                 "--dtype",
+                type=DATA_TYPE.or_word("model"),
                 default="bfloat16",
                 show_default=True,
                 metavar="TYPE",

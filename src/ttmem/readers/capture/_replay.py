@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ttmem.capture_nodes import StaticBuffer, worst_core
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.readers.capture._events import (
     Allocated,
@@ -19,7 +20,6 @@ from ttmem.readers.capture._events import (
     CapturedOperation,
     Event,
     Freed,
-    ProgramBuffer,
     ProgramStarted,
     Used,
 )
@@ -29,8 +29,6 @@ from ttmem.tensors import taken_bytes_per_bank
 _L1 = MEMORIES.index("L1")
 View = tuple[int, int, int, int, int]
 _NEVER = np.iinfo(np.int64).max
-_WIDEST_GRID = 256
-"""Cores in one direction; more is a damaged text, not a chip."""
 
 
 @dataclass(slots=True)
@@ -89,7 +87,7 @@ class Replay:
     _highest: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)] * len(MEMORIES))
     """Per memory since the last state, or since an operation ended: (allocated, moment)."""
     _freed_since: list[BufferLife] = field(default_factory=list)
-    _program: list[ProgramBuffer] = field(default_factory=list)
+    _program: list[StaticBuffer] = field(default_factory=list)
     _operation: int = -1
     _ended: int = -1
     """The operation that ended since the last state."""
@@ -286,8 +284,7 @@ class Replay:
         """Compare the program's moment with the operation's worst one; the core with most program bytes counts."""
         if not self._program or self._operation < 0:
             return
-        worst = max(map(_fullest_core, _by_device(self._program)), key=sum)
-        needs = Needs(self._allocated[_L1], worst)
+        needs = Needs(self._allocated[_L1], worst_core(self._program))
         if needs.total > self.needs[-1].total:
             self.needs[-1] = needs
 
@@ -331,24 +328,3 @@ def _touched_but_not_made(operations: Iterable[CapturedOperation]) -> list[Captu
                 if isinstance(event, Freed):
                     seen.add(key)
     return list(older.values())
-
-
-def _by_device(program: Iterable[ProgramBuffer]) -> list[list[ProgramBuffer]]:
-    devices: dict[int, list[ProgramBuffer]] = {}
-    for buffer in program:
-        devices.setdefault(buffer.device, []).append(buffer)
-    return list(devices.values())
-
-
-def _fullest_core(program: list[ProgramBuffer]) -> tuple[int, int, int]:
-    """Bytes of the three parts on the core that has most of them together."""
-    corners = [corner for buffer in program for corner in buffer.cores if max(corner) < _WIDEST_GRID]
-    columns = max((corner[2] for corner in corners), default=0) + 1
-    rows = max((corner[3] for corner in corners), default=0) + 1
-    cores = np.zeros((3, columns, rows), dtype=np.int64)
-    for buffer in program:
-        for left, top, right, bottom in buffer.cores:
-            cores[int(buffer.part), left : right + 1, top : bottom + 1] += buffer.bytes_per_core
-    column, row = np.unravel_index(int(cores.sum(axis=0).argmax()), (columns, rows))
-    circular, dataflow, scratch = cores[:, column, row].tolist()
-    return circular, dataflow, scratch

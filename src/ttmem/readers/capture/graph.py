@@ -12,28 +12,19 @@ from pathlib import Path
 import msgspec
 
 from ttmem._errors import BadInputError
+from ttmem.capture_nodes import memory_of
 from ttmem.profile import Profile, Source, Timeline
-from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.capture import KIND
 from ttmem.readers.capture._events import Allocated, CapturedOperation
 from ttmem.readers.capture._machine import Machine, machine_of_device, machine_of_nodes
 from ttmem.readers.capture._nodes import Node, PythonCall, Report
 from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleaved_samples
 from ttmem.readers.capture._profile import CapturedTables, timeline_of
 from ttmem.readers.capture._replay import Replay, alive_at_start
-from ttmem.readers.capture._text import memory_named
 
-KIND = "ttnn-graph-capture"
 _CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
 _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
-
-
-def looks_like_capture(head: bytes) -> bool:
-    """Whether a file that begins like this is a list of graph nodes or a report of one."""
-    start = head.lstrip()[:1]
-    if start == b"[":
-        return b'"node_type"' in head
-    keys = (b'"graph"', b'"buffer_pages"', b'"cluster_descriptor"', b'"node_type"')
-    return start == b"{" and any(key in head for key in keys)
 
 
 def read_graph_capture(path: str | Path, *, name: str) -> Profile:
@@ -62,7 +53,8 @@ class _Part:
 
 
 def _part(path: str | Path, tables: CapturedTables) -> _Part:
-    content = _content(path)
+    with OpenedSource(path) as opened:
+        content = opened.content()
     report = _decode(content, str(path))
     if not report.graph:
         raise BadInputError("the captured graph is empty", where=str(path), hint=_AGAIN)
@@ -98,17 +90,6 @@ def _rank(report: Report) -> int:
     return rank if isinstance(rank, int) and isinstance(world_size, int) and world_size > 1 else -1
 
 
-def _content(path: str | Path) -> bytes:
-    stream, _, where = open_bytes(path)
-    try:
-        return b"".join(chunks(stream, where))
-    except TruncatedSourceError as error:
-        raise BadInputError(f"cannot be unpacked: {error.reason}", where=where, hint="make the file again") from error
-    finally:
-        if str(path) != "-":
-            stream.close()
-
-
 def _decode(content: bytes, where: str) -> Report:
     try:
         if content.lstrip()[:1] == b"[":
@@ -137,7 +118,7 @@ def _devices(nodes: Sequence[Node]) -> tuple[int, list[int]]:
     for node in nodes:
         if node.node_type in BUFFER_NODES:
             requested[node.number("device_id")] += node.number("size")
-        elif node.node_type == "tensor" and (node.params or {}).get("device_id") is not None:
+        elif node.node_type == "tensor" and node.parameters.get("device_id") is not None:
             requested[node.number("device_id")] += 0
     ranked = [device for device, _ in requested.most_common()]
     return (ranked[0], ranked[1:]) if ranked else (0, [])
@@ -163,9 +144,7 @@ def _machine(report: Report, device: int, version: str) -> Machine:
     ends = [
         node.number("address") + node.number("max_size_per_bank")
         for node in report.graph
-        if node.node_type in BUFFER_NODES
-        and node.number("address")
-        and memory_named((node.params or {}).get("buffer_type")) == "L1"
+        if node.node_type in BUFFER_NODES and node.number("address") and memory_of(node.parameters) == "L1"
     ]
     return machine_of_nodes(
         samples,

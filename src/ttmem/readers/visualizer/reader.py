@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from ttmem._errors import BadInputError
+from ttmem.capture_nodes import memory_named, whole_number
 from ttmem.profile import HOST, Profile, Source, TensorType, Timeline
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
 from ttmem.readers.capture._machine import InterleavedSample, Machine, machine_of_device
@@ -24,10 +25,10 @@ from ttmem.readers.capture._nodes import Node
 from ttmem.readers.capture._operations import GraphWalk, interleaved_samples
 from ttmem.readers.capture._profile import CapturedTables, timeline_of
 from ttmem.readers.capture._replay import Replay
-from ttmem.readers.capture._text import innermost_frame, memory_named, operation_named, tensor_type
-from ttmem.readers.visualizer._database import DATABASE_NAME, MAGIC, Database, as_int, opened
+from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
+from ttmem.readers.visualizer import DATABASE_NAME, KIND
+from ttmem.readers.visualizer._database import Database, opened
 
-KIND = "ttnn-visualizer"
 _DEVICE_COLUMNS = (
     "device_id",
     "worker_l1_size",
@@ -38,11 +39,6 @@ _DEVICE_COLUMNS = (
 )
 _SAMPLED_GRAPHS = 50
 """Buffers of so many operations are enough to tell how many banks there are."""
-
-
-def is_database(head: bytes) -> bool:
-    """Whether a file that begins like this is an SQLite database."""
-    return head.startswith(MAGIC)
 
 
 def read_visualizer(path: str | Path, *, name: str) -> Profile:
@@ -132,14 +128,15 @@ class _Process:
         ranked = sorted(held, key=lambda device: -held[device])
         if ranked:
             return ranked[0], ranked[1:]
-        described = [as_int(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
+        described = [whole_number(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
         return (described[-1] if described else 0), []
 
     def _machine(self) -> Machine:
         rows = self.database.select("devices", dict.fromkeys(_DEVICE_COLUMNS, 0), rank=self.rank)
         devices = [dict(zip(_DEVICE_COLUMNS, row, strict=True)) for row in rows]
         described: dict[str, Any] = next(
-            (device for device in devices if as_int(device["device_id"]) == self._device), devices[0] if devices else {}
+            (device for device in devices if whole_number(device["device_id"]) == self._device),
+            devices[0] if devices else {},
         )
         return machine_of_device(
             described,
@@ -163,7 +160,7 @@ class _Process:
         """The operations with their events; ``executed`` collects them without their snapshots, which are large."""
         columns = {"operation_id": 0, "name": ""}
         rows = self.database.select("operations", columns, rank=self.rank, order="operation_id")
-        operations = [(as_int(number), str(name or "unknown")) for number, name in rows]
+        operations = [(whole_number(number), str(name or "unknown")) for number, name in rows]
         places, graphs, errors = self._locations(), self._graphs(), self._errors()
         inputs, outputs = (self._arguments(table) for table in ("input_tensors", "output_tensors"))
         snapshots = self._snapshots(outputs)
@@ -237,7 +234,7 @@ class _Process:
         known = self._known
         latest: int | None = None
         for key, group in groupby(rows, key=itemgetter(0)):
-            number = as_int(key)
+            number = whole_number(key)
             if latest is not None and number < latest:
                 raise _UnsortedError
             latest = number
@@ -252,9 +249,9 @@ class _Process:
 
     def _buffer(self, address: object, size: object, buffer_type: object, device: object) -> CapturedBuffer | None:
         memory = memory_named(buffer_type)
-        if memory in ("", HOST) or as_int(device) != self._device:
+        if memory in ("", HOST) or whole_number(device) != self._device:
             return None
-        return CapturedBuffer((memory, as_int(address)), memory, as_int(address), as_int(size), 0)
+        return CapturedBuffer((memory, whole_number(address)), memory, whole_number(address), whole_number(size), 0)
 
     def _with_tensors(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
         """The operation's results described as the tensors that they are."""
@@ -285,12 +282,12 @@ class _Process:
             tensor, shape, dtype, layout, memory_config, buffer_type, address, _ = row
             type_ = tensor_type(*(str(text or "") for text in (shape, dtype, layout, memory_config)), buffer_type)
             if type_ is not None and address is not None and type_.on_device:
-                self._tensors[as_int(tensor)] = (type_, type_.memory, as_int(address))
+                self._tensors[whole_number(tensor)] = (type_, type_.memory, whole_number(address))
 
     def _arguments(self, table: str) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for number, tensor in self.database.select(table, {"operation_id": 0, "tensor_id": 0}, rank=self.rank):
-            found.setdefault(as_int(number), []).append(as_int(tensor))
+            found.setdefault(whole_number(number), []).append(whole_number(tensor))
         return found
 
     def _described(self, tensor: int) -> CapturedBuffer | None:
@@ -302,13 +299,13 @@ class _Process:
 
     def _locations(self) -> dict[int, str]:
         rows = self.database.select("stack_traces", {"operation_id": 0, "stack_trace": ""}, rank=self.rank)
-        return {as_int(number): innermost_frame(str(trace or "")) for number, trace in rows}
+        return {whole_number(number): innermost_frame(str(trace or "")) for number, trace in rows}
 
     def _errors(self) -> dict[int, str]:
         columns = {"operation_id": 0, "operation_name": "", "error_type": "", "error_message": ""}
         found: dict[int, str] = {}
         for number, name, kind, message in self.database.select("errors", columns, rank=self.rank):
-            key = as_int(number)
+            key = whole_number(number)
             # An error without an operation of its own gets a key of its own, so that none is lost.
             found[key if key > 0 and key not in found else -1 - len(found)] = f"{kind or 'Error'}: {message or name}"
         return found
@@ -322,8 +319,8 @@ class _Process:
 
         def graph(number: int) -> list[Node]:
             nodes: list[Node] = []
-            while (row := state["row"]) is not None and as_int(row[0]) <= number:
-                if as_int(row[0]) == number:
+            while (row := state["row"]) is not None and whole_number(row[0]) <= number:
+                if whole_number(row[0]) == number:
                     nodes += self._decoded(row[1], number)
                 state["row"] = next(rows, None)
             return nodes

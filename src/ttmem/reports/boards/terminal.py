@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ttmem.reports.boards.document import Boards, OpenedBoard, Pool
-from ttmem.reports.kit.tables import Table, mib, number, plain, text
+from ttmem.reports.kit.tables import Table, mib_column, number_column, plain, text_column
 from ttmem.reports.kit.units import shape_text
 
 _MEMORIES = ("DRAM", "L1")
@@ -12,19 +12,19 @@ _MEMORIES = ("DRAM", "L1")
 
 def render(boards: Boards) -> str:
     """One line per board; sizes are those of one chip."""
-    columns = [text("board"), number("chips"), text("grid")]
+    columns = [text_column("board"), number_column("chips"), text_column("grid")]
     for memory in _MEMORIES:
         columns += [
-            number(f"{memory} banks", unknown="not measured" if memory == "DRAM" else ""),
-            number("B per bank", unknown=""),
-            mib("MB", decimals=1, unknown=""),
+            number_column(f"{memory} banks", unknown="not measured" if memory == "DRAM" else ""),
+            number_column("B per bank", unknown=""),
+            mib_column("MB", decimals=1, unknown=""),
         ]
     rows = []
     for board in boards.boards:
         pools = [(board.memories or {}).get(memory) for memory in _MEMORIES]
         figures = [figure for pool in pools for figure in _figures(pool)]
         rows.append([board.name, board.chips, shape_text(board.grid), *figures, board.description])
-    table = plain(Table([*columns, text("")], rows))
+    table = plain(Table([*columns, text_column("")], rows))
     return f"{table}\n\nBank sizes of ttnn {boards.release}, per chip; MB is 2^20 bytes."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ttmem.capture_nodes import StaticBuffer
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED
 from ttmem.reports.kit.documents import Document, rounded
@@ -85,7 +86,7 @@ class MeasuredStall(Document, frozen=True):
     operations: tuple[MeasuredOperation, ...]
 
 
-class Buffer(Document, frozen=True):
+class CapturedBuffer(Document, frozen=True):
     """A circular or dataflow buffer of a captured program."""
 
     kind: str
@@ -96,7 +97,7 @@ class Buffer(Document, frozen=True):
     cores: int
 
 
-class Program(Document, frozen=True):
+class CapturedProgram(Document, frozen=True):
     """One captured program."""
 
     operation: str
@@ -105,7 +106,7 @@ class Program(Document, frozen=True):
     end_address: int | None
     margin_bytes: int | None
     """Between the buffers and the lowest tensor."""
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[CapturedBuffer, ...]
 
 
 class ProfilePeak(Document, frozen=True):
@@ -130,7 +131,7 @@ class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile
     failures: tuple[Failure, ...]
     watcher: Watcher | None
     measured_stall: MeasuredStall | None
-    programs: tuple[Program, ...]
+    programs: tuple[CapturedProgram, ...]
     peak_bytes_per_core: int | None
     peak: ProfilePeak | None = msgspec.field(name="profile_peak")
     capture_instead: tuple[str, ...]
@@ -153,14 +154,7 @@ def document(evidence: Evidence) -> CbProfile:
         watcher=_watcher(evidence),
         measured_stall=_measured_stall(evidence),
         programs=[
-            Program.of(
-                program,
-                origin=COMPUTED,
-                buffers=[
-                    Buffer.of(buffer, address=buffer.address or None, cores=sum(one.cores for one in buffer.ranges))
-                    for buffer in program.buffers
-                ],
-            )
+            CapturedProgram.of(program, origin=COMPUTED, buffers=[_buffer(one) for one in program.buffers])
             for program in evidence.programs
         ],
         peak_bytes_per_core=max((program.bytes_per_core for program in evidence.programs), default=None),
@@ -191,3 +185,7 @@ def _measured_stall(evidence: Evidence) -> MeasuredStall | None:
         return None
     operations = [MeasuredOperation.of(row, stall_percent=rounded(row.stall_percent)) for row in found.measured]
     return MeasuredStall.of(found, decimals=2, origin=MEASURED, operations=operations)
+
+
+def _buffer(found: StaticBuffer) -> CapturedBuffer:
+    return CapturedBuffer.of(found, address=found.address or None, cores=sum(one.cores for one in found.ranges))

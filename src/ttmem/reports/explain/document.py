@@ -145,7 +145,7 @@ class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanat
     diagnosis: str
     tensor_guess: TensorGuessEntry | None
     remedies: list[RemedyEntry]
-    line: int
+    line: int | None
     headline: str
     confidence: str
     message: str

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ttmem.reports.boards.terminal import opened
-from ttmem.reports.kit.tables import Table, number, plain, text
+from ttmem.reports.kit.tables import Table, number_column, plain, text_column
 from ttmem.reports.replay.document import ReplayedScript
 
 _MOST_FAILURES = 10
@@ -20,7 +20,12 @@ def render(script: ReplayedScript) -> str:
     ]
     if len(failed) > _MOST_FAILURES:
         lines.append(f"  and {len(failed) - _MOST_FAILURES:,} more (--json lists all)")
-    columns = [text("per bank, B"), number("allocated"), number("free"), number("largest free")]
+    columns = [
+        text_column("per bank, B"),
+        number_column("allocated"),
+        number_column("free"),
+        number_column("largest free"),
+    ]
     rows = [
         (name, use.allocated_bytes_per_bank, use.free_bytes_per_bank, use.largest_free_bytes_per_bank)
         for name, use in script.memories.items()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ttmem.reports.kit.tables import Table, plain, text
+from ttmem.reports.kit.tables import Table, plain, text_column
 from ttmem.reports.kit.units import megabytes, percent, thousands
 from ttmem.reports.stored.document import StoredReport, StoredReports
 
@@ -12,7 +12,7 @@ _HEADS = ("NAME", "STORED (UTC)", "KIND", "OPERATIONS", "PEAK DRAM PER BANK", "O
 
 def render(stored: StoredReports) -> str:
     """Plain columns: names are what people copy, so no borders around them."""
-    return plain(Table([text(head) for head in _HEADS], [_row(report) for report in stored.reports]))
+    return plain(Table([text_column(head) for head in _HEADS], [_row(report) for report in stored.reports]))
 
 
 def _row(report: StoredReport) -> tuple[str | None, ...]:

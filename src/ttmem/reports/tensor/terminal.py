@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ttmem.reports.boards.terminal import opened
-from ttmem.reports.kit.units import MIB, megabytes, shape_text
+from ttmem.reports.kit.units import bytes_text, shape_text
 from ttmem.reports.tensor.document import TensorCost
 
 _BAR = 48
@@ -27,7 +27,7 @@ def render(cost: TensorCost, *, color: bool = False) -> str:
         f"{cost.memory:<15} {verdict}: {opened(cost)}",
     ]
     lines += [
-        f"dimension {d.dimension}    {d.logical_size} -> {d.padded_size} adds {_size(d.added_bytes)}"
+        f"dimension {d.dimension}    {d.logical_size} -> {d.padded_size} adds {bytes_text(d.added_bytes)}"
         for d in cost.padding.dimensions
     ]
     for other in cost.cheaper:
@@ -47,10 +47,6 @@ def render(cost: TensorCost, *, color: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _size(amount_bytes: int) -> str:
-    return f"{amount_bytes:,} B" if amount_bytes < MIB else megabytes(amount_bytes, decimals=2)
-
-
 def _bar(cost: TensorCost, color: bool) -> str:
     """Elements, padding of the shape, alignment of pages, and what banks in lock step reserve for nothing; to scale."""
     edges = (cost.logical_bytes, cost.padded_bytes, cost.padding.aligned_bytes, cost.padding.reserved_bytes)
@@ -63,5 +59,5 @@ def _bar(cost: TensorCost, color: bool) -> str:
         text = mark * cells
         bar += f"\x1b[{code}m{text}\x1b[0m" if color and text else text
         if amount:
-            legend.append(f"{mark} {name} {_size(amount)}")
+            legend.append(f"{mark} {name} {bytes_text(amount)}")
     return f"{bar}  {'   '.join(legend)}"
