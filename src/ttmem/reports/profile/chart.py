@@ -107,13 +107,13 @@ def svg(profile: Profile, memory: str = "DRAM") -> str:
 
 def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.LineChart:
     first, last = int(states.operation[0]), max(int(states.operation[-1]), int(states.operation[0]) + 1)
-    step, top = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
-    heights = [step * number for number in range(int(top / step) + 1)]
+    step, ticks = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
+    heights = [step * number for number in range(ticks + 1)]
     line = list(zip(states.operation[kept].tolist(), states.allocated[kept].tolist(), strict=True))
     return charts.LineChart(
         title=f"{peak.memory} over operations, peak {_peak_label(peak)}",
         x=charts.Axis("operation", first, last, [Tick(at, f"#{at:,}") for at in _x_ticks(first, last)]),
-        y=charts.Axis("MB per bank", 0, top, [Tick(height, _axis_label(height, step)) for height in heights]),
+        y=charts.Axis("MB per bank", 0, heights[-1], [Tick(height, _axis_label(height, step)) for height in heights]),
         curves=[charts.Curve(f"peak {mib(peak.peak_bytes_per_bank)} MB", line, steps=True)],
         height=300.0,
         right=130.0,
@@ -136,13 +136,12 @@ def _peak_label(peak: Peak) -> str:
     return f"{mib(peak.peak_bytes_per_bank)} MB/bank ({percent(peak.peak_percent)}) {moment}"
 
 
-def _scale(highest: int, bank: int) -> tuple[float, float]:
-    """Tick distance and axis end in bytes: round MiB a little above the peak, or above the bank when it is near."""
+def _scale(highest: int, bank: int) -> tuple[float, int]:
+    """Tick distance in bytes (round MiB) and number of ticks: up to the peak, or to the bank when it is near."""
     if bank and highest >= bank * _CAPACITY_SHOWN_FROM_PERCENT / 100:
         highest = max(highest, bank)
     step = charts.round_step(highest / MIB / 4)
-    ticks = math.ceil(highest / MIB / step * 0.999)
-    return step * MIB, max(ticks, 1) * step * MIB
+    return step * MIB, max(math.ceil(highest / MIB / step - 1e-9), 1)
 
 
 def _axis_label(amount_bytes: float, step_bytes: float) -> str:
