@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, CaseTensor, catalogue
+from ttmem.results import MEMORY_STATUSES, Result
 from ttmem.sweep.journal import read_results
 from ttmem.sweep.plan import Settings, make_plan
-from ttmem.sweep.rows import MEMORY_STATUSES, Row
 from ttmem.sweep.run import run_sweep
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data" / "sweep" / "older_reports.json"
 MIB = 1 << 20
+Rows = dict[tuple[str, str], Result]
 PAGE = """\
 # The older experiment, repeated
 
@@ -110,7 +111,7 @@ def _operator_case(aten: str, shape: list[int], args: dict[str, Any]) -> Case:
     return Case(aten, (CaseTensor(tuple(shape)),), args)
 
 
-def run(cases: list[Case], engine: str = "mock", workers: int | None = None) -> dict[tuple[str, str], Row]:
+def run(cases: list[Case], engine: str = "mock", workers: int | None = None) -> dict[tuple[str, str], Result]:
     """Rows by case id and memory."""
     with tempfile.TemporaryDirectory() as folder:
         plan = make_plan(cases, settings=Settings(engine), boards=("n150",))
@@ -125,8 +126,8 @@ class Failure:
     operator: str
     shape: list[int]
     said_bytes: int
-    tested: dict[str, Row]
-    recorded: dict[str, Row]
+    tested: dict[str, Result]
+    recorded: dict[str, Result]
 
 
 def failures(engine: str = "mock") -> list[Failure]:
@@ -147,7 +148,7 @@ def failures(engine: str = "mock") -> list[Failure]:
     ]
 
 
-def is_out_of_memory(row: Row) -> bool:
+def is_out_of_memory(row: Result) -> bool:
     return row.status in MEMORY_STATUSES
 
 
@@ -176,7 +177,7 @@ def _failure_table(found: list[Failure]) -> list[str]:
     return lines
 
 
-def _operator_table(cases: dict[str, list[Case]], rows: dict[tuple[str, str], Row]) -> tuple[list[str], dict[str, int]]:
+def _operator_table(cases: dict[str, list[Case]], rows: Rows) -> tuple[list[str], dict[str, int]]:
     lines = [
         "| operator | ours | shapes | their OOMs | halved | L1: memory / pass / other | DRAM: the same | first other |",
         "|---|---|---|---|---|---|---|---|",
@@ -205,7 +206,7 @@ def _operator_table(cases: dict[str, list[Case]], rows: dict[tuple[str, str], Ro
     return lines, totals
 
 
-def report(found: list[Failure], cases: dict[str, list[Case]], rows: dict[tuple[str, str], Row], version: str) -> str:
+def report(found: list[Failure], cases: dict[str, list[Case]], rows: Rows, version: str) -> str:
     """The page."""
     same = sum(one.tested["L1"].needed_bytes == one.said_bytes for one in found)
     out = {

@@ -26,11 +26,12 @@ import numpy as np  # noqa: E402
 from measure import Row  # noqa: E402
 from ttmem import TtmemError  # noqa: E402
 from ttmem.engines.interpreters import find_interpreter  # noqa: E402
+from ttmem.hardware import OpenSettings, open_board  # noqa: E402
 from ttmem.operators import Case, CaseTensor, recipe_of  # noqa: E402
+from ttmem.sweep.asking import Asker  # noqa: E402
 from ttmem.sweep.batch import Family, ask_in_batches, family_of, judge  # noqa: E402
 from ttmem.sweep.plan import Settings, make_plan  # noqa: E402
 from ttmem.sweep.run import run_sweep  # noqa: E402
-from ttmem.sweep.twin import TwinEngine  # noqa: E402
 
 OPERATORS = ("silu", "relu", "gelu", "sigmoid", "add", "mul")
 
@@ -52,7 +53,7 @@ def twin_rows(count: int) -> list[Row]:
     settings = Settings()
     found = cases(count, largest=1000)
     plan = make_plan(found, settings=settings, memories=("L1",))
-    memory_map = TwinEngine(settings).device("n150").memory_map
+    memory_map = open_board("n150", OpenSettings(settings.l1_small_bytes))
     family = family_of(recipe_of(found[0], memory="L1"), memory_map)
     assert isinstance(family, Family)
     shapes = np.array([case.tensors[0].shape for case in found])
@@ -67,7 +68,7 @@ def twin_rows(count: int) -> list[Row]:
         finished = run_sweep(plan, Path(folder))
         kept = finished.asked / (time.process_time() - started)
     started = time.process_time()
-    alone = sum(1 for _ in TwinEngine(settings).ask(plan.points[:2000]))
+    alone = sum(1 for _ in Asker(settings).ask(plan.points[:2000]))
     singly = alone / (time.process_time() - started)
     return [
         Row("twin, batch of columns", columns, "cases/s", 100_000, at_least=True),

@@ -15,13 +15,16 @@ from ttmem._lazy import lazy_names
 from ttmem._version import __version__
 
 if TYPE_CHECKING:
+    from ttmem.library.boards import boards
     from ttmem.library.check import check
     from ttmem.library.diff import diff
     from ttmem.library.explained import explain
     from ttmem.library.export import export
     from ttmem.library.read import read
+    from ttmem.library.replay import replay
     from ttmem.library.run import run
     from ttmem.library.sweep import sweep
+    from ttmem.library.tensor import tensor
     from ttmem.library.test import test
     from ttmem.profile import Profile
 
@@ -29,19 +32,22 @@ __all__ = [
     "Profile",
     "TtmemError",
     "__version__",
+    "boards",
     "check",
     "diff",
     "explain",
     "export",
     "read",
+    "replay",
     "run",
     "sweep",
+    "tensor",
     "test",
 ]
 
 # Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
 _HOMES = {"Profile": "profile", "explain": "", "sweep": ""} | {
-    name: f"library.{name}" for name in ("check", "diff", "export", "read", "run", "test")
+    name: f"library.{name}" for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test")
 }
 __getattr__ = lazy_names(__name__, _HOMES)
 

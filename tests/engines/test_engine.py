@@ -18,8 +18,8 @@ import pytest
 from engines.operator_cells import alloc, call, t
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.outcome import Outcome
 from ttmem.engines.ttnn import EngineSettings, TtnnEngine
+from ttmem.results import Outcome
 
 pytestmark = pytest.mark.oracle
 

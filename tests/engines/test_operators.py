@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from engines.operator_cells import LETTERS, OPERATORS, Step
-from ttmem.engines.outcome import Outcome
 from ttmem.engines.ttnn import TtnnEngine
+from ttmem.results import Outcome
 
 pytestmark = pytest.mark.oracle
 

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 import seed_experiment
+from support.results import in_order
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue, recipe_of, write_cases
-from ttmem.sweep import real
-from ttmem.sweep.journal import in_order, read_results
+from ttmem.results import Result
+from ttmem.sweep import asking
+from ttmem.sweep.asking import Asker
+from ttmem.sweep.journal import read_results
 from ttmem.sweep.plan import Point, Settings, make_plan
-from ttmem.sweep.real import RealEngine
-from ttmem.sweep.rows import Row
 from ttmem.sweep.run import run_sweep
-from ttmem.sweep.twin import TwinEngine
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("with_ttnn")]
 
@@ -46,12 +46,12 @@ LARGE_OPERATORS = (
 )
 
 
-def figures(row: Row) -> tuple[Any, ...]:
+def figures(row: Result) -> tuple[Any, ...]:
     return row.status, row.failed_memory, row.needed_bytes, row.bytes_per_bank, row.peak_bytes_per_bank
 
 
-def ask_mock(points: Sequence[Point]) -> list[Row]:
-    engine = RealEngine(Settings("mock"))
+def ask_mock(points: Sequence[Point]) -> list[Result]:
+    engine = Asker(Settings("mock"))
     try:
         return list(engine.ask(points))
     finally:
@@ -65,7 +65,7 @@ def test_the_twin_is_right_wherever_it_says_exact(layout: str) -> None:
     cases += [Case(op, (CaseTensor(tuple(shape)),)) for shape in LARGE for op in LARGE_OPERATORS]
     points = make_plan(cases, settings=Settings("mock"), layouts=(layout,)).points
 
-    twin = list(TwinEngine(Settings()).ask(points))
+    twin = list(Asker(Settings()).ask(points))
     mock = ask_mock(points)
 
     exact = [(a, b) for a, b in zip(twin, mock, strict=True) if a.confidence == "exact"]
@@ -102,7 +102,7 @@ def test_a_segfault_costs_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         first, call = good.steps
         return replace(good, steps=(first, call, begins_trace, call)) if case.id == poisoned else good
 
-    monkeypatch.setattr(real, "recipe_of", recipe)
+    monkeypatch.setattr(asking, "recipe_of", recipe)
 
     # WHEN they are swept
     run_sweep(make_plan(cases, settings=Settings("mock"), memories=("DRAM",)), tmp_path, workers=1)
@@ -160,7 +160,7 @@ def test_two_boards_in_one_sweep(tmp_path: Path) -> None:
 
     rows = read_results(tmp_path)[0]
     assert {row.board: row.status for row in rows} == {"n150": "oom", "p150": "pass"}
-    twin = TwinEngine(Settings()).ask(plan.points)
+    twin = Asker(Settings()).ask(plan.points)
     assert [figures(row) for row in twin] == [figures(row) for row in rows]
 
 
@@ -181,4 +181,4 @@ def test_a_dask_cluster_gives_the_same_rows(tmp_path: Path, engine: str, with_tt
     assert finished.asked == 18
     there, here = (read_results(tmp_path / name)[0] for name in ("cluster", "here"))
     assert [row.without_time() for row in there] == [row.without_time() for row in here]
-    assert in_order(here, plan.points, engine) == here
+    assert in_order(here, plan.points) == here

@@ -13,16 +13,17 @@ import pytest
 
 from ttmem import TtmemError
 from ttmem.commands import main
+from ttmem.library.sweep_findings import find_in
 from ttmem.operators import Case, CaseTensor, ModelUse, write_cases
 from ttmem.reports.sweep import files as sweep_files
 from ttmem.reports.sweep import limits as sweep_limits_report
 from ttmem.sweep.advice import Adviser
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.findings import Findings
-from ttmem.sweep.gather import gather
 from ttmem.sweep.limits import base_case, find_limits
 from ttmem.sweep.plan import Point, Settings, make_plan
 from ttmem.sweep.resize import resizable, resized
-from ttmem.sweep.run import engine_of, run_sweep
+from ttmem.sweep.run import run_sweep
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
 NAMES = {
@@ -51,7 +52,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Findings:
         Case("add", (CaseTensor((160, 100, 512, 1, 1)),), uses=(ModelUse("large-net", 1),)),
     ]
     run_sweep(make_plan(cases, settings=Settings()), folder)
-    return gather(folder, generated="today")
+    return find_in(folder, generated="today")
 
 
 def test_own_results(own: Findings) -> None:
@@ -101,7 +102,7 @@ def test_tables_and_json_agree(own: Findings) -> None:
 
 
 def test_foreign_logs_give_the_same_files(tmp_path: Path) -> None:
-    findings = gather(LOGS, generated="today")
+    findings = find_in(LOGS, generated="today")
     written = sweep_files.write_all(findings, tmp_path / "out")
 
     assert {path.name for path in written} == NAMES
@@ -120,11 +121,11 @@ def test_foreign_logs_give_the_same_files(tmp_path: Path) -> None:
 def test_reports_beside_the_logs_are_not_read_as_logs(tmp_path: Path) -> None:
     for log in LOGS.glob("*.txt"):
         (tmp_path / log.name).write_text(log.read_text())
-    before = gather(tmp_path, generated="x", most_advised=0).summary
-    sweep_files.write_all(gather(tmp_path, generated="x", most_advised=0), tmp_path)
-    after = gather(tmp_path, generated="x", most_advised=0).summary
+    before = find_in(tmp_path, generated="x", most_advised=0).summary
+    sweep_files.write_all(find_in(tmp_path, generated="x", most_advised=0), tmp_path)
+    after = find_in(tmp_path, generated="x", most_advised=0).summary
 
-    assert len(before.tests) == len(after.tests) == 20
+    assert before.tests == after.tests == 20
 
 
 def test_a_page_is_whole_and_harmless(own: Findings) -> None:
@@ -151,7 +152,7 @@ def test_names_from_logs_are_escaped(tmp_path: Path) -> None:
         "tests/test_x.py::test_x[a] FAILED\n=== FAILURES ===\n___ test_x[a] ___\n"
         "E   RuntimeError: <script>alert(1)</script>\n"
     )
-    page = sweep_files.render_all(gather(tmp_path, generated="x"))["sweep_report.html"]
+    page = sweep_files.render_all(find_in(tmp_path, generated="x"))["sweep_report.html"]
     assert "<script>alert" not in page
 
 
@@ -170,7 +171,7 @@ def test_advice_is_the_smallest_number_of_chunks_that_passes() -> None:
     assert told["memory"] == "put its tensors into DRAM"
     assert told["chunks"] == "split dimension 1 (96) into 20 chunks of 5: [1, 5, 2176, 1920]"
     # THEN one chunk fewer does not pass, in any dimension
-    engine = engine_of(Settings())
+    engine = Asker(Settings())
     for dim in resizable(case):
         size = case.tensors[0].shape[dim]
         part = resized(case, dim, -(-size // 19)) if size > 1 else None
@@ -221,7 +222,7 @@ def test_the_limit_passes_and_one_more_does_not() -> None:
         [base_case("silu")], settings=Settings(), boards=["n150"], memories=["DRAM", "L1"], widths=[64, 1024]
     )
 
-    engine = engine_of(Settings())
+    engine = Asker(Settings())
     for frontier in (dram, l1):
         for limit in frontier.limits:
             assert limit.shape is not None
@@ -232,7 +233,7 @@ def test_the_limit_passes_and_one_more_does_not() -> None:
                 assert (next(engine.ask([point])).status == "pass") is passes
     assert [limit.shape for limit in l1.limits] == [(1, 337920, 64), (1, 21120, 1024)]
     svg = sweep_limits_report.svg([dram, l1])
-    assert svg.count("<polyline") == 2
+    assert svg.count("<path") == 2
 
 
 def test_unknown_operators_are_named() -> None:

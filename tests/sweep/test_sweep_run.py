@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.results import in_order
 from ttmem import TtmemError
-from ttmem.engines import outcome
 from ttmem.operators import Case, CaseTensor, catalogue, write_cases
+from ttmem.results import Outcome, Result
 from ttmem.sweep import expectations
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.batch import ask_in_batches
-from ttmem.sweep.journal import Journal, in_order, read_results
+from ttmem.sweep.journal import Journal, read_results
 from ttmem.sweep.plan import Settings, make_plan
-from ttmem.sweep.rows import STATUSES, Row, row_from_json
 from ttmem.sweep.run import run_sweep
-from ttmem.sweep.twin import TwinEngine
 
 
 def silu(*shape: int) -> Case:
@@ -34,10 +34,6 @@ def silu(*shape: int) -> Case:
 def many_cases(count: int) -> list[Case]:
     operators = ("silu", "add", "relu_", "clone", "permute", "mean")
     return [Case(operators[n % 6], (CaseTensor((1, 8, 16 + n, 64 + 7 * n)),)) for n in range(count)]
-
-
-def test_statuses_are_those_of_the_engines() -> None:
-    assert STATUSES == outcome.STATUSES
 
 
 def test_small_cases_come_first_in_every_memory() -> None:
@@ -103,7 +99,7 @@ def test_a_row_has_the_keys_of_the_contract(tmp_path: Path) -> None:
 
 def test_in_place_forms_need_no_second_buffer() -> None:
     shape = (1, 64, 640, 400)  # 32.5 MiB: two fit into L1, three do not
-    rows = TwinEngine(Settings()).ask(
+    rows = Asker(Settings()).ask(
         make_plan(
             [Case("add", (CaseTensor(shape),)), Case("add_", (CaseTensor(shape),))],
             settings=Settings(),
@@ -116,7 +112,7 @@ def test_in_place_forms_need_no_second_buffer() -> None:
 
 def test_what_the_twin_does_not_know_is_not_called_a_pass() -> None:
     example = catalogue().operators["native_layer_norm"].example_case()
-    row = next(TwinEngine(Settings()).ask(make_plan([example], settings=Settings()).points))
+    row = next(Asker(Settings()).ask(make_plan([example], settings=Settings()).points))
 
     assert (row.status, row.confidence) == ("unsupported", "unknown")
     assert row.message.startswith("not judged: the twin has no rule for ttnn.layer_norm")
@@ -204,12 +200,12 @@ def test_expectations(tmp_path: Path) -> None:
     assert list(known.values()) == ["oom"]
     assert expectations.compare(rows, known, strict=True) == []
     # without the list it is a surprise, if anyone asks
-    assert [one.row.status for one in expectations.compare(rows, None, strict=True)] == ["oom"]
+    assert [one.result.status for one in expectations.compare(rows, None, strict=True)] == ["oom"]
     assert expectations.compare(rows, None, strict=False) == []
     # and so is a pass that was expected to fail
-    (key,) = [row.key for row in rows if row.memory == "DRAM" and "1088" in row.id]
+    (key,) = [row.place for row in rows if row.memory == "DRAM" and "1088" in row.id]
     gone = {(key[0], "n150", "DRAM", "tile"): "oom"}
-    assert {(d.row.memory, d.expected) for d in expectations.compare(rows, gone, strict=False)} == {
+    assert {(d.result.memory, d.expected) for d in expectations.compare(rows, gone, strict=False)} == {
         ("DRAM", "oom"),
         ("L1", "pass"),
     }
@@ -229,7 +225,7 @@ def test_bad_expectations_are_refused_with_their_line(tmp_path: Path, line: str,
 @pytest.mark.parametrize("told", [{}, [], {"id": "x"}, {"status": "great"}])
 def test_bad_results_are_refused(told: object) -> None:
     with pytest.raises(TtmemError):
-        row_from_json(told)
+        Result.from_json(told)
 
 
 shapes = st.lists(st.integers(1, 3000), min_size=1, max_size=5).map(tuple)
@@ -252,15 +248,13 @@ def test_batches_say_what_single_cases_say(
     )
 
     found = [row.without_time() for rows in ask_in_batches(plan.points, chosen) for row in rows]
-    together = in_order(found, plan.points, "twin")
-    one_by_one = [row.without_time() for row in TwinEngine(chosen).ask(plan.points)]
+    together = in_order(found, plan.points)
+    one_by_one = [row.without_time() for row in Asker(chosen).ask(plan.points)]
 
     assert together == one_by_one
 
 
-def test_rows_survive_the_journal() -> None:
-    row = Row(
-        "a", "silu", "n150", "mock", "L1", "tile", "clash", None, None, 5, "text", 0.25, "buffers/clash", "L1", 1, 2,
-        "real", "why", ("x=1",)
-    )  # fmt: skip
-    assert row_from_json(row.to_json()) == row
+def test_results_survive_the_journal() -> None:
+    outcome = Outcome("clash", "buffers/clash", "L1", "text", None, None, {"L1": 5}, seconds=0.25, doubt="why")
+    result = Result("a", "silu", outcome, "n150", "mock", "L1", "tile", 1, 2, ("x=1",))
+    assert Result.from_json(result.to_json()) == result

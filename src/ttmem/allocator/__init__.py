@@ -18,6 +18,7 @@ from ttmem.allocator.programs import (
     Region,
     StaticBuffer,
     check_regions,
+    end_of_stack,
     lay_out,
 )
 
@@ -40,5 +41,6 @@ __all__ = [
     "StaticBuffer",
     "StaticBuffersError",
     "check_regions",
+    "end_of_stack",
     "lay_out",
 ]

@@ -14,10 +14,6 @@ from ttmem.allocator.programs import Program, ProgramLayout, Region, check_regio
 from ttmem.hardware import L1, MEMORIES, Memory, MemoryMap
 from ttmem.tensors import Placement, TensorSpec, place
 
-SMALL_OVERRUN = (
-    "static buffers run over the L1_SMALL region: the library does not check this and the data there is lost"
-)
-
 
 class Buffer(NamedTuple):
     """A live tensor: the same address in every bank. (A tuple, because replays make millions of them.)"""
@@ -89,6 +85,10 @@ class Device:
         if not placement.taken_bytes_per_bank:
             return True
         return self._free_lists[placement.spec.memory.name].free(address)
+
+    def allocated_bytes_per_bank(self, memory: Memory) -> int:
+        """As the view says; asked after every allocation, so it makes none."""
+        return self._free_lists[memory.name].allocated_bytes
 
     def view(self, memory: Memory) -> MemoryView:
         pool, free_list = self.memory_map.pool(memory), self._free_lists[memory.name]

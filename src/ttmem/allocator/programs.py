@@ -79,8 +79,7 @@ def lay_out(program: Program, memory_map: MemoryMap) -> ProgramLayout:
         if buffer.borrowed:
             addresses.append(None)
             continue
-        address = max(memory_map.l1_base_address, *(ends[core_range] for core_range in buffer.ranges))
-        address = round_up(address, memory_map.quantum_bytes)
+        address = _start_after(max(ends[core_range] for core_range in buffer.ranges), memory_map)
         addresses.append(address)
         for own in buffer.ranges:
             for other, end in ends.items():
@@ -89,6 +88,18 @@ def lay_out(program: Program, memory_map: MemoryMap) -> ProgramLayout:
     regions = tuple(Region(r, end) for r, end in ends.items() if end)
     warnings = (L1_SMALL_OVERRUN,) if _overlaps_l1_small(regions, memory_map) else ()
     return ProgramLayout(tuple(addresses), regions, warnings)
+
+
+def end_of_stack(buffer_bytes: Sequence[int], memory_map: MemoryMap) -> int:
+    """Where buffers that share their cores end: the whole layout when which cores these are does not matter."""
+    end = memory_map.l1_base_address
+    for size in buffer_bytes:
+        end = _start_after(end, memory_map) + size
+    return end
+
+
+def _start_after(end: int, memory_map: MemoryMap) -> int:
+    return round_up(max(end, memory_map.l1_base_address), memory_map.quantum_bytes)
 
 
 def check_regions(

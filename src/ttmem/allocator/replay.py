@@ -11,10 +11,10 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.allocator.device import Buffer, Device
 from ttmem.allocator.failures import OutOfMemoryError
-from ttmem.hardware import DATA_TYPES, MEMORIES
+from ttmem.hardware import DATA_TYPES, MEMORIES, TILE_32X32, Tile
 from ttmem.tensors import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Placement, Shard, TensorSpec, grid_of
 
-_ALLOC_KEYS = {"alloc", "shape", "dtype", "layout", "memory", "shard"}
+_ALLOC_KEYS = {"alloc", "shape", "dtype", "layout", "memory", "shard", "tile"}
 _SHARD_KEYS = {"kind", "shape", "grid", "ranges", "orientation", "distribution"}
 
 
@@ -59,6 +59,7 @@ def spec_from_step(step: Mapping[str, Any], where: str = "") -> TensorSpec:
             LAYOUTS.find(str(step.get("layout", "tile"))),
             MEMORIES.find(str(step.get("memory", "DRAM"))),
             _shard(step["shard"], where) if step.get("shard") is not None else None,
+            _tile(step["tile"], where) if "tile" in step else TILE_32X32,
         )
     except InvalidSpecError:
         raise
@@ -68,6 +69,12 @@ def spec_from_step(step: Mapping[str, Any], where: str = "") -> TensorSpec:
 
 def _known(keys: set[str]) -> str:
     return f"known: {', '.join(sorted(keys))}"
+
+
+def _tile(raw: Any, where: str) -> Tile:
+    if not _numbers(raw, 2):
+        raise BadInputError("`tile` must be [height, width]", where=where)
+    return Tile(*raw)
 
 
 def _shard(raw: Any, where: str) -> Shard | NdShard:

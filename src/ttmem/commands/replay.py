@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from ttmem.commands._opened_board import opening_options
-from ttmem.commands._options import output_option
+from ttmem.commands._options import opening_options, output_option
 from ttmem.commands._output import emit, json_text, warn
 from ttmem.commands._runner import verb
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from ttmem.commands._opened_board import opening_options
-from ttmem.commands._options import output_option
+from ttmem.commands._options import json_option, opening_options, output_option
 from ttmem.commands._output import color_wanted, emit, json_text, warn
 from ttmem.commands._runner import verb
 
@@ -35,7 +34,7 @@ ttmem tensor 1x1024x1024 --like "$(tail -50 failed.log)"
     help="height:64x512@8x8[:col]: shard shape and grid; also width:, block: and nd:[..:grid_2d].",
 )
 @opening_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @output_option
 def command(
     shape: str,

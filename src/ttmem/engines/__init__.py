@@ -1,2 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines answer what a board would do: the real ttnn on a mock board or a card, in a process of its own."""
+"""Engines answer what a board would do: the twin in this process, the real ttnn (mock board or card) in another.
+
+with open_engine("twin", EngineSettings(board="n150")) as engine:
+    outcome = engine.ask([{"alloc": "a", "shape": [64, 64], "dtype": "bfloat16", "layout": "tile"}])
+"""
+
+from ttmem.engines.engine import ENGINES, Engine, EngineSettings, Step, open_engine
+
+__all__ = ["ENGINES", "Engine", "EngineSettings", "Step", "open_engine"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from ttmem._errors import TtmemError
 from ttmem._home import home_folder
 from ttmem.engines.clusters import mocked_boards
+from ttmem.engines.engine import Step
 from ttmem.engines.interpreters import (
     OLDEST_TTNN,
     PINNED_TTNN,
@@ -24,7 +25,7 @@ from ttmem.engines.interpreters import (
     managed_python,
     probe,
 )
-from ttmem.engines.ttnn import Step, TtnnEngine
+from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.workspace import cache_folder, cards, runtime_root
 
 FINE, WARNING, PROBLEM = "ok", "warning", "problem"

@@ -13,20 +13,19 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from ttmem._errors import MissingPartError, TtmemError
+from ttmem.engines.answers import crashed, died, outcome_of, timed_out
+from ttmem.engines.engine import EngineSettings, Step
 from ttmem.engines.interpreters import Interpreter, find_interpreter
-from ttmem.engines.outcome import Outcome, died, outcome_of
 from ttmem.engines.running import START, end
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import workspace
-
-Step = Mapping[str, Any]
+from ttmem.results import Outcome
 
 _START_SECONDS = 120.0
 """The first import after an installation compiles thousands of files."""
@@ -38,24 +37,6 @@ class EngineFailedError(TtmemError):
     """The worker does not start, or speaks another protocol."""
 
     exit_code = 3
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """What a worker is started with."""
-
-    board: str = "n150"
-    card: bool = False
-    python: str | None = None
-    l1_small_bytes: int = 0
-    trace_region_bytes: int = 0
-    worker_l1_bytes: int | None = None
-    mesh: tuple[int, int] | None = None
-    """None opens one chip: a mesh has the memory map of one."""
-    timeout_seconds: float = 60.0
-    memory_cap_bytes: int | None = 8 << 30
-    """How much data a request may hold on the host; beyond, it fails by itself instead of taking the machine along."""
-    measure_programs: bool = True
 
 
 class TtnnEngine:
@@ -216,11 +197,10 @@ class TtnnEngine:
             child.wait(0.5)  # its end of the pipe may be closed an instant before it is gone
         if child.poll() is None:
             end(child)
-            return Outcome(status="timeout", failure_class="timeout", message="the worker fell silent", seconds=seconds)
+            return timed_out("the worker fell silent", seconds)
         if child.returncode < 0:
-            return died(-child.returncode, seconds=seconds)
-        message = f"the worker ended with status {child.returncode}"
-        return Outcome(status="crash", failure_class="crash", message=message, seconds=seconds)
+            return died(-child.returncode, seconds)
+        return crashed(f"the worker ended with status {child.returncode}", seconds)
 
     def _read_line(self, deadline: float) -> bytes:
         """One line, or nothing when the pipe ends or the time is over."""

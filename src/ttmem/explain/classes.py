@@ -57,7 +57,7 @@ def classify_oom(
     if free is not None:
         if free < need:
             return "oom/capacity"
-        # A hole that is large enough contradicts the failure (a mistyped paste, or a limit that is not printed).
+        # A free block that is large enough contradicts the failure (a mistyped paste, or a limit that is not printed).
         return "oom/fragmented" if largest_free is not None and largest_free < need else "oom/unknown"
     if largest_free is None and bank_bytes is not None and 2 * need > bank_bytes:
         return "oom/capacity"
@@ -73,7 +73,7 @@ def oom_class_of(numbers: dict[str, int], memory: str | None) -> str:
     if need is not None:
         return classify_oom(need, bank_bytes, allocated, free, largest_free, memory)
     # Pages are dealt round robin, so no bank can need less than its even share: a bound that can prove a shortage,
-    # but not that a hole was large enough, hence no largest_free here.
+    # but not that a free block was large enough, hence no largest_free here.
     requested, banks = numbers.get("requested_bytes"), numbers.get("banks")
     least_need = -(-requested // banks) if requested is not None and banks else None
     return classify_oom(least_need, bank_bytes, allocated, free, None, memory)

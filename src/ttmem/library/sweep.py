@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, read_cases
-from ttmem.sweep import Row, expectations
+from ttmem.results import Result
+from ttmem.sweep import expectations
 from ttmem.sweep.expectations import Deviation
 from ttmem.sweep.journal import read_results
 from ttmem.sweep.plan import SWEPT_MEMORIES, Settings, make_plan
@@ -22,32 +23,22 @@ class SweepRun:
     """The results of the cases that were asked for, whether this call asked them or an earlier one."""
 
     finished: Finished
-    results: tuple[Row, ...]
+    results: tuple[Result, ...]
     unexpected: tuple[Deviation, ...]
     """What differs from the expectations, or did not pass when the call was strict."""
 
     @property
     def statuses(self) -> dict[str, dict[str, dict[str, int]]]:
         """Board -> memory -> status -> how many."""
-        counts: dict[str, dict[str, dict[str, int]]] = {}
-        for result in self.results:
-            here = counts.setdefault(result.board, {}).setdefault(result.memory, {})
-            here[result.status] = here.get(result.status, 0) + 1
-        return counts
+        from ttmem.reports.sweep.document import status_counts
+
+        return status_counts(self.results)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem sweep run --json``."""
-        finished = self.finished
-        return {
-            "folder": str(finished.folder),
-            "results": str(finished.results),
-            "cases": finished.total,
-            "asked": finished.asked,
-            "resumed": finished.resumed,
-            "seconds": round(finished.seconds, 3),
-            "statuses": self.statuses,
-            "unexpected": [deviation.to_json() for deviation in self.unexpected],
-        }
+        from ttmem.reports.sweep.document import run
+
+        return run(self.finished, self.results, self.unexpected).to_json()
 
 
 def sweep(
@@ -82,6 +73,6 @@ def sweep(
     plan = make_plan(known, settings=settings, boards=boards, memories=memories, layouts=layouts)
     facts = {"cases_file": named.name} if named is not None else {}
     finished = run_sweep(plan, Path(out), workers=workers, scheduler=scheduler, watch=watch, **facts)
-    keys = {point.key(engine) for point in plan.points}
-    results = [result for result in read_results(Path(out))[0] if result.key in keys]
+    places = {point.place for point in plan.points}
+    results = [result for result in read_results(Path(out))[0] if result.place in places]
     return SweepRun(finished, tuple(results), tuple(expectations.compare(results, expected, strict=strict)))

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ttmem
-
 TIMEOUT_SECONDS = 900.0
 _START = f"""
 import sys
-sys.path[:] = [{str(Path(ttmem.__file__).parents[1])!r}, *(place for place in sys.path if place)]
+sys.path[:] = [{str(Path(__file__).parents[2])!r}, *(place for place in sys.path if place)]
 from ttmem.commands import main
 sys.exit(main())
 """

@@ -20,6 +20,14 @@ _DEVICE_TYPES = {
 _FLOATS = ("float32", "bfloat16")
 
 
+def device_dtype(dtype: str, float_dtype: str | None) -> str:
+    """What a recorded type is on the device. Truth values are 0 and 1 in the type of the floats, as masks need them."""
+    known = _DEVICE_TYPES.get(dtype, dtype)
+    if known == "bool":
+        return float_dtype or "bfloat16"
+    return float_dtype if known in _FLOATS and float_dtype else known
+
+
 class CannotRunError(Exception):
     """The case has no call on the device; the text says why."""
 
@@ -68,11 +76,8 @@ class Bound:
         return value
 
     def device_dtype(self, dtype: str) -> str:
-        """The type on the device. Truth values are 0 and 1 in the type of the floats, as masks need them."""
-        known = _DEVICE_TYPES.get(dtype, dtype)
-        if known == "bool":
-            return self.float_dtype or "bfloat16"
-        return self.float_dtype if known in _FLOATS and self.float_dtype else known
+        """The type on the device."""
+        return device_dtype(dtype, self.float_dtype)
 
     def _named_tensors(self) -> dict[str, list[CaseTensor]]:
         """By the names of the source, or in the order of the schema where it gives none."""

@@ -21,6 +21,7 @@ Step = dict[str, Any]
 
 RESULT = "result"
 """The name under which the outermost call's result is kept."""
+_ELEMENTWISE = ("unary", "binary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,18 @@ class Recipe:
     """The arguments of the aten operator itself, for a run beside it in torch."""
     assumed: tuple[str, ...]
     """What the source did not say and the catalogue filled in; empty for traced cases."""
+
+    @property
+    def described_steps(self) -> tuple[Step, ...]:
+        """The steps, each call saying what it ``makes`` where that is known: for engines that cannot work it out."""
+        made = "elementwise" if self.operator.kind in _ELEMENTWISE else [list(one.shape) for one in self.case.outputs]
+        return tuple({**step, "makes": made} if self._makes(step) else step for step in self.steps)
+
+    def _makes(self, step: Step) -> bool:
+        """Every call of an elementwise operator; of others the last, which makes what the case recorded."""
+        if "call" not in step:
+            return False
+        return self.operator.kind in _ELEMENTWISE or step["out"].partition(".")[0] == RESULT
 
     @property
     def is_free(self) -> bool:

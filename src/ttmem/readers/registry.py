@@ -20,6 +20,8 @@ PROFILE = "profile"
 """``read(source, options)`` gives a memory history."""
 PROFILER_FACTS, WATCHER_FACTS, LOG_FACTS = "profiler facts", "watcher facts", "log facts"
 """``read(lines)`` gives what lines of text say about circular buffers."""
+TEST_RESULTS = "test results"
+"""``read(text, source)`` gives a list of ``Result``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,10 @@ READERS = (
     Reader("ttrt", PROFILE),
     Reader("memory_report", PROFILE),
     Reader("mlir", PROFILE),
+    Reader("test_results.junit_xml", TEST_RESULTS),
+    Reader("test_results.sweep_json", TEST_RESULTS),
+    Reader("test_results.sweep_csv", TEST_RESULTS),
+    Reader("test_results.pytest_log", TEST_RESULTS),
     Reader("profiler_csv", PROFILER_FACTS),
     Reader("watcher", WATCHER_FACTS),
     Reader("log_facts", LOG_FACTS),

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem.operators import Case
+from ttmem.results import MEMORY_STATUSES, Result
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
 from ttmem.sweep.resize import main_shape, resizable, resized
-from ttmem.sweep.rows import MEMORY_STATUSES, Row
-from ttmem.sweep.run import Engine, engine_of
 
 _SMALLER_TYPES = {"float32": ("bfloat16", "bfloat8_b"), "bfloat16": ("bfloat8_b", "bfloat4_b")}
 
@@ -37,7 +37,7 @@ class Advice:
     """One thing that passes; ``row`` is the engine's own answer to it."""
 
     do: str
-    row: Row
+    row: Result
     chunks: Chunks | None = None
     kind: str = "chunks"
     """chunks, memory, dtype or layout."""
@@ -64,8 +64,8 @@ class Adviser:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._engines: dict[str | None, Engine] = {}
-        self._known: dict[tuple[Any, ...], Row] = {}
+        self._engines: dict[str | None, Asker] = {}
+        self._known: dict[tuple[Any, ...], Result] = {}
 
     def close(self) -> None:
         for engine in self._engines.values():
@@ -97,7 +97,7 @@ class Adviser:
 
     def fewest_chunks(self, point: Point) -> Advice | None:
         """The smallest number of chunks that passes, over all dimensions that can be cut; the outermost wins a tie."""
-        best: tuple[int, Chunks, Row] | None = None
+        best: tuple[int, Chunks, Result] | None = None
         for dim in resizable(point.case):
             size = main_shape(point.case)[dim]
             found = self._along(point, dim, size, best[0] if best else size + 1)
@@ -112,10 +112,10 @@ class Adviser:
         )
         return Advice(do, row, chunks)
 
-    def _along(self, point: Point, dim: int, size: int, below: int) -> tuple[int, Chunks, Row] | None:
+    def _along(self, point: Point, dim: int, size: int, below: int) -> tuple[int, Chunks, Result] | None:
         """Doubling until it passes, then bisection; only counts below the best so far are of interest."""
         fails, passes = 1, 0
-        answer: tuple[Case, Row] | None = None
+        answer: tuple[Case, Result] | None = None
         count = 2
         most = min(size, below - 1)
         while fails < most:
@@ -143,15 +143,15 @@ class Adviser:
         count = -(-size // length)  # equal parts may need fewer than asked for
         return count, Chunks(dim, count, length, main_shape(answer[0])), answer[1]
 
-    def _chunk(self, point: Point, dim: int, size: int, count: int) -> tuple[Case, Row] | None:
+    def _chunk(self, point: Point, dim: int, size: int, count: int) -> tuple[Case, Result] | None:
         case = resized(point.case, dim, -(-size // count))
         return None if case is None else (case, self._ask(replace(point, case=case)))
 
-    def _ask(self, point: Point, dtype: str | None = None) -> Row:
+    def _ask(self, point: Point, dtype: str | None = None) -> Result:
         key = (point.case.id, point.board, point.memory, point.layout, dtype)
         if key not in self._known:
             if dtype not in self._engines:
                 changed = self._settings if dtype is None else replace(self._settings, float_dtype=dtype)
-                self._engines[dtype] = engine_of(changed)
+                self._engines[dtype] = Asker(changed)
             self._known[key] = next(iter(self._engines[dtype].ask([point])))
         return self._known[key]

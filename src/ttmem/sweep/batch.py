@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ttmem.allocator.operations import EXACT, Launch, plan_call, rule_for
+from ttmem.allocator import end_of_stack, sentences
+from ttmem.allocator.operations import EXACT, RECORDS, Launch, call_of, plan_call, read_call
+from ttmem.engines.twin import TwinEngine
 from ttmem.explain import classify_oom
 from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
 from ttmem.operators import CannotRunError, Case, Recipe, recipe_of
+from ttmem.results import Outcome, Result
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
-from ttmem.sweep.rows import Row
-from ttmem.sweep.twin import TwinEngine
-from ttmem.sweep.twin_calls import take_apart, twin_call
-from ttmem.tensors import LAYOUTS, Layout, TensorSpec, round_up
+from ttmem.tensors import LAYOUTS, Layout, TensorSpec
 from ttmem.tensors.batch import place_table, table_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _STATUSES = ("pass", "oom", "clash")
 _WORTH_A_TABLE = 8
 _BLOCK = 4096
 _SINGLES = 32
-_BATCHED_RULES = ("unary", "binary", "clone")
 _LIKE_FIRST = ": a tensor of "
 """How a recipe says that it made up an operand like the first one."""
 _SCALARS = (int, float, str, bool, type(None))
@@ -106,27 +106,24 @@ def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
     if not all(isinstance(value, _SCALARS) for value in recipe.values.values()):
         return None
     dtype, layout, memory, on_host = next(iter(kinds))
-    written = take_apart(call)
-    rule = rule_for(written.function)
-    if rule is None or rule.name not in _BATCHED_RULES or on_host or written.memory is None:
+    written = read_call(call)
+    record = RECORDS.get(written.function)
+    if record is None or record.is_sized_by_elements is None or on_host or written.memory is None:
         return None
     spec = TensorSpec(next(iter(shapes)), DATA_TYPES.find(dtype), LAYOUTS.find(layout), MEMORIES.find(memory))
-    if rule.name == "clone" and layout != "tile":
-        return None  # rows make its buffers as wide as they are
-    plan = plan_call(twin_call(written, [spec] * len(written.tensors)).call, memory_map)
+    if not record.is_sized_by_elements(spec):
+        return None
+    plan = plan_call(call_of(record, written, [spec] * len(written.tensors)), memory_map)
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     if plan.confidence != EXACT or len(launches) != 1:
         return None
-    end = memory_map.l1_base_address
-    for size in launches[0].buffer_bytes:
-        end = round_up(end, memory_map.quantum_bytes) + size
     return Family(
         inputs=len(recipe.inputs),
         has_result=True,
         dtype=spec.dtype,
         layout=spec.layout,
         memory=spec.memory,
-        static_end_address=end,
+        static_end_address=end_of_stack(launches[0].buffer_bytes, memory_map),
         static_family=launches[0].family,
         assumed=tuple(
             text.partition(_LIKE_FIRST)[0] + _LIKE_FIRST if _LIKE_FIRST in text else text for text in recipe.assumed
@@ -134,9 +131,9 @@ def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
     )
 
 
-def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list[Row]]:
+def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
     """Rows of the points, the same as the scalar twin's, in the order in which they are done."""
-    engine = TwinEngine(settings)
+    asker = Asker(settings)
     families: dict[Any, Family | None] = {}
     for start in range(0, len(points), _BLOCK):
         groups: dict[Any, list[Point]] = {}
@@ -148,14 +145,14 @@ def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list
                 alone += group
                 continue
             if key not in families:
-                families[key] = _family(group[0], settings, engine)
+                families[key] = _family(group[0], settings, _map(asker, group[0]))
             family = families[key]
             if family is None:
                 alone += group
             else:
-                yield _batch_rows(group, family, engine, settings)
+                yield _batch_rows(group, family, _map(asker, group[0]), settings)
         for first in range(0, len(alone), _SINGLES):
-            yield list(engine.ask(alone[first : first + _SINGLES]))
+            yield list(asker.ask(alone[first : first + _SINGLES]))
 
 
 def _group_key(point: Point) -> Any:
@@ -174,19 +171,24 @@ def _group_key(point: Point) -> Any:
     return case.op, len(tensors), dtype, name, args, point.board, point.memory, point.layout
 
 
-def _family(point: Point, settings: Settings, engine: TwinEngine) -> Family | None:
+def _map(asker: Asker, point: Point) -> MemoryMap:
+    engine = asker.engine(point.board)
+    assert isinstance(engine, TwinEngine)
+    return engine.device.memory_map
+
+
+def _family(point: Point, settings: Settings, memory_map: MemoryMap) -> Family | None:
     try:
         recipe = recipe_of(point.case, memory=point.memory, layout=point.layout, float_dtype=settings.float_dtype)
     except CannotRunError:
         return None
     if recipe.operator.requires:
         return None
-    return family_of(recipe, engine.device(point.board).memory_map)
+    return family_of(recipe, memory_map)
 
 
-def _batch_rows(points: list[Point], family: Family, engine: TwinEngine, settings: Settings) -> list[Row]:
+def _batch_rows(points: list[Point], family: Family, memory_map: MemoryMap, settings: Settings) -> list[Result]:
     started = time.perf_counter()
-    memory_map = engine.device(points[0].board).memory_map
     shapes = [point.case.tensors[0].shape for point in points]
     found = judge(shapes, family, memory_map)
     columns = (
@@ -225,7 +227,7 @@ class _RowWriter:
         peak: int,
         padded: int,
         logical: int,
-    ) -> Row:
+    ) -> Result:
         family, case = self._family, point.case
         assumed = self._assumed(case) if family.assumed else ()
         needed, each, message, failure_class, memory = None, None, "", "", None
@@ -234,29 +236,25 @@ class _RowWriter:
             message, failure_class = self._out_of_memory(total, per_bank, fitting * taken)
         elif status == CLASH:
             message, failure_class, memory = self._clash(taken), "buffers/clash", L1.name
-        return Row(
-            case.id, case.op, point.board, self._engine, point.memory, point.layout, _STATUSES[status], needed, each,
-            peak, message, self._seconds, failure_class, memory, logical, padded, EXACT, "", assumed,
+        outcome = Outcome(
+            _STATUSES[status], failure_class, memory, message, needed, each, {point.memory: peak},
+            seconds=self._seconds, confidence=EXACT,
         )  # fmt: skip
+        return Result(
+            case.id, case.op, outcome, point.board, self._engine, point.memory, point.layout, logical, padded, assumed
+        )
 
     def _out_of_memory(self, total: int, per_bank: int, allocated: int) -> tuple[str, str]:
         pool, name = self._pool, self._family.memory.name
-        free = pool.bytes_per_bank - allocated
+        size, free = pool.bytes_per_bank, pool.bytes_per_bank - allocated
+        sentence = sentences.out_of_memory(total, name, pool.banks, per_bank, size, allocated, free, free)
         end = "." if self._map.release.full_stop_after_oom else ""
-        message = (
-            f"Out of Memory: Not enough space to allocate {total} B {name} buffer across {pool.banks} banks, where "
-            f"each bank needs to store {per_bank} B, but bank size is {pool.bytes_per_bank} B (allocated: "
-            f"{allocated} B, free: {free} B, largest free block: {free} B){end}"
-        )
-        return message, classify_oom(per_bank, pool.bytes_per_bank, allocated, free, free, name)
+        return sentence + end, classify_oom(per_bank, size, allocated, free, free, name)
 
     def _clash(self, taken: int) -> str:
         family = self._family
         lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + family.has_result)
-        return (
-            f"Statically allocated {family.static_family} buffers clash with L1 buffers. L1 buffer allocated at "
-            f"{lowest} and static {family.static_family} buffer region ends at {family.static_end_address}"
-        )
+        return sentences.clash(family.static_family, lowest, family.static_end_address)
 
     def _assumed(self, case: Case) -> tuple[str, ...]:
         """A second operand that the source did not list is named by its shape, which differs from row to row."""

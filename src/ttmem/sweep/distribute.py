@@ -11,9 +11,10 @@ from typing import Any
 
 from ttmem._errors import MissingPartError
 from ttmem.operators import case_from_json
+from ttmem.results import Outcome, Result
+from ttmem.results.outcome import CRASH, ERROR
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings, in_chunks
-from ttmem.sweep.rows import Row, row_from_json
-from ttmem.sweep.run import Engine, engine_of
 
 _LOT = 32
 _LOTS_IN_FLIGHT_PER_THREAD = 2
@@ -24,27 +25,27 @@ _own = threading.local()
 
 
 def answer_lot(settings: Mapping[str, Any], lot: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What a worker of the cluster does: rows of a lot. Its engine stays open for the next one, one per thread."""
+    """What a worker of the cluster does: rows of a lot. Its engines stay open for the next one, one per thread."""
     wanted = Settings(**settings)
     if getattr(_own, "settings", None) != wanted:
-        previous: Engine | None = getattr(_own, "engine", None)
+        previous: Asker | None = getattr(_own, "asker", None)
         if previous is not None:
             previous.close()
-        _own.engine, _own.settings = engine_of(wanted), wanted
-    points = [_point(told) for told in lot]
-    return [row.to_json() for row in _own.engine.ask(points)]
+        _own.asker, _own.settings = Asker(wanted), wanted
+    points = [_point(raw) for raw in lot]
+    return [row.to_json() for row in _own.asker.ask(points)]
 
 
-def _told(point: Point) -> dict[str, Any]:
+def _to_json(point: Point) -> dict[str, Any]:
     return {"case": point.case.to_json(), "board": point.board, "memory": point.memory, "layout": point.layout}
 
 
-def _point(told: Mapping[str, Any]) -> Point:
-    return Point(case_from_json(told["case"]), told["board"], told["memory"], told["layout"])
+def _point(raw: Mapping[str, Any]) -> Point:
+    return Point(case_from_json(raw["case"]), raw["board"], raw["memory"], raw["layout"])
 
 
 @contextmanager
-def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> Iterator[Iterator[list[Row]]]:
+def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> Iterator[Iterator[list[Result]]]:
     """Rows from the cluster of a scheduler, in the order in which its workers finish."""
     try:
         from distributed import Client
@@ -64,17 +65,17 @@ def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> 
         yield _rows(client, points, settings)
 
 
-def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Row]]:
+def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
     from distributed import as_completed
 
-    told_settings = asdict(settings)
+    wanted = asdict(settings)
     threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
     lots = in_chunks(points, _LOT)
     asked: dict[Any, list[Point]] = {}
     waiting = as_completed(loop=client.loop)
 
     def hand_out(lot: list[Point]) -> None:
-        future = client.submit(answer_lot, told_settings, [_told(p) for p in lot], pure=False)
+        future = client.submit(answer_lot, wanted, [_to_json(p) for p in lot], pure=False)
         asked[future] = lot
         waiting.add(future)
 
@@ -86,7 +87,7 @@ def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[
         future = next(waiting)
         lot = asked.pop(future)
         if future.status == "finished":
-            yield [row_from_json(told) for told in future.result()]
+            yield [Result.from_json(raw) for raw in future.result()]
         elif len(lot) > 1:  # a worker of the cluster died over it: find the case that did it
             for point in lot:
                 hand_out([point])
@@ -97,15 +98,11 @@ def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[
             hand_out(following)
 
 
-def _lost(point: Point, settings: Settings, error: BaseException | None) -> Row:
-    return Row(
-        point.case.id,
-        point.case.op,
-        point.board,
-        settings.engine,
-        point.memory,
-        point.layout,
-        status="crash" if type(error).__name__ == "KilledWorker" else "error",
+def _lost(point: Point, settings: Settings, error: BaseException | None) -> Result:
+    killed = type(error).__name__ == "KilledWorker"
+    outcome = Outcome(
+        CRASH if killed else ERROR,
+        failure_class="crash" if killed else "none",
         message=" ".join(f"{type(error).__name__}: {error}".split())[:500],
-        failure_class="crash" if type(error).__name__ == "KilledWorker" else "none",
     )
+    return point.result(settings.engine, outcome)

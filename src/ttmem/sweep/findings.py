@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttmem.results import Result
 from ttmem.sweep.summary import Summary
-from ttmem.sweep.tests import Test
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,12 @@ class Findings:
     """When, in the words of the report."""
     source: str
     """What it was made from."""
-    kind: str
-    """``sweep`` or ``foreign``."""
     advice: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """By test name: things that pass, as ``Advice.to_json`` tells them."""
+    """By result name: things that pass, as ``Advice.to_json`` writes them."""
     advice_from: str = ""
     """Which engine and board the advice was asked of."""
     unadvised: int = 0
     """Memory failures that no advice was asked for, because they were too many or their shape is not known."""
 
-    def advice_for(self, test: Test) -> Sequence[Mapping[str, Any]]:
-        return self.advice.get(test.name, ())
+    def advice_for(self, result: Result) -> Sequence[Mapping[str, Any]]:
+        return self.advice.get(result.name, ())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal of a sweep: an SQLite file in WAL mode. It is the truth; ``results.jsonl`` is written from it.
 
-A row is committed as soon as its outcome is known, so a process that is killed loses the cases in flight and no more,
-and the next call goes on with what is missing.
+A result is committed as soon as it is known, so a process that is killed loses the cases in flight and no more, and
+the next call goes on with what is missing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,8 +19,9 @@ from typing import Any
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
 from ttmem.operators import Case, case_from_json
+from ttmem.results import Result
+from ttmem.results.result import json_lines
 from ttmem.sweep.plan import Plan, Point, fingerprint
-from ttmem.sweep.rows import Row, row_from_json
 
 JOURNAL, RESULTS = "journal.sqlite", "results.jsonl"
 SCHEMA = "ttmem.sweep/1"
@@ -49,7 +50,7 @@ class Journal:
                 "is a file; results need a folder", where=str(folder), hint="name a new folder"
             ) from None
         self._lock = _lock(folder)
-        self._positions: dict[tuple[str, str, str, str], int] = {}
+        self._positions: dict[tuple[str, ...], int] = {}
         try:
             self._database = sqlite3.connect(folder / JOURNAL, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = WAL")
@@ -77,7 +78,7 @@ class Journal:
         os.close(self._lock)
 
     def begin(self, plan: Plan, **facts: Any) -> list[Point]:
-        """Note the plan and give the points that have no row yet; a journal of another sweep is refused."""
+        """Note the plan and give the points that have no result yet; a journal of another sweep is refused."""
         known = dict(self._database.execute("SELECT name, value FROM facts"))
         wanted = {"schema": SCHEMA, "settings": json.dumps(plan.settings.identity, sort_keys=True)}
         for name, value in wanted.items():
@@ -91,64 +92,41 @@ class Journal:
         with self._transaction():
             self._keep_cases(cases.values())
             first = self._database.execute("SELECT COALESCE(MAX(position), -1) + 1 FROM points").fetchone()[0]
-            have = {
-                key: position
-                for position, *key_parts in self._database.execute(
-                    "SELECT position, id, board, memory, layout FROM points"
-                )
-                for key in [tuple(key_parts)]
-            }
-            new = [p for p in plan.points if (p.case.id, p.board, p.memory, p.layout) not in have]
+            planned = self._database.execute("SELECT position, id, board, memory, layout FROM points")
+            self._positions = {tuple(key): position for position, *key in planned}
+            missing = [point.place for point in plan.points if point.place not in self._positions]
+            new: dict[tuple[str, ...], int] = {place: first + number for number, place in enumerate(missing)}
             self._database.executemany(
-                "INSERT INTO points VALUES (?, ?, ?, ?, ?)",
-                ((first + i, p.case.id, p.board, p.memory, p.layout) for i, p in enumerate(new)),
+                "INSERT INTO points VALUES (?, ?, ?, ?, ?)", ((position, *place) for place, position in new.items())
             )
+            self._positions |= new
             facts_now = {**wanted, **{name: json.dumps(value) for name, value in facts.items()}}
             self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts_now.items())
-        self._positions = have | {(p.case.id, p.board, p.memory, p.layout): first + i for i, p in enumerate(new)}
         done = {position for (position,) in self._database.execute("SELECT position FROM results")}
-        return [p for p in plan.points if self._positions[p.case.id, p.board, p.memory, p.layout] not in done]
+        return [point for point in plan.points if self._positions[point.place] not in done]
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Commit rows. A point that has one already keeps it."""
-        told = [
+    def add(self, results: Iterable[Result]) -> None:
+        """Commit results. A point that has one already keeps it."""
+        lines = [
             (
-                self._positions[row.id, row.board, row.memory, row.layout],
-                row.status,
-                json.dumps(row.to_json(), separators=(",", ":")),
+                self._positions[one.place],
+                one.status,
+                json.dumps(one.to_json(), separators=(",", ":")),
             )
-            for row in rows
+            for one in results
         ]
         with self._transaction():
-            self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", told)
-
-    def rows(self) -> Iterator[Row]:
-        """All rows in the order of the plan."""
-        where = str(self.folder / JOURNAL)
-        for (told,) in self._database.execute("SELECT told FROM results ORDER BY position"):
-            yield row_from_json(json.loads(told), where=where)
-
-    def cases(self) -> dict[str, Case]:
-        """By id."""
-        return {
-            identity: case_from_json(json.loads(told))
-            for identity, told in self._database.execute("SELECT id, told FROM cases")
-        }
-
-    def facts(self) -> dict[str, Any]:
-        """What was noted of the sweep."""
-        found = dict(self._database.execute("SELECT name, value FROM facts"))
-        return {name: value if name == "schema" else json.loads(value) for name, value in found.items()}
+            self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", lines)
 
     def note(self, **facts: Any) -> None:
         """Keep facts that are known only later, such as the library's version."""
-        told = [(name, json.dumps(value)) for name, value in facts.items()]
-        self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", told)
+        values = [(name, json.dumps(value)) for name, value in facts.items()]
+        self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", values)
 
     def write_results(self) -> Path:
         """``results.jsonl``, whole or not at all."""
         place = self.folder / RESULTS
-        lines = (told + "\n" for (told,) in self._database.execute("SELECT told FROM results ORDER BY position"))
+        lines = (line + "\n" for (line,) in self._database.execute("SELECT told FROM results ORDER BY position"))
         write_bytes(place, "".join(lines).encode())
         return place
 
@@ -163,8 +141,8 @@ class Journal:
                     hint="give each sweep a folder of its own",
                 )
             if case.id not in known:
-                told = json.dumps(case.to_json(), separators=(",", ":"))
-                self._database.execute("INSERT INTO cases VALUES (?, ?, ?)", (case.id, mark, told))
+                text = json.dumps(case.to_json(), separators=(",", ":"))
+                self._database.execute("INSERT INTO cases VALUES (?, ?, ?)", (case.id, mark, text))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -192,40 +170,31 @@ def _lock(folder: Path) -> int:
     return descriptor
 
 
-def read_results(place: Path) -> tuple[list[Row], dict[str, Case], dict[str, Any]]:
-    """Rows, cases and facts of a results folder, its journal, or a ``results.jsonl`` alone (then without cases)."""
+def read_results(place: Path) -> tuple[list[Result], dict[str, Case], dict[str, Any]]:
+    """Results, cases and facts of a results folder, its journal, or a ``results.jsonl`` alone (then without cases)."""
     folder = place if place.is_dir() else place.parent
     if (place.is_dir() or place.name == JOURNAL) and (folder / JOURNAL).is_file():
         return _read_journal(folder / JOURNAL)
     file = place / RESULTS if place.is_dir() else place
-    rows = []
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
-        if line.strip():
-            where = f"{file}:{number}"
-            try:
-                told = json.loads(line)
-            except ValueError:
-                raise BadInputError("not JSON", where=where, hint="one result per line") from None
-            rows.append(row_from_json(told, where=where))
-    return rows, {}, {}
+    return [Result.from_json(line, where=where) for where, line in json_lines(file, "result")], {}, {}
 
 
-def _read_journal(file: Path) -> tuple[list[Row], dict[str, Case], dict[str, Any]]:
+def _read_journal(file: Path) -> tuple[list[Result], dict[str, Case], dict[str, Any]]:
     """Reads beside a sweep that is still running: WAL lets readers see what is committed."""
     try:
         database = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
         with contextlib.closing(database):
-            rows = [
-                row_from_json(json.loads(told), where=str(file))
-                for (told,) in database.execute("SELECT told FROM results ORDER BY position")
+            results = [
+                Result.from_json(json.loads(line), where=str(file))
+                for (line,) in database.execute("SELECT told FROM results ORDER BY position")
             ]
-            cases = {i: case_from_json(json.loads(told)) for i, told in database.execute("SELECT id, told FROM cases")}
+            cases = {i: case_from_json(json.loads(case)) for i, case in database.execute("SELECT id, told FROM cases")}
             raw = dict(database.execute("SELECT name, value FROM facts"))
             planned = database.execute("SELECT COUNT(*) FROM points").fetchone()[0]
     except sqlite3.DatabaseError as error:
         raise BadInputError(f"is no journal of a sweep: {error}", where=str(file)) from None
     facts = {name: value if name == "schema" else json.loads(value) for name, value in raw.items()}
-    return rows, cases, {**facts, "planned": planned}
+    return results, cases, {**facts, "planned": planned}
 
 
 def is_results(place: Path) -> bool:
@@ -233,9 +202,3 @@ def is_results(place: Path) -> bool:
     if place.is_dir():
         return (place / JOURNAL).is_file() or (place / RESULTS).is_file()
     return place.name == JOURNAL or (place.suffix == ".jsonl" and place.is_file())
-
-
-def in_order(rows: Iterable[Row], points: Sequence[Point], engine: str) -> list[Row]:
-    """Rows in the order of the points, for callers without a journal."""
-    by_key = {row.key: row for row in rows}
-    return [by_key[point.key(engine)] for point in points if point.key(engine) in by_key]

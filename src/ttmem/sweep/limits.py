@@ -8,11 +8,11 @@ from math import prod
 
 from ttmem._errors import BadInputError
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
+from ttmem.results import MEMORY_STATUSES, Result
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.frontier import Frontier, Limit
 from ttmem.sweep.plan import Point, Settings
 from ttmem.sweep.resize import main_shape, resizable, resized
-from ttmem.sweep.rows import MEMORY_STATUSES, Row
-from ttmem.sweep.run import Engine, engine_of
 
 MOST_ELEMENTS = 1 << 34
 """Four times what the largest board's DRAM holds in bfloat16: beyond, a dimension has no limit worth the name."""
@@ -45,7 +45,7 @@ def base_case(op: str, shape: Sequence[int] | None = None) -> Case:
 def find_frontier(
     case: Case,
     *,
-    engine: Engine,
+    engine: Asker,
     board: str,
     memory: str,
     layout: str,
@@ -89,19 +89,19 @@ def _widths(case: Case, rank: int, able: tuple[int, ...], grown: int, widths: Se
             yield changed
 
 
-def _search(case: Case, dim: int, engine: Engine, board: str, memory: str, layout: str) -> Limit:
+def _search(case: Case, dim: int, engine: Asker, board: str, memory: str, layout: str) -> Limit:
     """Small first: the sizes 1, 2, 4, ... until one fails, then halves of the gap."""
     asked = 0
 
-    def ask(length: int) -> tuple[Case, Row]:
+    def ask(length: int) -> tuple[Case, Result]:
         nonlocal asked
         asked += 1
         changed = resized(case, dim, length)
         assert changed is not None
         return changed, next(iter(engine.ask([Point(changed, board, memory, layout)])))
 
-    best: tuple[Case, Row] | None = None
-    failed: tuple[Case, Row] | None = None
+    best: tuple[Case, Result] | None = None
+    failed: tuple[Case, Result] | None = None
     low, length = 0, 1
     per_unit = max(prod(main_shape(case)) // max(main_shape(case)[dim], 1), 1)
     while length * per_unit <= MOST_ELEMENTS:
@@ -142,7 +142,7 @@ def _search(case: Case, dim: int, engine: Engine, board: str, memory: str, layou
     )
 
 
-def _least_sure(*found: tuple[Case, Row] | None) -> str:
+def _least_sure(*found: tuple[Case, Result] | None) -> str:
     order = ("real", "exact", "bounded", "unknown")
     return max((one[1].confidence for one in found if one), key=order.index, default="unknown")
 
@@ -159,7 +159,7 @@ def find_limits(
     watch: Callable[[Limit], None] | None = None,
 ) -> list[Frontier]:
     """Frontiers of every case on every board and memory."""
-    engine = engine_of(settings)
+    engine = Asker(settings)
     try:
         return [
             find_frontier(

@@ -11,8 +11,10 @@ from math import prod
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES
-from ttmem.operators import Case
+from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
+from ttmem.operators import Case, Recipe
+from ttmem.results import Outcome, Result
+from ttmem.results.sizes import padded_bytes, tile_count
 from ttmem.tensors import LAYOUTS
 
 ENGINES = ("twin", "mock", "card")
@@ -61,9 +63,37 @@ class Point:
     memory: str
     layout: str
 
-    def key(self, engine: str) -> tuple[str, str, str, str, str]:
-        """As ``Row.key``."""
-        return self.case.id, self.board, engine, self.memory, self.layout
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """What tells it apart from the other questions of a sweep."""
+        return self.case.id, self.board, self.memory, self.layout
+
+    def result(self, engine: str, outcome: Outcome, recipe: Recipe | None = None) -> Result:
+        """The question with its answer; ``recipe``: what was put on the device for it."""
+        logical, padded = (None, None) if recipe is None else _input_bytes(recipe)
+        return Result(
+            self.case.id,
+            self.case.op,
+            outcome,
+            self.board,
+            engine,
+            self.memory,
+            self.layout,
+            logical,
+            padded,
+            () if recipe is None else recipe.assumed,
+        )
+
+
+def _input_bytes(recipe: Recipe) -> tuple[int, int]:
+    """Of the tensors that are put on the device: the elements alone, and in the layout that ran."""
+    logical = padded = 0
+    for tensor in recipe.inputs:
+        if not tensor.on_host:
+            dtype = DATA_TYPES.find(tensor.dtype)
+            logical += dtype.logical_bytes(prod(tensor.shape))
+            padded += padded_bytes(tensor.shape, dtype, tensor.layout)
+    return logical, padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +144,7 @@ def _swept(memory: str) -> str:
 
 
 def _distinct(cases: Sequence[Case]) -> list[Case]:
-    """One of each id; two different cases under one id would overwrite each other's rows."""
+    """One of each id; two different cases under one id would overwrite each other's results."""
     found: dict[str, Case] = {}
     for case in cases:
         before = found.setdefault(case.id, case)
@@ -129,11 +159,7 @@ def _distinct(cases: Sequence[Case]) -> list[Case]:
 
 def padded_tile_elements(case: Case) -> int:
     """The size that orders a sweep: elements of all tensors in tiles."""
-    total = 0
-    for tensor in (*case.tensors, *case.outputs):
-        *outer, height, width = (1, 1, *tensor.shape)
-        total += prod(outer) * -(-height // 32) * -(-width // 32) * 1024
-    return total
+    return sum(tile_count(tensor.shape) * TILE_32X32.elements for tensor in (*case.tensors, *case.outputs))
 
 
 def fingerprint(case: Case) -> str:

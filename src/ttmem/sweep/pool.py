@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ttmem.results import Result
+from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings, in_chunks
-from ttmem.sweep.real import RealEngine
-from ttmem.sweep.rows import Row
 
 _MOST_CASES_PER_LOT = 64
 _LOTS_PER_WORKER = 4
@@ -24,7 +24,7 @@ class _Pool:
         self._lots: queue.SimpleQueue[list[Point]] = queue.SimpleQueue()
         for lot in lots:
             self._lots.put(lot)
-        self._said: queue.SimpleQueue[Row | BaseException | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Result | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._settings = settings
         count = max(min(workers, len(lots)), 1 if lots else 0)
@@ -39,49 +39,49 @@ class _Pool:
         for thread in self._threads:
             thread.join()
 
-    def rows(self) -> Iterator[list[Row]]:
+    def rows(self) -> Iterator[list[Result]]:
         """As they come; several at once when they came faster than they were taken."""
         working = len(self._threads)
         while working:
-            block: list[Row] = []
-            said = self._said.get()
+            block: list[Result] = []
+            answer = self._answers.get()
             while True:
-                if isinstance(said, Row):
-                    block.append(said)
-                elif said is None:
+                if isinstance(answer, Result):
+                    block.append(answer)
+                elif answer is None:
                     working -= 1
                 else:
                     if block:
                         yield block
-                    raise said
+                    raise answer
                 try:
-                    said = self._said.get_nowait()
+                    answer = self._answers.get_nowait()
                 except queue.Empty:
                     break
             if block:
                 yield block
 
     def _work(self) -> None:
-        engine = RealEngine(self._settings)
+        asker = Asker(self._settings)
         try:
             while not self._stop.is_set():
                 try:
                     lot = self._lots.get_nowait()
                 except queue.Empty:
                     break
-                for row in engine.ask(lot):
-                    self._said.put(row)
+                for row in asker.ask(lot):
+                    self._answers.put(row)
                     if self._stop.is_set():
                         break
         except BaseException as error:
-            self._said.put(error)
+            self._answers.put(error)
         finally:
-            engine.close()
-            self._said.put(None)
+            asker.close()
+            self._answers.put(None)
 
 
 @contextmanager
-def pool(points: Sequence[Point], settings: Settings, workers: int) -> Iterator[Iterator[list[Row]]]:
+def pool(points: Sequence[Point], settings: Settings, workers: int) -> Iterator[Iterator[list[Result]]]:
     """Rows of all points in the order in which workers finish them."""
     working = _Pool(points, settings, workers)
     working.start()

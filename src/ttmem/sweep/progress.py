@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ttmem.sweep.rows import Row
+from ttmem.results import Result
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Progress:
         left, rate = self.total - self.done_before - self.done_now, self.rate_per_second
         return left / rate if rate else None
 
-    def count(self, row: Row) -> None:
+    def count(self, row: Result) -> None:
         self.done_now += 1
         self.statuses[row.board, row.memory, row.status] += 1
         if row.status == "pass" and row.padded_bytes is not None:

@@ -8,27 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from ttmem._errors import BadInputError
+from ttmem.results import Result
 from ttmem.sweep.journal import Journal
 from ttmem.sweep.plan import Plan, Point, Settings
 from ttmem.sweep.progress import Finished, Progress
-from ttmem.sweep.rows import Row
 
 _COMMIT_ROWS = 4096
 """The twin's rows come faster than commits: they are written in blocks of at most so many, or every half second."""
 _COMMIT_SECONDS = 0.5
-
-
-class Engine(Protocol):
-    """What sweeps ask of an engine."""
-
-    def ask(self, points: Sequence[Point]) -> Iterator[Row]:
-        """One row per point, in order; all points are of one board."""
-
-    def close(self) -> None:
-        """Give processes back."""
 
 
 Watch = Callable[[Progress], None]
@@ -60,8 +49,8 @@ def run_sweep(
     return Finished(folder, results, len(plan), progress.done_now, progress.done_before, time.monotonic() - started)
 
 
-def _keep(journal: Journal, answers: Iterator[list[Row]], progress: Progress, watch: Watch | None) -> None:
-    block: list[Row] = []
+def _keep(journal: Journal, answers: Iterator[list[Result]], progress: Progress, watch: Watch | None) -> None:
+    block: list[Result] = []
     due = time.monotonic() + _COMMIT_SECONDS
     try:
         for rows in answers:
@@ -83,7 +72,7 @@ def _keep(journal: Journal, answers: Iterator[list[Row]], progress: Progress, wa
 @contextmanager
 def _answers(
     points: Sequence[Point], settings: Settings, workers: int | None, scheduler: str | None
-) -> Iterator[Iterator[list[Row]]]:
+) -> Iterator[Iterator[list[Result]]]:
     if scheduler is not None:
         from ttmem.sweep.distribute import distributed
 
@@ -114,14 +103,3 @@ def worker_count(settings: Settings, workers: int | None) -> int:
     if settings.engine == "card":
         return 1
     return workers or len(os.sched_getaffinity(0)) or 1
-
-
-def engine_of(settings: Settings) -> Engine:
-    """An engine in this process (the real one's worker is a child)."""
-    if settings.engine == "twin":
-        from ttmem.sweep.twin import TwinEngine
-
-        return TwinEngine(settings)
-    from ttmem.sweep.real import RealEngine
-
-    return RealEngine(settings)

@@ -2,24 +2,33 @@
 """What each operation does to memory: `run_call(device, Call("relu", (spec,)), [buffer], ProgramCache())`."""
 
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, UNKNOWN, Allocate, Call, Free, Launch, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord
+from ttmem.allocator.operations.registry import NO_RECORD, RECORDS, confidence_in, plan_call
 from ttmem.allocator.operations.run import ProgramCache, Result, run_call
-from ttmem.allocator.operations.table import RULES, Rule, plan_call, rule_for
+from ttmem.allocator.operations.written import WrittenCall, call_of, read_call, write_call
 
 __all__ = [
     "BOUNDED",
     "EXACT",
-    "RULES",
+    "NO_RECORD",
+    "RECORDS",
     "UNKNOWN",
     "Allocate",
+    "Argument",
     "Call",
+    "Choose",
     "Free",
     "Launch",
+    "OperationRecord",
     "Plan",
     "PlanWriter",
     "ProgramCache",
     "Result",
-    "Rule",
+    "WrittenCall",
+    "call_of",
+    "confidence_in",
     "plan_call",
-    "rule_for",
+    "read_call",
     "run_call",
+    "write_call",
 ]

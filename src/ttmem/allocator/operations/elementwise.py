@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType, Memory
-from ttmem.tensors import TILE, Shard, TensorSpec, paging_of, round_up
+from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
+
+_NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
 
 
 def result_like(spec: TensorSpec, memory: Memory | None = None, dtype: DataType | None = None) -> TensorSpec:
@@ -102,8 +108,12 @@ def _on_shards(plan: PlanWriter, static: list[int], *specs: TensorSpec) -> None:
 def binary(call: Call, plan: PlanWriter) -> Plan:
     """Two tensors, or a tensor and a number. A broadcast inside the last two dimensions needs one more stream."""
     first = call.inputs[0]
+    if call.in_place and len(call.inputs) > 1 and any(spec.layout is not TILE for spec in call.inputs):
+        raise InvalidSpecError(_NO_ROWS_IN_PLACE)
     if call.name in ("divide", "div") and not first.dtype.is_float:
         plan.doubt(BOUNDED, "division of integers converts its inputs first")
+    if call.arguments.get("rounding_mode") is not None:
+        plan.doubt(BOUNDED, "a division that rounds is followed by another operation")
     if len(call.inputs) == 1:
         if not first.dtype.is_float:
             plan.doubt(BOUNDED, "an integer tensor and a number may be converted first")
@@ -133,3 +143,123 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     else:
         plan.launch(streams, CIRCULAR)
     return plan.finish(slot, result)
+
+
+def _draw_unary(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose) if choose.integer(0, 3) else draws.sharded_tensor(choose)
+    placed, named = draws.options(record, choose)
+    if not choose.integer(0, 5):
+        return write_call(record.name, [source], *placed, in_place=True, **named)
+    return write_call(record.name, [source], *placed, memory=draws.wish(choose), **named)
+
+
+def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
+    _, named = draws.options(record, choose)
+    if not choose.integer(0, 4):
+        first = draws.sharded_tensor(choose)
+        return write_call(record.name, [first, first], **named) if choose.integer(0, 1) else _with_number(record, first)
+    first = draws.tensor(choose)
+    wish = draws.wish(choose)
+    if not choose.integer(0, 3):
+        return _with_number(record, first, memory=wish, **named)
+    shape = [size if choose.integer(0, 2) else 1 for size in first["shape"]]
+    shorter = choose.integer(0, 1) if len(shape) > 2 else 0
+    second = {**first, "shape": shape[shorter:], "memory": choose.one_of(draws.MEMORIES)}
+    form = choose.integer(0, 9)
+    if form == 0 and not named:
+        return write_call(record.name, [first, second], in_place=True)
+    if form == 1 and record.has_in_place_form and not named:
+        return write_call(f"{record.name}_", [first, second])
+    return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
+
+
+def _with_number(record: OperationRecord, first: Step, memory: str | None = None, **named: Any) -> list[Step]:
+    return write_call(record.name, [first], 2.0, memory=memory, **named)
+
+
+def _draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True)
+    targets = ("bfloat16", "float32", "uint32", "int32", *(["bfloat8_b"] if source["layout"] == "tile" else []))
+    return write_call(record.name, [source], {"dtype": choose.one_of(targets)}, memory=draws.wish(choose))
+
+
+def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
+    return write_call(record.name, [draws.tensor(choose, integers=True)], memory=draws.wish(choose))
+
+
+def _always(spec: TensorSpec) -> bool:
+    return True
+
+
+def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
+    placed = [argument.samples[0] for argument in arguments if argument.position is not None]
+    example = tuple(write_call(name, [draws.EXAMPLE_TENSOR], *placed))
+    return OperationRecord(name, "unary", unary, _draw_unary, example, arguments, is_sized_by_elements=_always)
+
+
+def _binary_record(name: str, *arguments: Argument, has_in_place_form: bool = True) -> OperationRecord:
+    return OperationRecord(
+        name,
+        "binary",
+        binary,
+        _draw_binary,
+        tuple(write_call(name, [draws.EXAMPLE_TENSOR] * 2)),
+        (Argument("other", 0, None), *arguments),
+        draw_bounded=_draw_binary if arguments else None,
+        is_sized_by_elements=_always,
+        has_in_place_form=has_in_place_form,
+    )
+
+
+RECORDS = (
+    *map(
+        _unary_record,
+        (
+            "abs",
+            "exp",
+            "hardsigmoid",
+            "hardswish",
+            "identity",
+            "log",
+            "mish",
+            "neg",
+            "reciprocal",
+            "relu",
+            "relu6",
+            "rsqrt",
+            "sigmoid",
+            "sign",
+            "silu",
+            "sqrt",
+            "square",
+            "tanh",
+        ),
+    ),
+    _unary_record("gelu", Argument("fast_and_approximate_mode", default=False, samples=(False, True))),
+    _unary_record("hardtanh", *(Argument(name, default=None, samples=(0.5,)) for name in ("min_val", "max_val"))),
+    _unary_record("leaky_relu", Argument("negative_slope", 0, samples=(0.1,))),
+    _unary_record(
+        "softplus", Argument("beta", default=1, samples=(1.0, 2.0)), Argument("threshold", default=20, samples=(20.0,))
+    ),
+    *map(_binary_record, ("add", "subtract", "multiply", "divide")),
+    _binary_record("sub"),
+    _binary_record("mul"),
+    _binary_record("div", Argument("rounding_mode", default=None, samples=("floor", "trunc"))),
+    OperationRecord(
+        "typecast",
+        "typecast",
+        typecast,
+        _draw_typecast,
+        tuple(write_call("typecast", [draws.EXAMPLE_TENSOR], {"dtype": "bfloat8_b"})),
+        (Argument("dtype", 0),),
+    ),
+    OperationRecord(
+        "clone",
+        "clone",
+        clone,
+        _draw_clone,
+        tuple(write_call("clone", [draws.EXAMPLE_TENSOR])),
+        # The static buffers of row-major tensors are as wide as their rows.
+        is_sized_by_elements=lambda spec: spec.layout is TILE,
+    ),
+)

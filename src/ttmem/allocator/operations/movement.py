@@ -6,8 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttmem._errors import BadInputError
+from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import cast, double_buffered_tiles, result_like
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import write_call
 from ttmem.hardware import BFLOAT16, DRAM
 from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, TensorSpec, paging_of, round_up
 
@@ -67,7 +70,7 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     begins = [int(b) for b in call.arguments["begins"]]
     ends = [int(e) for e in call.arguments["ends"]]
-    steps = [int(s) for s in call.arguments.get("steps", [1] * rank)]
+    steps = [int(s) for s in call.arguments["steps"] or [1] * rank]
     if not len(begins) == len(ends) == len(steps) == rank:
         raise BadInputError(f"begins, ends and steps of a slice need {rank} numbers each")
     for size, begin, end, step in zip(source.shape, begins, ends, steps, strict=True):
@@ -179,7 +182,7 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
 
 def to_layout(call: Call, plan: PlanWriter) -> Plan:
     """Tilize or untilize; block floats become bfloat16 rows."""
-    source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]))
+    source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]).removeprefix("ttnn."))
     if layout is source.layout:
         return plan.finish(-1, source)
     plain = BFLOAT16 if source.dtype.is_block_float else source.dtype
@@ -187,3 +190,106 @@ def to_layout(call: Call, plan: PlanWriter) -> Plan:
     slot = plan.allocate(result)
     plan.launch_at_least(double_buffered_tiles(source)[:1], "row blocks are sized by what is left of L1")
     return plan.finish(slot, result)
+
+
+def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
+    first = draws.tensor(choose, integers=True)
+    axis = choose.integer(0, len(first["shape"]) - 1)
+    others = [_resized(first, axis, choose.one_of((1, 32, 64, 96))) for _ in range(choose.integer(1, 3))]
+    return write_call(record.name, [first, *others], axis, memory=draws.wish(choose), as_list=True)
+
+
+def _draw_concat_anywhere(record: OperationRecord, choose: Choose) -> list[Step]:
+    first = draws.tensor(choose)
+    rank = len(first["shape"])
+    axis = choose.integer(rank - 2, rank - 1)
+    return write_call(record.name, [first, _resized(first, axis, choose.one_of(draws.SIZES))], axis, as_list=True)
+
+
+def _resized(tensor: Step, axis: int, size: int) -> Step:
+    shape = list(tensor["shape"])
+    shape[axis] = size
+    return {**tensor, "shape": shape}
+
+
+def _draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
+    return _sliced(record, choose, draws.tensor(choose, integers=True), grid=32)
+
+
+def _draw_slice_off_the_grid(record: OperationRecord, choose: Choose) -> list[Step]:
+    return _sliced(record, choose, draws.tensor(choose), grid=1)
+
+
+def _sliced(record: OperationRecord, choose: Choose, source: Step, *, grid: int) -> list[Step]:
+    """Begins of the last two dimensions on a grid; steps of 1 said or left out."""
+    shape = source["shape"]
+    begins = [choose.integer(0, size - 1) for size in shape]
+    begins[-2:] = [begin // grid * grid for begin in begins[-2:]]
+    ends = [choose.integer(begin + 1, size) for begin, size in zip(begins, shape, strict=True)]
+    steps = [[1] * len(shape)] if choose.integer(0, 1) else []
+    return write_call(record.name, [source], begins, ends, *steps, memory=draws.wish(choose))
+
+
+def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4)
+    padding = [[0, choose.one_of((0, 0, 1, 2))] for _ in source["shape"][:-2]]
+    padding += [[0, choose.one_of((0, 1, 10, 32))] for _ in range(2)]
+    pairs = [{"tuple": pair} for pair in padding]
+    return write_call(record.name, [source], pairs, 0.0, memory=draws.wish(choose))
+
+
+def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, tile_only=True, integers=True)
+    return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)})
+
+
+def _draw_to_layout(record: OperationRecord, choose: Choose) -> list[Step]:
+    layout: Step = choose.one_of(({"layout": "tile"}, {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}))
+    return write_call(record.name, [draws.tensor(choose)], layout, memory=draws.wish(choose))
+
+
+RECORDS = (
+    OperationRecord(
+        "concat",
+        "concat",
+        concat,
+        _draw_concat,
+        tuple(write_call("concat", [draws.EXAMPLE_TENSOR] * 2, -1, as_list=True)),
+        (Argument("dim", 0),),
+        draw_bounded=_draw_concat_anywhere,
+    ),
+    OperationRecord(
+        "slice",
+        "slice",
+        slice_,
+        _draw_slice,
+        tuple(write_call("slice", [draws.EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64])),
+        (Argument("begins", 0), Argument("ends", 1), Argument("steps", 2, None)),
+        draw_bounded=_draw_slice_off_the_grid,
+    ),
+    OperationRecord(
+        "pad",
+        "pad",
+        pad,
+        _draw_pad,
+        tuple(write_call("pad", [draws.EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0)),
+        (Argument("padding", 0), Argument("value", 1, 0.0)),
+    ),
+    OperationRecord(
+        "to_memory_config",
+        "to_memory_config",
+        to_memory_config,
+        _draw_to_memory_config,
+        tuple(write_call("to_memory_config", [draws.EXAMPLE_TENSOR], {"memory": "L1"})),
+    ),
+    OperationRecord(
+        "to_layout",
+        "to_layout",
+        to_layout,
+        _draw_to_layout,
+        tuple(write_call("to_layout", [draws.EXAMPLE_TENSOR], {"layout": "row_major"})),
+        (Argument("layout", 0),),
+        confidence=BOUNDED,
+        draw_bounded=_draw_to_layout,
+    ),
+)

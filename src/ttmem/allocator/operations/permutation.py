@@ -6,9 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttmem._errors import BadInputError
+from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import cast, clone, double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import to_memory_config
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16
 from ttmem.hardware.tiles import FACE_WIDTH
 from ttmem.tensors import TILE, TensorSpec, paging_of, round_up
@@ -19,7 +22,7 @@ _TRANSPOSES = ((0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3))
 def transpose(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     rank = len(source.shape)
-    first, second = (_dimension(call.arguments[name], rank) for name in ("dim0", "dim1"))
+    first, second = (_dimension(call.arguments[name], rank) for name in ("dim1", "dim2"))
     order = list(range(rank))
     order[first], order[second] = order[second], order[first]
     if rank <= 4 and _swaps_ones(call.inputs[0], tuple(order)):
@@ -132,3 +135,36 @@ def _tiled(plan: PlanWriter, source: TensorSpec, order: tuple[int, ...], result:
     misaligned = max(plan.memory_map.page_alignment_bytes(source.memory) - face_row, 0)
     block = 2 * (result.dtype.tile_bytes(result.tile) + misaligned)
     return [block] * 3 + ([face_row] if height % 32 else [])
+
+
+def _draw_transpose(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True)
+    rank = len(source["shape"])
+    first, second = draws.shuffled(choose, list(range(rank)))[:2]
+    return write_call(record.name, [source], first, second - rank, memory=draws.wish(choose))
+
+
+def _draw_permute(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True)
+    dims = draws.shuffled(choose, list(range(len(source["shape"]))))
+    return write_call(record.name, [source], dims, memory=draws.wish(choose))
+
+
+RECORDS = (
+    OperationRecord(
+        "transpose",
+        "transpose",
+        transpose,
+        _draw_transpose,
+        tuple(write_call("transpose", [draws.EXAMPLE_TENSOR], -2, -1)),
+        (Argument("dim1", 0), Argument("dim2", 1)),
+    ),
+    OperationRecord(
+        "permute",
+        "permute",
+        permute,
+        _draw_permute,
+        tuple(write_call("permute", [draws.EXAMPLE_TENSOR], [0, 2, 1, 3])),
+        (Argument("dims", 0),),
+    ),
+)

@@ -29,6 +29,10 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     memory: Memory | None = None
     """Where the caller wants the result (interleaved); None: where the library puts it by itself."""
+    in_place: bool = False
+    """The result goes into a buffer that is there."""
+    unknown_options: tuple[str, ...] = ()
+    """Given to the call, and nobody compared with the library what they change."""
 
 
 @dataclass(frozen=True, slots=True)

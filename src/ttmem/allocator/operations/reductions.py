@@ -6,14 +6,21 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import fill_padding, has_tile_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, DataType
 from ttmem.tensors import TILE, TensorSpec
 
 _WORTH_BATCHING = 4
 """From so many tiles of work on, a reduction reads eight tiles ahead instead of two."""
+
+_STREAMED_TILES = 80
+"""A softmax whose rows do not fit a core reads so many tiles at a time."""
+_MOST_BYTES_OF_COLUMNS = 512 * 1024
 
 
 def _accumulator(dtype: DataType) -> DataType:
@@ -21,40 +28,56 @@ def _accumulator(dtype: DataType) -> DataType:
 
 
 def softmax(call: Call, plan: PlanWriter) -> Plan:
-    """Over the last dimension a whole row of tiles is kept, twice when its last tile is padded."""
+    """Over the last dimension a row of tiles is kept; over others the tiles along that dimension."""
     source = call.inputs[0]
     rank = len(source.shape)
     if source.layout is not TILE:
         return plan.give_up("softmax of row-major tensors")
     result = result_like(source, call.memory)
     slot = plan.allocate(result)
-    axis = int(call.arguments.get("dim", -1)) % max(rank, 1)
-    if source.shard is not None or axis != rank - 1 or rank > 4:
-        plan.launch_at_least([], "softmax over the last dimension of interleaved tiles is modelled, up to rank 4")
-        return plan.finish(slot, result)
-    buffers = _softmax_buffers(source)
-    # The library's own estimate counts five small buffers where there are seven, and compares with 90 % of a core.
-    estimate = sum(buffers[:-1]) + 5 * _accumulator(source.dtype).tile_bytes()
-    if estimate > 0.9 * plan.memory_map.architecture.l1_bytes_per_core:
-        plan.launch_at_least([], "rows that do not fit a core are streamed")
+    axis = int(call.arguments["dim"]) % max(rank, 1)
+    if source.shard is not None or axis < rank - 2 or rank > 4:
+        plan.launch_at_least(
+            [], "softmax over one of the last two dimensions of interleaved tiles is modelled, up to rank 4"
+        )
+    elif axis == rank - 1:
+        plan.launch(_softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"])))
     else:
-        plan.launch(buffers)
+        plan.launch(_softmax_of_columns(source, plan))
     return plan.finish(slot, result)
 
 
-def _softmax_buffers(source: TensorSpec) -> list[int]:
+def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> list[int]:
+    """The stable form keeps the maxima too: one tile more, and the row twice when its last tile is padded."""
     width = source.shape[-1] if source.shape else 1
     tiles = -(-width // 32)
     blocks = -(-tiles // 4)
     block = tiles // blocks if tiles % blocks == 0 else 4
     row = blocks * block
     tile = source.dtype.tile_bytes(source.tile)
-    inner = _accumulator(source.dtype).tile_bytes()
-    plain = BFLOAT16.tile_bytes()
-    small = 2 * inner + 5 * plain
-    if width % 32 == 0:
-        return [row * tile, 2 * block * tile, row * inner, small]
-    return [2 * block * tile, 2 * block * tile, 2 * row * inner, small]
+    inner, plain = _accumulator(source.dtype).tile_bytes(), BFLOAT16.tile_bytes()
+    is_padded = width % 32 != 0
+    read = row * tile if stable and not is_padded else 2 * block * tile
+    rows = row * inner * (2 if stable and is_padded else 1)
+    # The library's own estimate counts five small buffers where there are more, and compares with 90 % of a core.
+    if read + 2 * block * tile + rows + 5 * inner > 0.9 * plan.memory_map.architecture.l1_bytes_per_core:
+        few = [_STREAMED_TILES * tile, 2 * block * tile, 2 * _STREAMED_TILES * inner, 2 * inner + 9 * plain]
+        return [*few, inner] if stable else few
+    return [read, 2 * block * tile, rows, (2 if stable else 1) * inner + 5 * plain]
+
+
+def _softmax_of_columns(source: TensorSpec, plan: PlanWriter) -> list[int]:
+    """All tiles of a column at once, as long as the library's estimate of them stays below half a megabyte."""
+    tiles = -(-source.shape[-2] // 32)
+    tile, inner, wide = (
+        source.dtype.tile_bytes(source.tile),
+        _accumulator(source.dtype).tile_bytes(),
+        FLOAT32.tile_bytes(),
+    )
+    estimate = plan.memory_map.l1_base_address + 2 * tiles * tile + 2 * inner + 2 * tiles * wide + 3 * wide
+    if estimate > _MOST_BYTES_OF_COLUMNS:
+        return [2 * tile, 3 * inner, 2 * tile, 2 * wide, 4 * wide]
+    return [tiles * tile, 3 * inner, tiles * tile, tiles * wide, 2 * wide, tiles * wide, wide]
 
 
 def reduce(call: Call, plan: PlanWriter) -> Plan:
@@ -63,8 +86,8 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     rank = len(source.shape)
     if source.layout is not TILE:
         return plan.give_up("reductions of row-major tensors")
-    axis = call.arguments.get("dim")
-    keep = bool(call.arguments.get("keepdim", False))
+    axis = call.arguments["dim"]
+    keep = bool(call.arguments["keepdim"])
     axes = list(range(rank)) if axis is None else [axis] if isinstance(axis, int) else [int(a) for a in axis]
     axes = sorted({a % rank for a in axes})
     kept = tuple(1 if i in axes else size for i, size in enumerate(source.shape))
@@ -93,3 +116,50 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     plan.launch([(8 if work >= _WORTH_BATCHING else 2) * tile, _accumulator(source.dtype).tile_bytes(), 2 * tile])
     plan.free(filled)
     return plan.finish(slot, reduced)
+
+
+def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4, tile_only=True)
+    if not choose.integer(0, 3):
+        source["shape"][-1] *= choose.one_of((8, 32, 64))
+    _, named = draws.options(record, choose)
+    return write_call(record.name, [source], memory=draws.wish(choose), dim=choose.one_of((-1, -1, -2)), **named)
+
+
+def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, tile_only=True)
+    dim = choose.one_of((-1, -2))
+    return write_call(record.name, [source], memory=draws.wish(choose), dim=dim, keepdim=True)
+
+
+def _draw_any_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Any dimension, kept or not, or all of them."""
+    source = draws.tensor(choose, tile_only=True)
+    if not choose.integer(0, 5):
+        return write_call(record.name, [source])
+    dim = choose.integer(-len(source["shape"]), -1)
+    return write_call(record.name, [source], dim=dim, keepdim=bool(choose.integer(0, 1)))
+
+
+RECORDS = (
+    OperationRecord(
+        "softmax",
+        "softmax",
+        softmax,
+        _draw_softmax,
+        tuple(write_call("softmax", [draws.EXAMPLE_TENSOR], dim=-1, numeric_stable=True)),
+        (Argument("dim", default=-1), Argument("numeric_stable", default=True, samples=(True, False))),
+    ),
+    *(
+        OperationRecord(
+            name,
+            "reduce",
+            reduce,
+            _draw_reduce,
+            tuple(write_call(name, [draws.EXAMPLE_TENSOR], dim=-1, keepdim=True)),
+            (Argument("dim", default=None), Argument("keepdim", default=False)),
+            draw_bounded=_draw_any_reduce,
+        )
+        for name in ("sum", "mean", "max", "min")
+    ),
+)

@@ -10,9 +10,12 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ttmem._errors import BadInputError
+from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import cast, result_like
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, Draw, OperationRecord, PlanFunction, Step
+from ttmem.allocator.operations.written import write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
 from ttmem.tensors import ROW_MAJOR, InvalidSpecError, TensorSpec, paging_of, round_up
 
@@ -28,8 +31,31 @@ _MAX_TILE_KINDS = 20_000
 
 
 def reshape(call: Call, plan: PlanWriter) -> Plan:
+    return _reshaped(call, plan, infer_shape(call.inputs[0], call.arguments["shape"]))
+
+
+def unsqueeze(call: Call, plan: PlanWriter) -> Plan:
+    shape = list(call.inputs[0].shape)
+    shape.insert(_dimension(call, len(shape) + 1), 1)
+    return _reshaped(call, plan, tuple(shape))
+
+
+def squeeze(call: Call, plan: PlanWriter) -> Plan:
+    """A dimension that is not 1 stays."""
+    shape = list(call.inputs[0].shape)
+    dim = _dimension(call, len(shape))
+    return _reshaped(call, plan, tuple(size for i, size in enumerate(shape) if i != dim or size != 1))
+
+
+def _dimension(call: Call, places: int) -> int:
+    dim = int(call.arguments["dim"])
+    if not -places <= dim < places:
+        raise BadInputError(f"dimension {dim} of a tensor of rank {len(call.inputs[0].shape)}")
+    return dim % places
+
+
+def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     source = call.inputs[0]
-    shape = infer_shape(source, call.arguments["shape"])
     if is_view(source, shape, call.memory):
         return plan.finish(-1, replace(source, shape=shape, shard=None) if source.shard is None else source)
     result = replace(result_like(source, call.memory), shape=shape)
@@ -155,3 +181,56 @@ def _segments(kind: tuple[int, int, int], before: tuple[int, int, int], after: t
     begins[1:] = (np.diff(page) != 0) | (np.diff(stored(in_row, in_column)) != 1) | (np.diff(stored(row, column)) != 1)
     _, counts = np.unique(page[begins], return_counts=True)
     return int(counts.max() * len(counts))
+
+
+def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    left = prod(source["shape"])
+    shape = []
+    for _ in range(choose.integer(0, 3)):
+        shape.append(choose.one_of([d for d in range(1, min(left, 400) + 1) if left % d == 0]))
+        left //= shape[-1]
+    return write_call(record.name, [source], draws.shuffled(choose, [*shape, left]), memory=draws.wish(choose))
+
+
+def _draw_reshape_of_rows(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = {**draws.tensor(choose, most=3), "dtype": "bfloat16", "layout": "row_major"}
+    *outer, last = source["shape"]
+    return write_call(record.name, [source], [last, *outer])
+
+
+def _draw_view(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Only what stays where it is: outer dimensions in one."""
+    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    *outer, height, width = source["shape"]
+    return write_call(record.name, [source], [prod(outer), height, width])
+
+
+def _draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    rank = len(source["shape"])
+    return write_call(record.name, [source], choose.integer(-rank, rank - 1))
+
+
+_SHAPE = Argument("shape", 0)
+_DIM = Argument("dim", 0)
+
+
+def _record(
+    name: str,
+    plan: PlanFunction,
+    argument: Argument,
+    value: object,
+    draw: Draw,
+    draw_bounded: Draw | None = None,
+) -> OperationRecord:
+    example = tuple(write_call(name, [draws.EXAMPLE_TENSOR], value))
+    return OperationRecord(name, "reshape", plan, draw, example, (argument,), draw_bounded=draw_bounded)
+
+
+RECORDS = (
+    _record("reshape", reshape, _SHAPE, [1, 64, 2, 32], _draw_reshape, _draw_reshape_of_rows),
+    _record("view", reshape, _SHAPE, [64, 64], _draw_view),
+    _record("squeeze", squeeze, _DIM, 0, _draw_squeeze),
+    _record("unsqueeze", unsqueeze, _DIM, 0, _draw_squeeze),
+)

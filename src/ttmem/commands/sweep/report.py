@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import quiet_option
+from ttmem.commands._options import board_option, folder_option, python_option, quiet_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
@@ -21,15 +21,7 @@ ttmem sweep report results -o reports --advice mock
 
 @verb("report", examples=_EXAMPLES)
 @click.argument("source", metavar="SOURCE", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Where the files go.",
-)
+@folder_option("Where the files go.")
 @click.option(
     "--advice",
     type=click.Choice(["twin", "mock", "none"]),
@@ -37,10 +29,8 @@ ttmem sweep report results -o reports --advice mock
     show_default=True,
     help="Which engine is asked what passes instead.",
 )
-@click.option(
-    "--board", default="n150", show_default=True, metavar="BOARD", help="For advice where a log names no board."
-)
-@click.option("--python", metavar="PATH", help="An interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
+@board_option("For advice where a log names no board.")
+@python_option()
 @click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document.")
 @quiet_option
 def command(
@@ -53,34 +43,25 @@ def command(
     for want of memory is an OOM; an operator without a test has not passed.
     """
     import datetime
-    from dataclasses import replace
 
+    from ttmem.library.sweep_findings import find_in
+    from ttmem.reports.sweep import document
     from ttmem.reports.sweep import files as sweep_files
-    from ttmem.reports.sweep import final_report as sweep_final_report
-    from ttmem.reports.sweep.words import headline
-    from ttmem.sweep.gather import MOST_ADVISED, gather
-    from ttmem.sweep.journal import is_results, read_results
-    from ttmem.sweep.plan import Settings
+    from ttmem.reports.sweep.tables import headline_text
 
-    settings = None
-    if advice == "mock":
-        told = read_results(source)[2].get("settings", {}) if source.exists() and is_results(source) else {}
-        known = {name: told[name] for name in ("l1_small_bytes", "trace_region_bytes", "float_dtype") if name in told}
-        settings = replace(Settings(engine="mock", python=python), **known)
     with progress_bar("asking what passes", quiet=quiet) as progress:
-        findings = gather(
+        findings = find_in(
             source,
             generated=datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
-            settings=settings,
+            advice=advice,
+            python=python,
             board=board,
-            most_advised=0 if advice == "none" else MOST_ADVISED,
             watch=progress,
         )
     written = sweep_files.write_all(findings, folder)
     for text in findings.summary.notes:
         note(f"note: {text}", quiet=quiet)
     if as_json:
-        emit(json_text(sweep_final_report.metrics(findings)), None)
+        emit(json_text(document.metrics(findings)), None)
         return
-    lines = [f"{name}: {count}{f' ({part})' if part else ''}" for name, count, part in headline(findings.summary)]
-    emit("\n".join([*lines, "", *(str(path) for path in written)]), None)
+    emit("\n".join([headline_text(findings.summary), "", *map(str, written)]), None)

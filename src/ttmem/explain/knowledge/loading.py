@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known about failures, read from ``knowledge/*.toml`` when it is first needed.
 
-One file per family of classes. ``[[class]]`` says what a class means, ``[[template]]`` what the library prints
-(``_template`` describes the language). A new wording is a new entry; no code changes.
+One file per family of classes. ``[[class]]`` says what a class means and which status its results have,
+``[[template]]`` what the library prints (``_template`` describes the language), ``[[wording]]`` what texts say that are
+no failures of memory. A new entry is all that a new message needs; no code changes.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,10 +18,26 @@ from ttmem.explain.text._template import Template, anchor_of
 
 @dataclass(frozen=True, slots=True)
 class FailureClass:
-    """A class and the sentence that tells a person what it means."""
+    """A class: what it means, for a person and as the status of a result."""
 
     name: str
     meaning: str
+    status: str
+    """One of ``results.STATUSES``."""
+    title: str = ""
+    """Heading for results of the class; empty where each message says something else."""
+    memory: str | None = None
+    """Where it happens, when the messages need not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Words of a text without a class: of Python, of test frameworks, of our own engines."""
+
+    title: str
+    pattern: re.Pattern[str]
+    status: str = ""
+    """Empty: the words do not decide it."""
 
 
 def read_toml(folder: str, *, only: str = "") -> list[tuple[str, dict[str, Any]]]:
@@ -44,9 +62,40 @@ def documents() -> tuple[dict[str, Any], ...]:
 @cache
 def failure_classes() -> tuple[FailureClass, ...]:
     """Every class that the knowledge files describe."""
+    return tuple(FailureClass(**entry) for document in documents() for entry in document["class"])
+
+
+@cache
+def _classes_by_name() -> dict[str, FailureClass]:
+    return {known.name: known for known in failure_classes()}
+
+
+def failure_class_named(name: str) -> FailureClass:
+    """The class of that name."""
+    return _classes_by_name()[name]
+
+
+@cache
+def wordings() -> tuple[Wording, ...]:
+    """Every wording; the earlier one wins."""
     return tuple(
-        FailureClass(entry["name"], entry["meaning"]) for document in documents() for entry in document["class"]
+        Wording(entry["title"], re.compile(entry["words"]), entry.get("status", ""))
+        for document in documents()
+        for entry in document.get("wording", ())
     )
+
+
+def status_of_wording(text: str) -> str:
+    """What the words of a text without a class decide; empty when they do not."""
+    return next((wording.status for wording in wordings() if wording.status and wording.pattern.search(text)), "")
+
+
+def title_of(failure_class: str, message: str) -> str:
+    """A heading for results that say the same; empty where the message is its own."""
+    known = _classes_by_name().get(failure_class)
+    if known is not None and known.title:
+        return known.title
+    return next((wording.title for wording in wordings() if wording.pattern.search(message)), "")
 
 
 @cache

@@ -11,11 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from ttmem.explain.diagnosis.tensor_guess import KnownTensor
 from ttmem.hardware import BOARDS, DATA_TYPES
 
 _MOST_TENSORS = 64
 _LARGEST_DIMENSION = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTensor:
+    """A tensor that the text or the profile names near the failure."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str = ""
+    """Empty: not said; both are tried."""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ttmem.capture_nodes import LARGEST_NUMBER, memory_named, memory_of, static_buffer
 from ttmem.profile import HOST, TensorType
+from ttmem.readers.capture._device import InterleavedSample
 from ttmem.readers.capture._events import (
     Allocated,
     CapturedBuffer,
@@ -23,7 +24,6 @@ from ttmem.readers.capture._events import (
     ProgramStarted,
     Used,
 )
-from ttmem.readers.capture._machine import InterleavedSample
 from ttmem.readers.capture._nodes import BufferRow, Node, PythonCall
 from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
 

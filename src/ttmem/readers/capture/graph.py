@@ -14,14 +14,15 @@ import msgspec
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes import memory_of
 from ttmem.profile import Profile, Source, Timeline
+from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.capture import KIND
+from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start
+from ttmem.readers.capture._device import CapturedDevice, device_described, device_of_nodes
 from ttmem.readers.capture._events import Allocated, CapturedOperation
-from ttmem.readers.capture._machine import Machine, machine_of_device, machine_of_nodes
 from ttmem.readers.capture._nodes import Node, PythonCall, Report
 from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleaved_samples
-from ttmem.readers.capture._profile import CapturedTables, timeline_of
-from ttmem.readers.capture._replay import Replay, alive_at_start
+from ttmem.readers.capture._profile import timeline_of
 
 _CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
 _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
@@ -34,7 +35,7 @@ def read_graph_capture(path: str | Path, *, name: str) -> Profile:
 
 def read_graph_captures(paths: Sequence[str | Path], *, where: str, name: str) -> Profile:
     """Captures of one run, one file per process of it."""
-    tables = CapturedTables()
+    tables = ProfileTables()
     parts = [_part(path, tables) for path in paths]
     warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
     source = Source(kind=KIND, name=where, bytes=sum(part.bytes for part in parts), lines=0, warnings=tuple(warnings))
@@ -52,7 +53,7 @@ class _Part:
     facts: dict[str, str]
 
 
-def _part(path: str | Path, tables: CapturedTables) -> _Part:
+def _part(path: str | Path, tables: ProfileTables) -> _Part:
     with OpenedSource(path) as opened:
         content = opened.content()
     report = _decode(content, str(path))
@@ -61,26 +62,26 @@ def _part(path: str | Path, tables: CapturedTables) -> _Part:
     version = str(report.metadata.get("version", ""))
     device, others = _devices(report.graph)
     dispatched = _was_dispatched(report.graph)
-    machine = _machine(report, device, version)
+    captured_on = _captured_device(report, device, version)
     operations = GraphWalk(
         nodes=report.graph,
         device=device,
         dispatched=dispatched,
-        circular_buffers_are_complete=machine.has_only_circular_buffers,
+        circular_buffers_are_complete=captured_on.has_only_circular_buffers,
         snapshots=report.per_operation_buffers if dispatched else {},
         python_calls=report.python_io or _sidecar(path),
     ).run()
     if all(operation.is_outside for operation in operations):
         raise BadInputError("no operation in the captured graph", where=str(path), hint=_AGAIN)
-    replay = Replay(machine)
+    replay = BufferReplay(captured_on)
     has_snapshots = any(operation.snapshot is not None for operation in operations)
     replay.run(operations, older=alive_at_start(operations))
     warnings = (
-        *machine.warnings,
+        *captured_on.warnings,
         *_caveats(operations, replay, dispatched=dispatched, snapshots=has_snapshots),
         *_left_out(device, others),
     )
-    facts = {**machine.facts, **({"ttnn": version} if version else {})}
+    facts = {**captured_on.facts, **({"ttnn": version} if version else {})}
     return _Part(timeline_of(operations, replay, tables, rank=_rank(report)), len(content), warnings, facts)
 
 
@@ -132,11 +133,11 @@ def _was_dispatched(nodes: Sequence[Node]) -> bool:
     return not allocations or any(node.number("address") for node in allocations)
 
 
-def _machine(report: Report, device: int, version: str) -> Machine:
+def _captured_device(report: Report, device: int, version: str) -> CapturedDevice:
     samples = interleaved_samples(report.graph)
     described = next((entry for entry in report.devices if entry.get("device_id") == device), None)
     if described is not None:
-        return machine_of_device(
+        return device_described(
             described, version=version, cluster_descriptor=report.cluster_descriptor, samples=samples
         )
     circular = [node.number("address") for node in report.graph if node.node_type == "circular_buffer_allocate"]
@@ -146,7 +147,7 @@ def _machine(report: Report, device: int, version: str) -> Machine:
         for node in report.graph
         if node.node_type in BUFFER_NODES and node.number("address") and memory_of(node.parameters) == "L1"
     ]
-    return machine_of_nodes(
+    return device_of_nodes(
         samples,
         l1_base_address=min(owned, default=0),
         l1_end_address=max(ends, default=0),
@@ -168,7 +169,7 @@ def _worker_cores(nodes: Sequence[Node]) -> int:
 
 
 def _caveats(
-    operations: Sequence[CapturedOperation], replay: Replay, *, dispatched: bool, snapshots: bool
+    operations: Sequence[CapturedOperation], replay: BufferReplay, *, dispatched: bool, snapshots: bool
 ) -> list[str]:
     """What the figures leave out."""
     caveats = []

@@ -12,12 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from ttmem._errors import BadInputError
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
-from ttmem.profile.operation_forms import Int32
-from ttmem.readers.capture._profile import CapturedTables
+from ttmem.profile.tables import BufferEntry, ProfileTables, States, View, buffer_table, captured_timeline
 from ttmem.readers.memory_report import HEADER, KIND, SUMMARY
 
 _DETAILED = "detailed_memory_usage.csv"
@@ -31,6 +28,8 @@ _EMPTY = "the files are written out by ttnn._ttnn.device.DisableMemoryReports() 
 
 Figures = tuple[int, int, int, int]
 """Total, allocated, free, largest free: bytes per bank."""
+_Place = tuple[int, int, int]
+"""Memory, address and bytes of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def read_memory_report(path: str | Path, *, name: str) -> Profile:
     """The memory history in a folder of reports, or beside one summary file."""
     path = Path(path)
     summaries = [path] if path.is_file() else _summaries(path)
-    tables = CapturedTables()
+    tables = ProfileTables()
     warnings: list[str] = []
     groups: list[_Group] = []
     details: list[dict[str, _Detail]] = []
@@ -67,7 +66,7 @@ def read_memory_report(path: str | Path, *, name: str) -> Profile:
     warnings += _caveats(path, summaries, programs=programs)
     size_bytes = sum(summary.stat().st_size for summary in summaries)
     source = Source(kind=KIND, name=str(path), bytes=size_bytes, lines=0, warnings=tuple(warnings))
-    return tables.profile([timeline], name=name, source=source, facts={})
+    return tables.profile([timeline], name=name, source=source)
 
 
 def _summaries(folder: Path) -> list[Path]:
@@ -143,71 +142,44 @@ def _sections(text: str) -> Iterator[tuple[bool, str, list[str]]]:
 
 
 def _timeline(
-    groups: Sequence[_Group], details: Sequence[dict[str, _Detail]], tables: CapturedTables, *, programs: bool
+    groups: Sequence[_Group], details: Sequence[dict[str, _Detail]], tables: ProfileTables, *, programs: bool
 ) -> Timeline:
-    count = len(groups)
-    view = np.full((count, len(MEMORIES)), -1, np.int32)
+    states = States()
     for number, (group, detail) in enumerate(zip(groups, details, strict=True)):
+        views: dict[int, View] = {}
         for memory, figures in zip(_ROWS, group.rows, strict=False):
             whole = detail[memory].whole_bytes if memory in detail else 0
-            row = (whole // figures[0] if figures[0] else 0, *figures)
-            view[number, MEMORIES.index(memory)] = tables.views.setdefault(row, len(tables.views))
-    operations = np.arange(count, dtype=np.int32)
-    outside = np.full(count, -1, np.int32)
-    forms = [tables.add_form("program", ((), ()), "=", f"program {group.program}") for group in groups if programs]
-    return Timeline(
-        rank=-1,
-        first_index=0,
-        form=np.array(forms, np.int32),
-        line=np.zeros(len(forms), np.int64),
-        program=np.full(len(forms), -1, np.int32),
-        block_kind=np.full(count, BEFORE_OPERATION if programs else SNAPSHOT, np.int8),
-        block_operation=operations if programs else outside,
+            views[MEMORIES.index(memory)] = (whole // figures[0] if figures[0] else 0, *figures)
         # The program's results are allocated already, so what is new since the state before is its own doing.
-        block_cause=operations if programs else outside,
-        block_view=view,
-        block_line=np.zeros(count, np.int64),
-        buffers=_buffers(details, {memory: _banks(view, tables, memory) for memory in _ROWS}),
-    )
+        operation = number if programs else -1
+        states.add(BEFORE_OPERATION if programs else SNAPSHOT, operation, operation, tables.view_numbers(views))
+    forms = [tables.form_number("program", location=f"program {group.program}") for group in groups if programs]
+    banks = [tables.banks(views[column] for views in states.views) for column in range(len(MEMORIES))]
+    return captured_timeline(forms, states, buffers=_buffers(details, banks))
 
 
-def _banks(view: Int32, tables: CapturedTables, memory: str) -> int:
-    numbers = view[:, MEMORIES.index(memory)]
-    return max((row[0] for row, number in tables.views.items() if number in numbers), default=0)
-
-
-def _buffers(details: Sequence[dict[str, _Detail]], banks: dict[str, int]) -> BufferTable | None:
+def _buffers(details: Sequence[dict[str, _Detail]], banks: Sequence[int]) -> BufferTable | None:
     """Blocks with one address and size in successive states are taken for one buffer; nothing names their owners."""
-    rows: list[list[int]] = []
-    alive: dict[tuple[int, int, int], list[int]] = {}
+    spans: list[tuple[_Place, list[int]]] = []
+    alive: dict[_Place, list[int]] = {}
     for number, detail in enumerate(details):
-        here: dict[tuple[int, int, int], list[int]] = {}
+        here: dict[_Place, list[int]] = {}
         for memory, stated in detail.items():
-            column = MEMORIES.index(memory)
             for address, size in stated.blocks:
-                key = (column, address, size)
-                if key not in alive:
-                    alive[key] = [address, column, size, number, number]
-                    rows.append(alive[key])
-                alive[key][4] = number
-                here[key] = alive[key]
+                place = (MEMORIES.index(memory), address, size)
+                if place not in alive:
+                    alive[place] = [number, number]
+                    spans.append((place, alive[place]))
+                here[place] = alive[place]
+                here[place][1] = number
         alive = here
-    if not rows:
+    if not spans:
         return None
-    table = np.array(rows, np.int64)
-    unknown = np.full(len(rows), -1, np.int32)
-    return BufferTable(
-        address=table[:, 0].copy(),
-        memory=table[:, 1].astype(np.int8),
-        bytes_per_bank=table[:, 2].copy(),
-        total_bytes=np.array([size * banks[MEMORIES[column]] for _, column, size, _, _ in rows], np.int64),
-        first_block=table[:, 3].astype(np.int32),
-        last_block=table[:, 4].astype(np.int32),
-        producer=unknown,
-        last_use=unknown,
-        tensor_type=unknown,
-        name=np.zeros(len(rows), np.int32),
-        names=("block",),
+    return buffer_table(
+        [
+            BufferEntry(address, column, size, size * banks[column], first, last, name="block")
+            for (column, address, size), (first, last) in spans
+        ]
     )
 
 

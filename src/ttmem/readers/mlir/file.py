@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.profile import Argument, Profile, Source
+from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir import KIND
 from ttmem.readers.mlir._module import ModuleItem, parse_module_line, registry
 from ttmem.readers.runtime_log._lines import LineSplitter
-from ttmem.readers.runtime_log._tokens import Tables
 
 
 def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
@@ -42,8 +42,8 @@ def read_mlir_file(path: str | Path, *, name: str) -> Profile:
             where=str(path),
             hint="dump the ttir or ttnn stage: earlier stages do not say which arguments are weights",
         )
-    tables = Tables()
-    return Profile(
+    return ProfileTables().profile(
+        (),
         name=name,
         source=Source(
             kind=KIND,
@@ -52,9 +52,5 @@ def read_mlir_file(path: str | Path, *, name: str) -> Profile:
             lines=line_count,
             warnings=("a module dump tells the weights of a graph; it does not tell what a run needed",),
         ),
-        tensor_types=(),
-        forms=tables.forms(),
-        views=tables.views(),
-        timelines=(),
-        arguments=tuple(arguments),
+        arguments=arguments,
     )

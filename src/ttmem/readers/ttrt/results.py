@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ttmem._errors import BadInputError
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, Profile, Source, Timeline
+from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, Profile, Source
+from ttmem.profile.tables import ProfileTables, States, View, captured_timeline
 from ttmem.readers.byte_source import OpenedSource
-from ttmem.readers.capture._profile import CapturedTables
 from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature
 from ttmem.readers.mlir._types import parse_tensor_type
 from ttmem.readers.ttrt import KIND
@@ -51,30 +50,18 @@ def read_ttrt(path: str | Path, *, name: str) -> Profile:
     entries = _entries(content, str(path))
     if not entries:
         raise BadInputError("no operation in these memory results", where=str(path), hint=_HINT)
-    tables = CapturedTables()
-    form = [_form(entry, tables) for entry in entries]
-    view = np.full((len(entries), len(MEMORIES)), -1, np.int32)
-    for number, entry in enumerate(entries):
-        for column, memory in enumerate(MEMORIES):
-            figures = _view(entry.memory(memory))
-            if figures is not None:
-                view[number, column] = tables.views.setdefault(figures, len(tables.views))
-    count = len(entries)
-    # The state after an operation is the one before the next; what was there before the first was not written.
-    timeline = Timeline(
-        rank=-1,
-        first_index=0,
-        form=np.array(form, np.int32),
-        line=np.zeros(count, np.int64),
-        program=np.full(count, -1, np.int32),
-        block_kind=np.array([BEFORE_OPERATION] * (count - 1) + [SNAPSHOT], np.int8),
-        block_operation=np.array([*range(1, count), -1], np.int32),
-        block_cause=np.arange(count, dtype=np.int32),
-        block_view=view,
-        block_line=np.zeros(count, np.int64),
-    )
+    tables, states = ProfileTables(), States()
+    for number, entry in enumerate(entries, start=1):
+        stated = ((column, _view(entry.memory(memory))) for column, memory in enumerate(MEMORIES))
+        views = tables.view_numbers({column: view for column, view in stated if view is not None})
+        # The state after an operation is the one before the next; what was there before the first was not written.
+        if number < len(entries):
+            states.add(BEFORE_OPERATION, number, number - 1, views)
+        else:
+            states.add(SNAPSHOT, -1, number - 1, views)
+    timeline = captured_timeline([_form(entry, tables) for entry in entries], states)
     source = Source(kind=KIND, name=str(path), bytes=len(content), lines=0, warnings=tuple(_caveats(entries)))
-    return tables.profile([timeline], name=name, source=source, facts={})
+    return tables.profile([timeline], name=name, source=source)
 
 
 def _entries(content: bytes, where: str) -> list[_Entry]:
@@ -90,28 +77,25 @@ def _entries(content: bytes, where: str) -> list[_Entry]:
     return [entry for _, entry in sorted(numbered.items(), key=lambda item: _number(item[0]) or 0)]
 
 
-def _form(entry: _Entry, tables: CapturedTables) -> int:
+def _form(entry: _Entry, tables: ProfileTables) -> int:
     text = entry.debug_str.encode("utf-8", "replace")
     parsed = parse_operation(text)
     location = location_text(entry.loc.removeprefix("loc(").encode("utf-8", "replace")).decode("utf-8", "replace")
     if parsed is None:
         name = entry.debug_str.split("(")[0].strip()[:100] or "unknown"
-        return tables.add_form(name, ((), ()), "=", location)
+        return tables.form_number(name, location=location)
     operands, results = split_signature(parsed.types)
-    signature = (
-        tuple(tables.type_number(parse_tensor_type(part)) for part in operands),
-        tuple(tables.type_number(parse_tensor_type(part)) for part in results),
-    )
-    return tables.add_form(
+    return tables.form_number(
         parsed.name.decode("ascii", "replace"),
-        signature,
-        parsed.values.decode("ascii", "replace"),
-        parsed.location.decode("utf-8", "replace") or location,
-        (parsed.callee.decode("ascii", "replace"), parsed.frees_input),
+        location=parsed.location.decode("utf-8", "replace") or location,
+        operand_types=[tables.type_number(parse_tensor_type(part)) for part in operands],
+        result_types=[tables.type_number(parse_tensor_type(part)) for part in results],
+        values=parsed.values.decode("ascii", "replace"),
+        note=(parsed.callee.decode("ascii", "replace"), parsed.frees_input),
     )
 
 
-def _view(stated: Mapping[str, Any]) -> tuple[int, int, int, int, int] | None:
+def _view(stated: Mapping[str, Any]) -> View | None:
     """The five figures of one memory; early files have a level of devices in between, of which the first is taken."""
     inner = next((value for value in stated.values() if isinstance(value, dict)), None)
     if inner is not None and not any(key in stated for spellings in _FIGURES for key in spellings):

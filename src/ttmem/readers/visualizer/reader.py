@@ -19,12 +19,13 @@ import msgspec
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes import memory_named, whole_number
 from ttmem.profile import HOST, Profile, Source, TensorType, Timeline
+from ttmem.profile.tables import ProfileTables
+from ttmem.readers.capture._buffer_replay import BufferReplay
+from ttmem.readers.capture._device import CapturedDevice, InterleavedSample, device_described
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
-from ttmem.readers.capture._machine import InterleavedSample, Machine, machine_of_device
 from ttmem.readers.capture._nodes import Node
 from ttmem.readers.capture._operations import GraphWalk, interleaved_samples
-from ttmem.readers.capture._profile import CapturedTables, timeline_of
-from ttmem.readers.capture._replay import Replay
+from ttmem.readers.capture._profile import timeline_of
 from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
 from ttmem.readers.visualizer import DATABASE_NAME, KIND
 from ttmem.readers.visualizer._database import Database, opened
@@ -48,7 +49,7 @@ def read_visualizer(path: str | Path, *, name: str) -> Profile:
     descriptor = _cluster_descriptor(database_path.parent)
     with opened(database_path) as database:
         metadata = database.metadata()
-        tables = CapturedTables()
+        tables = ProfileTables()
         ranks = database.ranks()
         processes = [_Process(database, rank, metadata, descriptor) for rank in ranks]
         timelines = [process.timeline(tables, named=len(ranks) > 1) for process in processes]
@@ -59,7 +60,7 @@ def read_visualizer(path: str | Path, *, name: str) -> Profile:
             hint="an importer that ran on a failed capture writes an empty database: capture again",
         )
     warnings = list(dict.fromkeys(warning for process in processes for warning in process.warnings))
-    facts = {**processes[0].machine.facts}
+    facts = {**processes[0].captured_on.facts}
     facts |= {key: value for key, value in (("ttnn", metadata.get("version", "")),) if value}
     facts["schema"] = metadata.get("schema_version", "unversioned")
     source = Source(kind=KIND, name=str(path), bytes=database_path.stat().st_size, lines=0, warnings=tuple(warnings))
@@ -88,7 +89,7 @@ class _Process:
     metadata: dict[str, str]
     cluster_descriptor: str
     warnings: list[str] = field(default_factory=list)
-    machine: Machine = field(init=False)
+    captured_on: CapturedDevice = field(init=False)
     _device: int = 0
     _floors: int = 0
     """Operations without a captured graph: only the state after them is known."""
@@ -98,10 +99,10 @@ class _Process:
     _tensors: dict[int, tuple[TensorType, str, int]] = field(default_factory=dict)
     """Tensor id -> type, memory and address."""
 
-    def timeline(self, tables: CapturedTables, *, named: bool) -> Timeline:
+    def timeline(self, tables: ProfileTables, *, named: bool) -> Timeline:
         """The process as a timeline; ``named``: there are several, so its rank matters."""
         self._device, others = self._devices()
-        self.machine = self._machine()
+        self.captured_on = self._captured_device()
         self._read_tensors()
         try:
             executed, replay = self._replay()
@@ -114,13 +115,13 @@ class _Process:
         self._note_caveats(executed, replay, others)
         return timeline_of(executed, replay, tables, rank=self.rank if named else -1)
 
-    def _replay(self) -> tuple[list[CapturedOperation], Replay]:
-        replay = Replay(self.machine)
+    def _replay(self) -> tuple[list[CapturedOperation], BufferReplay]:
+        replay = BufferReplay(self.captured_on)
         executed: list[CapturedOperation] = []
         replay.run(self._operations(executed))
         return executed, replay
 
-    # --- the machine ----------------------------------------------------------------------------------------------
+    # --- the device -----------------------------------------------------------------------------------------------
 
     def _devices(self) -> tuple[int, list[int]]:
         """The device that holds most bytes, and the others that hold any."""
@@ -131,14 +132,14 @@ class _Process:
         described = [whole_number(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
         return (described[-1] if described else 0), []
 
-    def _machine(self) -> Machine:
+    def _captured_device(self) -> CapturedDevice:
         rows = self.database.select("devices", dict.fromkeys(_DEVICE_COLUMNS, 0), rank=self.rank)
         devices = [dict(zip(_DEVICE_COLUMNS, row, strict=True)) for row in rows]
         described: dict[str, Any] = next(
             (device for device in devices if whole_number(device["device_id"]) == self._device),
             devices[0] if devices else {},
         )
-        return machine_of_device(
+        return device_described(
             described,
             version=self.metadata.get("version", ""),
             cluster_descriptor=self.cluster_descriptor,
@@ -202,7 +203,8 @@ class _Process:
             self._device,
             dispatched=True,
             # Our own exports list what a program needs, or a program that lists nothing.
-            circular_buffers_are_complete=self.machine.has_only_circular_buffers or "ttmem_provenance" in self.metadata,
+            circular_buffers_are_complete=self.captured_on.has_only_circular_buffers
+            or "ttmem_provenance" in self.metadata,
         )
         for part in walk.run():
             operation.events += part.events
@@ -334,9 +336,9 @@ class _Process:
             self.warnings.append(f"the captured graph of operation {number} cannot be read: {error}")
             return []
 
-    def _note_caveats(self, executed: list[CapturedOperation], replay: Replay, others: list[int]) -> None:
+    def _note_caveats(self, executed: list[CapturedOperation], replay: BufferReplay, others: list[int]) -> None:
         count = sum(not operation.is_outside for operation in executed)
-        self.warnings += self.machine.warnings
+        self.warnings += self.captured_on.warnings
         if self._floors:
             self.warnings.append(
                 f"{self._floors} of {count} operations have no captured graph: for them the table of buffers is a "

@@ -39,7 +39,7 @@ def sections(analysis: Analysis) -> list[Section]:
         tables = cb_profile_tables.tables(evidence)
         found.append(Section(f"evidence-{number}", f"Evidence: {one_line(evidence.name)}", tables, remarks=lines))
     if analysis.simulations:
-        assumed = cb_tables.assumption_lines(analysis.simulations[0].machine)
+        assumed = cb_tables.assumption_lines(analysis.simulations[0].assumptions)
         found.append(Section("assumptions", "What the simulation assumes", remarks=assumed))
     return found
 

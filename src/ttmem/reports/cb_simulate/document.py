@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ttmem.circular_buffers import assumptions as assumed
 from ttmem.circular_buffers import depths, simulate
 from ttmem.circular_buffers.l1_use import L1Use
-from ttmem.circular_buffers.machine import SEEDS, VARIATIONS, Machine
 from ttmem.circular_buffers.pressure import score_band
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, rounded
 
@@ -188,7 +188,7 @@ def single(simulation: simulate.Simulation, curves: Sequence[depths.Curve] = ())
     """One workload."""
     return CbSimulation.of(
         _workload(simulation),
-        assumptions=_assumptions(simulation.machine),
+        assumptions=_assumptions(simulation.assumptions),
         origins=ORIGINS,
         throughput_over_depth=[
             DepthCurve(
@@ -208,22 +208,22 @@ def multi(simulations: Sequence[simulate.Simulation], critical: Mapping[str, sim
         critical={
             name: Critical.of(point, loss_percent=simulate.CRITICAL_LOSS_PERCENT) for name, point in critical.items()
         },
-        assumptions=_assumptions(simulations[0].machine),
+        assumptions=_assumptions(simulations[0].assumptions),
         origins=ORIGINS,
     )
 
 
-def _assumptions(machine: Machine) -> Assumptions:
+def _assumptions(given: assumed.Assumptions) -> Assumptions:
     return Assumptions.of(
-        machine,
-        board=machine.memory_map.board_name,
-        architecture=machine.architecture.name,
-        release=str(machine.memory_map.source),
-        dtype=machine.data_type.name,
-        variation_of_transfer_times=VARIATIONS,
-        seeds=SEEDS,
-        read_cycles=round(machine.transfer_cycles("read", machine.tiles_per_barrier), 1),
-        write_cycles=round(machine.transfer_cycles("write", 1), 1),
+        given,
+        board=given.memory_map.board_name,
+        architecture=given.architecture.name,
+        release=str(given.memory_map.source),
+        dtype=given.data_type.name,
+        variation_of_transfer_times=assumed.VARIATIONS,
+        seeds=assumed.SEEDS,
+        read_cycles=round(given.transfer_cycles("read", given.tiles_per_barrier), 1),
+        write_cycles=round(given.transfer_cycles("write", 1), 1),
         origin=_ORIGINS_OF_ASSUMPTIONS,
     )
 

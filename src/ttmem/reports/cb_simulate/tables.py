@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ttmem.circular_buffers._noc_table import TRANSFER_BYTES, TRANSFERS
+from ttmem.circular_buffers.assumptions import VARIATIONS, Assumptions
 from ttmem.circular_buffers.depths import TOLERANCE_PERCENT, Recommendation
-from ttmem.circular_buffers.machine import VARIATIONS, Machine
+from ttmem.circular_buffers.noc import TRANSFER_BYTES, TRANSFERS
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
 from ttmem.circular_buffers.stall import (
     COMPUTE_BOUND,
@@ -180,7 +180,7 @@ def critical_lines(critical: Mapping[str, Critical]) -> list[str]:
     return lines
 
 
-def assumption_lines(machine: Machine) -> list[str]:
+def assumption_lines(machine: Assumptions) -> list[str]:
     """What the simulation rests on, in words."""
     low, high = machine.compute_cycles
     batch, cores = machine.tiles_per_barrier, machine.cores

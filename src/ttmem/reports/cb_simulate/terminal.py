@@ -43,6 +43,6 @@ def _closed(report: TextReport, simulations: Sequence[Simulation]) -> str:
     for line in (line for one in simulations for line in tables.failures(one)):
         report.print(line, style="red")
     report.print(*tables.causes(simulations), "")
-    for line in tables.assumption_lines(simulations[0].machine):
+    for line in tables.assumption_lines(simulations[0].assumptions):
         report.print(line, style="dim")
     return report.text()

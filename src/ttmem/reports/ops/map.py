@@ -12,18 +12,17 @@ from rich.table import Table
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
 from ttmem.reports.kit.units import one_line, thousands
+from ttmem.reports.ops.document import OpsMap
 
-SCHEMA = "ttmem.ops-map/1"
 _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout in CELLS)
 
 
-def document(mapped: Mapped) -> dict[str, Any]:
+def document(mapped: Mapped) -> OpsMap:
     """Everything, for programs."""
-    return {
-        "schema": SCHEMA,
-        "statistics": statistics(mapped),
-        "operators": {one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
-    }
+    return OpsMap.of(
+        statistics=statistics(mapped),
+        operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
+    )
 
 
 def statistics(mapped: Mapped) -> dict[str, Any]:

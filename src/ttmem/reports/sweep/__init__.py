@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of sweeps, limits, and the reports of the seed documents."""
+"""Results of sweeps, limits, and the files that earlier tools wrote."""

@@ -4,33 +4,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ttmem.reports.sweep.words import (
+from ttmem.reports.kit.tables import Table
+from ttmem.reports.kit.units import KIB, MIB, megabytes, shape_list, share
+from ttmem.reports.sweep import tables
+from ttmem.reports.sweep.sentences import (
     COUNT_NOTE,
     SIZES_NOTE,
+    advice_note,
     advice_text,
-    by_memory,
-    chunk_of,
+    bullets,
+    document,
     facts_lines,
-    priorities,
-    readable,
-    severity,
-    shape_list,
-    share,
-    table,
+    memories_text,
+    section,
 )
+from ttmem.reports.sweep.tables import as_markdown, bold
+from ttmem.results import Result
 from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import where
-from ttmem.sweep.tests import Test
+from ttmem.sweep.summary import severity_of, where
 
-MIB = 1 << 20
+_MOST_SHAPES = 10
 CSV_HEADS = (
     "Operator", "Input_Shape", "Total_Memory_B", "Total_Memory_MB", "Per_Bank_Memory_B", "Per_Bank_Memory_KB",
     "Num_Banks", "Memory", "Status", "Logical_Memory_B", "Board", "Models", "Chunks", "Chunk_Dim", "Advice",
 )  # fmt: skip
-
+_CSV_KEYS = (
+    "operator", "input_shape", "total_memory_B", "total_memory_MB", "per_bank_memory_B", "per_bank_memory_KB",
+    "num_banks", "memory", "status", "logical_memory_B", "board",
+)  # fmt: skip
 _FILES = """\
 - `comprehensive_oom_report.json`: every memory failure, by operator and by shape
 - `oom_failures_detailed.csv`: the same for a spreadsheet
@@ -40,116 +44,94 @@ _FILES = """\
 def markdown(findings: Findings) -> str:
     """The report for people."""
     summary = findings.summary
-    total = len(summary.tests)
-    failures = summary.failures
-    sized = [test.device_bytes for test in failures if test.device_bytes is not None]
-    metrics = [
+    figures = [
         ("Operators", str(len(summary.operators))),
-        ("Operators with an executed test", str(sum(one.tests > one.skipped for one in summary.operators))),
-        ("Total Test Cases Run", str(total)),
-        ("Success Rate", share(summary.passed, total)),
-        ("OOM Failures Found", f"{len(failures)} ({by_memory(summary.by_memory)})"),
+        ("Operators with an executed test", str(_executed(findings))),
+        ("Total Test Cases Run", str(summary.tests)),
+        ("Success Rate", share(summary.passed, summary.tests)),
+        ("OOM Failures Found", f"{summary.memory_failures} ({memories_text(summary.by_memory)})"),
         ("Unique Problematic Shapes", str(len(summary.shapes))),
     ]
+    sized = tables.sizes_of(summary)["On device"]
     if sized:
-        metrics += [
-            ("Minimum OOM", f"{min(sized) / MIB:,.2f} MB"),
-            ("Maximum OOM", f"{max(sized) / MIB:,.2f} MB"),
-            ("Average OOM", f"{sum(sized) / len(sized) / MIB:,.2f} MB"),
-        ]
-    operators = [
-        (
-            f"**{one.name}**",
-            one.tests,
-            one.passed,
-            one.failed,
-            one.skipped,
-            one.memory_failures,
-            by_memory(one.by_memory),
-            one.status,
-        )
-        for one in summary.operators
-    ]
-    top = [
-        (
-            f"`{shape_list(one.shape)}`",
-            readable(one.logical_bytes),
-            readable(one.device_bytes),
-            ", ".join(one.operators),
-            by_memory(one.by_memory),
-        )
-        for one in summary.shapes[:10]
-    ]
-    models = [
-        (one.model, one.tests, by_memory(one.memory_failures), ", ".join(one.operators[:8]) or "-")
-        for one in summary.models
-    ]
-    parts = [
+        amounts = {"Minimum": min(sized), "Maximum": max(sized), "Average": sum(sized) / len(sized)}
+        figures += [(f"{name} OOM", megabytes(amount, decimals=2)) for name, amount in amounts.items()]
+    return document(
         "# Vision Model Operator Testing: Final Report",
         f"**Report Generated**: {findings.generated}",
-        "\n".join(f"- {line}" for line in facts_lines(findings)),
-        "## Key Metrics",
-        table(("Metric", "Value"), [(f"**{name}**", value) for name, value in metrics]),
+        bullets(facts_lines(findings)),
+        section("Key Metrics", as_markdown(bold(Table.of_texts(("Metric", "Value"), figures)))),
         f"{COUNT_NOTE} {SIZES_NOTE} The rows of the table below sum to the metrics above.",
-        "## Operator Performance Results",
-        table(("Operator", "Tests", "Passed", "Failed", "Skipped", "OOM Count", "OOM in", "Status"), operators),
-        "## Most Memory-Intensive Shapes",
-        table(("Shape", "Logical", "On device", "Operators", "OOM in"), top) if top else "None ran out of memory.",
-        "## Vision Model Impact" if models else "",
-        table(("Model", "Tests", "Memory failures", "Operators that fail"), models) if models else "",
-        "## Recommendations",
-        table(("Priority", "Operator", "Problem", "What passes instead"), priorities(findings))
-        if failures
-        else "None needed.",
-        f"What passes was asked of the {findings.advice_from}." if failures else "",
-        "## File Index",
-        _FILES,
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        section(
+            "Operator Performance Results",
+            as_markdown(
+                bold(
+                    tables.operators(summary).only(
+                        "Operator", "Tests", "Passed", "Failed", "Skipped", "OOM", "OOM in", "Status"
+                    )
+                )
+            ),
+        ),
+        section(
+            "Most Memory-Intensive Shapes",
+            as_markdown(tables.shapes(summary).first(_MOST_SHAPES)) or "None ran out of memory.",
+        ),
+        section("Vision Model Impact", as_markdown(tables.models(summary))),
+        section("Recommendations", as_markdown(tables.priorities(findings)) or "None needed."),
+        advice_note(findings),
+        section("File Index", _FILES),
+    )
 
 
-def _failure(test: Test, findings: Findings) -> dict[str, Any]:
-    needed, per_bank = test.device_bytes, test.bytes_per_bank
+def _executed(findings: Findings) -> int:
+    return sum(one.tests > one.skipped for one in findings.summary.operators)
+
+
+def _in_units(amount_bytes: float | None, unit: int) -> float | None:
+    return None if amount_bytes is None else round(amount_bytes / unit, 2)
+
+
+def _failure(result: Result, findings: Findings) -> dict[str, Any]:
     return {
-        "operator": test.operator,
-        "input_shape": shape_list(test.shape) if test.shapes else None,
-        "total_memory_B": needed,
-        "total_memory_MB": round(needed / MIB, 2) if needed is not None else None,
-        "per_bank_memory_B": per_bank,
-        "per_bank_memory_KB": round(per_bank / 1024, 2) if per_bank is not None else None,
-        "num_banks": test.banks,
-        "memory": where(test),
-        "status": test.status,
-        "logical_memory_B": test.logical_bytes,
-        "severity": severity(test),
-        "board": test.board or None,
-        "models": list(test.models),
-        "test": test.name,
-        "advice": list(findings.advice_for(test)),
+        "operator": result.op,
+        "input_shape": shape_list(result.shape) if result.shapes else None,
+        "total_memory_B": result.device_bytes,
+        "total_memory_MB": _in_units(result.device_bytes, MIB),
+        "per_bank_memory_B": result.bytes_per_bank,
+        "per_bank_memory_KB": _in_units(result.bytes_per_bank, KIB),
+        "num_banks": result.banks,
+        "memory": where(result),
+        "status": result.status,
+        "logical_memory_B": result.first_logical_bytes,
+        "severity": severity_of(result),
+        "board": result.board or None,
+        "models": list(result.models),
+        "test": result.name,
+        "advice": list(findings.advice_for(result)),
     }
 
 
 def data(findings: Findings) -> dict[str, Any]:
     """``comprehensive_oom_report.json``."""
     summary = findings.summary
-    failures = [_failure(test, findings) for test in summary.failures]
+    failures = [_failure(result, findings) for result in summary.failures]
     by_operator: dict[str, list[dict[str, Any]]] = {}
     by_shape: dict[str, list[dict[str, Any]]] = {}
     for failure in failures:
         by_operator.setdefault(failure["operator"], []).append(failure)
         by_shape.setdefault(failure["input_shape"] or "unknown", []).append(failure)
-    sized = [test.device_bytes for test in summary.failures if test.device_bytes is not None]
+    sized = tables.sizes_of(summary)["On device"]
     return {
         "summary": {
             "total_oom_failures": len(failures),
-            "oom_failures_by_memory": summary.by_memory,
+            "oom_failures_by_memory": dict(summary.by_memory),
             "operators_with_oom": summary.operators_with_memory_failures,
             "unique_problematic_shapes": len(summary.shapes),
             "memory_statistics": {
                 "failures_with_a_size": len(sized),
-                "min_MB": round(min(sized) / MIB, 2) if sized else None,
-                "max_MB": round(max(sized) / MIB, 2) if sized else None,
-                "average_MB": round(sum(sized) / len(sized) / MIB, 2) if sized else None,
+                "min_MB": _in_units(min(sized, default=None), MIB),
+                "max_MB": _in_units(max(sized, default=None), MIB),
+                "average_MB": _in_units(sum(sized) / len(sized) if sized else None, MIB),
             },
         },
         "failures_by_operator": by_operator,
@@ -159,36 +141,33 @@ def data(findings: Findings) -> dict[str, Any]:
     }
 
 
-def csv_rows(findings: Findings) -> list[Sequence[object]]:
+def csv_table(findings: Findings) -> Table:
     """``oom_failures_detailed.csv``."""
-    rows: list[Sequence[object]] = [CSV_HEADS]
-    for test in findings.summary.failures:
-        told = _failure(test, findings)
-        chunks = chunk_of(told["advice"]) or {}
+    rows = []
+    for result in findings.summary.failures:
+        failure = _failure(result, findings)
+        chunks: Mapping[str, Any] = next((one for one in failure["advice"] if one["kind"] == "chunks"), {})
         rows.append(
-            (told["operator"], told["input_shape"], told["total_memory_B"], told["total_memory_MB"],
-             told["per_bank_memory_B"], told["per_bank_memory_KB"], told["num_banks"], told["memory"], told["status"],
-             told["logical_memory_B"], told["board"], ";".join(told["models"]), chunks.get("chunks"), chunks.get("dim"),
-             advice_text(told["advice"]))
+            (*(failure[key] for key in _CSV_KEYS), ";".join(failure["models"]), chunks.get("chunks"),
+             chunks.get("dim"), advice_text(failure["advice"]))
         )  # fmt: skip
-    return rows
+    return Table.of_texts(CSV_HEADS, rows)
 
 
 def metrics(findings: Findings) -> dict[str, Any]:
     """``subset_test_analysis.json``."""
     summary = findings.summary
-    total = len(summary.tests)
     return {
         "generated": findings.generated,
         "source": findings.source,
-        "total_tests": total,
+        "total_tests": summary.tests,
         "passed": summary.passed,
         "failed": summary.failed,
         "skipped": summary.skipped,
         "oom": summary.memory_failures,
-        "oom_by_memory": summary.by_memory,
-        "success_rate": round(100 * summary.passed / total, 1) if total else None,
-        "operators_tested": sum(one.tests > one.skipped for one in summary.operators),
+        "oom_by_memory": dict(summary.by_memory),
+        "success_rate": round(100 * summary.passed / summary.tests, 1) if summary.tests else None,
+        "operators_tested": _executed(findings),
         "operators_without_tests": [one.name for one in summary.operators if not one.tests],
         "unique_problematic_shapes": len(summary.shapes),
         "severities": dict(summary.severities),
@@ -204,9 +183,7 @@ def metrics(findings: Findings) -> dict[str, Any]:
             }
             for one in summary.operators
         },
-        "models": {
-            one.model: {"tests": one.tests, "oom_by_memory": dict(one.memory_failures)} for one in summary.models
-        },
+        "models": {one.name: {"tests": one.tests, "oom_by_memory": dict(one.by_memory)} for one in summary.models},
         "error_patterns": [
             {
                 "title": one.title,

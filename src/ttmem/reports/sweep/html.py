@@ -3,25 +3,15 @@
 
 from __future__ import annotations
 
-from ttmem.reports.kit.units import one_line
-from ttmem.reports.sweep.page import Card, Section, render_page
-from ttmem.reports.sweep.words import (
-    COUNT_NOTE,
-    SIZES_NOTE,
-    advice_text,
-    by_memory,
-    priorities,
-    readable,
-    severity,
-    severity_range,
-    shape_list,
-    share,
-)
+from ttmem.reports.kit.pages import Card, Section, page
+from ttmem.reports.kit.units import one_line, share
+from ttmem.reports.sweep import tables
+from ttmem.reports.sweep.sentences import COUNT_NOTE, SIZES_NOTE, advice_note
 from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import where
 
 _MOST_FAILURES = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""
+_MOST_SHAPES = 500
 
 
 def render(findings: Findings) -> str:
@@ -29,7 +19,7 @@ def render(findings: Findings) -> str:
     summary = findings.summary
     facts = " · ".join(f"{name}: {value}" for name, value in summary.facts.items())
     cut = len(summary.failures) - _MOST_FAILURES
-    return render_page(
+    return page(
         title="Operator memory report",
         subtitle=one_line(f"{findings.source} · {findings.generated}" + (f" · {facts}" if facts else "")),
         cards=_cards(findings),
@@ -37,139 +27,46 @@ def render(findings: Findings) -> str:
             *map(one_line, summary.notes),
             *([f"{cut} more failures are in oom_detailed_data.json"] if cut > 0 else []),
         ],
-        sections=[section for section in _sections(findings) if section.rows],
+        sections=[section for section in _sections(findings) if section.tables[0].rows],
         foot=f"{COUNT_NOTE} {SIZES_NOTE}",
     )
 
 
 def _cards(findings: Findings) -> list[Card]:
     summary = findings.summary
-    total = len(summary.tests)
+    affected = summary.operators_with_memory_failures
     cards = [
-        Card("Operators", str(len(summary.operators)), f"{summary.operators_with_memory_failures} run out of memory"),
-        Card("Tests", str(total), f"{summary.skipped} skipped"),
-        Card("Passed", str(summary.passed), share(summary.passed, total)),
+        Card("Operators", str(len(summary.operators)), detail=f"{affected} run out of memory"),
+        Card("Tests", str(summary.tests), detail=f"{summary.skipped} skipped"),
+        Card("Passed", str(summary.passed), detail=share(summary.passed, summary.tests)),
     ]
-    for memory, count in sorted(summary.by_memory.items()):
-        cards.append(Card(f"Out of memory in {memory}", str(count), share(count, total), "alarm" if count else ""))
+    cards += [
+        Card(f"Out of memory in {memory}", str(count), detail=share(count, summary.tests), level="alarm")
+        for memory, count in sorted(summary.by_memory.items())
+    ]
     if summary.failed:
-        cards.append(Card("Failed otherwise", str(summary.failed), share(summary.failed, total), "warn"))
+        detail = share(summary.failed, summary.tests)
+        cards.append(Card("Failed otherwise", str(summary.failed), detail=detail, level="warn"))
     return cards
 
 
 def _sections(findings: Findings) -> list[Section]:
     summary = findings.summary
-    asked = f"asked of the {findings.advice_from}; a chunk runs alone, the rest of its tensor waits elsewhere"
+    operators = tables.operators(summary).only(
+        "Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status"
+    )
+    failures = tables.failures(findings, summary.failures[:_MOST_FAILURES])
     return [
         Section(
             "priorities",
             "Priorities and what passes instead",
-            ("Priority", "Operator", "Problem", "What passes instead"),
-            priorities(findings),
-            says=asked,
+            [tables.priorities(findings)],
+            about=advice_note(findings),
         ),
-        Section(
-            "operators",
-            "Operators",
-            ("Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status"),
-            [
-                (
-                    one.name,
-                    str(one.tests),
-                    str(one.passed),
-                    str(one.memory_failures),
-                    by_memory(one.by_memory),
-                    str(one.failed),
-                    str(one.skipped),
-                    shape_list(one.worst.shape) if one.worst else "-",
-                    readable(one.worst.device_bytes) if one.worst else "-",
-                    one.status,
-                )
-                for one in summary.operators
-            ],
-            frozenset({1, 2, 3, 5, 6, 8}),
-        ),
-        Section(
-            "shapes",
-            "Most problematic shapes",
-            ("Shape", "Logical", "On device", "Operators", "Occurrences", "OOM in"),
-            [
-                (
-                    shape_list(one.shape),
-                    readable(one.logical_bytes),
-                    readable(one.device_bytes),
-                    ", ".join(one.operators),
-                    str(one.occurrences),
-                    by_memory(one.by_memory),
-                )
-                for one in summary.shapes[:500]
-            ],
-            frozenset({1, 2, 4}),
-        ),
-        Section(
-            "severity",
-            "Severity",
-            ("Class", "On device", "Count", "Share"),
-            [
-                (name, severity_range(name), str(count), share(count, summary.memory_failures))
-                for name, count in summary.severities.items()
-            ],
-            frozenset({2, 3}),
-        ),
-        Section(
-            "models",
-            "Models",
-            ("Model", "Tests", "Memory failures", "Operators", "Worst shape"),
-            [
-                (
-                    one_line(one.model),
-                    str(one.tests),
-                    by_memory(one.memory_failures),
-                    ", ".join(one.operators) or "-",
-                    shape_list(one.worst.shape) if one.worst else "-",
-                )
-                for one in summary.models
-            ],
-            frozenset({1}),
-        ),
-        Section(
-            "patterns",
-            "Error patterns",
-            ("Pattern", "Occurrences", "Operators", "Error"),
-            [
-                (one_line(one.title), str(one.occurrences), ", ".join(one.operators), one_line(one.sentence)[:300])
-                for one in summary.patterns
-            ],
-            frozenset({1}),
-        ),
-        Section(
-            "failures",
-            "Every memory failure",
-            (
-                "Operator",
-                "Shape",
-                "Board",
-                "Memory",
-                "Status",
-                "Logical",
-                "On device",
-                "Severity",
-                "What passes instead",
-            ),
-            [
-                (
-                    test.operator,
-                    shape_list(test.shape),
-                    test.board or "-",
-                    where(test),
-                    test.status,
-                    readable(test.logical_bytes),
-                    readable(test.device_bytes),
-                    severity(test),
-                    advice_text(findings.advice_for(test)) or "-",
-                )
-                for test in summary.failures[:_MOST_FAILURES]
-            ],
-            frozenset({5, 6}),
-        ),
+        Section("operators", "Operators", [operators]),
+        Section("shapes", "Most problematic shapes", [tables.shapes(summary).first(_MOST_SHAPES)]),
+        Section("severity", "Severity", [tables.severities(summary)]),
+        Section("models", "Models", [tables.models(summary)]),
+        Section("patterns", "Error patterns", [tables.patterns(summary)]),
+        Section("failures", "Every memory failure", [failures]),
     ]

@@ -4,93 +4,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from ttmem.reports.kit.units import one_line
-from ttmem.reports.sweep.words import (
+from ttmem.reports.kit.tables import Table
+from ttmem.reports.kit.units import compact_bytes, one_line, shape_list, share
+from ttmem.reports.sweep import tables
+from ttmem.reports.sweep.sentences import (
     COUNT_NOTE,
     SIZES_NOTE,
-    advice_text,
-    by_memory,
-    columns,
+    advice_note,
+    bullets,
+    document,
     facts_lines,
-    priorities,
-    readable,
-    severity,
-    severity_range,
-    shape_list,
-    share,
-    table,
+    memories_text,
+    section,
 )
+from ttmem.reports.sweep.tables import as_markdown, as_text
 from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import OperatorSummary, where
+from ttmem.sweep.summary import severity_of, where
 
-_OPERATOR_HEADS = ("OPERATOR NAME", "OOM COUNT", "DRAM", "L1", "WORST SHAPE", "LOGICAL", "MAX MEMORY", "STATUS")
+_MOST_SHAPES, _MOST_SHAPES_OF_TEXT = 60, 30
+_COLUMNS = ("Operator", "OOM", "DRAM", "L1", "Worst shape", "Logical", "On device", "Severity")
 CSV_HEADS = (
     "Operator", "OOM_Count", "DRAM_OOM", "L1_OOM", "Worst_Shape", "Worst_Shape_Memory", "Max_Memory",
     "Max_Memory_Logical_Bytes", "Max_Memory_Padded_Bytes", "Status",
 )  # fmt: skip
 
 
-def _operators(findings: Findings) -> list[OperatorSummary]:
-    """Those with memory failures, the largest first."""
-    found = [one for one in findings.summary.operators if one.memory_failures]
-    return sorted(found, key=lambda one: (-((one.worst.device_bytes or 0) if one.worst else 0), -one.memory_failures))
-
-
-def _operator_rows(findings: Findings) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for one in _operators(findings):
-        assert one.worst is not None
-        counts = (str(one.memory_failures), str(one.by_memory.get("DRAM", 0)), str(one.by_memory.get("L1", 0)))
-        sizes = (readable(one.worst.logical_bytes), readable(one.worst.device_bytes or one.worst.logical_bytes))
-        rows.append((one.name, *counts, shape_list(one.worst.shape), *sizes, severity(one.worst)))
-    return rows
-
-
-def _shape_rows(findings: Findings, most: int) -> list[tuple[str, ...]]:
-    return [
-        (
-            shape_list(one.shape),
-            readable(one.logical_bytes),
-            readable(one.device_bytes),
-            ", ".join(one.operators[:6]) + (f" and {len(one.operators) - 6} more" if len(one.operators) > 6 else ""),
-            str(one.occurrences),
-            by_memory(one.by_memory),
-        )
-        for one in findings.summary.shapes[:most]
-    ]
-
-
-def _severity_rows(findings: Findings) -> list[tuple[str, ...]]:
-    total = findings.summary.memory_failures
-    return [
-        (f"{name} ({severity_range(name)})", str(count), share(count, total))
-        for name, count in findings.summary.severities.items()
-    ]
-
-
 def _figures(findings: Findings) -> list[str]:
     summary = findings.summary
-    failures = summary.failures
-    sized = [test.device_bytes for test in failures if test.device_bytes is not None]
-    logical = [test.logical_bytes for test in failures if test.logical_bytes is not None]
     affected, total = summary.operators_with_memory_failures, len(summary.operators)
     lines = [
         f"{affected} of {total} operators ({share(affected, total)}) run out of memory somewhere",
-        f"{summary.memory_failures} of {len(summary.tests)} tests: {by_memory(summary.by_memory)}",
+        f"{summary.memory_failures} of {summary.tests} tests: {memories_text(summary.by_memory)}",
     ]
-    if sized:
-        mean = sum(sized) // len(sized)
-        lines.append(
-            f"On device: smallest {readable(min(sized))}, largest {readable(max(sized))}, mean {readable(mean)}"
-        )
-    if logical:
-        mean = sum(logical) // len(logical)
-        lines.append(
-            f"Logical: smallest {readable(min(logical))}, largest {readable(max(logical))}, mean {readable(mean)}"
-        )
+    for name, sizes in tables.sizes_of(summary).items():
+        if sizes:
+            least, most, mean = map(compact_bytes, (min(sizes), max(sizes), sum(sizes) // len(sizes)))
+            lines.append(f"{name}: smallest {least}, largest {most}, mean {mean}")
     return lines
 
 
@@ -102,115 +53,83 @@ def summary_text(findings: Findings) -> str:
     def head(title: str) -> str:
         return f"{line}\n{title:^80}".rstrip() + f"\n{line}"
 
-    remedies = [f"{level}: {name}: {problem}\n    {remedy}" for level, name, problem, remedy in priorities(findings)]
-    parts = [
+    return document(
         head("TT-METAL OUT OF MEMORY (OOM) OPERATORS SUMMARY"),
         f"Generated: {findings.generated}\nAnalysis: {len(summary.operators)} operators tested, "
         f"{summary.memory_failures} OOM errors found across {summary.operators_with_memory_failures} operators\n"
         + "\n".join(facts_lines(findings)),
-        "FINDINGS:\n" + "\n".join(f"- {text}" for text in _figures(findings)),
+        "FINDINGS:\n" + bullets(_figures(findings)),
         f"{COUNT_NOTE}\n{SIZES_NOTE}",
         head("OPERATORS WITH OUT OF MEMORY ISSUES"),
-        columns(_OPERATOR_HEADS, _operator_rows(findings)) if summary.failures else "none",
+        as_text(tables.operators(summary, failing=True).only(*_COLUMNS)) if summary.failures else "none",
         head("MOST PROBLEMATIC SHAPES"),
-        columns(
-            ("SHAPE", "LOGICAL", "ON DEVICE", "OPERATORS AFFECTED", "OCCURRENCES", "IN"), _shape_rows(findings, 30)
-        ),
+        as_text(tables.shapes(summary).first(_MOST_SHAPES_OF_TEXT)),
         head("MEMORY ANALYSIS"),
-        columns(("MEMORY CATEGORY", "COUNT", "PERCENTAGE"), _severity_rows(findings)),
+        as_text(tables.severities(summary)),
         f"TOTAL OOM OCCURRENCES: {summary.memory_failures}",
         head("RECOMMENDATIONS"),
-        "\n".join(remedies) or "none",
-        f"Asked of the {findings.advice_from}." if remedies else "",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        tables.priorities_text(findings) or "none",
+        advice_note(findings),
+    )
 
 
 def markdown(findings: Findings) -> str:
     """``oom_analysis_report.md``: every failure with what passes instead."""
     summary = findings.summary
-    heads = (
-        "Operator",
-        "Shape",
-        "Memory",
-        "Status",
-        "Logical",
-        "On device",
-        "Per bank",
-        "Severity",
-        "What passes instead",
+    every = tables.failures(findings, summary.failures).only(
+        "Operator", "Shape", "Memory", "Status", "Logical", "On device", "Per bank", "Severity", "What passes instead"
     )
-    rows = [
-        (test.operator, f"`{shape_list(test.shape)}`", where(test), test.status, readable(test.logical_bytes),
-         readable(test.device_bytes), readable(test.bytes_per_bank), severity(test),
-         advice_text(findings.advice_for(test)) or "-")
-        for test in summary.failures
-    ]  # fmt: skip
-    models = [
-        (one.model, str(one.tests), by_memory(one.memory_failures), ", ".join(one.operators) or "-",
-         f"`{shape_list(one.worst.shape)}` {readable(one.worst.device_bytes)}" if one.worst else "-")
-        for one in summary.models
-    ]  # fmt: skip
-    parts = [
+    return document(
         "# Out of Memory Analysis",
         f"**Generated:** {findings.generated}",
-        "\n".join(f"- {line}" for line in (*facts_lines(findings), *_figures(findings))),
+        bullets([*facts_lines(findings), *_figures(findings)]),
         f"{COUNT_NOTE} {SIZES_NOTE}",
-        "## Operators",
-        table([head.title() for head in _OPERATOR_HEADS], _operator_rows(findings))
-        if rows
-        else "None ran out of memory.",
-        "## Most Problematic Shapes",
-        table(("Shape", "Logical", "On device", "Operators", "Occurrences", "In"), _shape_rows(findings, 60))
-        if rows
-        else "-",
-        "## Severity",
-        table(("Class", "Count", "Percentage"), _severity_rows(findings)) if rows else "-",
-        "## Models" if models else "",
-        table(("Model", "Tests", "Memory failures", "Operators", "Worst"), models) if models else "",
-        "## Every Failure",
-        table(heads, rows) if rows else "-",
-        f"What passes was asked of the {findings.advice_from}." if rows else "",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        section(
+            "Operators",
+            as_markdown(tables.operators(summary, failing=True).only(*_COLUMNS)) or "None ran out of memory.",
+        ),
+        section("Most Problematic Shapes", as_markdown(tables.shapes(summary).first(_MOST_SHAPES))),
+        section("Severity", as_markdown(tables.severities(summary))),
+        section("Models", as_markdown(tables.models(summary))),
+        section("Every Failure", as_markdown(every)),
+        advice_note(findings),
+    )
 
 
 def data(findings: Findings) -> list[dict[str, Any]]:
     """``oom_detailed_data.json``: ``memory_bytes`` is logical, ``padded_bytes`` what the device was asked for."""
     return [
         {
-            "operator": test.operator,
-            "shape": list(test.shape),
-            "memory_bytes": test.logical_bytes,
-            "memory_readable": readable(test.logical_bytes),
-            "padded_bytes": test.device_bytes,
-            "padded_readable": readable(test.device_bytes),
-            "bytes_per_bank": test.bytes_per_bank,
-            "banks": test.banks,
-            "memory": where(test),
-            "status": test.status,
-            "class": test.failure_class,
-            "severity": severity(test),
-            "board": test.board or None,
-            "models": list(test.models),
-            "test": test.name,
-            "message": one_line(test.message),
-            "file_source": test.source,
-            "advice": list(findings.advice_for(test)),
+            "operator": result.op,
+            "shape": list(result.shape),
+            "memory_bytes": result.first_logical_bytes,
+            "memory_readable": compact_bytes(result.first_logical_bytes),
+            "padded_bytes": result.device_bytes,
+            "padded_readable": compact_bytes(result.device_bytes),
+            "bytes_per_bank": result.bytes_per_bank,
+            "banks": result.banks,
+            "memory": where(result),
+            "status": result.status,
+            "class": result.outcome.failure_class,
+            "severity": severity_of(result),
+            "board": result.board or None,
+            "models": list(result.models),
+            "test": result.name,
+            "message": one_line(result.message),
+            "file_source": result.origin,
+            "advice": list(findings.advice_for(result)),
         }
-        for test in findings.summary.failures
+        for result in findings.summary.failures
     ]
 
 
-def csv_rows(findings: Findings) -> list[Sequence[object]]:
+def csv_table(findings: Findings) -> Table:
     """``oom_operators_summary.csv``."""
-    rows: list[Sequence[object]] = [CSV_HEADS]
-    for one in _operators(findings):
-        worst = one.worst
-        assert worst is not None
-        rows.append(
-            (one.name, one.memory_failures, one.by_memory.get("DRAM", 0), one.by_memory.get("L1", 0),
-             shape_list(worst.shape), where(worst), readable(worst.device_bytes or worst.logical_bytes),
-             worst.logical_bytes, worst.device_bytes, severity(worst))
-        )  # fmt: skip
-    return rows
+    rows = [
+        (one.name, one.memory_failures, one.by_memory.get("DRAM", 0), one.by_memory.get("L1", 0),
+         shape_list(worst.shape), where(worst), compact_bytes(worst.device_bytes or worst.first_logical_bytes),
+         worst.first_logical_bytes, worst.device_bytes, severity_of(worst))
+        for one in tables.failing_operators(findings.summary)
+        if (worst := one.worst) is not None
+    ]  # fmt: skip
+    return Table.of_texts(CSV_HEADS, rows)

@@ -7,25 +7,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ttmem.reports.kit.units import one_line
-from ttmem.reports.sweep.words import (
-    COUNT_NOTE,
-    SIZES_NOTE,
-    advice_text,
-    by_memory,
-    columns,
-    facts_lines,
-    headline,
-    priorities,
-    readable,
-    shape_list,
-    table,
-)
+from ttmem.reports.kit.units import one_line, shape_list
+from ttmem.reports.sweep import tables
+from ttmem.reports.sweep.sentences import COUNT_NOTE, SIZES_NOTE, advice_note, bullets, document, facts_lines, section
+from ttmem.reports.sweep.tables import as_markdown, as_text, bold
+from ttmem.results import Result
 from ttmem.sweep.findings import Findings
 from ttmem.sweep.summary import OperatorSummary, where
-from ttmem.sweep.tests import Test
 
 _MOST_SHAPES = 12
+_MOST_PATTERNS = 20
+_MOST_ERRORS = 50
+_COLUMNS = ("Operator", "Tests", "Passed", "Failed", "OOM", "OOM in", "Skipped", "Status")
 _FILES = """\
 - `comprehensive_analysis_report.txt`: the same as plain text
 - `detailed_analysis_data.json`: one record per operator
@@ -35,84 +28,44 @@ _FILES = """\
 def markdown(findings: Findings) -> str:
     """The summary for people."""
     summary = findings.summary
-    subject = f"{len(summary.operators)} operators with {len(summary.tests)} total tests"
-    parts = [
+    subject = f"{len(summary.operators)} operators with {summary.tests} total tests"
+    return document(
         "# TT-Metal Operator Memory Analysis Summary",
         f"**Generated:** {findings.generated}  \n**Analysis of:** {subject}",
-        "\n".join(f"- {line}" for line in facts_lines(findings)),
-        "## Executive Summary",
-        table(
-            ("Metric", "Count", "Percentage"), [(f"**{name}**", count, part) for name, count, part in headline(summary)]
-        ),
+        bullets(facts_lines(findings)),
+        section("Executive Summary", as_markdown(bold(tables.headline(summary)))),
         f"{COUNT_NOTE} {SIZES_NOTE}",
-        "## Memory Issues Analysis",
-        _memory_issues(findings),
-        "## Operator Status Breakdown",
-        table(
-            ("Operator", "Total Tests", "Passed", "Failed", "OOM", "OOM in", "Skipped", "Status"),
-            [
-                (
-                    f"**{one.name}**",
-                    one.tests,
-                    one.passed,
-                    one.failed,
-                    one.memory_failures,
-                    by_memory(one.by_memory),
-                    one.skipped,
-                    one.status,
-                )
-                for one in summary.operators
-            ],
-        ),
-        "## Common Error Patterns",
-        _patterns(findings),
-        "## Recommendations",
-        table(("Priority", "Operator", "Memory Issue", "What passes instead"), priorities(findings))
-        if summary.failures
-        else "Nothing ran out of memory.",
-        _advice_note(findings),
-        "## File Locations",
-        _FILES,
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _advice_note(findings: Findings) -> str:
-    if not findings.summary.failures:
-        return ""
-    asked = findings.advice_from
-    text = f"What passes was asked of the {asked}; a chunk runs alone, the rest of its tensor waits elsewhere."
-    if findings.unadvised:
-        text += f" {findings.unadvised} failures were not asked about (too many, or their shape or memory is not told)."
-    return text
+        section("Memory Issues Analysis", _memory_issues(findings)),
+        section("Operator Status Breakdown", as_markdown(bold(tables.operators(summary).only(*_COLUMNS)))),
+        section("Common Error Patterns", _patterns(findings)),
+        section("Recommendations", as_markdown(tables.priorities(findings)) or "Nothing ran out of memory."),
+        advice_note(findings),
+        section("File Locations", _FILES),
+    )
 
 
 def _memory_issues(findings: Findings) -> str:
+    by_operator: dict[str, list[Result]] = {}
+    for result in findings.summary.failures:
+        by_operator.setdefault(result.op, []).append(result)
     parts = []
     for operator in findings.summary.operators:
-        failures = [test for test in findings.summary.failures if test.operator == operator.name]
-        if not failures:
-            continue
-        rows = [
-            (f"`{shape_list(test.shape)}`", where(test), test.status, readable(test.logical_bytes),
-             readable(test.device_bytes), advice_text(findings.advice_for(test)) or "-")
-            for test in failures[:_MOST_SHAPES]
-        ]  # fmt: skip
-        more = (
-            f"\n\n{len(failures) - _MOST_SHAPES} more in `oom_detailed_data.json`."
-            if len(failures) > _MOST_SHAPES
-            else ""
-        )
-        heads = ("Shape", "Memory", "Status", "Logical", "On device", "What passes instead")
-        parts.append(
-            f"### {operator.name}: {operator.memory_failures} of {operator.tests} tests\n\n{table(heads, rows)}{more}"
-        )
+        failures = by_operator.get(operator.name, [])
+        if failures:
+            shown = tables.failures(findings, failures[:_MOST_SHAPES])
+            shown = shown.only("Shape", "Memory", "Status", "Logical", "On device", "What passes instead")
+            left = len(failures) - _MOST_SHAPES
+            parts += [
+                f"### {operator.name}: {operator.memory_failures} of {operator.tests} tests",
+                as_markdown(shown),
+                *([f"{left} more in `oom_detailed_data.json`."] if left > 0 else []),
+            ]
     return "\n\n".join(parts) or "No test ran out of memory."
 
 
 def _patterns(findings: Findings) -> str:
     parts = []
-    for number, pattern in enumerate(findings.summary.patterns[:20], 1):
+    for number, pattern in enumerate(findings.summary.patterns[:_MOST_PATTERNS], 1):
         shapes = ", ".join(f"`{shape_list(shape)}`" for shape in pattern.example_shapes)
         operators = ", ".join(f"`{name}`" for name in pattern.operators)
         parts.append(
@@ -127,71 +80,63 @@ def text(findings: Findings) -> str:
     """``comprehensive_analysis_report.txt``."""
     summary = findings.summary
     line = "=" * 80
-    heads = ("OPERATOR", "TESTS", "PASSED", "FAILED", "OOM", "OOM IN", "SKIPPED", "STATUS")
-    rows = [
-        (one.name, str(one.tests), str(one.passed), str(one.failed), str(one.memory_failures), by_memory(one.by_memory),
-         str(one.skipped), one.status)
-        for one in summary.operators
-    ]  # fmt: skip
-    parts = [
+    patterns = "\n".join(
+        f"{count}x {title}: {operators}\n    {error}"
+        for title, count, operators, error in tables.patterns(summary).cells()
+    )
+    return document(
         f"{line}\nTT-METAL COMPREHENSIVE OPERATOR ANALYSIS\n{line}",
         f"Generated: {findings.generated}\n" + "\n".join(facts_lines(findings)),
-        "\n".join(f"{name}: {count}{f' ({part})' if part else ''}" for name, count, part in headline(summary)),
+        tables.headline_text(summary),
         f"{COUNT_NOTE}\n{SIZES_NOTE}",
-        columns(heads, rows),
+        as_text(tables.operators(summary).only(*_COLUMNS)),
         "ERROR PATTERNS",
-        "\n".join(
-            f"{pattern.occurrences}x {one_line(pattern.title)}: {', '.join(pattern.operators)}\n    "
-            f"{one_line(pattern.sentence)[:300]}"
-            for pattern in summary.patterns
-        )
-        or "none",
+        patterns or "none",
         "PRIORITIES",
-        "\n".join(f"{level}: {name}: {problem}\n    {remedy}" for level, name, problem, remedy in priorities(findings))
-        or "none",
-    ]
-    return "\n\n".join(parts) + "\n"
+        tables.priorities_text(findings) or "none",
+    )
 
 
 def data(findings: Findings) -> list[dict[str, Any]]:
     """``detailed_analysis_data.json``: one record per operator, under the keys of the older analyser."""
-    by_operator: dict[str, list[Test]] = {one.name: [] for one in findings.summary.operators}
-    for test in findings.summary.tests:
-        by_operator[test.operator].append(test)
+    by_operator: dict[str, list[Result]] = {one.name: [] for one in findings.summary.operators}
+    for result in findings.summary.results:
+        by_operator[result.op].append(result)
     return [_record(one, by_operator[one.name], findings) for one in findings.summary.operators]
 
 
-def _record(one: OperatorSummary, tests: list[Test], findings: Findings) -> dict[str, Any]:
-    failures = [test for test in tests if test.is_failure]
-    timed = [test.seconds for test in tests if test.seconds is not None]
+def _record(one: OperatorSummary, results: list[Result], findings: Findings) -> dict[str, Any]:
+    failures = [result for result in results if result.outcome.is_failure]
+    statuses = Counter(result.status for result in results)
+    timed = [result.outcome.seconds for result in results if result.outcome.seconds is not None]
     return {
         "operator": one.name,
-        "file_path": ", ".join(dict.fromkeys(test.source for test in tests)),
+        "file_path": ", ".join(dict.fromkeys(result.origin for result in results)),
         "total_tests": one.tests,
         "passed_tests": one.passed,
         "failed_tests": one.failed,
         "skipped_tests": one.skipped,
         "memory_errors": one.memory_failures,
         "memory_errors_by_memory": dict(one.by_memory),
-        "timeout_errors": sum(test.status == "timeout" for test in tests),
-        "collection_errors": sum(test.status == "error" for test in tests),
-        "other_errors": sum(
-            not test.is_memory_failure and test.status not in ("timeout", "error") for test in failures
-        ),
+        "timeout_errors": statuses["timeout"],
+        "collection_errors": statuses["error"],
+        "other_errors": one.failed - statuses["timeout"] - statuses["error"],
         "status": one.status,
-        "input_shapes": [list(shape) for shape in dict.fromkeys(test.shape for test in tests if test.shapes)],
-        "error_types": dict(Counter(test.failure_class or test.status for test in failures)),
+        "input_shapes": [list(shape) for shape in dict.fromkeys(result.shape for result in results if result.shapes)],
+        "error_types": dict(Counter(result.outcome.failure_class or result.status for result in failures)),
         "memory_usage_estimates": [
             {
-                "shape": list(test.shape),
-                "memory": where(test),
-                "memory_bytes": test.logical_bytes,
-                "padded_bytes": test.device_bytes,
-                "advice": list(findings.advice_for(test)),
+                "shape": list(result.shape),
+                "memory": where(result),
+                "memory_bytes": result.first_logical_bytes,
+                "padded_bytes": result.device_bytes,
+                "advice": list(findings.advice_for(result)),
             }
-            for test in tests
-            if test.is_memory_failure
+            for result in failures
+            if result.is_memory_failure
         ],
-        "specific_errors": list(dict.fromkeys(one_line(test.message) for test in failures if test.message))[:50],
+        "specific_errors": list(dict.fromkeys(one_line(result.message) for result in failures if result.message))[
+            :_MOST_ERRORS
+        ],
         "test_duration": round(sum(timed), 3) if timed else None,
     }

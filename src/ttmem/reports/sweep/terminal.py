@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ttmem.reports.kit.units import MIB, counted, one_line, thousands
-from ttmem.sweep.rows import STATUSES, Row
+from ttmem.reports.kit.console import TextReport, rich_table
+from ttmem.reports.kit.tables import Table, number_column, text_column
+from ttmem.reports.kit.units import counted, mib, one_line, thousands
+from ttmem.results import BOUNDED, STATUSES, UNKNOWN, Result
 
 if TYPE_CHECKING:
     from ttmem.sweep.expectations import Deviation
@@ -24,23 +24,16 @@ _MOST_DEVIATIONS = 20
 _MOST_LIMITS = 8
 
 
-def status_counts(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, int]]]:
-    """Board -> memory -> status -> how many."""
-    counts: dict[str, dict[str, dict[str, int]]] = {}
-    for row in rows:
-        here = counts.setdefault(row.board, {}).setdefault(row.memory, {})
-        here[row.status] = here.get(row.status, 0) + 1
-    return counts
-
-
-def render(rows: Sequence[Row], finished: Finished, deviations: Sequence[Deviation]) -> str:
+def render(results: Sequence[Result], finished: Finished, deviations: Sequence[Deviation]) -> str:
     """Plain text: statuses per board and memory, where the results are, what was not expected."""
-    counts: Counter[tuple[str, str, str]] = Counter((row.board, row.memory, row.status) for row in rows)
-    lines = [_plain(_table(counts))]
-    doubtful = sum(row.confidence in ("bounded", "unknown") for row in rows)
+    report = TextReport(120)
+    report.print(_statuses(Counter((one.board, one.memory, one.status) for one in results)))
+    lines = [report.text().rstrip("\n")]
+    doubtful = sum(one.confidence in (BOUNDED, UNKNOWN) for one in results)
     if doubtful:
         lines.append(
-            f"{counted(doubtful, 'row')} not exact (the twin has lower bounds for them): --engine mock asks the library"
+            f"{counted(doubtful, 'result')} not exact (the twin has lower bounds for them): "
+            "--engine mock asks the library"
         )
     resumed = f", {thousands(finished.resumed)} were there" if finished.resumed else ""
     rate = finished.asked / finished.seconds if finished.seconds > 0 else 0.0
@@ -49,10 +42,10 @@ def render(rows: Sequence[Row], finished: Finished, deviations: Sequence[Deviati
         "each ran alone on an empty device"
     )
     for deviation in deviations[:_MOST_DEVIATIONS]:
-        row = deviation.row
+        one = deviation.result
         lines.append(
-            f"unexpected: {row.id} {row.board} {row.memory} {row.layout}: {row.status}, expected {deviation.expected}"
-            + (f" ({one_line(row.message)[:120]})" if row.message else "")
+            f"unexpected: {one.id} {one.board} {one.memory} {one.layout}: {one.status}, expected {deviation.expected}"
+            + (f" ({one_line(one.message)[:120]})" if one.message else "")
         )
     if len(deviations) > _MOST_DEVIATIONS:
         lines.append(f"unexpected: {thousands(len(deviations) - _MOST_DEVIATIONS)} more")
@@ -68,10 +61,10 @@ def live(progress: Progress) -> RenderableType:
         f"{thousands(done)} of {thousands(progress.total)} cases, {progress.rate_per_second:,.0f}/s"
         + (f", about {_duration(left)} left" if left is not None else "")
     )
-    parts: list[RenderableType] = [head, _table(progress.statuses)]
+    parts: list[RenderableType] = [head, rich_table(_statuses(progress.statuses))]
     if progress.largest_pass:
         best = sorted(progress.largest_pass.items(), key=lambda item: -item[1])[:_MOST_LIMITS]
-        words = [f"{op} {memory} {size / MIB:,.1f} MB" for (op, _, memory), size in best]
+        words = [f"{op} {memory} {mib(size, decimals=1)} MB" for (op, _, memory), size in best]
         parts.append(Text(f"largest inputs that passed: {', '.join(words)}", style="dim"))
     return Group(*parts)
 
@@ -82,21 +75,16 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _table(counts: Counter[tuple[str, str, str]]) -> Table:
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+def _statuses(counts: Mapping[tuple[str, str, str], int]) -> Table:
     used = [status for status in STATUSES if any(key[2] == status for key in counts)]
-    grid.add_column("board")
-    grid.add_column("memory")
-    for status in used:
-        grid.add_column(status, justify="right", style=_COLORS.get(status, ""))
-    for board, memory in dict.fromkeys((board, memory) for board, memory, _ in sorted(counts)):
-        cells = (counts.get((board, memory, status), 0) for status in used)
-        grid.add_row(board, memory, *(thousands(count) if count else "-" for count in cells))
-    return grid
+    columns = [text_column("board"), text_column("memory")]
+    columns += [number_column(status, style=_color(status)) for status in used]
+    rows: list[list[Any]] = [
+        [board, memory, *(counts.get((board, memory, status)) or None for status in used)]
+        for board, memory in dict.fromkeys((board, memory) for board, memory, _ in sorted(counts))
+    ]
+    return Table(columns, rows)
 
 
-def _plain(what: Any) -> str:
-    console = Console(file=io.StringIO(), width=120, no_color=True, highlight=False)
-    console.print(what)
-    assert isinstance(console.file, io.StringIO)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+def _color(status: str) -> Callable[[Any], str]:
+    return lambda _: _COLORS.get(status, "")

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What random calls are made of: shapes that meet tile borders, all data types, memories, shards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttmem.allocator.operations.record import REQUIRED, Choose, OperationRecord, Step
+
+Shape = list[int]
+
+SIZES = (1, 2, 3, 5, 16, 17, 31, 32, 33, 48, 64, 96, 100, 128, 160, 250, 256)
+_OUTER_SIZES = (1, 1, 2, 3, 4, 32)
+MEMORIES = ("L1", "L1", "DRAM")
+_WISHES = (None, None, "L1", "DRAM")
+_FLOATS = ("bfloat16", "bfloat16", "float32", "bfloat8_b")
+_INTEGERS = ("uint32", "int32", "uint16")
+
+
+def shape(choose: Choose, *, most: int = 5) -> Shape:
+    """Two to ``most`` dimensions, small ones outside."""
+    rank = choose.integer(2, most)
+    return [choose.one_of(_OUTER_SIZES) for _ in range(rank - 2)] + [choose.one_of(SIZES) for _ in range(2)]
+
+
+def tensor(
+    choose: Choose, sizes: Shape | None = None, *, most: int = 5, tile_only: bool = False, integers: bool = False
+) -> Step:
+    """Floats, and for operations that only move data ``integers`` too."""
+    dtype = choose.one_of((*_FLOATS, *_INTEGERS) if integers else _FLOATS)
+    layout = "tile" if tile_only or dtype == "bfloat8_b" else choose.one_of(("tile", "tile", "row_major"))
+    return {
+        "shape": shape(choose, most=most) if sizes is None else sizes,
+        "dtype": dtype,
+        "layout": layout,
+        "memory": choose.one_of(MEMORIES),
+    }
+
+
+def sharded_tensor(choose: Choose) -> Step:
+    """Tiles in L1 with one shard per core, mostly; now and then a core or a part of a shard is left over."""
+    kind = choose.one_of(("height", "width", "block"))
+    columns, rows = choose.integer(1, 6), choose.integer(1, 6)
+    height, width = 32 * choose.integer(1, 3), 32 * choose.integer(1, 3)
+    down = {"height": columns * rows, "width": 1, "block": rows}[kind]
+    across = {"height": 1, "width": columns * rows, "block": columns}[kind]
+    missing = choose.one_of((0, 0, 0, 32)) if kind != "width" and down * height > 32 else 0
+    return {
+        "shape": [1, 1, down * height - missing - choose.integer(0, 5), across * width],
+        "dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b")),
+        "layout": "tile",
+        "memory": "L1",
+        "shard": {"kind": kind, "shape": [height, width], "ranges": [[0, 0, columns - 1, rows - 1]]},
+    }
+
+
+def wish(choose: Choose) -> str | None:
+    """Where the result is to go; None: where the library puts it."""
+    return choose.one_of(_WISHES)
+
+
+def options(record: OperationRecord, choose: Choose) -> tuple[list[Any], dict[str, Any]]:
+    """Values for the arguments that have samples: those with a place, then those by name, which may be left out."""
+    placed: list[Any] = []
+    named: dict[str, Any] = {}
+    for argument in record.arguments:
+        if not argument.samples:
+            continue
+        if argument.position is not None:
+            placed.append(choose.one_of(argument.samples))
+        elif argument.default is REQUIRED or choose.integer(0, 2):
+            named[argument.name] = choose.one_of(argument.samples)
+    return placed, named
+
+
+def shuffled(choose: Choose, items: list[int]) -> list[int]:
+    """In any order."""
+    left, order = list(items), []
+    while left:
+        order.append(left.pop(choose.integer(0, len(left) - 1)))
+    return order
+
+
+EXAMPLE_TENSOR: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
+"""What examples are shown with."""

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls as steps write them, ``{"call": "ttnn.softmax", "args": [...], "kwargs": {...}, "out": "y"}``, read and made.
+
+Where a result goes (``memory_config``, ``output_tensor``, names that end in ``_``) is the same for all operations and
+is read here; which of the other arguments mean something is the record's word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations.plan import Call
+from ttmem.allocator.operations.record import REQUIRED, OperationRecord, Step
+from ttmem.hardware import MEMORIES, Memory
+from ttmem.tensors import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call step taken apart: tensors by name, everything else as plain values."""
+
+    function: str
+    """Without ``ttnn.``."""
+    tensors: tuple[str, ...]
+    """Names of the tensors it is given, in order, a preallocated output excepted."""
+    values: tuple[Any, ...]
+    """The other positional arguments in order."""
+    options: Mapping[str, Any]
+    memory: Memory | None
+    target: str | None = None
+    """The tensor that the result is written into, when it is one that is there."""
+
+
+def read_call(step: Mapping[str, Any]) -> WrittenCall:
+    """Names and values of a call step."""
+    function = str(step["call"]).removeprefix("ttnn.")
+    tensors: list[str] = []
+    values: list[Any] = []
+    options: dict[str, Any] = {}
+    memory: Memory | None = None
+    target: str | None = None
+    for value in step.get("args", ()):
+        if found := _tensor_names(value):
+            tensors += found
+        elif isinstance(value, Mapping) and "memory" in value:
+            memory = MEMORIES.find(value["memory"])
+        else:
+            values.append(_plain(value))
+    for name, value in step.get("kwargs", {}).items():
+        if name == "memory_config":
+            memory = MEMORIES.find(value["memory"])
+            if value.get("shard") is not None:
+                options["a sharded memory_config"] = value["shard"]
+        elif name == "output_tensor":
+            target = value["tensor"]
+        elif found := _tensor_names(value):
+            tensors += found
+        else:
+            options[name] = _plain(value)
+    if function.endswith("_") and tensors:
+        target = tensors[0]
+    return WrittenCall(function, tuple(tensors), tuple(values), options, memory, target)
+
+
+def _tensor_names(value: Any) -> list[str]:
+    if isinstance(value, Mapping) and "tensor" in value:
+        return [value["tensor"]]
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) and "tensor" in item for item in value):
+        return [item["tensor"] for item in value]
+    return []
+
+
+def _plain(value: Any) -> Any:
+    """``{"dtype": "bfloat16"}`` is its text, ``{"tuple": [..]}`` its items, a new object its arguments."""
+    if isinstance(value, Mapping):
+        if "kwargs" in value:
+            return {"new": value["new"], **{name: _plain(item) for name, item in value["kwargs"].items()}}
+        return _plain(next(iter(value.values()))) if len(value) == 1 else value
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[TensorSpec]) -> Call:
+    """What the twin is asked; BadInputError when an argument is missing."""
+    arguments: dict[str, Any] = {}
+    known = set()
+    for argument in record.arguments:
+        known.add(argument.name)
+        if argument.position is not None and argument.position < len(written.values):
+            arguments[argument.name] = written.values[argument.position]
+        elif argument.name in written.options:
+            arguments[argument.name] = written.options[argument.name]
+        elif argument.default is REQUIRED:
+            raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
+    unknown = tuple(name for name in written.options if name not in known)
+    return Call(record.name, tuple(inputs), arguments, written.memory, written.target is not None, unknown)
+
+
+def write_call(
+    name: str,
+    tensors: Sequence[Step],
+    *values: Any,
+    memory: str | None = None,
+    in_place: bool = False,
+    as_list: bool = False,
+    **options: Any,
+) -> list[Step]:
+    """The steps of one call: tensors ``t0``, ``t1``, ... allocated, then the call with its result in ``result``."""
+    names = [f"t{number}" for number in range(len(tensors))]
+    given: list[Any] = [{"tensor": tensor} for tensor in names]
+    kwargs = dict(options)
+    if memory is not None:
+        kwargs["memory_config"] = {"memory": memory}
+    if in_place:
+        kwargs["output_tensor"] = given[0]
+    allocations = [{"alloc": own, **tensor} for own, tensor in zip(names, tensors, strict=True)]
+    arguments = [given] if as_list else given
+    return [*allocations, {"call": f"ttnn.{name}", "args": [*arguments, *values], "kwargs": kwargs, "out": "result"}]

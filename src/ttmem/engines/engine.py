@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all engines have in common: how one is opened, and how it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from ttmem.results import Outcome
+
+Step = Mapping[str, Any]
+"""One step of a case, such as ``{"alloc": "a", "shape": [64, 64], ...}``; see ``worker.steps`` for all of them."""
+
+TWIN, MOCK, CARD = "twin", "mock", "card"
+ENGINES = (TWIN, MOCK, CARD)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How a board is opened, and what a worker of the real library is started with."""
+
+    board: str = "n150"
+    card: bool = False
+    python: str | None = None
+    l1_small_bytes: int = 0
+    trace_region_bytes: int = 0
+    worker_l1_bytes: int | None = None
+    mesh: tuple[int, int] | None = None
+    """None opens one chip: a mesh has the memory map of one."""
+    timeout_seconds: float = 60.0
+    memory_cap_bytes: int | None = 8 << 30
+    """How much data a request may hold on the host; beyond, it fails by itself instead of taking the machine along."""
+    measure_programs: bool = True
+
+
+class Engine(Protocol):
+    """One board that can be asked what steps come to: the twin, or the real library on a mock board or a card."""
+
+    settings: EngineSettings
+
+    def ask(
+        self, steps: Sequence[Step], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
+    ) -> Outcome:
+        """What the steps come to. Unless ``isolated`` is False nothing of them stays behind; ``stop`` ends at the
+        first step that fails."""
+
+    def ask_all(
+        self,
+        cases: Sequence[Sequence[Step]],
+        *,
+        timeout: float | None = None,
+        isolated: bool = True,
+        stop: bool = False,
+    ) -> Iterator[Outcome]:
+        """One outcome per case, in order and as they come."""
+
+    def close(self) -> None:
+        """Give processes and files back."""
+
+    def __enter__(self) -> Engine: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+def open_engine(name: str, settings: EngineSettings) -> Engine:
+    """``twin``, ``mock`` or ``card``."""
+    if name == TWIN:
+        from ttmem.engines.twin import TwinEngine
+
+        return TwinEngine(settings)
+    from ttmem.engines.ttnn import TtnnEngine
+
+    return TtnnEngine(settings)

@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The twin as an engine: it plays the steps that the real library would be given, in this process and in microseconds.
+
+with TwinEngine(board="n150") as engine:
+    outcome = engine.ask([{"alloc": "a", "shape": [64, 64], "dtype": "bfloat16", "layout": "tile"}])
+
+Steps, answers and outcomes are those of ``engines.ttnn``. An outcome says how far it can be trusted: it is as certain
+as its least certain step. A call may say what it ``makes`` (``"elementwise"``, or a list of shapes): the real library
+has no use for that, the twin allocates it where it has no record of the operation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from ttmem._errors import BadInputError, TtmemError
+from ttmem.allocator import (
+    Buffer,
+    BufferClashError,
+    BufferOverflowError,
+    Checkpoint,
+    Device,
+    OutOfMemoryError,
+    Program,
+    StaticBuffer,
+)
+from ttmem.allocator.operations import (
+    BOUNDED,
+    EXACT,
+    RECORDS,
+    UNKNOWN,
+    Plan,
+    ProgramCache,
+    WrittenCall,
+    call_of,
+    plan_call,
+    read_call,
+    run_call,
+)
+from ttmem.allocator.operations.elementwise import broadcast_shape
+from ttmem.allocator.replay import spec_from_step
+from ttmem.engines.engine import EngineSettings, Step
+from ttmem.explain import classify_oom
+from ttmem.hardware import MEMORIES, OpenSettings, open_board
+from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
+from ttmem.tensors import CoreRange, Placement, TensorSpec
+
+Answer = dict[str, Any]
+
+_LEVELS = (EXACT, BOUNDED, UNKNOWN)
+_EMPTY = {memory.name: 0 for memory in MEMORIES}
+
+
+class NoRecordError(TtmemError):
+    """Neither a record nor the step says what an operation makes."""
+
+    exit_code = 1
+
+
+class _WatchedDevice(Device):
+    """Remembers how full each memory was."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.peaks = dict(_EMPTY)
+
+    def allocate_placed(self, placement: Placement) -> Buffer:
+        buffer = super().allocate_placed(placement)
+        memory = placement.spec.memory
+        held = self.allocated_bytes_per_bank(memory)
+        if held > self.peaks[memory.name]:
+            self.peaks[memory.name] = held
+        return buffer
+
+
+class _Tensors:
+    """Tensors by name. A buffer goes with its last name: a view of it keeps it."""
+
+    def __init__(self, other: _Tensors | None = None) -> None:
+        self.named: dict[str, tuple[Buffer, TensorSpec]] = dict(other.named) if other else {}
+        self._uses: dict[int, int] = dict(other._uses) if other else {}
+        """How many names a buffer has, by its identity; a buffer that was freed by force has none."""
+
+    def keep(self, name: str, buffer: Buffer, spec: TensorSpec, device: Device) -> None:
+        self._uses[id(buffer)] = self._uses.get(id(buffer), 0) + 1
+        if name in self.named:
+            self.drop(name, device)
+        self.named[name] = buffer, spec
+
+    def drop(self, name: str, device: Device, *, by_force: bool = False) -> None:
+        buffer, _ = self.find(name)
+        del self.named[name]
+        left = self._uses.get(id(buffer), 0) - 1
+        if left > 0 and not by_force:
+            self._uses[id(buffer)] = left
+        elif self._uses.pop(id(buffer), 0):
+            device.free(buffer)
+
+    def find(self, name: str) -> tuple[Buffer, TensorSpec]:
+        try:
+            return self.named[name]
+        except KeyError:
+            raise BadInputError(f"there is no tensor '{name}'") from None
+
+
+class TwinEngine:
+    """One board, opened when first needed."""
+
+    def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
+        self.settings = settings or EngineSettings(**changes)
+        self.warnings: list[str] = []
+        """What the library would not notice."""
+        self._device: _WatchedDevice | None = None
+        self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), set[str]()
+        self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
+        """What asking without isolation left on the device."""
+        self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
+        self._placements: dict[Hashable, Placement] = {}
+        self._described: dict[int, Answer] = {}
+        """By the identity of placements, which the device keeps."""
+        self._actions: dict[str, Callable[[Step], Answer]] = {
+            "open": self._open,
+            "alloc": self._allocate,
+            "host": self._make_on_host,
+            "free": self._free,
+            "view": self._view,
+            "call": self._call,
+            "program": self._program,
+            "clear": self._clear,
+        }
+
+    def __enter__(self) -> TwinEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    @property
+    def device(self) -> Device:
+        """The board, as the steps so far left it."""
+        return self._opened()
+
+    def plan(self, step: Step) -> Plan:
+        """What a call step would do now."""
+        written = read_call(step)
+        record = RECORDS.get(written.function)
+        if record is None:
+            return Plan((), None, None, UNKNOWN, _no_record(written))
+        inputs = [self._tensors.find(name)[1] for name in written.tensors]
+        return plan_call(call_of(record, written, inputs), self._opened().memory_map)
+
+    def ask(
+        self, steps: Sequence[Step], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
+    ) -> Outcome:
+        """What the steps come to. ``isolated=False``: the device keeps what they did."""
+        started = time.perf_counter()
+        device = self._opened()
+        if self._kept is not None:
+            checkpoint, tensors, cache = self._kept
+            device.restore(checkpoint)
+            self._tensors, self._cache = _Tensors(tensors), ProgramCache(cache)
+        self._confidence, self._doubts, self._l1, self._on_host = EXACT, [], (0, 0, 0), set()
+        device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
+        answers: list[Answer] = []
+        failure: TtmemError | None = None
+        for step in steps:
+            try:
+                answers.append(self._action(step)(step))
+            except TtmemError as error:
+                failure = failure or error
+                answers.append({"ok": False, "error": error.message, "kind": type(error).__name__})
+                if stop:
+                    break
+        tensors_bytes, circular, dataflow = self._l1
+        outcome = Outcome(
+            **self._judged(failure),
+            answers=tuple(answers),
+            peak_bytes_per_bank=self._opened().peaks,
+            l1_parts={
+                "tensors": tensors_bytes,
+                "circular_buffers": circular,
+                "dataflow_buffers": dataflow,
+                "scratchpads": 0,
+            },
+            seconds=time.perf_counter() - started,
+            confidence=self._confidence,
+            doubt="; ".join(self._doubts),
+        )
+        if not isolated:
+            self._kept = self._opened().checkpoint(), self._tensors, self._cache
+        return outcome
+
+    def ask_all(
+        self,
+        cases: Iterable[Sequence[Step]],
+        *,
+        timeout: float | None = None,
+        isolated: bool = True,
+        stop: bool = False,
+    ) -> Iterator[Outcome]:
+        """One outcome per case, in order."""
+        for steps in cases:
+            yield self.ask(steps, isolated=isolated, stop=stop)
+
+    def _action(self, step: Step) -> Callable[[Step], Answer]:
+        """By the first key of a step, as the worker tells them apart."""
+        kind = next(iter(step), "")
+        try:
+            return self._actions[kind]
+        except KeyError:
+            raise BadInputError(f"unknown step '{kind}'") from None
+
+    def _judged(self, failure: TtmemError | None) -> dict[str, Any]:
+        """Status, class and figures of the first step that failed."""
+        if failure is None:
+            return {"status": PASS}
+        if isinstance(failure, OutOfMemoryError):
+            return {
+                "status": OOM,
+                "message": failure.message,
+                "needed_bytes": failure.total_bytes,
+                "bytes_per_bank": failure.bytes_per_bank,
+                "memory": failure.memory.name,
+                "failure_class": classify_oom(
+                    failure.bytes_per_bank,
+                    failure.bank_bytes,
+                    failure.allocated_bytes_per_bank,
+                    failure.free_bytes_per_bank,
+                    failure.largest_free_bytes_per_bank,
+                    failure.memory.name,
+                ),
+            }
+        if isinstance(failure, (BufferClashError, BufferOverflowError)):
+            is_clash = isinstance(failure, BufferClashError)
+            return {
+                "status": CLASH if is_clash else OVERFLOW,
+                "failure_class": "buffers/clash" if is_clash else "buffers/overflow",
+                "message": failure.message,
+                "memory": "L1",
+            }
+        if isinstance(failure, NoRecordError):
+            return {"status": UNSUPPORTED, "message": f"not judged: {failure.message}; ask --engine mock"}
+        return {"status": INVALID, "message": failure.message}
+
+    def _doubt(self, level: str, why: str) -> None:
+        if _LEVELS.index(level) > _LEVELS.index(self._confidence):
+            self._confidence = level
+        if why and why not in self._doubts:
+            self._doubts.append(why)
+
+    def _opened(self) -> _WatchedDevice:
+        if self._device is None:
+            settings = self.settings
+            self._start(
+                OpenSettings(settings.l1_small_bytes, settings.trace_region_bytes, settings.worker_l1_bytes or 0)
+            )
+        assert self._device is not None
+        return self._device
+
+    def _start(self, opened: OpenSettings) -> None:
+        self._device = _WatchedDevice(open_board(self.settings.board, opened))
+        self._tensors, self._cache = _Tensors(), ProgramCache()
+        self._kept = self._device.checkpoint(), self._tensors, self._cache
+        self._placements.clear()
+        self._described.clear()
+
+    # --- steps --------------------------------------------------------------------------------------------------
+
+    def _open(self, step: Step) -> Answer:
+        told = step["open"]
+        names = ("l1_small_size", "trace_region_size", "worker_l1_size")
+        small, trace, worker = (int(told.get(name) or 0) for name in names)
+        self._start(OpenSettings(small, trace, worker, told.get("dispatch")))
+        memory_map = self._opened().memory_map
+        return {
+            "ok": True,
+            "arch": memory_map.architecture.ttnn_name,
+            "grid": [memory_map.grid.columns, memory_map.grid.rows],
+            "pools": {p.memory.name: [p.banks, p.base_address, p.bytes_per_bank] for p in memory_map.pools},
+            "dram_alignment": memory_map.architecture.dram_alignment_bytes,
+            "l1_alignment": memory_map.architecture.l1_alignment_bytes,
+        }
+
+    def _allocate(self, step: Step) -> Answer:
+        device = self._opened()
+        buffer = device.allocate_placed(self._placement(step))
+        self._tensors.keep(step["alloc"], buffer, buffer.placement.spec, device)
+        return self._told(buffer)
+
+    def _placement(self, step: Step) -> Placement:
+        """Cases repeat the same few specs, and reading one costs more than allocating it."""
+        if "shard" in step or "tile" in step:
+            return self._opened().place(spec_from_step(step))
+        key = (tuple(step["shape"]), step["dtype"], step.get("layout"), step.get("memory"))
+        placement = self._placements.get(key)
+        if placement is None:
+            placement = self._placements[key] = self._opened().place(spec_from_step(step))
+        return placement
+
+    def _make_on_host(self, step: Step) -> Answer:
+        self._on_host.add(step["host"])
+        return {"ok": True}
+
+    def _free(self, step: Step) -> Answer:
+        self._tensors.drop(step["free"], self._opened(), by_force=step.get("force", True))
+        return {"ok": True}
+
+    def _view(self, step: Step) -> Answer:
+        memory, device = MEMORIES.find(step["view"]), self._opened()
+        view = device.view(memory)
+        answer: Answer = {
+            "ok": True,
+            "allocated": view.allocated_bytes_per_bank,
+            "free": view.free_bytes_per_bank,
+            "largest_free": view.largest_free_bytes_per_bank,
+        }
+        if step.get("blocks"):
+            base = device.memory_map.pool(memory).base_address
+            answer["blocks"] = [[address - base, size, taken] for address, size, taken in device.blocks(memory)]
+        return answer
+
+    def _program(self, step: Step) -> Answer:
+        buffers = [
+            StaticBuffer(one["bytes"], tuple(CoreRange(*r) for r in one["ranges"]), one["page_bytes"], (one["index"],))
+            for one in step["program"]
+        ]
+        layout = self._opened().launch(Program(tuple(buffers)))
+        self.warnings += layout.warnings
+        return {"ok": True, "addresses": list(layout.addresses)}
+
+    def _clear(self, step: Step) -> Answer:
+        device = self._opened()
+        for name in list(self._tensors.named):
+            self._tensors.drop(name, device)
+        if step["clear"] == "cache":
+            self._cache.clear(device)
+        return {"ok": True}
+
+    def _call(self, step: Step) -> Answer:
+        written, device = read_call(step), self._opened()
+        record = RECORDS.get(written.function)
+        if record is None or not self._on_host.isdisjoint(written.tensors):
+            return self._without_record(written, step)
+        held = [self._tensors.find(name) for name in written.tensors]
+        call = call_of(record, written, [spec for _, spec in held])
+        target = self._tensors.find(written.target)[0] if written.target is not None else None
+        result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target)
+        self._doubt(result.plan.confidence, result.plan.note)
+        self._l1 = max(self._l1, result.l1_parts, key=sum)
+        if result.buffer is None or result.plan.result_spec is None:
+            raise NoRecordError(result.plan.note)
+        return self._made(step, result.buffer, result.plan.result_spec)
+
+    def _without_record(self, written: WrittenCall, step: Step) -> Answer:
+        """What can be said all the same: where the result's shape is known it must fit beside the inputs."""
+        makes, why = step.get("makes"), _no_record(written)
+        specs = [self._tensors.named[name][1] for name in written.tensors if name in self._tensors.named]
+        if not specs or not makes:
+            self._doubt(UNKNOWN, why)
+            raise NoRecordError(why)
+        if makes == "elementwise":
+            shape: tuple[int, ...] = ()
+            for spec in specs:
+                shape = broadcast_shape(shape, spec.shape)
+            self._doubt(BOUNDED, f"{why}: taken to need its inputs and a result like them")
+            if written.target is not None:
+                return self._made(step, *self._tensors.find(written.target))
+        else:
+            shape = tuple(makes[0])
+            self._doubt(UNKNOWN, f"{why}: inputs and the recorded results alone")
+        result = TensorSpec(shape, specs[0].dtype, specs[0].layout, written.memory or specs[0].memory)
+        return self._made(step, self._opened().allocate(result), result)
+
+    def _made(self, step: Step, buffer: Buffer, spec: TensorSpec) -> Answer:
+        """The result under its name; without one it is gone again, as in the library."""
+        device, out = self._opened(), step.get("out")
+        name = out if isinstance(out, str) else out[0] if out else ""
+        self._tensors.keep(name, buffer, spec, device)
+        told = self._told(Buffer(buffer.address, device.place(spec)))
+        if not name:
+            self._tensors.drop(name, device)
+        return {"ok": True, "results": [told]}
+
+    def _told(self, buffer: Buffer) -> Answer:
+        """What a tensor says of itself, in the worker's words."""
+        placement = buffer.placement
+        described = self._described.get(id(placement))
+        if described is None:
+            spec, paging = placement.spec, placement.paging
+            described = self._described[id(placement)] = {
+                "ok": True,
+                "shape": list(spec.shape),
+                "padded": list(paging.padded_shape),
+                "dtype": spec.dtype.name,
+                "layout": spec.layout.name,
+                "memory": spec.memory.name,
+                "page_bytes": paging.page_bytes,
+                "pages": paging.pages,
+                "aligned_page_bytes": placement.aligned_page_bytes,
+            }
+        return {**described, "address": buffer.address}
+
+
+def _no_record(written: WrittenCall) -> str:
+    return f"the twin has no rule for ttnn.{written.function}"

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a place to findings: our own results or other tools' tests, and for each memory failure what would pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.hardware import BOARDS, DATA_TYPES
+from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
+from ttmem.operators.bound import device_dtype
+from ttmem.readers.test_results.folder import read_place
+from ttmem.results import BOUNDED, UNKNOWN, Result
+from ttmem.sweep.advice import Adviser
+from ttmem.sweep.findings import Findings
+from ttmem.sweep.journal import is_results, read_results
+from ttmem.sweep.plan import Point, Settings
+from ttmem.sweep.summary import Summary, summarise
+
+MOST_ADVISED = 400
+"""Distinct failures that are asked about; the largest first."""
+
+
+def find_in(
+    place: Path,
+    *,
+    generated: str,
+    advice: str = "twin",
+    python: str | None = None,
+    board: str = "n150",
+    most_advised: int = MOST_ADVISED,
+    watch: Callable[[int, int], None] | None = None,
+) -> Findings:
+    """Read a place and ask ``advice``, an engine or ``none``, what would pass; boards are opened as in the sweep."""
+    if not place.exists():
+        raise BadInputError("no such file or folder", where=str(place))
+    cases: Mapping[str, Case] = {}
+    settings: dict[str, Any] = {}
+    is_own = is_results(place)
+    if is_own:
+        results, cases, facts = read_results(place)
+        settings = facts.get("settings") or {}
+        summary = _own(place, results, cases, facts)
+    else:
+        found = read_place(place)
+        summary = summarise(
+            found.results, operators=found.operators, notes=found.notes, facts={"Files": str(found.files)}
+        )
+    known = {n: settings[n] for n in ("l1_small_bytes", "trace_region_bytes", "float_dtype") if n in settings}
+    asked = Settings(engine="twin" if advice == "none" else advice, python=python, **known)
+    board = BOARDS.find(board).name
+    answers, unadvised = _advise(summary.failures, cases, asked, board, 0 if advice == "none" else most_advised, watch)
+    return Findings(
+        summary=summary,
+        generated=generated,
+        source=place.name or str(place),
+        advice=answers,
+        advice_from=f"{asked.engine} engine, L1_SMALL {asked.l1_small_bytes} B"
+        + ("" if is_own else f", board {board} where the log names none"),
+        unadvised=unadvised,
+    )
+
+
+def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: Mapping[str, Any]) -> Summary:
+    if not results:
+        raise BadInputError("no results yet", where=str(place), hint="'ttmem sweep run' fills it")
+    settings = known.get("settings") or {}
+    notes = []
+    planned = known.get("planned")
+    if planned is not None and planned > len(results):
+        notes.append(f"the sweep is not finished: {len(results)} of {planned} cases have a result")
+    unsure = sum(result.confidence in (BOUNDED, UNKNOWN) for result in results)
+    if unsure:
+        notes.append(
+            f"{unsure} of {len(results)} results are lower bounds of the twin, not exact; the mock engine asks the "
+            "library"
+        )
+    assumed = len({result.id for result in results if result.assumed})
+    if assumed:
+        notes.append(f"{assumed} cases lack arguments in their source; what was assumed stands on each result")
+    facts = {
+        "Engine": ", ".join(dict.fromkeys(result.engine for result in results)),
+        "Boards": ", ".join(dict.fromkeys(result.board for result in results)),
+        "Memories": ", ".join(dict.fromkeys(result.memory for result in results)),
+        "Layouts": ", ".join(dict.fromkeys(result.layout for result in results)),
+        "Cases": str(len({result.id for result in results})),
+        "Isolation": "each case ran alone on an empty device",
+    }
+    if "l1_small_bytes" in settings:
+        facts["L1_SMALL"] = f"{settings['l1_small_bytes']} B per core"
+    if known.get("ttnn"):
+        facts["ttnn"] = str(known["ttnn"])
+    float_dtype = settings.get("float_dtype", "bfloat16")
+    completed = [_with_case(result, cases.get(result.id), float_dtype) for result in results]
+    return summarise(completed, notes=notes, facts=facts)
+
+
+def _with_case(result: Result, case: Case | None, float_dtype: str | None) -> Result:
+    """With what the case knows: a line of results has its id alone."""
+    if case is None:
+        return replace(result, shapes=_shapes_of_id(result.id, result.op), dtype=float_dtype or "bfloat16")
+    dtype = device_dtype(case.tensors[0].dtype if case.tensors else "bfloat16", float_dtype)
+    return replace(
+        result,
+        shapes=tuple(tensor.shape for tensor in case.tensors),
+        dtype=dtype if dtype in DATA_TYPES else "",
+        models=case.models,
+    )
+
+
+def _shapes_of_id(identity: str, op: str) -> tuple[tuple[int, ...], ...]:
+    """A results.jsonl alone has no cases, but their ids carry the shapes."""
+    words = identity.removeprefix(f"{op}-").rpartition("-")[0].split("_")
+    return tuple(
+        tuple(map(int, parts)) for parts in (word.split("x") for word in words) if all(map(str.isdigit, parts))
+    )
+
+
+def _advise(
+    failures: Iterable[Result],
+    cases: Mapping[str, Case],
+    settings: Settings,
+    board: str,
+    most: int,
+    watch: Callable[[int, int], None] | None,
+) -> tuple[dict[str, list[dict[str, Any]]], int]:
+    points: dict[tuple[str, str, str, str], tuple[Point, list[str]]] = {}
+    unadvised = 0
+    for result in failures:
+        point = _point(result, cases.get(result.id), board)
+        if point is None:
+            unadvised += 1
+            continue
+        key = (point.case.id, point.board, point.memory, point.layout)
+        if key not in points and len(points) >= most:
+            unadvised += 1
+            continue
+        points.setdefault(key, (point, []))[1].append(result.name)
+    adviser = Adviser(settings)
+    advice: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for number, (point, names) in enumerate(points.values()):
+            if watch:
+                watch(number, len(points))
+            passing = [one.to_json() for one in adviser.advise(point)]
+            advice.update((name, passing) for name in names)
+    finally:
+        adviser.close()
+    return advice, unadvised
+
+
+def _point(result: Result, case: Case | None, board: str) -> Point | None:
+    """What failed, as a question; of another tool's test only the operator and one shape are known."""
+    memory = result.memory or result.failed_memory
+    if memory not in ("DRAM", "L1"):
+        return None
+    if case is None:
+        name = catalogue().aten_name(result.op)
+        operator = catalogue().find(name)
+        if operator is None or operator.support != DEVICE or not result.shapes:
+            return None
+        case = Case(name, (CaseTensor(result.shape, result.dtype or "bfloat16"),))
+    named = BOARDS.get(result.board)
+    return Point(case, named.name if named else board, memory, result.layout or "tile")

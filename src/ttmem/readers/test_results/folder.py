@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder of results: what each file is, is seen from its content; a test that is in two files counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttmem._errors import BadInputError
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.registry import TEST_RESULTS, detect, readers
+from ttmem.readers.test_results import pytest_log
+from ttmem.readers.test_results._names import NoResultsError, operator_of
+from ttmem.results import PASS, Result
+
+_LOGS = ("*_results.txt", "*_results.log", "*.xml", "*.json", "*.csv")
+_OUR_OWN = frozenset(
+    (
+        "detailed_analysis_data.json", "oom_detailed_data.json", "oom_operators_summary.csv",
+        "comprehensive_oom_report.json", "oom_failures_detailed.csv", "subset_test_analysis.json",
+    )
+)  # fmt: skip
+"""Reports may be written beside the logs; they are no evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderResults:
+    """All test results of a place, each test once."""
+
+    results: tuple[Result, ...]
+    operators: tuple[str, ...]
+    """That a file is named after, whether or not it holds a test."""
+    notes: tuple[str, ...]
+    files: int
+
+
+def read_place(place: Path) -> FolderResults:
+    """Tests of a file, or of the files of a folder and its subfolders."""
+    results: dict[tuple[str, str], Result] = {}
+    operators: list[str] = []
+    notes: list[str] = []
+    files = doubled = 0
+    for file in _files(place):
+        source = str(file.relative_to(place)) if place.is_dir() else file.name
+        found, remarks, operator = _read(file, source)
+        if found is None:
+            if not place.is_dir():
+                raise NoResultsError(str(file))
+            continue
+        files += 1
+        notes += remarks
+        if operator:
+            operators.append(operator)
+            if not found:
+                notes.append(f"{source}: no test in it; an operator without a test has not passed")
+        for result in found:
+            key = _identity(result)
+            before = results.get(key)
+            doubled += before is not None
+            if before is None or _says_more(result, before):
+                results[key] = result
+    if not files:
+        raise BadInputError(
+            "no test results found",
+            where=str(place),
+            hint=f"known: results of 'ttmem sweep run', {', '.join(one.title for one in readers(TEST_RESULTS))}",
+        )
+    if doubled:
+        notes.append(f"{doubled} tests are in more than one file and count once")
+    return FolderResults(tuple(results.values()), tuple(dict.fromkeys(operators)), tuple(notes), files)
+
+
+def _files(place: Path) -> Iterator[Path]:
+    if not place.is_dir():
+        yield place
+        return
+    found = {file for pattern in _LOGS for file in place.rglob(pattern) if file.is_file() and file.name not in _OUR_OWN}
+    yield from sorted(found)
+
+
+def _read(file: Path, source: str) -> tuple[list[Result] | None, tuple[str, ...], str]:
+    """Results (None: not such a file), notes, and the operator that the file is named after."""
+    with OpenedSource(file) as opened:
+        reader = detect(opened.head, TEST_RESULTS)
+        if reader is None:
+            return None, (), ""
+        text = opened.content().decode("utf-8", "replace")
+    if reader.kind == pytest_log.KIND:
+        log = pytest_log.read_log(text, source)
+        return list(log.results), log.notes, operator_of(file.name)
+    try:
+        return reader.read(text, source), (), ""
+    except NoResultsError:
+        return None, (), ""
+
+
+def _identity(result: Result) -> tuple[str, str]:
+    """The same test in a terminal log and in XML: its module's last name, function and parameters."""
+    file, separator, name = result.id.partition("::")
+    if not separator:
+        is_folded_skip = "#" in result.id and " " in result.id
+        return result.op, f"{result.source} {result.id}" if is_folded_skip else result.id
+    module = file.rsplit("/", 1)[-1].removesuffix(".py").rsplit(".", 1)[-1]
+    return module, name
+
+
+def _says_more(result: Result, before: Result) -> bool:
+    """A failure over a pass (a rerun), figures over none."""
+    if PASS in (before.status, result.status):
+        return before.status == PASS and result.status != PASS
+    return result.needed_bytes is not None and before.needed_bytes is None

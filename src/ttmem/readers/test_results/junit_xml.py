@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JUnit XML, as pytest and most CI write it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+from ttmem._errors import BadInputError
+from ttmem.readers.byte_source import Head
+from ttmem.readers.test_results._names import operator_of, shapes_in
+from ttmem.results import PASS, Outcome, Result
+from ttmem.results.classify import classify, classify_skip
+
+KIND = "junit-xml"
+TITLE = "JUnit XML of a test run"
+_BEGINS = re.compile(rb"<test(?:suites?|case)\b")
+
+
+def sniff(head: Head) -> bool:
+    """XML with a test suite in it."""
+    return head.content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and bool(_BEGINS.search(head.content))
+
+
+def read(text: str, source: str) -> list[Result]:
+    """Every test case, once; a second entry of the same (teardown errors) only makes it worse."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise BadInputError("JUnit XML has no document type; refused", where=source)
+    try:
+        root = ElementTree.fromstring(text.lstrip("\ufeff \t\r\n"))
+    except ElementTree.ParseError as error:
+        raise BadInputError(f"not XML: {error}", where=source) from None
+    found: dict[str, Result] = {}
+    for case in root.iter("testcase"):
+        result = _result(case, source)
+        before = found.get(result.id)
+        if before is None or (before.status == PASS and result.status != PASS):
+            found[result.id] = result
+    return list(found.values())
+
+
+def _result(case: ElementTree.Element, source: str) -> Result:
+    module, name = case.get("classname") or case.get("file") or "", case.get("name") or ""
+    outcome = Outcome(PASS)
+    for kind in ("failure", "error"):
+        problem = case.find(kind)
+        if problem is not None:
+            outcome = classify(_text(problem))
+    skip = case.find("skipped")
+    if skip is not None and outcome.ok:
+        outcome = classify_skip(_text(skip))
+    reason = "" if skip is None else skip.get("message") or ""
+    file = next((part for part in reversed(module.split(".")) if part.startswith("test_")), module)
+    return Result(
+        f"{file}::{name}",
+        operator_of(file if file.startswith("test_") else name.partition("[")[0]),
+        replace(outcome, seconds=_seconds(case.get("time"))),
+        shapes=shapes_in(reason.split("\n", 1)[0].partition(" - ")[0])[:1] or shapes_in(name),
+        source=source,
+    )
+
+
+def _text(problem: ElementTree.Element) -> str:
+    """The message is often cut; the body has the traceback."""
+    return "\n".join(filter(None, (problem.get("message"), problem.text)))
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None

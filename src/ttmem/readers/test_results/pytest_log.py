@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pytest log on the terminal's own terms: verbose lines, the FAILURES section and the short summary tell of the same
+tests, and each test is counted once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ttmem.readers.byte_source import Head
+from ttmem.readers.test_results._names import operator_of, shapes_in
+from ttmem.results import PASS, Outcome, Result
+from ttmem.results.classify import classify, classify_skip
+
+KIND = "pytest-log"
+TITLE = "log of a pytest run"
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_SECTION = re.compile(r"^=+ (.*?) =+\s*$")
+_BLOCK = re.compile(r"^_{3,} (.+?) _{3,}\s*$")
+_NODE = re.compile(r"(?P<file>[^\s:\[\]]+\.py)::(?P<name>[\w.:]+)")
+_XDIST = re.compile(
+    r"^\[gw\d+\]\s*(?:\[\s*\d+%\])?\s*(?P<word>PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\s+(?P<node>.*)$"
+)
+_WORD = re.compile(
+    r"(?:^|(?<=\s))(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS|RERUN)(?=\s*(?:\(|\[\s*\d+%\]|$))", re.MULTILINE
+)
+_SHORT = re.compile(r"^(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS|RERUN)(?: \[(\d+)\])? (.*)$")
+_COUNTED = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed)\b")
+_WORDS = {
+    "PASSED": "passed",
+    "FAILED": "failed",
+    "SKIPPED": "skipped",
+    "ERROR": "error",
+    "XFAIL": "xfailed",
+    "XPASS": "xpassed",
+}
+_PRINTED = re.compile(rb"=+ test session starts =+|=+ short test summary info =+|^\S+\.py::\w", re.MULTILINE)
+_RANK = ("passed", "xpassed", "skipped", "xfailed", "failed", "error")
+"""A test that passed and then failed in its teardown is an error, and one test."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the log says of one test, up to here."""
+
+    outcome: str = ""
+    reason: str = ""
+    file: str = ""
+
+    def add(self, outcome: str, reason: str) -> None:
+        if not self.outcome or _RANK.index(outcome) > _RANK.index(self.outcome):
+            self.outcome, self.reason = outcome, reason or self.reason
+        elif outcome == self.outcome and len(reason) > len(self.reason):
+            self.reason = reason
+
+
+@dataclass(slots=True)
+class _Log:
+    nodes: dict[str, _Found] = field(default_factory=dict)
+    short_skips: list[tuple[int, str, str]] = field(default_factory=list)
+    """(how many, file, reason): the summary folds skips and names no test."""
+    blocks: dict[str, str] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PytestLog:
+    """The results of one log, and where it contradicts itself."""
+
+    results: tuple[Result, ...]
+    notes: tuple[str, ...]
+
+
+def sniff(head: Head) -> bool:
+    """By the name that scripts give such logs, or by what pytest prints."""
+    is_named = head.unpacked_name.endswith(("_results.txt", "_results.log"))
+    return head.is_text and (is_named or bool(_PRINTED.search(head.content)))
+
+
+def read(text: str, source: str) -> list[Result]:
+    """Every test of a log, once."""
+    return list(read_log(text, source).results)
+
+
+def read_log(text: str, source: str) -> PytestLog:
+    """The same with what the log says against itself."""
+    log = _Log()
+    for title, lines in _sections(_ANSI.sub("", text.replace("\r\n", "\n"))):
+        _read_section(log, title, lines)
+    operator = operator_of(source)
+    results = [_result(operator, source, node, found, log) for node, found in log.nodes.items()]
+    named_skips = sum(found.outcome == "skipped" for found in log.nodes.values())
+    for count, file, reason in log.short_skips if not named_skips else ():
+        # Nothing but the summary shows these: it folds equal ones, and does not say which tests they were.
+        results += [_skip(operator, source, f"{file} {reason[:80]} #{n}", reason) for n in range(count)]
+    return PytestLog(tuple(results), tuple(_contradictions(log, source, named_skips)))
+
+
+def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    title, lines = "", list[str]()
+    for line in text.split("\n"):
+        match = _SECTION.match(line)
+        if match:
+            yield title, lines
+            title, lines = match[1], []
+        else:
+            lines.append(line)
+    yield title, lines
+
+
+def _read_section(log: _Log, title: str, lines: list[str]) -> None:
+    counted = {word.rstrip("s") if word.startswith("error") else word: int(n) for n, word in _COUNTED.findall(title)}
+    if counted and " in " in title:
+        for word, number in counted.items():  # several runs may stand in one file
+            log.counted[word] = log.counted.get(word, 0) + number
+    if title in ("FAILURES", "ERRORS"):
+        _read_blocks(log, lines)
+    elif title.startswith("short test summary"):
+        _read_short(log, lines)
+    elif title not in ("PASSES", "warnings summary"):
+        _read_verbose(log, lines)
+
+
+def _read_blocks(log: _Log, lines: list[str]) -> None:
+    name = ""
+    for line in lines:
+        match = _BLOCK.match(line)
+        if match:
+            name = re.sub(r"^ERROR at (?:setup|teardown) of ", "", match[1])
+            log.blocks.setdefault(name, "")
+        elif name:
+            log.blocks[name] += line + "\n"
+
+
+def _node_at(line: str, start: int = 0) -> tuple[str, str, int] | None:
+    """(node, file, end) of the node id that begins there; its brackets may hold blanks and more brackets."""
+    match = _NODE.match(line, start)
+    if not match:
+        return None
+    end = match.end()
+    if line[end : end + 1] == "[":
+        depth = 0
+        for position in range(end, len(line)):
+            depth += {"[": 1, "]": -1}.get(line[position], 0)
+            if depth == 0:
+                end = position + 1
+                break
+    return line[start:end], match["file"], end
+
+
+def _read_verbose(log: _Log, lines: list[str]) -> None:
+    open_node, rest = "", list[str]()
+    for line in [*lines, ""]:
+        spread = _XDIST.match(line)
+        begun = _node_at(spread["node"] if spread else line)
+        if spread and begun:
+            log.nodes.setdefault(begun[0], _Found(file=begun[1])).add(
+                _WORDS[spread["word"]], spread["node"][begun[2] :]
+            )
+        elif begun:
+            _settle(log, open_node, rest)
+            open_node, rest = begun[0], [line[begun[2] :]]
+            log.nodes.setdefault(begun[0], _Found(file=begun[1]))
+        else:
+            rest.append(line)
+    _settle(log, open_node, rest)
+
+
+def _settle(log: _Log, node: str, rest: list[str]) -> None:
+    """The outcome is the first such word that ends its line or opens a bracket; log lines before it are not."""
+    if not node:
+        return
+    text = "\n".join(rest)
+    for match in _WORD.finditer(text):
+        if match[1] == "RERUN":
+            continue
+        reason = text[match.end() :].strip()
+        if match[1] == "SKIPPED" or match[1] == "XFAIL":
+            reason = reason.removeprefix("(")
+        else:
+            reason = text[: match.start()]
+        log.nodes[node].add(_WORDS[match[1]], reason)
+        return
+
+
+def _read_short(log: _Log, lines: list[str]) -> None:
+    entries: list[tuple[str, int, list[str]]] = []
+    for line in lines:
+        match = _SHORT.match(line)
+        if match:
+            entries.append((match[1], int(match[2] or 1), [match[3]]))
+        elif entries:
+            entries[-1][2].append(line)
+    for word, count, words in entries:
+        if word == "RERUN":
+            continue
+        text = "\n".join(words)
+        begun = _node_at(text.split("\n", 1)[0])
+        if begun:
+            reason = text[begun[2] :].removeprefix(" - ")
+            log.nodes.setdefault(begun[0], _Found(file=begun[1])).add(_WORDS[word], reason)
+        elif word == "SKIPPED":
+            file, _, reason = text.partition(": ")
+            log.short_skips.append((count, file, reason))
+
+
+def _result(operator: str, source: str, node: str, found: _Found, log: _Log) -> Result:
+    name = node.partition("::")[2]
+    shapes = shapes_in(name)
+    if found.outcome in ("passed", "xpassed"):
+        outcome = Outcome(PASS)
+    elif found.outcome == "skipped":
+        return _skip(operator, source, node, found.reason)
+    elif not found.outcome:
+        outcome = Outcome("crash", failure_class="crash", message="the log ends inside this test")
+    else:
+        block = log.blocks.get(name.replace("::", ".")) or log.blocks.get(name, "")
+        outcome = classify("\n".join(filter(None, (block, found.reason))))
+        shapes = shapes or shapes_in(_shape_words(block))
+    return Result(node, operator, outcome, shapes=shapes, source=source)
+
+
+def _skip(operator: str, source: str, name: str, reason: str) -> Result:
+    first_line = reason.split("\n", 1)[0].partition(" - ")[0]
+    shapes = shapes_in(first_line)[:1] or shapes_in(name.partition("::")[2])[:1]
+    return Result(name, operator, classify_skip(reason), shapes=shapes, source=source)
+
+
+def _shape_words(block: str) -> str:
+    """Where a traceback names the tensor it was working on."""
+    match = re.search(r"(?:input_shape\s*=|shape=Shape\()\s*([\[(][\d, ]+[\])])", block)
+    return match[1] if match else ""
+
+
+def _contradictions(log: _Log, source: str, named_skips: int) -> Iterator[str]:
+    """Where pytest's own closing line counts otherwise than the tests that were found."""
+    if not log.counted:
+        return
+    found: dict[str, int] = {}
+    for node in log.nodes.values():
+        found[node.outcome] = found.get(node.outcome, 0) + 1
+    if not named_skips:
+        found["skipped"] = sum(count for count, _, _ in log.short_skips)
+    for word in ("passed", "failed", "skipped"):
+        if log.counted.get(word, 0) != found.get(word, 0):
+            yield f"{source}: pytest counts {log.counted.get(word, 0)} {word}, the log shows {found.get(word, 0)}"

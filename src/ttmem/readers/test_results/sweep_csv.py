@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of tt-metal's sweep framework as a table, with the names of its JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from ttmem.readers.byte_source import Head
+from ttmem.readers.test_results._names import NoResultsError
+from ttmem.readers.test_results.sweep_json import results_of
+from ttmem.results import Result
+
+KIND = "sweep-csv"
+TITLE = "table of tt-metal's sweep framework"
+
+
+def sniff(head: Head) -> bool:
+    """A table that has a column for the status."""
+    first = head.lines[:1] if head.is_text else []
+    return any("status" in [cell.strip('"\ufeff') for cell in line.split(",")] for line in first)
+
+
+def read(text: str, source: str) -> list[Result]:
+    """The tests of a table."""
+    rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
+    if not rows or "status" not in rows[0]:
+        raise NoResultsError(source)
+    return results_of(rows, source)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a sweep's reports: every file and the page pick columns and rows from the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ttmem.reports.kit.tables import Column, Table, markdown, name_column, number_column, plain, text_column
+from ttmem.reports.kit.units import compact_bytes, shape_list, share
+from ttmem.reports.sweep.sentences import advice_text, memories_text, severity_range
+from ttmem.results import Result
+from ttmem.sweep.findings import Findings
+from ttmem.sweep.summary import MEMORY, OperatorSummary, Summary, severity_of, where
+
+_NO_SHAPE = "(unknown shape)"
+
+
+def as_markdown(table: Table) -> str:
+    return "\n".join(markdown(table))
+
+
+def as_text(table: Table) -> str:
+    return plain(table, gap=" | ", rule="-|-")
+
+
+def bold(table: Table) -> Table:
+    """For Markdown: the first column names what a row is about."""
+    return table.with_column(table.heads[0], write=lambda name: f"**{name}**")
+
+
+def _count(head: str) -> Column:
+    return number_column(head, str)
+
+
+def _size(head: str) -> Column:
+    return number_column(head, compact_bytes)
+
+
+def _shape(head: str = "Shape") -> Column:
+    return text_column(head, write=lambda shape: shape_list(shape, unknown=_NO_SHAPE), whole=True)
+
+
+def _memories(head: str = "OOM in") -> Column:
+    return text_column(head, write=memories_text)
+
+
+def headline(summary: Summary) -> Table:
+    """What was counted."""
+    tests, operators = summary.tests, len(summary.operators)
+    affected = summary.operators_with_memory_failures
+    rows: list[tuple[str, int, str]] = [
+        ("Operators", operators, ""),
+        ("Tests", tests, ""),
+        ("Passed", summary.passed, share(summary.passed, tests)),
+        ("Out of memory", summary.memory_failures, share(summary.memory_failures, tests)),
+        ("Failed for another reason", summary.failed, share(summary.failed, tests)),
+        ("Skipped", summary.skipped, share(summary.skipped, tests)),
+        ("Operators with memory failures", affected, share(affected, operators)),
+    ]
+    rows += [(f"Memory failures in {memory}", count, "") for memory, count in sorted(summary.by_memory.items())]
+    return Table([text_column("Metric"), _count("Count"), Column("Percentage", "number")], rows)
+
+
+def operators(summary: Summary, *, failing: bool = False) -> Table:
+    """One row per operator; ``failing``: those that run out of memory, the largest first."""
+    columns = [
+        name_column("Operator", whole=True),
+        *map(_count, ("Tests", "Passed", "Failed", "OOM")),
+        _memories(),
+        *map(_count, ("DRAM", "L1", "Skipped")),
+        _shape("Worst shape"),
+        _size("Logical"),
+        _size("On device"),
+        text_column("Severity"),
+        text_column("Status"),
+    ]
+    return Table(
+        columns, [_operator_row(one) for one in (failing_operators(summary) if failing else summary.operators)]
+    )
+
+
+def failing_operators(summary: Summary) -> list[OperatorSummary]:
+    """Those with memory failures, the largest first."""
+    found = [one for one in summary.operators if one.worst is not None]
+    return sorted(found, key=lambda one: (-((one.worst.device_bytes or 0) if one.worst else 0), -one.memory_failures))
+
+
+def _operator_row(one: OperatorSummary) -> Sequence[Any]:
+    worst = one.worst
+    return (
+        one.name, one.tests, one.passed, one.failed, one.memory_failures, one.by_memory, one.by_memory.get("DRAM", 0),
+        one.by_memory.get("L1", 0), one.skipped, *_worst_cells(worst), severity_of(worst) if worst else None,
+        one.status,
+    )  # fmt: skip
+
+
+def _worst_cells(worst: Result | None) -> tuple[Any, Any, Any]:
+    return (worst.shape, worst.first_logical_bytes, worst.device_bytes) if worst else (None, None, None)
+
+
+def shapes(summary: Summary) -> Table:
+    """Shapes that ran out of memory, the largest first."""
+    columns = [
+        _shape(),
+        _size("Logical"),
+        _size("On device"),
+        name_column("Operators"),
+        _count("Occurrences"),
+        _memories(),
+    ]
+    rows = [
+        (one.shape, one.logical_bytes, one.device_bytes, ", ".join(one.operators), one.occurrences, one.by_memory)
+        for one in summary.shapes
+    ]
+    return Table(columns, rows)
+
+
+def severities(summary: Summary) -> Table:
+    """Memory failures by the size of the allocation."""
+    columns = [text_column("Class"), text_column("On device"), _count("Count"), Column("Share", "number")]
+    rows = [
+        (name, severity_range(name), count, share(count, summary.memory_failures))
+        for name, count in summary.severities.items()
+    ]
+    return Table(columns, rows)
+
+
+def models(summary: Summary) -> Table:
+    """What the failures mean for the models that the cases come from."""
+    columns = [
+        name_column("Model"), _count("Tests"), _memories("Memory failures"), name_column("Operators that fail"),
+        _shape("Worst shape"), _size("Logical"), _size("On device"),
+    ]  # fmt: skip
+    rows = [
+        (one.name, one.tests, one.by_memory, ", ".join(one.operators) or None, *_worst_cells(one.worst))
+        for one in summary.models
+    ]
+    return Table(columns, rows)
+
+
+def patterns(summary: Summary) -> Table:
+    """Failures that say the same."""
+    columns = [
+        name_column("Pattern"), _count("Occurrences"), name_column("Operators"), name_column("Error", most=300),
+    ]  # fmt: skip
+    return Table(columns, [(p.title, p.occurrences, ", ".join(p.operators), p.sentence) for p in summary.patterns])
+
+
+def failures(findings: Findings, results: Sequence[Result]) -> Table:
+    """Memory failures, and what passes instead of each."""
+    columns = [
+        name_column("Operator", whole=True), _shape(), text_column("Board"), text_column("Memory"),
+        text_column("Status"), _size("Logical"), _size("On device"), _size("Per bank"), text_column("Severity"),
+        name_column("What passes instead", whole=True),
+    ]  # fmt: skip
+    rows = [
+        (one.op, one.shape, one.board or None, where(one), one.status, one.first_logical_bytes, one.device_bytes,
+         one.bytes_per_bank, severity_of(one), advice_text(findings.advice_for(one)) or None)
+        for one in results
+    ]  # fmt: skip
+    return Table(columns, rows)
+
+
+def priorities(findings: Findings) -> Table:
+    """What to look at first: DRAM failures, which no other memory can take; then by size."""
+    ranked = []
+    for one in findings.summary.operators:
+        worst = one.worst
+        if worst is None:
+            continue
+        in_dram = one.by_memory.get("DRAM", 0)
+        level = 0 if in_dram or (one.status == MEMORY and not one.passed) else 1
+        if level and severity_of(worst) in ("LOW", "MEDIUM"):
+            level = 2
+        largest = f"{shape_list(worst.shape, unknown=_NO_SHAPE)}: {compact_bytes(worst.device_bytes)} in {where(worst)}"
+        problem = (
+            f"{one.memory_failures} of {one.tests} run out of memory ({memories_text(one.by_memory)}), worst {largest}"
+        )
+        remedy = advice_text(findings.advice_for(worst)) or "no change that was tried passes"
+        ranked.append((level, -in_dram, -(worst.device_bytes or 0), one.name, problem, remedy))
+    rows = [(("HIGH", "MEDIUM", "LOW")[level], *said) for level, _, _, *said in sorted(ranked)]
+    names = [name_column(head, whole=True) for head in ("Operator", "Problem", "What passes instead")]
+    return Table([text_column("Priority"), *names], rows)
+
+
+def priorities_text(findings: Findings) -> str:
+    """The same as lines."""
+    return "\n".join(
+        f"{level}: {name}: {problem}\n    {remedy}" for level, name, problem, remedy in priorities(findings).cells()
+    )
+
+
+def headline_text(summary: Summary) -> str:
+    """``Passed: 3 (50.0%)``, one per line."""
+    return "\n".join(
+        f"{name}: {count}{f' ({part})' if part else ''}" for name, count, part in headline(summary).cells()
+    )
+
+
+def sizes_of(summary: Summary) -> Mapping[str, list[int]]:
+    """The sizes of the memory failures that have one."""
+    return {
+        "On device": [one.device_bytes for one in summary.failures if one.device_bytes is not None],
+        "Logical": [one.first_logical_bytes for one in summary.failures if one.first_logical_bytes is not None],
+    }

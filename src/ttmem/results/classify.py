@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the text of a failure means: one classifier for engines and for logs of other tools, and it reads the sentence.
+
+Status words of other tools are not trusted: a skip can hide an out-of-memory, tt-metal's FAIL_L1_OUT_OF_MEM is set for
+DRAM too, and a clash of static buffers is filed under assertions there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ttmem.explain import Failure, find_failures
+from ttmem.explain.knowledge.loading import failure_class_named, status_of_wording
+from ttmem.results.outcome import ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
+
+_REFUSALS = ("TypeError", "ValueError", "RuntimeError", "IndexError")
+_MEMORY = re.compile(r"\b(DRAM|L1_SMALL|L1|TRACE)\b")
+
+
+def classify(text: str, *, exception: str = "") -> Outcome:
+    """Of a case that did not pass.
+
+    ``exception`` is the type of the error where it is known, which decides what the words leave open: what the library
+    has not got is unsupported, a call that it refused is invalid. Without it the words alone have to do.
+    """
+    failure = _failure(text)
+    if failure is not None and (failure.failure_class != "none" or exception):
+        return _of_class(failure)
+    if exception:
+        status = UNSUPPORTED if exception == "AttributeError" else INVALID if exception in _REFUSALS else ERROR
+        return Outcome(status, message=" ".join(text.split())[:500])
+    status = status_of_wording(text)
+    if status == OOM:
+        return Outcome(OOM, failure_class="oom/unknown", memory=_memory_in(text), message=sentence(text))
+    if failure is not None and not status:  # the library's own assertion, whatever it says
+        return _of_class(failure)
+    return Outcome(status or FAIL, message=sentence(text))
+
+
+def classify_skip(reason: str) -> Outcome:
+    """Of a test that was skipped: an exception in the reason is the failure that it hides; any other is a skip."""
+    outcome = classify(reason)
+    return replace(outcome, status=SKIPPED) if outcome.status == FAIL else outcome
+
+
+def _failure(text: str) -> Failure | None:
+    found = [failure for failure in find_failures(text, include_other=True) if not failure.is_warning]
+    return next((failure for failure in found if failure.failure_class != "none"), found[0] if found else None)
+
+
+def _of_class(failure: Failure) -> Outcome:
+    known = failure_class_named(failure.failure_class)
+    return Outcome(
+        known.status,
+        failure_class=known.name,
+        memory=failure.memory or known.memory,
+        message=failure.message,
+        needed_bytes=failure.numbers.get("requested_bytes"),
+        bytes_per_bank=failure.numbers.get("bytes_per_bank"),
+    )
+
+
+def _memory_in(text: str) -> str | None:
+    match = _MEMORY.search(text)
+    return match[1] if match else None
+
+
+def sentence(text: str) -> str:
+    """The line that says what happened: the last ``E   ...`` of a traceback, else the first line with words."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    marked = [line[1:].strip() for line in lines if line.startswith("E ")]
+    chosen = next((line for line in marked if not line.startswith(("+", "where"))), "") or (lines[0] if lines else "")
+    return " ".join(chosen.split())[:500]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an engine, or a log, says of one case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+PASS, OOM, CLASH, OVERFLOW, INVALID = "pass", "oom", "clash", "overflow", "invalid"
+UNSUPPORTED, CRASH, TIMEOUT, ERROR = "unsupported", "crash", "timeout", "error"
+STATUSES = (PASS, OOM, CLASH, OVERFLOW, INVALID, UNSUPPORTED, CRASH, TIMEOUT, ERROR)
+"""The words of the contract. Which class of failures has which is said in ``explain/knowledge``."""
+FAIL, SKIPPED = "fail", "skipped"
+"""Tests of other tools know two more: a wrong result, and not run for a reason that is not memory."""
+MEMORY_STATUSES = (OOM, CLASH, OVERFLOW)
+"""Failures that less memory would have prevented."""
+
+EXACT, BOUNDED, UNKNOWN, REAL = "exact", "bounded", "unknown", "real"
+"""How far an outcome can be trusted: the twin's own three words, or the real library said it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of one case; ``status`` is that of the first step that failed. Byte figures are of one chip."""
+
+    status: str
+    failure_class: str = ""
+    """A class of ``explain``, empty when nothing failed."""
+    memory: str | None = None
+    """Where it failed, which need not be where the case's tensors are: a reshape in L1 keeps a table in DRAM."""
+    message: str = ""
+    needed_bytes: int | None = None
+    """The allocation that failed, as the library names it; None when none did."""
+    bytes_per_bank: int | None = None
+    """What each bank needed for that allocation."""
+    peak_bytes_per_bank: Mapping[str, int] = field(default_factory=dict)
+    """By memory, moments inside operations included; empty when the process did not live to say it."""
+    l1_parts: Mapping[str, int] = field(default_factory=dict)
+    """Bytes per core at the worst moment: tensors, circular_buffers, dataflow_buffers, scratchpads."""
+    l1_problem: str = ""
+    """Why ``l1_parts`` may be short of something, empty when it is not."""
+    seconds: float | None = None
+    """None: not measured."""
+    confidence: str = REAL
+    doubt: str = ""
+    """Why the confidence is not better."""
+    answers: tuple[Mapping[str, Any], ...] = ()
+    """One per step that was answered."""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == PASS
+
+    def in_memory(self, memory: str) -> Outcome:
+        """What a sweep keeps: the peak of the memory that was swept, and no answers of steps."""
+        peak = self.peak_bytes_per_bank.get(memory)
+        peaks = {} if peak is None else {memory: peak}
+        return replace(self, peak_bytes_per_bank=peaks, l1_parts={}, l1_problem="", answers=())
+
+    @property
+    def is_failure(self) -> bool:
+        return self.status not in (PASS, SKIPPED)
+
+    @property
+    def is_memory_failure(self) -> bool:
+        return self.status in MEMORY_STATUSES

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A result: one case in one memory and layout of one board, or one test of another tool, and its outcome."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.hardware import BFLOAT16, DATA_TYPES
+from ttmem.results.outcome import REAL, STATUSES, Outcome
+from ttmem.results.sizes import padded_bytes
+
+_TEXTS = ("id", "op", "board", "engine", "memory", "layout", "status")
+_NUMBERS = ("needed_bytes", "bytes_per_bank", "peak_bytes_per_bank", "logical_bytes", "padded_bytes")
+_BANKS = re.compile(r"\bacross (\d+) banks\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was tried, and what came of it. What a source does not say is empty."""
+
+    id: str
+    """Of the case; of another tool's test its node id, unique within the operator."""
+    op: str
+    outcome: Outcome
+    board: str = ""
+    engine: str = ""
+    """Empty: another tool's test."""
+    memory: str = ""
+    """Where the tensors were put."""
+    layout: str = ""
+    logical_bytes: int | None = None
+    """Input tensors, elements alone."""
+    padded_bytes: int | None = None
+    """The same in the layout that ran, tile padding included."""
+    assumed: tuple[str, ...] = ()
+    """Arguments that the source did not say."""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """Of the tensors. A line of ``results.jsonl`` does not have these two: they are the case's."""
+    dtype: str = ""
+    """Of the first tensor, on the device."""
+    models: tuple[str, ...] = ()
+    source: str = ""
+    """The file of another tool that says it."""
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """What tells it apart from the other results of a sweep."""
+        return self.id, self.board, self.memory, self.layout
+
+    @property
+    def name(self) -> str:
+        """Unique among all results of an operator."""
+        return " ".join(self.place) if self.engine else self.id
+
+    @property
+    def origin(self) -> str:
+        """Who says it."""
+        return self.source or f"{self.engine} engine"
+
+    @property
+    def status(self) -> str:
+        return self.outcome.status
+
+    @property
+    def message(self) -> str:
+        return self.outcome.message
+
+    @property
+    def failed_memory(self) -> str | None:
+        return self.outcome.memory
+
+    @property
+    def needed_bytes(self) -> int | None:
+        return self.outcome.needed_bytes
+
+    @property
+    def bytes_per_bank(self) -> int | None:
+        return self.outcome.bytes_per_bank
+
+    @property
+    def peak_bytes_per_bank(self) -> int | None:
+        """Of the memory that the tensors were put into."""
+        return self.outcome.peak_bytes_per_bank.get(self.memory)
+
+    @property
+    def confidence(self) -> str:
+        return self.outcome.confidence
+
+    @property
+    def is_memory_failure(self) -> bool:
+        return self.outcome.is_memory_failure
+
+    @property
+    def banks(self) -> int | None:
+        """From the sentence itself: banks differ from board to board."""
+        match = _BANKS.search(self.message)
+        return int(match[1]) if match else None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the first tensor."""
+        return self.shapes[0] if self.shapes else ()
+
+    @property
+    def first_logical_bytes(self) -> int | None:
+        """Of the first tensor, without any padding; one of another tool is taken for bfloat16."""
+        if not self.shapes:
+            return None
+        dtype = DATA_TYPES.find(self.dtype) if self.dtype else BFLOAT16
+        return dtype.logical_bytes(prod(self.shape))
+
+    @property
+    def device_bytes(self) -> int | None:
+        """What the device was asked for: the allocation that failed, else the first tensor in the layout that ran."""
+        if self.needed_bytes is not None or not (self.shapes and self.dtype and self.layout):
+            return self.needed_bytes
+        if self.logical_bytes == self.first_logical_bytes:
+            return self.padded_bytes  # of the only tensor, and in the shape that the device had it in
+        return padded_bytes(self.shape, DATA_TYPES.find(self.dtype), self.layout)
+
+    def without_time(self) -> Result:
+        """For comparisons: what may differ between two runs of the same sweep is how long a case took."""
+        return replace(self, outcome=replace(self.outcome, seconds=None))
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of ``results.jsonl``. ``isolated``: the case had the whole device to itself; how much of it a model
+        leaves for an operation is what ``ttmem fit`` answers."""
+        outcome = self.outcome
+        line: dict[str, Any] = {
+            "id": self.id,
+            "op": self.op,
+            "board": self.board,
+            "engine": self.engine,
+            "memory": self.memory,
+            "layout": self.layout,
+            "status": outcome.status,
+            "needed_bytes": outcome.needed_bytes,
+            "bytes_per_bank": outcome.bytes_per_bank,
+            "peak_bytes_per_bank": outcome.peak_bytes_per_bank.get(self.memory),
+            "message": outcome.message,
+            "seconds": round(outcome.seconds or 0.0, 6),
+            "isolated": True,
+            "class": outcome.failure_class,
+            "failed_memory": outcome.memory,
+            "logical_bytes": self.logical_bytes,
+            "padded_bytes": self.padded_bytes,
+            "confidence": outcome.confidence,
+        }
+        if outcome.doubt:
+            line["doubt"] = outcome.doubt
+        if self.assumed:
+            line["assumed"] = list(self.assumed)
+        return line
+
+    @classmethod
+    def from_json(cls, line: Any, *, where: str = "") -> Result:
+        """The result of one line; ``BadInputError`` says which key is wrong."""
+        if not isinstance(line, Mapping):
+            raise BadInputError("a result is a JSON object", where=where)
+        for name in _TEXTS:
+            if not isinstance(line.get(name), str):
+                raise BadInputError(f"'{name}' of a result must be a text", where=where)
+        check_status(line["status"], where)
+        for name in _NUMBERS:
+            if line.get(name) is not None and type(line[name]) is not int:
+                raise BadInputError(f"'{name}' of a result must be a whole number or null", where=where)
+        memory, seconds, peak = line.get("failed_memory"), line.get("seconds", 0.0), line.get("peak_bytes_per_bank")
+        outcome = Outcome(
+            line["status"],
+            failure_class=str(line.get("class") or ""),
+            memory=memory if isinstance(memory, str) else None,
+            message=str(line.get("message") or ""),
+            needed_bytes=line.get("needed_bytes"),
+            bytes_per_bank=line.get("bytes_per_bank"),
+            peak_bytes_per_bank={} if peak is None else {line["memory"]: peak},
+            seconds=float(seconds) if isinstance(seconds, (int, float)) else 0.0,
+            confidence=str(line.get("confidence") or REAL),
+            doubt=str(line.get("doubt") or ""),
+        )
+        return cls(
+            line["id"],
+            line["op"],
+            outcome,
+            board=line["board"],
+            engine=line["engine"],
+            memory=line["memory"],
+            layout=line["layout"],
+            logical_bytes=line.get("logical_bytes"),
+            padded_bytes=line.get("padded_bytes"),
+            assumed=tuple(map(str, line.get("assumed") or ())),
+        )
+
+
+def check_status(status: str, where: str) -> None:
+    """Refuse a word that is none of the contract's."""
+    if status not in STATUSES:
+        raise BadInputError(f"unknown status '{status}'", where=where, hint=f"known: {', '.join(STATUSES)}")
+
+
+def json_lines(path: Path, noun: str) -> Iterator[tuple[str, Any]]:
+    """Place and value of each line of a file that has one per line."""
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if line.strip():
+            where = f"{path}:{number}"
+            try:
+                yield where, json.loads(line)
+            except ValueError:
+                raise BadInputError("not JSON", where=where, hint=f"one {noun} per line") from None

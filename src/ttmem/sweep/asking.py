@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From points to results: the recipe's steps are asked of an engine, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ttmem.engines import Engine, EngineSettings, open_engine
+from ttmem.engines.engine import CARD, TWIN
+from ttmem.operators import CannotRunError, Recipe, recipe_of
+from ttmem.results import EXACT, REAL, Outcome, Result
+from ttmem.results.outcome import UNSUPPORTED
+from ttmem.sweep.plan import Point, Settings
+
+
+class Asker:
+    """Engines by board, opened when first needed; every case finds an empty device."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._engines: dict[str, Engine] = {}
+
+    def ask(self, points: Sequence[Point]) -> Iterator[Result]:
+        """One result per point, in order and as they come."""
+        for board, group in groupby(points, key=lambda point: point.board):
+            asked = [(point, self._recipe(point)) for point in group]
+            steps = [recipe.described_steps for _, recipe in asked if isinstance(recipe, Recipe)]
+            outcomes = self.engine(board).ask_all(steps, stop=True) if steps else iter(())
+            for point, recipe in asked:
+                yield self._result(point, recipe, next(outcomes) if isinstance(recipe, Recipe) else None)
+
+    def close(self) -> None:
+        """End the engines."""
+        for engine in self._engines.values():
+            engine.close()
+        self._engines.clear()
+
+    def engine(self, board: str) -> Engine:
+        """The engine of a board."""
+        if board not in self._engines:
+            settings = self._settings
+            self._engines[board] = open_engine(
+                settings.engine,
+                EngineSettings(
+                    board=board,
+                    card=settings.engine == CARD,
+                    python=settings.python,
+                    l1_small_bytes=settings.l1_small_bytes,
+                    trace_region_bytes=settings.trace_region_bytes,
+                    timeout_seconds=settings.timeout_seconds,
+                    # Static buffers are checked by the library itself; measuring them would cost ten times the case.
+                    measure_programs=False,
+                ),
+            )
+        return self._engines[board]
+
+    def _recipe(self, point: Point) -> Recipe | str:
+        """How the case is run, or why it cannot be."""
+        try:
+            return recipe_of(
+                point.case, memory=point.memory, layout=point.layout, float_dtype=self._settings.float_dtype
+            )
+        except CannotRunError as reason:
+            return str(reason)
+
+    def _result(self, point: Point, recipe: Recipe | str, outcome: Outcome | None) -> Result:
+        engine = self._settings.engine
+        if outcome is None or isinstance(recipe, str):
+            confidence = EXACT if engine == TWIN else REAL
+            return point.result(engine, Outcome(UNSUPPORTED, message=str(recipe), confidence=confidence))
+        return point.result(engine, outcome.in_memory(point.memory), recipe)

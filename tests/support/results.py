@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of sweeps, for comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ttmem.results import Result
+from ttmem.sweep.plan import Point
+
+
+def in_order(results: Iterable[Result], points: Sequence[Point]) -> list[Result]:
+    """Results in the order of the points."""
+    by_place = {result.place: result for result in results}
+    return [by_place[point.place] for point in points if point.place in by_place]
