@@ -84,14 +84,14 @@ def command(
     if made.tests:
         _write(folder, made.files)
     if as_json:
-        told = {
+        document = {
             "folder": str(folder),
             "files": sorted(made.files) if made.tests else [],
             "tests": dict(made.tests),
             "predicted_on": sorted(predictions.devices),
             "left_out": [{"id": identity, "reason": reason} for identity, reason in made.left_out],
         }
-        emit(json_text(told), None)
+        emit(json_text(document), None)
     else:
         total = sum(made.tests.values())
         note(f"{total} tests of {len(made.tests)} operators in {folder}", quiet=quiet)
