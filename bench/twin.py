@@ -28,7 +28,7 @@ import numpy as np  # noqa: E402
 
 from oracle.real import find_ttnn, mock_environment  # noqa: E402
 from ttmem.allocator import Device  # noqa: E402
-from ttmem.allocator.replay import Replay  # noqa: E402
+from ttmem.allocator.replay import ScriptRunner  # noqa: E402
 from ttmem.hardware import BFLOAT16, DRAM, open_board  # noqa: E402
 from ttmem.tensors import TILE  # noqa: E402
 from ttmem.tensors.batch import place_table, table_of  # noqa: E402
@@ -72,7 +72,7 @@ def best_of(work: Callable[[], T], repeats: int = 9) -> tuple[float, T]:
 
 
 def replay(steps: list[dict[str, Any]]) -> list[int]:
-    runner = Replay(Device(open_board("n150")))
+    runner = ScriptRunner(Device(open_board("n150")))
     results = [runner.step(step) for step in steps]
     return [result.buffer.address for result in results if result.buffer is not None]
 

@@ -70,9 +70,11 @@ def test_importing_ttmem_is_cheap_and_its_public_names_are_there() -> None:
     assert modules & HEAVY == set()
     import ttmem
 
-    assert dir(ttmem) == ["Profile", "TtmemError", "__version__", "read"]
+    assert dir(ttmem) == sorted(ttmem.__all__)
     assert ttmem.Profile.__module__ == "ttmem.profile.model"
-    assert callable(ttmem.read)
+    calls = set(ttmem.__all__) - {"Profile", "TtmemError", "__version__"}
+    assert {"read", "explain", "diff", "check", "run", "sweep", "export"} <= calls
+    assert all(callable(getattr(ttmem, name)) for name in calls)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = ttmem.nonsense
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from ttmem.allocator import FreeList
 from ttmem.hardware import WORMHOLE
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
+from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start, before
+from ttmem.readers.capture._device import CapturedDevice, Span
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed
-from ttmem.readers.capture._machine import Machine, Span
-from ttmem.readers.capture._replay import Replay, alive_at_start, before
 
 TOTALS = {"DRAM": 10_000 * 32, "L1": 3_000 * 32}
 BASES = {"DRAM": 1024, "L1": 4096}
-MACHINE = Machine(
+DEVICE = CapturedDevice(
     WORMHOLE,
     {memory: Span(12, BASES.get(memory, 0), TOTALS.get(memory, 0)) for memory in MEMORIES},
 )
@@ -83,23 +83,23 @@ def test_states_are_the_allocators_and_no_peak_is_lost(
             operation.snapshot = list(world.alive)
         operations.append(operation)
 
-    replay = Replay(MACHINE)
+    replay = BufferReplay(DEVICE)
     replay.run(operations, older=alive_at_start(operations))
 
     # THEN every state before an operation, and the last one, is what the allocator said
-    shown = [block.views for block in replay.blocks if block.kind == BEFORE_OPERATION]
+    shown = [block.views for block in replay.states if block.kind == BEFORE_OPERATION]
     wanted = [*views_before, world.view()]
-    for views, truth in zip([*shown, replay.blocks[-1].views], wanted, strict=True):
+    for views, truth in zip([*shown, replay.states[-1].views], wanted, strict=True):
         found = {MEMORIES[memory]: view[2:] for memory, view in views.items() if MEMORIES[memory] in truth}
         assert found == truth
     # and the fullest state of each memory is its fullest moment
     for memory, highest in world.highest.items():
         number = MEMORIES.index(memory)
-        seen = [block.views[number][2] for block in replay.blocks if number in block.views]
+        seen = [block.views[number][2] for block in replay.states if number in block.views]
         assert max(seen) == highest
     # and moments inside are fuller than the states around them, never a repetition
-    for block, last in zip(replay.blocks[1:], replay.blocks, strict=False):
-        if block.kind in (WITHIN_OPERATION, SNAPSHOT) and block is not replay.blocks[-1]:
+    for block, last in zip(replay.states[1:], replay.states, strict=False):
+        if block.kind in (WITHIN_OPERATION, SNAPSHOT) and block is not replay.states[-1]:
             assert all(view[2] > last.views[memory][2] for memory, view in block.views.items() if memory in last.views)
     assert replay.corrections == 0
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.command_line import ROOT
-from ttmem.circular_buffers import log_facts
-from ttmem.circular_buffers.capture import nodes_of, programs_of
-from ttmem.circular_buffers.log_facts import read_lines
-from ttmem.circular_buffers.profiler_csv import read_profiler_csv
-from ttmem.circular_buffers.watcher import WAITS_FOR_DATA, WAITS_FOR_ROOM, HeldBuffer, WatcherReader
+from ttmem.capture_nodes import nodes_of, programs_of
+from ttmem.evidence import log_facts
+from ttmem.evidence.watcher import WAITS_FOR_DATA, WAITS_FOR_ROOM, HeldBuffer
+from ttmem.readers.log_facts import read as read_lines
+from ttmem.readers.profiler_csv import read as read_profiler_csv
+from ttmem.readers.watcher import WatcherReader
 
 CAPTURES = ROOT / "tests" / "data" / "captures"
 

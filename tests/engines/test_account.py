@@ -22,9 +22,9 @@ def give(memory: str, address: int) -> Move:
 
 def test_without_temporaries_an_operation_is_fullest_at_its_end() -> None:
     account = Account(POOLS, 32)
-    story = account.apply([take("DRAM", 1000, 60)])
-    assert [buffer[1:] for buffer in story.born] == [("DRAM", 1000, 64, 720)]
-    assert story.fullest == {"DRAM": (64, (story.born[0].number,), ())}
+    effect = account.apply([take("DRAM", 1000, 60)])
+    assert [buffer[1:] for buffer in effect.born] == [("DRAM", 1000, 64, 720)]
+    assert effect.fullest == {"DRAM": (64, (effect.born[0].number,), ())}
     assert account.allocated == {"DRAM": 64, "L1": 0}
 
 
@@ -33,7 +33,7 @@ def test_temporaries_make_a_fullest_moment_with_its_buffers() -> None:
     account = Account(POOLS, 32)
     weight = account.apply([take("DRAM", 1000, 320)]).born[0]
     # WHEN an operation takes two temporaries, gives the first back, takes its result and gives the second back
-    story = account.apply(
+    effect = account.apply(
         [
             take("DRAM", 1320, 640),
             take("DRAM", 1960, 960),
@@ -43,37 +43,37 @@ def test_temporaries_make_a_fullest_moment_with_its_buffers() -> None:
         ]
     )
     # THEN the fullest moment is before the first one went
-    first, second, result = story.born
-    top = story.fullest["DRAM"]
+    first, second, result = effect.born
+    top = effect.fullest["DRAM"]
     assert top.allocated == 320 + 640 + 960
     assert top.born == (first.number, second.number)
     assert top.gone == ()
-    assert story.gone == (first.number, second.number)
+    assert effect.gone == (first.number, second.number)
     assert account.live["DRAM"] == {1000: weight, 2920: result}
 
 
 def test_what_an_operation_gives_back_first_is_not_there_at_its_fullest_moment() -> None:
     account = Account(POOLS, 32)
     old = account.apply([take("L1", 0, 1024)]).born[0]
-    story = account.apply([give("L1", 0), take("L1", 0, 2048), take("L1", 2048, 64), give("L1", 2048)])
-    assert story.fullest["L1"].gone == (old.number,)
-    assert story.fullest["L1"].allocated == 2112
+    effect = account.apply([give("L1", 0), take("L1", 0, 2048), take("L1", 2048, 64), give("L1", 2048)])
+    assert effect.fullest["L1"].gone == (old.number,)
+    assert effect.fullest["L1"].allocated == 2112
 
 
 def test_l1_is_known_at_every_launch() -> None:
     account = Account(POOLS, 32)
     account.apply([take("L1", 0, 1024)])
-    story = account.apply([Move(LAUNCH, program="a"), take("L1", 1024, 512), Move(LAUNCH, program="b"), give("L1", 0)])
-    assert story.l1_at_launch == (1024, 1536)
-    assert story.highest_l1 == 1536
+    effect = account.apply([Move(LAUNCH, program="a"), take("L1", 1024, 512), Move(LAUNCH, program="b"), give("L1", 0)])
+    assert effect.l1_at_launch == (1024, 1536)
+    assert effect.highest_l1 == 1536
 
 
 def test_a_buffer_that_went_unseen_is_noticed_when_its_address_is_taken_again() -> None:
     account = Account(POOLS, 32)
     lost = account.apply([take("DRAM", 1000, 320)]).born[0]
-    story = account.apply([take("DRAM", 1000, 320)])
-    assert story.gone == (lost.number,)
-    assert story.fullest["DRAM"].allocated == 320
+    effect = account.apply([take("DRAM", 1000, 320)])
+    assert effect.gone == (lost.number,)
+    assert effect.fullest["DRAM"].allocated == 320
     assert account.allocated["DRAM"] == 320
 
 
@@ -115,10 +115,10 @@ def test_the_fullest_moment_is_the_maximum_of_a_running_sum(script: list[tuple[b
             moves.append(give("DRAM", address))
         sums.append(sum(there.values()))
     # WHEN it is one operation
-    story = account.apply(moves)
+    effect = account.apply(moves)
     # THEN the account agrees with the plain sums
     assert account.allocated["DRAM"] == sums[-1]
     if max(sums):
-        assert story.fullest["DRAM"].allocated == max(sums)
+        assert effect.fullest["DRAM"].allocated == max(sums)
     else:
-        assert story.fullest == {}
+        assert effect.fullest == {}

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from ttmem.analysis.failure import failure
 from ttmem.engines.answers import outcome_of
-from ttmem.engines.capture import Capture, largest_hole
+from ttmem.engines.capture import Capture
 from ttmem.engines.captured_types import tensor_type_of
 from ttmem.engines.worker.comparisons import Comparisons
 from ttmem.engines.worker.limits import parse_limit
 from ttmem.engines.worker.peaks import Peaks
 from ttmem.profile import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION
+from ttmem.profile.tables import largest_free_block
 from ttmem.results import STATUSES, Outcome
 
 # --- outcomes -----------------------------------------------------------------------------------------------------
@@ -225,12 +226,12 @@ def test_a_recording_that_breaks_off_anywhere_is_a_profile(cut: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 20)), max_size=12))
-def test_the_largest_hole_is_what_a_picture_of_the_bank_shows(taken: list[tuple[int, int]]) -> None:
+def test_the_largest_free_block_is_what_a_picture_of_the_bank_shows(taken: list[tuple[int, int]]) -> None:
     bank = bytearray(120)
     for address, size in taken:
         bank[address : address + size] = b"x" * size
-    expected = max(len(hole) for hole in bytes(bank).split(b"x"))
-    assert largest_hole(0, 120, taken) == expected
+    expected = max(len(free) for free in bytes(bank).split(b"x"))
+    assert largest_free_block(0, 120, taken) == expected
 
 
 def test_peaks_of_a_stretch() -> None:

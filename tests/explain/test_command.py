@@ -16,7 +16,7 @@ import pytest
 from explain.test_context import PYTEST
 from explain.test_reports import FRAGMENTED
 from explain.test_scan import BLOCK
-from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, REAL_OOM, Result
+from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, REAL_OOM, ROOT, Result
 from ttmem.commands import main
 
 Run = Callable[..., Result]
@@ -104,6 +104,14 @@ def test_a_profile_without_a_failure(run: Run) -> None:
 
 def test_a_log_without_a_failure(run: Run) -> None:
     assert classes(run(FIVE_RUNS, "--json")) == ["none"]
+
+
+def test_a_packed_capture_is_explained_like_a_plain_one(run: Run, place: Path) -> None:
+    packed = ROOT / "tests" / "data" / "captures" / "n150-normal.json.gz"
+    (place / "plain.json").write_bytes(gzip.decompress(packed.read_bytes()))
+    (entry,) = entries(run(packed, "--json"))
+    assert entry["message"].startswith("RuntimeError: CopyDeviceOperation did not complete")
+    assert entries(run("plain.json", "--json")) == [entry]
 
 
 def test_results_of_a_sweep(run: Run, place: Path) -> None:

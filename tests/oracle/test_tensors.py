@@ -68,7 +68,7 @@ def test_tensors_are_placed_as_the_library_places_them(real_device: Callable[[st
             theirs, ours = expected[3 * number : 3 * number + 2], found[3 * number : 3 * number + 2]
             if is_guarded(spec, twin):
                 continue
-            if "Told by ttmem" in theirs[0].get("error", "") or refused_by_the_binding(theirs[0]):
+            if "Added by ttmem" in theirs[0].get("error", "") or refused_by_the_binding(theirs[0]):
                 assert not ours[0]["ok"], spec
                 continue
             assert ours == theirs, spec

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.profile import Profile, Timeline
-from ttmem.readers.byte_source import LineSplitter
 from ttmem.readers.runtime_log._lexer import Lexer
+from ttmem.readers.runtime_log._lines import LineSplitter
 from ttmem.readers.runtime_log.reader import profile_of
 
 

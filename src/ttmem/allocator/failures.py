@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ttmem._errors import TtmemError
+from ttmem.allocator import sentences
 from ttmem.hardware import L1_SMALL, Memory
 from ttmem.tensors import CoreRange
 
@@ -44,42 +45,22 @@ class OutOfMemoryError(DeviceFailureError):
         self.allocated_bytes_per_bank = allocated_bytes_per_bank
         self.free_bytes_per_bank = free_bytes_per_bank
         self.largest_free_bytes_per_bank = largest_free_bytes_per_bank
-        super().__init__(
-            out_of_memory_text(
-                memory,
-                total_bytes,
-                banks,
-                bytes_per_bank,
-                bank_bytes,
-                allocated_bytes_per_bank,
-                free_bytes_per_bank,
-                largest_free_bytes_per_bank,
-                full_stop=full_stop,
-            )
+        advice = ""
+        if full_stop:
+            advice = "."
+            if memory is L1_SMALL:
+                advice += _SMALL_REGION if bank_bytes else _NO_SMALL_REGION
+        sentence = sentences.out_of_memory(
+            total_bytes,
+            memory,
+            banks,
+            bytes_per_bank,
+            bank_bytes,
+            allocated_bytes_per_bank,
+            free_bytes_per_bank,
+            largest_free_bytes_per_bank,
         )
-
-
-def out_of_memory_text(
-    memory: Memory,
-    total_bytes: int,
-    banks: int,
-    bytes_per_bank: int,
-    bank_bytes: int,
-    allocated: int,
-    free: int,
-    largest_free: int,
-    *,
-    full_stop: bool,
-) -> str:
-    """The library's sentence; releases with a full stop after it also say what to do about L1_SMALL."""
-    advice = "." if full_stop else ""
-    if full_stop and memory is L1_SMALL:
-        advice += _SMALL_REGION if bank_bytes else _NO_SMALL_REGION
-    return (
-        f"Out of Memory: Not enough space to allocate {total_bytes} B {memory} buffer across {banks} banks, "
-        f"where each bank needs to store {bytes_per_bank} B, but bank size is {bank_bytes} B "
-        f"(allocated: {allocated} B, free: {free} B, largest free block: {largest_free} B){advice}"
-    )
+        super().__init__(sentence + advice)
 
 
 class StaticBuffersError(DeviceFailureError):
@@ -100,7 +81,7 @@ class BufferClashError(StaticBuffersError):
     ) -> None:
         self.lowest_address = lowest_address
         super().__init__(
-            clash_text(family, lowest_address, region_end_address, core_range),
+            sentences.clash(family, lowest_address, region_end_address, core_range),
             family=family,
             core_range=core_range,
             region_end_address=region_end_address,
@@ -112,15 +93,6 @@ class BufferClashError(StaticBuffersError):
         return self.region_end_address - self.lowest_address
 
 
-def clash_text(family: str, lowest_address: int, region_end_address: int, core_range: CoreRange | None = None) -> str:
-    """The library's sentence about static buffers that reach into a tensor."""
-    where = f" on core range {core_range}" if core_range else ""
-    return (
-        f"Statically allocated {family} buffers clash with L1 buffers{where}. L1 buffer "
-        f"allocated at {lowest_address} and static {family} buffer region ends at {region_end_address}"
-    )
-
-
 class BufferOverflowError(StaticBuffersError):
     """A program's static buffers alone are larger than a core's L1."""
 
@@ -128,10 +100,8 @@ class BufferOverflowError(StaticBuffersError):
         self, *, family: str, core_range: CoreRange | None, region_end_address: int, l1_bytes_per_core: int
     ) -> None:
         self.l1_bytes_per_core = l1_bytes_per_core
-        where = f" on core range {core_range}" if core_range else ""
         super().__init__(
-            f"Statically allocated {family} buffers{where} grow to {region_end_address} B "
-            f"which is beyond max L1 size of {l1_bytes_per_core} B",
+            sentences.overflow(family, region_end_address, l1_bytes_per_core, core_range),
             family=family,
             core_range=core_range,
             region_end_address=region_end_address,

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem.circular_buffers import log_facts
 from ttmem.circular_buffers.depths import Curve
 from ttmem.circular_buffers.evidence import Evidence
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Simulation, critical_points
 from ttmem.circular_buffers.strategies import choose
 from ttmem.circular_buffers.workload import Workload
+from ttmem.evidence import log_facts
 
 
 @dataclass(frozen=True, slots=True)

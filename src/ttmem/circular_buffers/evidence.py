@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ttmem.circular_buffers.capture import CapturedProgram
-from ttmem.circular_buffers.log_facts import EVENT, LogFacts
-from ttmem.circular_buffers.profiler_csv import ProfilerFacts
-from ttmem.circular_buffers.watcher import WatcherFacts
+from ttmem.capture_nodes import CapturedProgram
+from ttmem.evidence.log_facts import EVENT, LogFacts
+from ttmem.evidence.profiler_csv import ProfilerFacts
+from ttmem.evidence.watcher import WatcherFacts
 
 LOG, WATCHER, PROFILER, CAPTURE, PROFILE = "log", "watcher-log", "profiler-csv", "graph-capture", "profile"
 

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a recorder tells, one message after the other, put together as a Profile.
 
-States are the allocator's own views, so nothing is rounded. A row of the timeline is the state before an operation, the
-fullest moment inside one (where that was fuller than the states around it), or the state at the end.
+States are the allocator's own views, so nothing is rounded. They show the moment before an operation,
+the fullest moment inside one (where that was fuller than the states around it), or the end.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from ttmem.engines.captured_types import tensor_type_of
 from ttmem.engines.script_source import Places, source_of
@@ -21,13 +18,20 @@ from ttmem.profile import (
     MEMORIES,
     SNAPSHOT,
     WITHIN_OPERATION,
-    BufferTable,
     FailureText,
     Profile,
-    ProgramsL1,
     Timeline,
 )
-from ttmem.profile.tables import ProfileTables, View
+from ttmem.profile.tables import (
+    BufferEntry,
+    ProfileTables,
+    States,
+    View,
+    buffer_table,
+    captured_timeline,
+    largest_free_block,
+    programs_l1,
+)
 
 KIND = "ttnn-capture"
 
@@ -54,22 +58,12 @@ class _Buffer:
     bytes_per_bank: int
     total_bytes: int
     producer: int
-    first_row: int
-    last_row: int | None = None
+    first_state: int
+    last_state: int = -1
     last_use: int = -1
-    told: dict[str, Any] | None = None
+    tensor: dict[str, Any] | None = None
+    """As the worker describes the tensor that owns it."""
     name: str = ""
-
-
-@dataclass(slots=True)
-class _Rows:
-    kind: list[int] = field(default_factory=list)
-    operation: list[int] = field(default_factory=list)
-    cause: list[int] = field(default_factory=list)
-    views: list[list[int]] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.kind)
 
 
 class Capture:
@@ -85,7 +79,7 @@ class Capture:
         self._operations: list[_Operation] = []
         self._buffers: dict[int, _Buffer] = {}
         self._finished: list[_Buffer] = []
-        self._rows = _Rows()
+        self._states = States()
         self._failures: list[FailureText] = []
         self._notes: dict[str, int] = {}
         self._pending: dict[str, Any] | None = None
@@ -144,8 +138,8 @@ class Capture:
     def _settle(self, next_state: list[list[int]] | None) -> None:
         """Put the last operation's effect in, now that the state after it is known (None: there is none).
 
-        Its fullest moment gets a row where it was fuller than the next state: that is where temporaries are, and
-        results that the program dropped at once.
+        Its fullest moment gets a state of its own where it was fuller than the next one: that is where temporaries are,
+        and results that the program dropped at once.
         """
         message, self._pending = self._pending, None
         if message is None:
@@ -156,65 +150,60 @@ class Capture:
             if next_state is None or top[0] > next_state[MEMORIES.index(memory)][_ALLOCATED]
         }
         index = message["end"]
-        inside = len(self._rows) if tops else None
-        row = len(self._rows) + bool(tops)  # of the next state
+        inside = len(self._states) if tops else None
+        state = len(self._states) + bool(tops)  # of the next state
         shown = {number for _, born, _ in tops.values() for number in born}
         absent = {number for _, _, gone in tops.values() for number in gone}
         for number, memory, address, bytes_per_bank, total in message["born"]:
-            first = inside if inside is not None and number in shown else row
+            first = inside if inside is not None and number in shown else state
             self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first)
         if inside is not None:
-            there = [b for n, b in self._buffers.items() if n not in absent and b.first_row <= inside]
-            self._add_row(WITHIN_OPERATION, index, index, self._views_within(tops, there))
+            there = [b for n, b in self._buffers.items() if n not in absent and b.first_state <= inside]
+            views = self._tables.view_numbers(self._views_within(tops, there))
+            self._states.add(WITHIN_OPERATION, index, index, views)
         self._describe(message)
         for number in message["gone"]:
-            self._release(number, before=inside if inside is not None and number in absent else row)
+            self._release(number, before=inside if inside is not None and number in absent else state)
 
     def _close(self, message: dict[str, Any]) -> None:
         self._between(message, SNAPSHOT, -1)
         for number in list(self._buffers):
-            self._release(number, before=len(self._rows))
+            self._release(number, before=len(self._states))
 
     def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
         """A state outside operations, and what came and went since the last one."""
         self._settle(message["state"])
-        row = len(self._rows)
+        state = len(self._states)
         for number, memory, address, bytes_per_bank, total in message["came"]:
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, row)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state)
         for number in message["gone"]:
-            self._release(number, before=row)
+            self._release(number, before=state)
         last = index if kind == BEFORE_OPERATION else len(self._operations)
         # A region that was not configured has no bank and says nothing.
-        self._add_row(kind, index, last - 1, [tuple(view) if view[1] else None for view in message["state"]])
+        views: dict[int, View] = {number: tuple(view) for number, view in enumerate(message["state"]) if view[1]}
+        self._states.add(kind, index, last - 1, self._tables.view_numbers(views))
 
-    def _views_within(self, tops: dict[str, list[Any]], there: list[_Buffer]) -> list[View | None]:
+    def _views_within(self, tops: dict[str, list[Any]], there: list[_Buffer]) -> dict[int, View]:
         """Views of the memories that were fullest inside an operation, from the buffers that were there then."""
-        views: list[View | None] = [None] * len(MEMORIES)
+        views: dict[int, View] = {}
         for memory, (allocated, _, _) in tops.items():
             number = MEMORIES.index(memory)
             banks, base, total = self.device["pools"][memory]
             taken = [(buffer.address, buffer.bytes_per_bank) for buffer in there if buffer.memory == number]
-            views[number] = (banks, total, allocated, total - allocated, largest_hole(base, total, taken))
+            views[number] = (banks, total, allocated, total - allocated, largest_free_block(base, total, taken))
         return views
-
-    def _add_row(self, kind: int, operation: int, cause: int, views: list[Any]) -> None:
-        rows = self._rows
-        rows.kind.append(kind)
-        rows.operation.append(operation)
-        rows.cause.append(cause)
-        rows.views.append([-1 if view is None else self._tables.view_number(view) for view in views])
 
     def _release(self, number: int, *, before: int) -> None:
         """A buffer's last state is the one before ``before``; one that shows in no state is forgotten."""
         buffer = self._buffers.pop(number, None)
-        if buffer is not None and buffer.first_row < before:
-            buffer.last_row = before - 1
+        if buffer is not None and buffer.first_state < before:
+            buffer.last_state = before - 1
             self._finished.append(buffer)
 
     def _describe(self, message: dict[str, Any]) -> None:
-        for number, told in message.get("tensors", []):
+        for number, described in message.get("tensors", []):
             if number in self._buffers:
-                self._buffers[number].told = told
+                self._buffers[number].tensor = described
         for number, name in message.get("names", []):
             if number in self._buffers:
                 self._buffers[number].name = name
@@ -248,7 +237,7 @@ class Capture:
     def profile(self, *, name: str, script: str, engine: str, board: str) -> Profile:
         """The profile of everything so far."""
         self._settle(None)
-        end = len(self._rows)
+        end = len(self._states)
         for number in list(self._buffers):
             self._release(number, before=end)
         timeline = self._timeline(script)
@@ -260,58 +249,34 @@ class Capture:
         )
 
     def _timeline(self, script: str) -> Timeline:
-        rows, operations = self._rows, self._operations
-        types: dict[int, int] = {}
-        buffers = sorted(self._finished, key=lambda buffer: (buffer.first_row, buffer.producer, buffer.address))
-        for buffer in buffers:
-            types[id(buffer)] = self._tables.type_number(tensor_type_of(buffer.told) if buffer.told else None)
-        places = Places(script)
-        forms = [
-            self._tables.form_number(operation.name, location=places.location(operation.file, operation.line))
-            for operation in operations
+        operations = self._operations
+        ended = sorted(self._finished, key=lambda buffer: (buffer.first_state, buffer.producer, buffer.address))
+        buffers = [
+            BufferEntry(
+                buffer.address,
+                buffer.memory,
+                buffer.bytes_per_bank,
+                buffer.total_bytes,
+                buffer.first_state,
+                buffer.last_state,
+                buffer.producer,
+                buffer.last_use,
+                self._tables.type_number(tensor_type_of(buffer.tensor) if buffer.tensor else None),
+                self._name(buffer),
+            )
+            for buffer in ended
         ]
-        lines = [operation.line if places.is_script(operation.file) else 0 for operation in operations]
-        l1 = np.array([operation.l1 for operation in operations], np.int64).reshape(-1, len(_NO_PROGRAMS))
-        return Timeline(
-            rank=-1,
-            first_index=0,
-            form=np.array(forms, np.int32),
-            line=np.array(lines, np.int64),
-            program=np.full(len(operations), -1, np.int32),
-            block_kind=np.array(rows.kind, np.int8),
-            block_operation=np.array(rows.operation, np.int32),
-            block_cause=np.array(rows.cause, np.int32),
-            block_view=np.array(rows.views, np.int32).reshape(-1, len(MEMORIES)),
-            block_line=np.array([lines[row] if row >= 0 else 0 for row in rows.operation], np.int64),
-            failures=tuple(self._failures),
-            programs_l1=ProgramsL1(
-                tensors=l1[:, 0].copy(),
-                circular_buffers=l1[:, 1].copy(),
-                dataflow_buffers=l1[:, 2].copy(),
-                scratchpads=l1[:, 3].copy(),
-                measured=l1[:, 4].astype(np.int8),
-            ),
-            buffers=self._table(buffers, types),
-        )
-
-    def _table(self, buffers: list[_Buffer], types: dict[int, int]) -> BufferTable:
-        names: dict[str, int] = {}
-
-        def column(attribute: str, dtype: Any) -> Any:
-            return np.array([getattr(buffer, attribute) for buffer in buffers], dtype)
-
-        return BufferTable(
-            address=column("address", np.int64),
-            memory=column("memory", np.int8),
-            bytes_per_bank=column("bytes_per_bank", np.int64),
-            total_bytes=column("total_bytes", np.int64),
-            first_block=column("first_row", np.int32),
-            last_block=column("last_row", np.int32),
-            producer=column("producer", np.int32),
-            last_use=column("last_use", np.int32),
-            tensor_type=np.array([types[id(buffer)] for buffer in buffers], np.int32),
-            name=np.array([names.setdefault(self._name(buffer), len(names)) for buffer in buffers], np.int32),
-            names=tuple(names),
+        places = Places(script)
+        return captured_timeline(
+            [
+                self._tables.form_number(operation.name, location=places.location(operation.file, operation.line))
+                for operation in operations
+            ],
+            self._states,
+            lines=[operation.line if places.is_script(operation.file) else 0 for operation in operations],
+            failures=self._failures,
+            needs=programs_l1([operation.l1 for operation in operations]),
+            buffers=buffer_table(buffers),
         )
 
     def _name(self, buffer: _Buffer) -> str:
@@ -319,11 +284,11 @@ class Capture:
         if buffer.name:
             return buffer.name
         if buffer.producer < 0:
-            return "tensor made outside operations" if buffer.told else "buffer made outside operations"
+            return "tensor made outside operations" if buffer.tensor else "buffer made outside operations"
         maker = self._operations[buffer.producer].name
-        if buffer.told:
+        if buffer.tensor:
             return f"result of {maker}"
-        inside = buffer.first_row == buffer.last_row and self._rows.kind[buffer.first_row] == WITHIN_OPERATION
+        inside = buffer.first_state == buffer.last_state and self._states.kind[buffer.first_state] == WITHIN_OPERATION
         return f"temporary of {maker}" if inside else f"kept by {maker}"
 
     def _warnings(self) -> tuple[str, ...]:
@@ -342,15 +307,6 @@ class Capture:
                 "chips": device["chips"],
             }
         return facts
-
-
-def largest_hole(base: int, bank_bytes: int, taken: Iterable[tuple[int, int]]) -> int:
-    """The largest free stretch of a bank in which (address, bytes) are taken."""
-    largest, end = 0, base
-    for address, size in sorted(taken):
-        largest = max(largest, address - end)
-        end = max(end, address + size)
-    return max(largest, base + bank_bytes - end)
 
 
 _DEATHS = {

@@ -10,24 +10,24 @@ from ttmem.hardware import DATA_TYPES
 from ttmem.profile import TensorType
 
 
-def tensor_type_of(told: dict[str, Any]) -> TensorType:
-    """``told`` as ``worker.tensors.describe`` gives it: shapes, pages and shards are the library's own figures."""
-    elements = prod(told["shape"])
-    padded = told["pages"] * told["page_bytes"]
-    known = DATA_TYPES.get(told["dtype"])
+def tensor_type_of(described: dict[str, Any]) -> TensorType:
+    """``described`` as ``worker.tensors.describe`` gives it: shapes, pages and shards are the library's own figures."""
+    elements = prod(described["shape"])
+    padded = described["pages"] * described["page_bytes"]
+    known = DATA_TYPES.get(described["dtype"])
     if known is not None:
         logical = known.logical_bytes(elements)
     else:  # a format newer than our table: its own pages tell what an element takes
-        logical = padded * elements // max(prod(told["padded"]), 1)
-    cores = told.get("shard_cores", 0)
+        logical = padded * elements // max(prod(described["padded"]), 1)
+    cores = described.get("shard_cores", 0)
     return TensorType(
-        shape=tuple(told["shape"]),
-        dtype=told["dtype"],
-        layout=told["layout"],
-        memory=told["memory"],
-        placement=told["placement"],
+        shape=tuple(described["shape"]),
+        dtype=described["dtype"],
+        layout=described["layout"],
+        memory=described["memory"],
+        placement=described["placement"],
         logical_bytes=logical,
         padded_bytes=padded,
-        page_bytes=told["page_bytes"],
+        page_bytes=described["page_bytes"],
         shard_bytes=-(-padded // cores) if cores else 0,
     )

@@ -64,6 +64,10 @@ class CapturedRun:
     timed_out: bool
     interpreter: Interpreter
 
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``ttmem run --json``: the profile's."""
+        return self.profile.to_json()
+
 
 def run_script(
     script: str | Path,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ttmem._lazy import lazy_names
+from ttmem._lazy import callable_room, lazy_names
 from ttmem.explain.classes import CLASSES, classify_oom
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.deduplicate import deduplicate, is_echo
@@ -65,3 +65,4 @@ _HOMES = {
     "text.sources": "Found find_in_chunks find_in_text",
 }
 __getattr__ = lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names.split()})
+callable_room(__name__, "ttmem.library.explained")

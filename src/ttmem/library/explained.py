@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``explain_source``: every failure in a source of any kind, explained; for ``ttmem explain`` and other callers."""
+"""``ttmem.explain``: every failure in a text or a source of any kind, explained."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ttmem._errors import BadInputError, TtmemError
 from ttmem.library import sources as _sources
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 
 SMALL_LOG_BYTES = 32 << 20
 """Up to this a log is read as a profile too, to tell what was alive: it takes a second or so."""
-_HEAD_BYTES = 65536
-_CHUNK_BYTES = 1 << 20
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-"""How gzip and zstd files begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +27,28 @@ class Explained:
 
     diagnoses: list[Diagnosis]
     notes: tuple[str, ...] = ()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The document of ``ttmem explain --json``: one entry per failure."""
+        from ttmem.reports.explain.document import document
+
+        return [entry.to_json() for entry in document(self.diagnoses)]
+
+
+def explain(
+    source: str | Path, *, board: str | None = None, alive: bool | None = None, progress: Progress | None = None
+) -> Explained:
+    """What happened in memory, in numbers, and what to change.
+
+    ``source`` is a failure message, a file, ``-`` for standard input or the name of a stored report; ``board`` says
+    where it happened. ``alive`` tells whether a log is read as a profile too, so that the diagnosis can name what was
+    alive (None: where that is quick). Text that tells of no failure is an answer: one diagnosis of class ``none``.
+    """
+    if board is not None:
+        from ttmem.hardware import BOARDS
+
+        board = BOARDS.find(board).name
+    return explain_source(str(source), find_source(str(source)), board=board, alive=alive, progress=progress)
 
 
 def find_source(source: str) -> Located | None:
@@ -57,11 +74,12 @@ def explain_source(
     ``alive`` says whether a log is read as a profile too, so that the diagnosis can name what was alive; None: where it
     is quick. What cannot be read raises ``TtmemError``; text that tells of no failure is an answer.
     """
-    from ttmem import explain
+    from ttmem.explain import diagnoses
+    from ttmem.explain import explain as explain_text
 
     if located is None:
-        return Explained(explain.explain(source, board=board))
-    if (profile := _evidence(located)) is not None:
+        return Explained(explain_text(source, board=board))
+    if (profile := _profile_in(located)) is not None:
         return Explained(_of_profile(profile, board=board))
     notes: list[str] = []
     found = _scanned(located.path, progress, notes.append)
@@ -74,45 +92,23 @@ def explain_source(
             return Explained(_with_profile(found, located, board=board, progress=progress), tuple(notes))
         if alive is None:
             notes.append(f"next: ttmem explain {located.path} --alive  (also tells what was alive)")
-    return Explained(explain.diagnoses(found, board=board), tuple(notes))
+    return Explained(diagnoses(found, board=board), tuple(notes))
 
 
-def _evidence(located: Located) -> Profile | None:
+def _profile_in(located: Located) -> Profile | None:
     """The profile in a source that is no text: a stored or saved one, a folder, a capture, a database."""
+    from ttmem import readers
+    from ttmem.readers import registry
+    from ttmem.readers.byte_source import Head
+
     if located.path == STDIN:
         return None
-    path = Path(located.path)
-    if located.stored is None and not path.is_dir() and _is_text(path):
+    head = Head.of(located.path)
+    if head.is_text:
         return None  # most sources are: nothing that reads profiles is loaded for them
-    from ttmem import readers
-    from ttmem.profile.storage import is_saved_profile
-    from ttmem.readers._captures import read_captured_file
-
-    if located.stored is not None or path.is_dir():
-        return readers.read(path)
-    head = _head(path)
-    if is_saved_profile(head):
-        return readers.read(path)
-    try:
-        return read_captured_file(path, head, name=path.stem)
-    except BadInputError:
+    if not head.is_folder and registry.detect(head, registry.PROFILE) in (None, registry.FALLBACK):
         return None  # JSON of another kind, such as the results of a sweep: its texts are explained
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(_HEAD_BYTES)
-    except OSError as error:
-        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
-
-
-def _is_text(path: Path) -> bool:
-    """Whether a file can only be text: no zero bytes as in databases and saved profiles, no JSON as in captures."""
-    head = _head(path)
-    if head.startswith(_PACKED):
-        return ".json" not in path.suffixes
-    return b"\0" not in head and not head.lstrip().startswith((b"{", b"["))
+    return readers.read(located.path)
 
 
 def _scanned(path: str | Path, progress: Progress | None, warn: Callable[[str], None]) -> Found:
@@ -122,29 +118,13 @@ def _scanned(path: str | Path, progress: Progress | None, warn: Callable[[str], 
 
 
 def _chunks(path: str | Path, progress: Progress | None, warn: Callable[[str], None]) -> Iterator[bytes]:
-    size = done = 0
-    with sys.stdin.buffer if path == STDIN else Path(path).open("rb") as raw:
-        if path != STDIN:
-            size = Path(path).stat().st_size
-        packed = path != STDIN and raw.read(4).startswith(_PACKED)
-        if path != STDIN:
-            raw.seek(0)
-        for chunk in _unpacked(path, warn) if packed else iter(lambda: raw.read(_CHUNK_BYTES), b""):
-            done += len(chunk)
-            if progress is not None:
-                progress(min(done, size) if size else done, size)
-            yield chunk
+    from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 
-
-def _unpacked(path: str | Path, warn: Callable[[str], None]) -> Iterator[bytes]:
-    from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
-
-    stream, _, name = open_bytes(path)
-    try:
-        with stream:
-            yield from chunks(stream, name)
-    except TruncatedSourceError as error:
-        warn(f"{error}; what was unpacked before is explained")
+    with OpenedSource(path) as opened:
+        try:
+            yield from opened.chunks(progress)
+        except TruncatedSourceError as error:
+            warn(f"{error}; what was unpacked before is explained")
 
 
 def _of_profile(profile: Profile, *, board: str | None) -> list[Diagnosis]:
@@ -168,7 +148,7 @@ def _with_profile(found: Found, located: Located, *, board: str | None, progress
 
     try:
         profile = readers.read(located.path, progress=progress)
-        known = {failure.as_failure.key: failure for failure in failures(profile)}
+        known = {failure.key: failure for failure in failures(profile)}
     except TtmemError:
         known = {}  # a damaged log: the failures that it tells of are explained all the same
     return [

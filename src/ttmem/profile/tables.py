@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables that timelines point into, filled one entry at a time: each distinct thing is kept once."""
+"""Captured profiles, built one entry at a time: the tables that timelines point into, and timelines themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ttmem.profile.model import VIEW_LARGEST_FREE, Profile, Source, Timeline
+from ttmem.profile.captured import BufferTable, ProgramsL1
+from ttmem.profile.model import MEMORIES, VIEW_LARGEST_FREE, Argument, FailureText, Profile, Source, Timeline
 from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile.tensor_type import TensorType
 
@@ -24,7 +26,8 @@ class ProfileTables:
         self._views: dict[View, int] = {}
         self._names: dict[str, int] = {}
         self._signatures: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-        self._forms: dict[tuple[int, int, str, str], int] = {}
+        self._notes: dict[tuple[str, bool], int] = {("", False): 0}
+        self._forms: dict[tuple[int, int, str, str, int], int] = {}
 
     def type_number(self, type_: TensorType | None) -> int:
         """-1 for what has no type."""
@@ -32,6 +35,15 @@ class ProfileTables:
 
     def view_number(self, view: View) -> int:
         return self._views.setdefault(view, len(self._views))
+
+    def view_numbers(self, views: Mapping[int, View]) -> list[int]:
+        """A memory state's views, by memory; -1 for a memory of which it says nothing."""
+        return [self.view_number(views[memory]) if memory in views else -1 for memory in range(len(MEMORIES))]
+
+    def banks(self, numbers: Iterable[int]) -> int:
+        """The most banks that these views show."""
+        wanted = set(numbers)
+        return max((view[0] for view, number in self._views.items() if number in wanted), default=0)
 
     def form_number(
         self,
@@ -41,19 +53,30 @@ class ProfileTables:
         operand_types: Sequence[int] = (),
         result_types: Sequence[int] = (),
         values: str = "=",
+        note: tuple[str, bool] = ("", False),
     ) -> int:
-        """An operation's form; ``values`` names its results and operands (``%5=%3 %4``) where they have names."""
+        """An operation's form; ``values`` names its results and operands (``%5=%3 %4``) where they have names.
+
+        ``note`` is the function it calls, and whether it frees its input.
+        """
         signature = (tuple(operand_types), tuple(result_types))
         key = (
             self._names.setdefault(name, len(self._names)),
             self._signatures.setdefault(signature, len(self._signatures)),
             values,
             location,
+            self._notes.setdefault(note, len(self._notes)),
         )
         return self._forms.setdefault(key, len(self._forms))
 
     def profile(
-        self, timelines: Sequence[Timeline], *, name: str, source: Source, facts: Mapping[str, Any] | None = None
+        self,
+        timelines: Sequence[Timeline],
+        *,
+        name: str,
+        source: Source,
+        facts: Mapping[str, Any] | None = None,
+        arguments: Sequence[Argument] = (),
     ) -> Profile:
         """The tables and the timelines that point into them."""
         return Profile(
@@ -63,21 +86,128 @@ class ProfileTables:
             forms=self._columns(),
             views=np.array(list(self._views), np.int64).reshape(-1, VIEW_LARGEST_FREE + 1),
             timelines=tuple(timelines),
+            arguments=tuple(arguments),
             facts=dict(facts or {}),
         )
 
     def _columns(self) -> OperationForms:
-        values = [values.encode("ascii", "replace") for _, _, values, _ in self._forms]
-        locations = [location.encode("utf-8", "surrogateescape") for _, _, _, location in self._forms]
+        values = [form[2].encode("ascii", "replace") for form in self._forms]
+        locations = [form[3].encode("utf-8", "surrogateescape") for form in self._forms]
         return OperationForms(
-            name=np.array([name for name, _, _, _ in self._forms], np.int32),
+            name=np.array([form[0] for form in self._forms], np.int32),
             names=tuple(self._names),
-            signature=np.array([signature for _, signature, _, _ in self._forms], np.int32),
+            signature=np.array([form[1] for form in self._forms], np.int32),
             signatures=tuple(self._signatures),
             ssa_end=np.cumsum([len(text) for text in values], dtype=np.int64),
             ssa_pool=b"".join(values),
             location_end=np.cumsum([len(text) for text in locations], dtype=np.int64),
             location_pool=b"".join(locations),
-            note=np.zeros(len(self._forms), np.int32),
-            notes=(("", False),),
+            note=np.array([form[4] for form in self._forms], np.int32),
+            notes=tuple(self._notes),
         )
+
+
+@dataclass(slots=True)
+class States:
+    """Memory states in order, as the columns of a timeline."""
+
+    kind: list[int] = field(default_factory=list)
+    operation: list[int] = field(default_factory=list)
+    cause: list[int] = field(default_factory=list)
+    views: list[Sequence[int]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.kind)
+
+    def add(self, kind: int, operation: int, cause: int, views: Sequence[int]) -> None:
+        """A state with the numbers of its views, one per memory (``ProfileTables.view_numbers``)."""
+        self.kind.append(kind)
+        self.operation.append(operation)
+        self.cause.append(cause)
+        self.views.append(views)
+
+
+class BufferEntry(NamedTuple):
+    """One row of a ``BufferTable``."""
+
+    address: int
+    memory: int
+    bytes_per_bank: int
+    total_bytes: int
+    first_block: int
+    last_block: int
+    producer: int = -1
+    last_use: int = -1
+    tensor_type: int = -1
+    name: str = ""
+
+
+def buffer_table(entries: Sequence[BufferEntry]) -> BufferTable:
+    """The buffers of a timeline."""
+    names: dict[str, int] = {}
+    numbers = [names.setdefault(entry.name, len(names)) for entry in entries]
+    columns = {
+        column: np.array([entry[index] for entry in entries], dtype)
+        for index, (column, dtype) in enumerate(_BUFFER_COLUMNS.items())
+    }
+    return BufferTable(**columns, name=np.array(numbers, np.int32), names=tuple(names))
+
+
+_BUFFER_COLUMNS: dict[str, Any] = {
+    "address": np.int64,
+    "memory": np.int8,
+    "bytes_per_bank": np.int64,
+    "total_bytes": np.int64,
+    "first_block": np.int32,
+    "last_block": np.int32,
+    "producer": np.int32,
+    "last_use": np.int32,
+    "tensor_type": np.int32,
+}
+"""In the order of ``BufferEntry``."""
+
+
+def programs_l1(needs: Sequence[Sequence[int]]) -> ProgramsL1:
+    """Per operation: bytes of tensors, circular buffers, dataflow buffers and scratchpads, and whether all is known."""
+    columns = np.array(needs, np.int64).reshape(-1, 5)
+    tensors, circular_buffers, dataflow_buffers, scratchpads = (columns[:, part].copy() for part in range(4))
+    return ProgramsL1(tensors, circular_buffers, dataflow_buffers, scratchpads, columns[:, 4].astype(np.int8))
+
+
+def captured_timeline(
+    forms: Sequence[int],
+    states: States,
+    *,
+    lines: Sequence[int] = (),
+    rank: int = -1,
+    failures: Sequence[FailureText] = (),
+    needs: ProgramsL1 | None = None,
+    buffers: BufferTable | None = None,
+) -> Timeline:
+    """One process of a capture: its operations (their forms, and their lines where the source has some) and states."""
+    lines = lines or [0] * len(forms)
+    return Timeline(
+        rank=rank,
+        first_index=0,
+        form=np.array(forms, np.int32),
+        line=np.array(lines, np.int64),
+        program=np.full(len(forms), -1, np.int32),
+        block_kind=np.array(states.kind, np.int8),
+        block_operation=np.array(states.operation, np.int32),
+        block_cause=np.array(states.cause, np.int32),
+        block_view=np.array(states.views, np.int32).reshape(-1, len(MEMORIES)),
+        block_line=np.array([lines[at] if at >= 0 else 0 for at in states.operation], np.int64),
+        failures=tuple(failures),
+        programs_l1=needs,
+        buffers=buffers,
+    )
+
+
+def largest_free_block(base_address: int, bytes_per_bank: int, taken: Iterable[tuple[int, int]]) -> int:
+    """The largest stretch of a bank that is free while (address, bytes) are taken; what lies outside does not count."""
+    largest, end = 0, base_address
+    for address, size in sorted(taken):
+        largest = max(largest, address - end)
+        end = max(end, address + size)
+    return max(largest, base_address + bytes_per_bank - end)

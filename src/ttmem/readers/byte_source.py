@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of a source, whatever it is packed in: plain, gzip, zstd or standard input, in lines."""
+"""Bytes of a source, whatever it is packed in (plain, gzip, zstd, standard input), and how it begins."""
 
 from __future__ import annotations
 
@@ -7,17 +7,128 @@ import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from ttmem._errors import BadInputError
-from ttmem.readers.runtime_log._packed import PackedReader, unpacker_for
-from ttmem.readers.runtime_log._prefix import TIME_PREFIX
+from ttmem.readers._packed import PackedReader, unpacker_for
 
 CHUNK_BYTES = 1 << 20
+HEAD_BYTES = 1 << 16
+_LINE_BYTES = 1 << 20
+"""A longer line (a constant of many MB) is cut."""
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read so far, bytes in all or 0 when unknown)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How a source begins: all that a reader looks at to know its own kind."""
+
+    path: Path | None
+    """None for standard input."""
+    content: bytes = b""
+    """The first 64 KiB or so, unpacked; empty for folders, and for standard input before it is opened."""
+    is_folder: bool = False
+
+    @classmethod
+    def of(cls, source: str | Path) -> Head:
+        """The beginning of a file or folder. Standard input can be read only once, so nothing is read of it here."""
+        if str(source) == "-":
+            return cls(None)
+        if Path(source).is_dir():
+            return cls(Path(source), is_folder=True)
+        with OpenedSource(source) as opened:
+            return opened.head
+
+    @property
+    def unpacked_name(self) -> str:
+        """The file's name without what it is packed in."""
+        return self.path.name.removesuffix(".gz").removesuffix(".zst") if self.path else ""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it begins like a JSON document; a list of objects, because log lines begin with brackets too."""
+        start = self.content[:4096].lstrip()
+        return start[:1] == b"{" or (start[:1] == b"[" and start[1:].lstrip()[:1] in (b"{", b"]"))
+
+    @property
+    def is_text(self) -> bool:
+        """Neither a folder, nor JSON, nor binary as databases and saved profiles are."""
+        return not self.is_folder and b"\0" not in self.content and not self.is_json
+
+    @property
+    def lines(self) -> list[str]:
+        """As text, the last one perhaps cut."""
+        return self.content.decode("utf-8", "replace").splitlines()
+
+
+class OpenedSource:
+    """The unpacked bytes of a source, from the start: what was looked at to know its kind is not lost."""
+
+    def __init__(self, source: str | Path) -> None:
+        self._stream, self.packed_bytes, self.name = open_bytes(source)
+        self._path = None if str(source) == "-" else Path(source)
+        self._seen: list[bytes] = []
+        self._damage: TruncatedSourceError | None = None
+
+    def __enter__(self) -> OpenedSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._path is not None:
+            self._stream.close()
+
+    @property
+    def head(self) -> Head:
+        """How it begins."""
+        try:
+            while sum(map(len, self._seen)) < HEAD_BYTES and (piece := next(self._pieces(HEAD_BYTES), b"")):
+                self._seen.append(piece)
+        except TruncatedSourceError as error:
+            self._damage = error  # whoever reads on meets it there
+        return Head(self._path, b"".join(self._seen))
+
+    def chunks(self, progress: Progress | None = None) -> Iterator[bytes]:
+        """All of it in pieces; raises ``TruncatedSourceError`` after the last good one."""
+        packed = getattr(self._stream, "fileobj", None)
+        done = 0
+        while True:
+            chunk = self._seen.pop(0) if self._seen else next(self._pieces(), b"")
+            if not chunk:
+                return
+            done += len(chunk)
+            yield chunk
+            if progress is not None:
+                progress(packed.tell() if packed else done, self.packed_bytes)
+
+    def content(self) -> bytes:
+        """All of it at once, for kinds that are one document."""
+        try:
+            return b"".join(self.chunks())
+        except TruncatedSourceError as error:
+            hint = "make the file again"
+            raise BadInputError(f"cannot be unpacked: {error.reason}", where=self.name, hint=hint) from error
+
+    def lines(self, progress: Progress | None = None) -> Iterator[str]:
+        """Lines of text."""
+        left = b""
+        try:
+            for chunk in self.chunks(progress):
+                *whole, left = (left[:_LINE_BYTES] + chunk).split(b"\n")
+                for line in whole:
+                    yield line[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
+        except TruncatedSourceError as error:
+            raise BadInputError(f"cannot be read to its end: {error.reason}", where=self.name) from error
+        if left:
+            yield left[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
+
+    def _pieces(self, limit: int | None = None) -> Iterator[bytes]:
+        if self._damage is not None:
+            raise self._damage
+        yield from chunks(self._stream, self.name, limit=limit)
 
 
 def open_bytes(source: str | Path) -> tuple[BinaryIO, int, str]:
@@ -40,49 +151,6 @@ def open_bytes(source: str | Path) -> tuple[BinaryIO, int, str]:
     if unpacker:
         return cast(BinaryIO, PackedReader(cast(BinaryIO, buffered), unpacker)), size, name
     return cast(BinaryIO, buffered), size, name
-
-
-class LineSplitter:
-    """Chunks -> lists of whole lines; what is left of a chunk waits for the next one."""
-
-    def __init__(self) -> None:
-        self._carry: list[bytes] = []
-        self._strip_times: bool | None = None
-
-    def split(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in this chunk."""
-        if self._strip_times is not False:
-            return self._split_cleaned(chunk)
-        lines = chunk.split(b"\n")
-        if len(lines) == 1:
-            self._carry.append(chunk)  # constants print as lines of many MB: collect the pieces, join once
-            return []
-        if self._carry:
-            lines[0] = b"".join((*self._carry, lines[0]))
-        last = lines.pop()
-        self._carry = [last] if last else []
-        return lines
-
-    def _split_cleaned(self, chunk: bytes) -> list[bytes]:
-        at = chunk.rfind(b"\n")
-        if at < 0:
-            self._carry.append(chunk)
-            return []
-        whole = b"".join((*self._carry, chunk[:at]))
-        self._carry = [chunk[at + 1 :]] if at + 1 < len(chunk) else []
-        return self._clean(whole).split(b"\n")
-
-    def rest(self) -> list[bytes]:
-        """The last line when the source does not end in a line end."""
-        tail = b"".join(self._carry)
-        self._carry = []
-        return [self._clean(tail)] if tail else []
-
-    def _clean(self, text: bytes) -> bytes:
-        if self._strip_times is None:
-            head = text[:65536]
-            self._strip_times = len(TIME_PREFIX.findall(head)) * 2 > head.count(b"\n") + 1
-        return TIME_PREFIX.sub(b"", text) if self._strip_times else text
 
 
 def chunks(stream: BinaryIO, name: str, *, limit: int | None = None) -> Iterator[bytes]:

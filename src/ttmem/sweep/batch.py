@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ttmem.allocator import end_of_stack
-from ttmem.allocator.failures import clash_text, out_of_memory_text
+from ttmem.allocator import end_of_stack, sentences
 from ttmem.allocator.operations import EXACT, RECORDS, Launch, call_of, plan_call, read_call
 from ttmem.engines.twin import TwinEngine
 from ttmem.explain import classify_oom
@@ -246,16 +245,16 @@ class _RowWriter:
         )
 
     def _out_of_memory(self, total: int, per_bank: int, allocated: int) -> tuple[str, str]:
-        pool, memory = self._pool, self._family.memory
-        bank, free = pool.bytes_per_bank, pool.bytes_per_bank - allocated
-        full_stop = self._map.release.full_stop_after_oom
-        text = out_of_memory_text(memory, total, pool.banks, per_bank, bank, allocated, free, free, full_stop=full_stop)
-        return text, classify_oom(per_bank, bank, allocated, free, free, memory.name)
+        pool, name = self._pool, self._family.memory.name
+        size, free = pool.bytes_per_bank, pool.bytes_per_bank - allocated
+        sentence = sentences.out_of_memory(total, name, pool.banks, per_bank, size, allocated, free, free)
+        end = "." if self._map.release.full_stop_after_oom else ""
+        return sentence + end, classify_oom(per_bank, size, allocated, free, free, name)
 
     def _clash(self, taken: int) -> str:
         family = self._family
         lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + family.has_result)
-        return clash_text(family.static_family, lowest, family.static_end_address)
+        return sentences.clash(family.static_family, lowest, family.static_end_address)
 
     def _assumed(self, case: Case) -> tuple[str, ...]:
         """A second operand that the source did not list is named by its shape, which differs from row to row."""

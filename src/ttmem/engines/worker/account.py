@@ -48,7 +48,7 @@ class Fullest(NamedTuple):
     """Buffers from before that were not there any more."""
 
 
-class Story(NamedTuple):
+class Effect(NamedTuple):
     """What one operation did to the account."""
 
     born: tuple[Buffer, ...]
@@ -76,12 +76,12 @@ class Account:
         """What the allocator takes for so many bytes."""
         return -(-bytes_per_bank // self._quantum) * self._quantum
 
-    def apply(self, moves: Iterable[Move]) -> Story:
-        """Bring the account up to date with an operation, and tell what happened inside it."""
+    def apply(self, moves: Iterable[Move]) -> Effect:
+        """Bring the account up to date with an operation, and say what happened inside it."""
         inside = _Inside(self)
         for move in moves:
             inside.follow(move)
-        return inside.story()
+        return inside.effect()
 
     def reconcile(self, memory: str, blocks: Mapping[int, int]) -> tuple[list[Buffer], list[int]]:
         """Accept the library's own table: buffers that came and went outside operations (``del``, uploads)."""
@@ -159,8 +159,8 @@ class _Inside:
             absent = tuple(b.number for b in self._gone.values() if b.memory == memory and b.number not in self._born)
             self._tops[memory] = Fullest(now, here, absent)
 
-    def story(self) -> Story:
-        return Story(
+    def effect(self) -> Effect:
+        return Effect(
             tuple(self._born.values()),
             tuple(self._gone),
             self._tops,

@@ -45,7 +45,7 @@ class Captures:
         self._replace((low, high), low.begin_graph_capture, self._counted_begin)
         for name in _ENDS:
             self._replace((low, high), getattr(low, name, None), self._counted_end)
-        self._replace((low, high), getattr(low, "is_graph_capture_active", None), self._told_active)
+        self._replace((low, high), getattr(low, "is_graph_capture_active", None), self._programs_own)
         # The Python layer asks whether a capture is active before it begins one.
         self._replace((high,), high.begin_graph_capture, self._announced)
 
@@ -89,5 +89,5 @@ class Captures:
 
         return end
 
-    def _told_active(self, _: Any) -> Callable[..., Any]:
+    def _programs_own(self, _: Any) -> Callable[..., Any]:
         return lambda: self.by_program > 0

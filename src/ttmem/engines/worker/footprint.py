@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .isolation import Copy, Tell
+from .isolation import Fork, Send
 from .library import Library, Pool
 from .nodes import ProgramNeeds, needs_of, used_cached_programs
 from .protocol import error_text
@@ -54,20 +54,22 @@ def measure(
 ) -> Measured:
     """The needs of the programs that ``launched`` names, in the L1 that the operation found (address -> bytes)."""
 
-    def work(tell: Tell) -> None:
+    def work(send: Send) -> None:
         try:
-            tell(_dry_run(library, call, device, l1_before, l1))
+            send(_dry_run(library, call, device, l1_before, l1))
         except Exception as error:
-            tell({"error": f"{type(error).__name__}: {error_text(error)[:300]}"})
+            send({"error": f"{type(error).__name__}: {error_text(error)[:300]}"})
 
-    copy = Copy(work)
-    told = next(iter([*copy.messages(TIMEOUT_SECONDS)]), {"error": copy.ending or "no answer"})
-    if "error" in told:
-        return Measured((None,) * len(launched), str(told["error"]))
-    found = [ProgramNeeds(*row) for row in told["needs"]]
+    fork = Fork(work)
+    answer = next(iter([*fork.messages(TIMEOUT_SECONDS)]), {"error": fork.ending or "no answer"})
+    if "error" in answer:
+        return Measured((None,) * len(launched), str(answer["error"]))
+    found = [ProgramNeeds(*row) for row in answer["needs"]]
     needs = align(launched, found)
     missing = sum(need is None for need in needs)
-    problem = f"{missing} of {len(launched)} programs were not seen without dispatch" if missing else str(told["note"])
+    problem = (
+        f"{missing} of {len(launched)} programs were not seen without dispatch" if missing else str(answer["note"])
+    )
     return Measured(needs, problem)
 
 

@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
-Tell = Callable[[Message], None]
+Send = Callable[[Message], None]
 
 _SETTLING_SECONDS = 0.02
 _PR_SET_PDEATHSIG = 1
 
 
-class Copy:
-    """A forked copy at work. What it tells is kept even if it dies later."""
+class Fork:
+    """A forked copy at work. What it sends is kept even if it dies later."""
 
-    def __init__(self, work: Callable[[Tell], None], *, memory_cap: int | None = None, own_group: bool = False) -> None:
+    def __init__(self, work: Callable[[Send], None], *, memory_cap: int | None = None, own_group: bool = False) -> None:
         """``memory_cap`` bounds its data, in bytes; with ``own_group`` the processes that it starts end with it."""
         self._own_group = own_group
         self._reading, writing = os.pipe()
@@ -41,14 +41,14 @@ class Copy:
             warnings.simplefilter("ignore", DeprecationWarning)  # Python's general warning about threads and fork
             self._process = os.fork()
         if self._process == 0:
-            _become_copy(work, writing, memory_cap, own_group, parent)
+            _become_fork(work, writing, memory_cap, own_group, parent)
         os.close(writing)
         self.signal = 0
         """Which killed it, 0 when none did."""
         self.timed_out = False
 
     def messages(self, silence: float) -> Iterator[Message]:
-        """What it tells, until it ends or has said nothing for so many seconds; then it is gone."""
+        """What it sends, until it ends or has said nothing for so many seconds; then it is gone."""
         try:
             for line in self._lines(silence):
                 with contextlib.suppress(ValueError):  # half a line of a copy that died
@@ -109,8 +109,8 @@ def _is_running(task: str) -> bool:
     return False
 
 
-def _become_copy(
-    work: Callable[[Tell], None], writing: int, memory_cap: int | None, own_group: bool, parent: int
+def _become_fork(
+    work: Callable[[Send], None], writing: int, memory_cap: int | None, own_group: bool, parent: int
 ) -> None:
     """Never returns: the copy must not run exit handlers of the process it came from, nor speak on its streams."""
     try:

@@ -170,15 +170,17 @@ class MemoryPlugin:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the controlling process, where the table is printed."""
-        told = {name[len(_PREFIX) :]: value for name, value in report.user_properties if name.startswith(_PREFIX)}
-        if report.when == "call" and told:
-            self._rows[report.nodeid] = {"outcome": report.outcome, **told}
+        measured = {name[len(_PREFIX) :]: value for name, value in report.user_properties if name.startswith(_PREFIX)}
+        if report.when == "call" and measured:
+            self._rows[report.nodeid] = {"outcome": report.outcome, **measured}
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The tests that need most, and what was not checked."""
         rows = sorted(self._rows.items(), key=lambda row: -_weight(row[1]))
         if self._json_path:
-            Path(self._json_path).write_text(json.dumps({"board": self._label, "tests": [_told(*row) for row in rows]}))
+            Path(self._json_path).write_text(
+                json.dumps({"board": self._label, "tests": [{"test": name, **row} for name, row in rows]})
+            )
         if not rows:
             return
         terminalreporter.section(f"peak memory per test ({self._label})")
@@ -205,10 +207,6 @@ def _weight(row: dict[str, Any]) -> float:
     if row.get("l1_bank_bytes"):
         shares.append(row["l1_with_programs_bytes_per_core"] / row["l1_bank_bytes"])
     return float(max(shares, default=0.0))
-
-
-def _told(name: str, row: dict[str, Any]) -> dict[str, Any]:
-    return {"test": name, **row}
 
 
 def _cell(row: dict[str, Any], memory: str) -> str:

@@ -47,7 +47,7 @@ class Recorder:
         self._watch: Watch | None = None
         self._typed: set[int] = set()
         """Buffers whose tensor was described already."""
-        self._others_told = False
+        self._others_noted = False
         self._undo: list[Callable[[], None]] = []
 
     # --- switching on and off -----------------------------------------------------------------------------------
@@ -102,12 +102,12 @@ class Recorder:
         """The last view of a device that is about to be closed."""
         with self._lock:
             if self._watch is not None and device is self._watch.device and os.getpid() == self._process:
-                self._send({"closed": True, **_told_state(self._watch.state())})
+                self._send({"closed": True, **_state_message(self._watch.state())})
                 self._watch.rest()
                 self._watch = None
 
     def finish(self) -> None:
-        """The program has ended; what it left open is told as it is."""
+        """The program has ended; what it left open is sent as it is."""
         if self._watch is not None:
             self.device_closing(self._watch.device)
 
@@ -116,7 +116,7 @@ class Recorder:
     def operation(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Call an operation and tell what it did; those that it calls itself are part of it."""
+        """Call an operation and send what it did; those that it calls itself are part of it."""
         __tracebackhide__ = True
         if os.getpid() != self._process or getattr(self._depth, "inside", False):
             return function(*arguments, **options)
@@ -140,11 +140,11 @@ class Recorder:
             try:
                 results = function(*arguments, **options)
             except BaseException as error:
-                self._send({"end": index, "error": _told_error(error)})
+                self._send({"end": index, "error": _error_message(error)})
                 raise
             self._send({"end": index})
             return results
-        started.update(_told_state(watch.state()))
+        started.update(_state_message(watch.state()))
         started.update(self._inputs(watch, (arguments, options)))
         self._send(started)
         return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
@@ -152,27 +152,27 @@ class Recorder:
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
         message: dict[str, Any] = {
             "end": index,
-            "born": [_row(buffer) for buffer in seen.story.born],
-            "gone": list(seen.story.gone),
-            "fullest": {memory: list(top) for memory, top in seen.story.fullest.items()},
+            "born": [_row(buffer) for buffer in seen.effect.born],
+            "gone": list(seen.effect.gone),
+            "fullest": {memory: list(top) for memory, top in seen.effect.fullest.items()},
             "l1": [*seen.l1, 0 if seen.problem else 1],
         }
         if seen.problem:
             message["unmeasured"] = seen.problem
         if seen.error is not None:
-            message["error"] = _told_error(seen.error)
+            message["error"] = _error_message(seen.error)
         else:
             message["tensors"], message["names"] = self._results(watch, seen, site)
         self._send(message)
-        if watch.others_seen and not self._others_told:
-            self._others_told = True
+        if watch.others_seen and not self._others_noted:
+            self._others_noted = True
             self._send({"note": "memory of another device or of a submesh was used too; it is not followed"})
 
     # --- tensors ------------------------------------------------------------------------------------------------
 
     def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
         """The buffers an operation reads, and descriptions of those not seen before."""
-        uses, told = [], []
+        uses, described = [], []
         for tensor in device_tensors(self._library, values):
             buffer = _buffer_of(watch, tensor)
             if buffer is None:
@@ -180,24 +180,24 @@ class Recorder:
             uses.append(buffer.number)
             if buffer.number not in self._typed:
                 self._typed.add(buffer.number)
-                told.append([buffer.number, describe(tensor)])
-        return {"uses": uses, "tensors": told}
+                described.append([buffer.number, describe(tensor)])
+        return {"uses": uses, "tensors": described}
 
     def _results(self, watch: Watch, seen: Seen, site: Site) -> tuple[list[list[Any]], list[list[Any]]]:
         """Descriptions and names of the buffers that the results brought."""
-        born = {buffer.number for buffer in seen.story.born}
-        told, names = [], []
+        born = {buffer.number for buffer in seen.effect.born}
+        described, names = [], []
         tensors = list(tensors_in(self._library, seen.results))
         for position, tensor in enumerate(tensors):
             buffer = _buffer_of(watch, tensor) if self._library.is_on_device(tensor) else None
             if buffer is None or buffer.number not in born or buffer.number in self._typed:
                 continue
             self._typed.add(buffer.number)
-            told.append([buffer.number, describe(tensor)])
+            described.append([buffer.number, describe(tensor)])
             name = _name(site.names, position, len(tensors), is_single=tensors[0] is seen.results)
             if name:
                 names.append([buffer.number, name])
-        return told, names
+        return described, names
 
 
 def _method_name(method: str, _: Any) -> str:
@@ -208,7 +208,7 @@ def _row(buffer: Buffer) -> list[Any]:
     return [buffer.number, MEMORIES.index(buffer.memory), buffer.address, buffer.bytes_per_bank, buffer.total_bytes]
 
 
-def _told_state(state: State) -> dict[str, Any]:
+def _state_message(state: State) -> dict[str, Any]:
     return {"state": [list(view) for view in state.views], "came": [_row(b) for b in state.came], "gone": state.gone}
 
 
@@ -226,7 +226,7 @@ def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool)
     return f"{names[0]}[{position}]" if len(names) == 1 else ""
 
 
-def _told_error(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     """The library's errors speak for themselves; of others the type matters too."""
     text = error_text(error)
     return text if isinstance(error, RuntimeError) else f"{type(error).__name__}: {text}"

@@ -89,15 +89,15 @@ def _print_error(file: str) -> None:
         frames = frames.tb_next
     if kind is None or error is None:
         return
-    told = traceback.TracebackException(kind, error, frames)
-    _leave_out_ours(told)
-    sys.stderr.write("".join(told.format()))
+    printed = traceback.TracebackException(kind, error, frames)
+    _leave_out_ours(printed)
+    sys.stderr.write("".join(printed.format()))
 
 
-def _leave_out_ours(told: traceback.TracebackException) -> None:
+def _leave_out_ours(printed: traceback.TracebackException) -> None:
     ours = str(Path(__file__).resolve().parent)
-    told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(ours)]
-    for deeper in (told.__cause__, told.__context__):
+    printed.stack[:] = [frame for frame in printed.stack if not frame.filename.startswith(ours)]
+    for deeper in (printed.__cause__, printed.__context__):
         if deeper is not None:
             _leave_out_ours(deeper)
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import protocol
-from .isolation import Copy, Tell
+from .isolation import Fork, Send
 from .library import Library
 from .protocol import LineWriter, error_text
 from .steps import Session
@@ -25,7 +25,7 @@ _SILENCE_SECONDS = 60.0
 
 
 class _Case:
-    """What was told of one case so far."""
+    """What is known of one case so far."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -35,7 +35,7 @@ class _Case:
     def hear(self, message: dict[str, Any]) -> None:
         self.answers.append(message["answer"])
 
-    def told(self, summary: dict[str, Any], *, signal: int = 0, timed_out: bool = False) -> dict[str, Any]:
+    def answer(self, summary: dict[str, Any], *, signal: int = 0, timed_out: bool = False) -> dict[str, Any]:
         return {
             "case": self.number,
             "answers": self.answers,
@@ -64,43 +64,43 @@ class Server:
                 case = _Case(number)
                 self._session.begin_case()
                 self._run(steps, request, case.hear)
-                yield case.told(self._session.summary())
+                yield case.answer(self._session.summary())
             return
         first = 0
         while first < len(cases):
-            done = yield from self._in_copy(cases, first, request)
+            done = yield from self._in_fork(cases, first, request)
             first += done
 
-    def _in_copy(self, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any]) -> Any:
+    def _in_fork(self, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any]) -> Any:
         """Work through the cases from ``first`` on in one copy; how many of them that settled."""
 
-        def work(tell: Tell) -> None:
+        def work(send: Send) -> None:
             for steps in cases[first:]:
                 self._session.begin_case()
-                self._run(steps, request, tell)
-                tell({"summary": self._session.summary()})
+                self._run(steps, request, send)
+                send({"summary": self._session.summary()})
                 if not self._session.end_case():
                     return  # something stayed behind: the next case wants a clean copy
 
-        copy = Copy(work, memory_cap=self._memory_cap, own_group=True)
+        fork = Fork(work, memory_cap=self._memory_cap, own_group=True)
         done = 0
         case = _Case(first)
-        for message in copy.messages(request.get("timeout") or _SILENCE_SECONDS):
+        for message in fork.messages(request.get("timeout") or _SILENCE_SECONDS):
             if "answer" in message:
                 case.hear(message)
             else:
-                yield case.told(message["summary"])
+                yield case.answer(message["summary"])
                 done += 1
                 case = _Case(first + done)
-        if first + done < len(cases) and (copy.signal or copy.timed_out or not done):
-            yield case.told({}, signal=copy.signal, timed_out=copy.timed_out)
+        if first + done < len(cases) and (fork.signal or fork.timed_out or not done):
+            yield case.answer({}, signal=fork.signal, timed_out=fork.timed_out)
             done += 1
         return done
 
-    def _run(self, steps: list[dict[str, Any]], request: dict[str, Any], tell: Tell) -> None:
+    def _run(self, steps: list[dict[str, Any]], request: dict[str, Any], send: Send) -> None:
         for step in steps:
             answered = self._session.run(step)
-            tell({"answer": answered})
+            send({"answer": answered})
             if request.get("stop", False) and not answered["ok"]:
                 return
 

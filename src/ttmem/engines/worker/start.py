@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Started as a file by any interpreter: loads this folder as the package ``ttmem_worker`` and runs one of its jobs.
 
-The folder must not be put on ``sys.path``: a user's script may have modules of the same names.
+It brings along the one room of ttmem that it needs, the reading of capture nodes. No folder is put on ``sys.path``: a
+user's script may have modules of the same names.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ JOBS = ("server", "script", "tests")
 
 
 def load() -> None:
-    """Make ``import ttmem_worker.x`` work without the folder on the path."""
+    """Make ``import ttmem_worker.x`` and what it shares with ttmem work without their folders on the path."""
     folder = Path(__file__).resolve().parent
-    spec = importlib.util.spec_from_file_location(
-        NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
+    _load("ttmem_sentences", folder.parents[1] / "allocator" / "sentences.py")
+    _load("ttmem_capture_nodes", folder.parents[1] / "capture_nodes" / "__init__.py")
+    _load(NAME, folder / "__init__.py")
+
+
+def _load(name: str, file: Path) -> None:
+    """A module, or a package by its ``__init__``."""
+    search = [str(file.parent)] if file.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=search)
     if spec is None or spec.loader is None:
-        raise ImportError(f"cannot load {folder}")
+        raise ImportError(f"cannot load {file}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[NAME] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
 
 

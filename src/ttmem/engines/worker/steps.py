@@ -8,7 +8,7 @@ A request is a list of steps, each a small JSON object; each has one answer, ``{
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .devices import OpenOptions, device_facts
 from .library import Library
@@ -16,6 +16,12 @@ from .protocol import MEMORIES, error_text
 from .tensors import describe, device_tensors
 from .values import Values
 from .watching import Seen, Watch
+
+# ``start.py`` loads the library's sentences under a name of their own, where there is no ttmem.
+if TYPE_CHECKING or __name__.startswith("ttmem."):
+    from ttmem.allocator import sentences
+else:
+    import ttmem_sentences as sentences
 
 Step = dict[str, Any]
 Answer = dict[str, Any]
@@ -219,7 +225,7 @@ class Session:
             self.peaks[memory] = max(self.peaks.get(memory, 0), view.allocated)
 
     def _count(self, seen: Seen) -> None:
-        for memory, top in seen.story.fullest.items():
+        for memory, top in seen.effect.fullest.items():
             self.peaks[memory] = max(self.peaks.get(memory, 0), top.allocated)
         self.l1_worst = max(self.l1_worst, seen.l1, key=sum)
         self.l1_problem = self.l1_problem or seen.problem
@@ -238,12 +244,11 @@ class Session:
         memory = step.get("memory", "DRAM")
         view = self._library.view(self.device, memory)
         total = pages * elements * self._values.bits_of(step["dtype"]) // 8
-        raise RuntimeError(
-            f"Out of Memory: Not enough space to allocate {total} B {memory} buffer across {view.banks} banks, "
-            f"where each bank needs to store {-(-total // max(view.banks, 1))} B, but bank size is {view.total} B "
-            f"(allocated: {view.allocated} B, free: {view.free} B, largest free block: {view.largest_free} B). "
-            "Told by ttmem: the library counts pages in 32 bits and would have wrapped."
+        per_bank = -(-total // max(view.banks, 1))
+        sentence = sentences.out_of_memory(
+            total, memory, view.banks, per_bank, view.total, view.allocated, view.free, view.largest_free
         )
+        raise RuntimeError(f"{sentence}. Added by ttmem: the library counts pages in 32 bits and would have wrapped.")
 
 
 def _refused(error: Exception) -> Answer:

@@ -33,7 +33,7 @@ def describe(tensor: Any) -> dict[str, Any]:
     """What a tensor type of a profile is made from; figures are the library's own."""
     config = tensor.memory_config()
     shard = config.shard_spec
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "shape": list(tensor.shape),
         "padded": list(tensor.padded_shape),
         "dtype": tensor.dtype.name.lower(),
@@ -44,9 +44,9 @@ def describe(tensor: Any) -> dict[str, Any]:
         "pages": tensor.buffer_num_pages(),
     }
     if shard is not None:
-        told["shard"] = list(shard.shape)
-        told["shard_cores"] = shard.num_cores()
-    return told
+        described["shard"] = list(shard.shape)
+        described["shard_cores"] = shard.num_cores()
+    return described
 
 
 def address_key(tensor: Any) -> tuple[str, int]:

@@ -73,10 +73,10 @@ class Values:
     def layout(self, name: str) -> Any:
         return {"tile": self._ttnn.TILE_LAYOUT, "row_major": self._ttnn.ROW_MAJOR_LAYOUT}[name]
 
-    def memory_config(self, told: Mapping[str, Any]) -> Any:
+    def memory_config(self, placement: Mapping[str, Any]) -> Any:
         ttnn = self._ttnn
-        memory = getattr(ttnn.BufferType, told.get("memory", "DRAM"))
-        shard = told.get("shard")
+        memory = getattr(ttnn.BufferType, placement.get("memory", "DRAM"))
+        shard = placement.get("shard")
         if shard is None:
             return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.INTERLEAVED, memory)
         grid = self.core_ranges(shard["ranges"])

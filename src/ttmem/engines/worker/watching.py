@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .account import LAUNCH, Account, Buffer, Move, Story
+from .account import LAUNCH, Account, Buffer, Effect, Move
 from .captures import Captures
 from .footprint import REFUSED, Call, Measured, measure, settle_refused
 from .library import Library, View
@@ -27,7 +27,7 @@ class State(NamedTuple):
 class Seen(NamedTuple):
     """What a call did."""
 
-    story: Story
+    effect: Effect
     l1: tuple[int, int, int, int]
     """Per core at the worst moment: tensors, circular buffers, dataflow buffers, scratchpads."""
     needs: tuple[ProgramNeeds | None, ...]
@@ -66,11 +66,11 @@ class Watch:
         the library's table of all blocks, which is long, is read to find out.
         """
         self.rest()
-        story = self.account.apply(self._moves)
+        effect = self.account.apply(self._moves)
         self._moves.clear()
-        came = {buffer.number: buffer for buffer in story.born if buffer.number not in story.gone}
-        born = {buffer.number for buffer in story.born}
-        gone = [number for number in story.gone if number not in born]
+        came = {buffer.number: buffer for buffer in effect.born if buffer.number not in effect.gone}
+        born = {buffer.number for buffer in effect.born}
+        gone = [number for number in effect.gone if number not in born]
         views: list[View] = []
         for memory in MEMORIES:
             pool = self.account.pools[memory]
@@ -138,21 +138,21 @@ class Watch:
             )
         own = [node for node in nodes if self._belongs(node)]
         moves = moves_of(own, self._library.memory_of, raised=error is not None)
-        story = self.account.apply(moves)
+        effect = self.account.apply(moves)
         launched = [move.program for move in moves if move.kind == LAUNCH]
-        l1_at_launch = story.l1_at_launch
+        l1_at_launch = effect.l1_at_launch
         if _refuses_program(error):
             launched.append(REFUSED)
-            l1_at_launch = (*l1_at_launch, story.highest_l1)
+            l1_at_launch = (*l1_at_launch, effect.highest_l1)
         measured = self._measured(own, call, l1_before, l1_key, launched)
         if launched[-1:] == [REFUSED]:
             measured = settle_refused(measured, str(error), self.account.pools["L1"].base)
-        worst = (story.highest_l1, 0, 0, 0)
+        worst = (effect.highest_l1, 0, 0, 0)
         for tensors, need in zip(l1_at_launch, measured.needs, strict=True):
             circular, dataflow, scratchpads = need[1:] if need is not None else (0, 0, 0)
             moment = (tensors, circular, dataflow, scratchpads)
             worst = max(worst, moment, key=sum)
-        return Seen(story, worst, measured.needs, measured.problem, call.results, error)
+        return Seen(effect, worst, measured.needs, measured.problem, call.results, error)
 
     def _measured(
         self, nodes: list[Node], call: Call, l1_before: Mapping[int, int], l1_key: int, launched: list[str]

@@ -5,18 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from enum import IntEnum
 
+from ttmem.capture_nodes import StaticBuffer
 from ttmem.profile import TensorType
-from ttmem.readers.capture._text import Rectangle
-
-
-class ProgramPart(IntEnum):
-    """The three kinds of L1 that belong to a program and not to a tensor."""
-
-    CIRCULAR_BUFFER = 0
-    DATAFLOW_BUFFER = 1
-    SCRATCHPAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +51,8 @@ class ProgramStarted:
     """A program is set up: what earlier ones had in L1 is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramBuffer:
-    """L1 of the program that is being set up, on some cores."""
-
-    part: ProgramPart
-    device: int
-    cores: tuple[Rectangle, ...]
-    bytes_per_core: int
-
-
-Event = Allocated | Freed | Used | ProgramStarted | ProgramBuffer
+Event = Allocated | Freed | Used | ProgramStarted | StaticBuffer
+"""A static buffer belongs to the program that is being set up."""
 
 
 @dataclass(slots=True)

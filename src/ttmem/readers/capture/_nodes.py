@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-LARGEST_NUMBER = 1 << 48
-"""More bytes than any machine has: a larger number is damage, and sums of such would not fit a column."""
+from ttmem import capture_nodes
 
 
 class Node(msgspec.Struct):
@@ -20,25 +19,22 @@ class Node(msgspec.Struct):
     input_tensors: list[int] = []
     stacking_level: int = 0
 
+    @property
+    def parameters(self) -> capture_nodes.Params:
+        """What the node says of itself; ``capture_nodes`` knows how releases spell it."""
+        return self.params or {}
+
     def text(self, key: str) -> str:
         """A parameter as text."""
-        value = (self.params or {}).get(key)
-        return "" if value is None else str(value)
+        return capture_nodes.text(self.parameters, key)
 
     def number(self, key: str) -> int:
-        """A parameter as a number: releases write numbers, numbers as text, or nothing."""
-        value = (self.params or {}).get(key)
-        if isinstance(value, bool) or value is None:
-            return int(value or 0)
-        try:
-            number = int(value)
-        except (TypeError, ValueError, OverflowError):
-            return 0
-        return number if -LARGEST_NUMBER < number < LARGEST_NUMBER else 0
+        """A parameter as a number."""
+        return capture_nodes.number(self.parameters, key)
 
     def flag(self, key: str) -> bool:
-        """A parameter as yes or no: ``"1"``, ``"true"`` and ``true`` are all written."""
-        return self.text(key).lower() in ("1", "true")
+        """A parameter as yes or no."""
+        return capture_nodes.flag(self.parameters, key)
 
 
 class PythonCall(msgspec.Struct):

@@ -12,30 +12,24 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ttmem.capture_nodes import LARGEST_NUMBER, memory_named, memory_of, static_buffer
 from ttmem.profile import HOST, TensorType
+from ttmem.readers.capture._device import InterleavedSample
 from ttmem.readers.capture._events import (
     Allocated,
     CapturedBuffer,
     CapturedOperation,
     Event,
     Freed,
-    ProgramBuffer,
-    ProgramPart,
     ProgramStarted,
     Used,
 )
-from ttmem.readers.capture._machine import InterleavedSample
-from ttmem.readers.capture._nodes import LARGEST_NUMBER, BufferRow, Node, PythonCall
-from ttmem.readers.capture._text import innermost_frame, memory_named, operation_named, rectangles, tensor_type
+from ttmem.readers.capture._nodes import BufferRow, Node, PythonCall
+from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
 
 _TENSOR_LAYER = ("Tensor::", "tt::tt_metal::", "ttnn::convert_python_tensor_to_tt_tensor")
 _LEAF = "tt::tt_metal::create_device_tensor"
 """Calls nothing else: whatever is recorded inside it after it failed is something new."""
-_PROGRAM_PARTS = {
-    "circular_buffer_allocate": ProgramPart.CIRCULAR_BUFFER,
-    "dataflow_buffer_allocate": ProgramPart.DATAFLOW_BUFFER,
-    "scratchpad_allocate": ProgramPart.SCRATCHPAD,
-}
 BUFFER_NODES = ("buffer_allocate", "buffer_deallocate")
 _DID_NOT_COMPLETE = "did not complete: it raised an error that the capture does not hold"
 
@@ -45,7 +39,7 @@ def interleaved_samples(nodes: Iterable[Node]) -> list[InterleavedSample]:
     return list(
         dict.fromkeys(
             InterleavedSample(
-                memory_named((node.params or {}).get("buffer_type")),
+                memory_named(node.parameters.get("buffer_type")),
                 node.number("size"),
                 node.number("page_size"),
                 node.number("max_size_per_bank"),
@@ -192,18 +186,10 @@ class GraphWalk:
             buffer = self._buffer(node)
             if buffer is not None:
                 self._add(Allocated(buffer) if kind == "buffer_allocate" else Freed(buffer))
-        elif kind in _PROGRAM_PARTS:
+        elif (static := static_buffer(kind, node.parameters)) is not None:
             if self.circular_buffers_are_complete:
                 self._program_is_silent = False
-            if not (node.flag("globally_allocated") or node.flag("borrows_memory")):
-                self._add(
-                    ProgramBuffer(
-                        _PROGRAM_PARTS[kind],
-                        node.number("device_id"),
-                        rectangles(node.text("core_range_set")),
-                        node.number("size"),
-                    )
-                )
+            self._add(static)
         elif kind == "circular_buffer_deallocate_all":
             self._program_ended()
             self._add(ProgramStarted())
@@ -232,7 +218,7 @@ class GraphWalk:
             return
         type_ = self._type(node)
         buffer = self._described(
-            memory_named((node.params or {}).get("buffer_type")) or (type_.memory if type_ else ""),
+            memory_named(node.parameters.get("buffer_type")) or (type_.memory if type_ else ""),
             node,
             buffer_node=self._owner.get(tensor, -1),
             stored_bytes_per_bank=-1,
@@ -244,10 +230,8 @@ class GraphWalk:
 
     def _buffer(self, node: Node) -> CapturedBuffer | None:
         buffer_node = node.connections[0] if node.connections else -1
-        params = node.params or {}
-        memory = memory_named(params.get("buffer_type", params.get("type")))
         return self._described(
-            memory,
+            memory_of(node.parameters),
             node,
             buffer_node=buffer_node,
             stored_bytes_per_bank=node.number("max_size_per_bank"),
@@ -284,8 +268,7 @@ class GraphWalk:
         return self.nodes[number]
 
     def _type(self, node: Node) -> TensorType | None:
-        params = node.params or {}
-        buffer_type = params.get("buffer_type")
+        buffer_type = node.parameters.get("buffer_type")
         return tensor_type(
             node.text("shape"),
             node.text("dtype"),

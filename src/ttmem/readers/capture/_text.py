@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ttnn prints into captures as text: tensor specs, core ranges, stack frames.
+"""What ttnn prints into captures as text: tensor specs and stack frames.
 
 The same object is spelled differently by C++ (``DataType::BFLOAT16``), Python (``DataType.BFLOAT16``) and by releases;
 everything here reads all spellings that were seen and gives up quietly on others, because a capture stays useful
@@ -12,8 +12,9 @@ import re
 from functools import lru_cache
 from math import prod
 
+from ttmem.capture_nodes import memory_named
 from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
-from ttmem.profile import HOST, MEMORIES, TensorType
+from ttmem.profile import HOST, TensorType
 
 _DIMENSION = re.compile(r"(\d{1,15})(?:\[\d+\])?")
 """2024's shapes print the padded size in brackets behind the logical one."""
@@ -21,28 +22,8 @@ _MEMORY_LAYOUT = re.compile(r"TensorMemoryLayout(?:::|\.)(\w+)")
 _BUFFER_TYPE = re.compile(r"BufferType(?:::|\.)(\w+)")
 _SHARD_SHAPE = re.compile(r"(?<!\w)(?:shard_)?shape\"?[=:][\[{(](?P<sizes>[\d, ]+)[\]})]")
 _ND_SHAPE = re.compile(r'nd_shard_spec=\{"shard_shape":\[([\d, ]+)\]')
-_RECTANGLE = re.compile(r"(\d+)\D{1,4}(\d+)\)?\s-\s\D{0,3}(\d+)\D{1,4}(\d+)")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _MOST_ELEMENTS = 1 << 50
-
-_BUFFER_NUMBERS = {0: "DRAM", 1: "L1", 2: HOST, 3: "L1_SMALL", 4: "TRACE"}
-
-Rectangle = tuple[int, int, int, int]
-"""First column, first row, last column, last row; both ends belong to it."""
-
-
-def memory_named(value: object) -> str:
-    """``DRAM`` ... ``TRACE`` or ``HOST`` of a buffer type, which is a number or (newer) its name; empty if unknown."""
-    if isinstance(value, str):
-        name = value.rpartition(":")[2].rpartition(".")[2].upper()
-        if name in MEMORIES:
-            return name
-        if name == "SYSTEM_MEMORY":
-            return HOST
-        if not name.isdecimal():
-            return ""
-        value = int(name)
-    return _BUFFER_NUMBERS.get(value, "") if isinstance(value, int) else ""
 
 
 @lru_cache(maxsize=4096)
@@ -108,13 +89,6 @@ def _shards(shape: tuple[int, ...], shard: tuple[int, ...]) -> int:
     shape = (1,) * (rank - len(shape)) + shape
     folded = (prod(shape[: len(shape) - rank + 1]), *shape[len(shape) - rank + 1 :])
     return prod(-(-size // max(part, 1)) for size, part in zip(folded, shard, strict=True))
-
-
-@lru_cache(maxsize=1024)
-def rectangles(core_range_set: str) -> tuple[Rectangle, ...]:
-    """``{[0-0 - 7-7]}``, and the older ``{[(x=0,y=0) - (x=7,y=7)]}``."""
-    found = (tuple(map(int, numbers)) for numbers in _RECTANGLE.findall(core_range_set))
-    return tuple((a, b, c, d) for a, b, c, d in found)
 
 
 def innermost_frame(stack_trace: str) -> str:

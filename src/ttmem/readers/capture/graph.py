@@ -12,28 +12,20 @@ from pathlib import Path
 import msgspec
 
 from ttmem._errors import BadInputError
+from ttmem.capture_nodes import memory_of
 from ttmem.profile import Profile, Source, Timeline
-from ttmem.readers.byte_source import TruncatedSourceError, chunks, open_bytes
+from ttmem.profile.tables import ProfileTables
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.capture import KIND
+from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start
+from ttmem.readers.capture._device import CapturedDevice, device_described, device_of_nodes
 from ttmem.readers.capture._events import Allocated, CapturedOperation
-from ttmem.readers.capture._machine import Machine, machine_of_device, machine_of_nodes
 from ttmem.readers.capture._nodes import Node, PythonCall, Report
 from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleaved_samples
-from ttmem.readers.capture._profile import CapturedTables, timeline_of
-from ttmem.readers.capture._replay import Replay, alive_at_start
-from ttmem.readers.capture._text import memory_named
+from ttmem.readers.capture._profile import timeline_of
 
-KIND = "ttnn-graph-capture"
 _CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
 _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
-
-
-def looks_like_capture(head: bytes) -> bool:
-    """Whether a file that begins like this is a list of graph nodes or a report of one."""
-    start = head.lstrip()[:1]
-    if start == b"[":
-        return b'"node_type"' in head
-    keys = (b'"graph"', b'"buffer_pages"', b'"cluster_descriptor"', b'"node_type"')
-    return start == b"{" and any(key in head for key in keys)
 
 
 def read_graph_capture(path: str | Path, *, name: str) -> Profile:
@@ -43,7 +35,7 @@ def read_graph_capture(path: str | Path, *, name: str) -> Profile:
 
 def read_graph_captures(paths: Sequence[str | Path], *, where: str, name: str) -> Profile:
     """Captures of one run, one file per process of it."""
-    tables = CapturedTables()
+    tables = ProfileTables()
     parts = [_part(path, tables) for path in paths]
     warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
     source = Source(kind=KIND, name=where, bytes=sum(part.bytes for part in parts), lines=0, warnings=tuple(warnings))
@@ -61,34 +53,35 @@ class _Part:
     facts: dict[str, str]
 
 
-def _part(path: str | Path, tables: CapturedTables) -> _Part:
-    content = _content(path)
+def _part(path: str | Path, tables: ProfileTables) -> _Part:
+    with OpenedSource(path) as opened:
+        content = opened.content()
     report = _decode(content, str(path))
     if not report.graph:
         raise BadInputError("the captured graph is empty", where=str(path), hint=_AGAIN)
     version = str(report.metadata.get("version", ""))
     device, others = _devices(report.graph)
     dispatched = _was_dispatched(report.graph)
-    machine = _machine(report, device, version)
+    captured_on = _captured_device(report, device, version)
     operations = GraphWalk(
         nodes=report.graph,
         device=device,
         dispatched=dispatched,
-        circular_buffers_are_complete=machine.has_only_circular_buffers,
+        circular_buffers_are_complete=captured_on.has_only_circular_buffers,
         snapshots=report.per_operation_buffers if dispatched else {},
         python_calls=report.python_io or _sidecar(path),
     ).run()
     if all(operation.is_outside for operation in operations):
         raise BadInputError("no operation in the captured graph", where=str(path), hint=_AGAIN)
-    replay = Replay(machine)
+    replay = BufferReplay(captured_on)
     has_snapshots = any(operation.snapshot is not None for operation in operations)
     replay.run(operations, older=alive_at_start(operations))
     warnings = (
-        *machine.warnings,
+        *captured_on.warnings,
         *_caveats(operations, replay, dispatched=dispatched, snapshots=has_snapshots),
         *_left_out(device, others),
     )
-    facts = {**machine.facts, **({"ttnn": version} if version else {})}
+    facts = {**captured_on.facts, **({"ttnn": version} if version else {})}
     return _Part(timeline_of(operations, replay, tables, rank=_rank(report)), len(content), warnings, facts)
 
 
@@ -96,17 +89,6 @@ def _rank(report: Report) -> int:
     """The process that captured, when there were several; -1 for the only one."""
     rank, world_size = report.metadata.get("rank"), report.metadata.get("world_size")
     return rank if isinstance(rank, int) and isinstance(world_size, int) and world_size > 1 else -1
-
-
-def _content(path: str | Path) -> bytes:
-    stream, _, where = open_bytes(path)
-    try:
-        return b"".join(chunks(stream, where))
-    except TruncatedSourceError as error:
-        raise BadInputError(f"cannot be unpacked: {error.reason}", where=where, hint="make the file again") from error
-    finally:
-        if str(path) != "-":
-            stream.close()
 
 
 def _decode(content: bytes, where: str) -> Report:
@@ -137,7 +119,7 @@ def _devices(nodes: Sequence[Node]) -> tuple[int, list[int]]:
     for node in nodes:
         if node.node_type in BUFFER_NODES:
             requested[node.number("device_id")] += node.number("size")
-        elif node.node_type == "tensor" and (node.params or {}).get("device_id") is not None:
+        elif node.node_type == "tensor" and node.parameters.get("device_id") is not None:
             requested[node.number("device_id")] += 0
     ranked = [device for device, _ in requested.most_common()]
     return (ranked[0], ranked[1:]) if ranked else (0, [])
@@ -151,11 +133,11 @@ def _was_dispatched(nodes: Sequence[Node]) -> bool:
     return not allocations or any(node.number("address") for node in allocations)
 
 
-def _machine(report: Report, device: int, version: str) -> Machine:
+def _captured_device(report: Report, device: int, version: str) -> CapturedDevice:
     samples = interleaved_samples(report.graph)
     described = next((entry for entry in report.devices if entry.get("device_id") == device), None)
     if described is not None:
-        return machine_of_device(
+        return device_described(
             described, version=version, cluster_descriptor=report.cluster_descriptor, samples=samples
         )
     circular = [node.number("address") for node in report.graph if node.node_type == "circular_buffer_allocate"]
@@ -163,11 +145,9 @@ def _machine(report: Report, device: int, version: str) -> Machine:
     ends = [
         node.number("address") + node.number("max_size_per_bank")
         for node in report.graph
-        if node.node_type in BUFFER_NODES
-        and node.number("address")
-        and memory_named((node.params or {}).get("buffer_type")) == "L1"
+        if node.node_type in BUFFER_NODES and node.number("address") and memory_of(node.parameters) == "L1"
     ]
-    return machine_of_nodes(
+    return device_of_nodes(
         samples,
         l1_base_address=min(owned, default=0),
         l1_end_address=max(ends, default=0),
@@ -189,7 +169,7 @@ def _worker_cores(nodes: Sequence[Node]) -> int:
 
 
 def _caveats(
-    operations: Sequence[CapturedOperation], replay: Replay, *, dispatched: bool, snapshots: bool
+    operations: Sequence[CapturedOperation], replay: BufferReplay, *, dispatched: bool, snapshots: bool
 ) -> list[str]:
     """What the figures leave out."""
     caveats = []

@@ -1,2 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """TTNN modules as text, in a file or a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttmem.readers.byte_source import Head
+
+if TYPE_CHECKING:
+    from ttmem.profile import Profile
+    from ttmem.readers.registry import ReadOptions
+
+KIND = "mlir-module"
+TITLE = "module dump (.mlir)"
+_STARTS = (b"module @", b"module attributes", b"#loc", b"#dram", b"#ttnn")
+
+
+def sniff(head: Head) -> bool:
+    """A file that starts like MLIR text; logs that contain module dumps start with log lines."""
+    if head.is_folder or head.path is None:
+        return False
+    lines = [line for line in head.content.split(b"\n")[:50] if line.strip() and not line.startswith(b"//")]
+    return head.path.suffix == ".mlir" or (bool(lines) and lines[0].startswith(_STARTS))
+
+
+def read(source: str | Path, options: ReadOptions) -> Profile:
+    """The weights of the graph, and no run."""
+    from ttmem.readers.mlir.file import read_mlir_file
+
+    return read_mlir_file(source, name=options.name)

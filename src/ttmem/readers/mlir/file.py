@@ -7,28 +7,27 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.profile import Argument, Profile, Source
-from ttmem.readers.byte_source import LineSplitter, TruncatedSourceError, chunks, open_bytes
+from ttmem.profile.tables import ProfileTables
+from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
+from ttmem.readers.mlir import KIND
 from ttmem.readers.mlir._module import ModuleItem, parse_module_line, registry
-from ttmem.readers.runtime_log._tokens import Tables
-
-KIND = "mlir-module"
+from ttmem.readers.runtime_log._lines import LineSplitter
 
 
 def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
     """The annotated arguments in the file, its bytes and its lines."""
-    stream, _, where = open_bytes(path)
     splitter = LineSplitter()
     items: list[ModuleItem] = []
     byte_count = line_count = 0
-    with stream:
+    with OpenedSource(path) as opened:
         try:
-            for chunk in chunks(stream, where):
+            for chunk in opened.chunks():
                 byte_count += len(chunk)
                 lines = splitter.split(chunk)
                 line_count += len(lines)
                 items += [item for line in lines if (item := parse_module_line(line))]
         except TruncatedSourceError as error:
-            raise BadInputError(f"cannot be unpacked: {error.reason}", where=where) from error
+            raise BadInputError(f"cannot be unpacked: {error.reason}", where=opened.name) from error
     rest = splitter.rest()
     items += [item for line in rest if (item := parse_module_line(line))]
     return registry(items), byte_count, line_count + len(rest)
@@ -43,8 +42,8 @@ def read_mlir_file(path: str | Path, *, name: str) -> Profile:
             where=str(path),
             hint="dump the ttir or ttnn stage: earlier stages do not say which arguments are weights",
         )
-    tables = Tables()
-    return Profile(
+    return ProfileTables().profile(
+        (),
         name=name,
         source=Source(
             kind=KIND,
@@ -53,9 +52,5 @@ def read_mlir_file(path: str | Path, *, name: str) -> Profile:
             lines=line_count,
             warnings=("a module dump tells the weights of a graph; it does not tell what a run needed",),
         ),
-        tensor_types=(),
-        forms=tables.forms(),
-        views=tables.views(),
-        timelines=(),
-        arguments=tuple(arguments),
+        arguments=arguments,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ttmem.explain import find_failures
-from ttmem.readers.runtime_log._prefix import TIME_PREFIX, rank_of
+from ttmem.readers.runtime_log._lines import TIME_PREFIX, rank_of
 
 FAILURE_REACH_LINES = 64
 """How far below its first line a failure may go on; ranks that print at once stretch it."""

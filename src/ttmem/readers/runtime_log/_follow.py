@@ -10,9 +10,10 @@ from typing import BinaryIO
 
 from ttmem._errors import BadInputError
 from ttmem.profile import Profile
-from ttmem.readers.byte_source import LineSplitter, chunks
+from ttmem.readers._packed import GZIP_MAGIC, ZSTD_MAGIC
+from ttmem.readers.byte_source import chunks
 from ttmem.readers.runtime_log._lexer import Lexer
-from ttmem.readers.runtime_log._packed import GZIP_MAGIC, ZSTD_MAGIC
+from ttmem.readers.runtime_log._lines import LineSplitter
 from ttmem.readers.runtime_log.reader import profile_of
 
 _POLL_SECONDS = 0.25

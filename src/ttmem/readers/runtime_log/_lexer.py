@@ -24,7 +24,7 @@ from ttmem.readers.mlir._module import STAGE_END_MARKS, parse_module_line
 from ttmem.readers.mlir._operation import OperationText, parse_operation, split_signature
 from ttmem.readers.mlir._types import parse_tensor_type
 from ttmem.readers.runtime_log._failure_window import FAILURE_REACH_LINES, FailureWindow
-from ttmem.readers.runtime_log._prefix import MPI_TAG, PREFIX_BYTES, TIME_PREFIX, rank_of
+from ttmem.readers.runtime_log._lines import MPI_TAG, PREFIX_BYTES, TIME_PREFIX, rank_of
 from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
 _KNOWN_LINES_BYTES = 40 << 20

@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from ttmem.readers.byte_source import LineSplitter, Progress, TruncatedSourceError, chunks
+from ttmem.readers._packed import GZIP_MAGIC, ZSTD_MAGIC
+from ttmem.readers.byte_source import Progress, TruncatedSourceError, chunks
 from ttmem.readers.runtime_log._failure_window import FAILURE_REACH_LINES
 from ttmem.readers.runtime_log._lexer import Lexer
-from ttmem.readers.runtime_log._packed import GZIP_MAGIC, ZSTD_MAGIC
+from ttmem.readers.runtime_log._lines import LineSplitter
 from ttmem.readers.runtime_log._tokens import LexedLog, merge
 
 _SPLIT_FROM_BYTES = 256 << 20

@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from ttmem.profile import Argument, Profile, Source
-from ttmem.readers.byte_source import LineSplitter, Progress, TruncatedSourceError, chunks, open_bytes
+from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
 from ttmem.readers.mlir._module import registry
+from ttmem.readers.runtime_log import KIND
 from ttmem.readers.runtime_log._assembly import assemble
 from ttmem.readers.runtime_log._diagnosis import nothing_to_profile, what_is_missing
 from ttmem.readers.runtime_log._lexer import Lexer, without_garbage_collection
+from ttmem.readers.runtime_log._lines import LineSplitter
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
 
-KIND = "tt-mlir-log"
 PRINTED_ERROR_BYTES = 525
 """Views print MiB with three decimals: half of 0.001 MiB, rounded up."""
 
@@ -41,21 +42,15 @@ def read_runtime_log(
 
 
 def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str]:
-    stream, size, where = open_bytes(source)
     lexer, splitter = Lexer(), LineSplitter()
-    packed = getattr(stream, "fileobj", None)
     cut = ""
-    try:
-        for chunk in chunks(stream, where):
-            lexer.byte_count += len(chunk)
-            lexer.feed(splitter.split(chunk))
-            if progress:
-                progress(packed.tell() if packed else lexer.byte_count, size)
-    except TruncatedSourceError as error:
-        cut = error.reason
-    finally:
-        if str(source) != "-":
-            stream.close()
+    with OpenedSource(source) as opened:
+        try:
+            for chunk in opened.chunks(progress):
+                lexer.byte_count += len(chunk)
+                lexer.feed(splitter.split(chunk))
+        except TruncatedSourceError as error:
+            cut = error.reason
     lexer.feed(splitter.rest())
     return lexer.snapshot(), cut
 

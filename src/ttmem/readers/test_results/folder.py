@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._errors import BadInputError
-from ttmem.readers.test_results import junit_xml, pytest_log, sweep_csv, sweep_json
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.registry import TEST_RESULTS, detect, readers
+from ttmem.readers.test_results import pytest_log
 from ttmem.readers.test_results._names import NoResultsError, operator_of
 from ttmem.results import PASS, Result
 
-READERS = (junit_xml, sweep_json, sweep_csv, pytest_log)
-"""Pytest's lines may stand in the cells of the others, so it is asked last."""
-_HEAD_BYTES = 1 << 16
 _LOGS = ("*_results.txt", "*_results.log", "*.xml", "*.json", "*.csv")
 _OUR_OWN = frozenset(
     (
@@ -65,7 +64,7 @@ def read_place(place: Path) -> FolderResults:
         raise BadInputError(
             "no test results found",
             where=str(place),
-            hint="known: results of 'ttmem sweep run', test_*_results.txt, JUnit XML, tt-metal sweep JSON or CSV",
+            hint=f"known: results of 'ttmem sweep run', {', '.join(one.title for one in readers(TEST_RESULTS))}",
         )
     if doubled:
         notes.append(f"{doubled} tests are in more than one file and count once")
@@ -82,12 +81,12 @@ def _files(place: Path) -> Iterator[Path]:
 
 def _read(file: Path, source: str) -> tuple[list[Result] | None, tuple[str, ...], str]:
     """Results (None: not such a file), notes, and the operator that the file is named after."""
-    content = file.read_bytes()
-    reader = next((reader for reader in READERS if reader.sniff(content[:_HEAD_BYTES], file)), None)
-    text = content.decode("utf-8", "replace")
-    if reader is None:
-        return None, (), ""
-    if reader is pytest_log:
+    with OpenedSource(file) as opened:
+        reader = detect(opened.head, TEST_RESULTS)
+        if reader is None:
+            return None, (), ""
+        text = opened.content().decode("utf-8", "replace")
+    if reader.kind == pytest_log.KIND:
         log = pytest_log.read_log(text, source)
         return list(log.results), log.notes, operator_of(file.name)
     try:

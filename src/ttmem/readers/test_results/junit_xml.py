@@ -5,21 +5,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 from ttmem._errors import BadInputError
+from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import operator_of, shapes_in
 from ttmem.results import PASS, Outcome, Result
 from ttmem.results.classify import classify, classify_skip
 
 KIND = "junit-xml"
+TITLE = "JUnit XML of a test run"
 _BEGINS = re.compile(rb"<test(?:suites?|case)\b")
 
 
-def sniff(head: bytes, path: Path | None) -> bool:
+def sniff(head: Head) -> bool:
     """XML with a test suite in it."""
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and bool(_BEGINS.search(head))
+    return head.content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and bool(_BEGINS.search(head.content))
 
 
 def read(text: str, source: str) -> list[Result]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import operator_of, shapes_in
 from ttmem.results import PASS, Outcome, Result
 from ttmem.results.classify import classify, classify_skip
 
 KIND = "pytest-log"
+TITLE = "log of a pytest run"
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SECTION = re.compile(r"^=+ (.*?) =+\s*$")
@@ -72,10 +73,10 @@ class PytestLog:
     notes: tuple[str, ...]
 
 
-def sniff(head: bytes, path: Path | None) -> bool:
+def sniff(head: Head) -> bool:
     """By the name that scripts give such logs, or by what pytest prints."""
-    named = path is not None and path.name.endswith(("_results.txt", "_results.log"))
-    return named or bool(_PRINTED.search(head))
+    is_named = head.unpacked_name.endswith(("_results.txt", "_results.log"))
+    return head.is_text and (is_named or bool(_PRINTED.search(head.content)))
 
 
 def read(text: str, source: str) -> list[Result]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 
+from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError
 from ttmem.readers.test_results.sweep_json import results_of
 from ttmem.results import Result
 
 KIND = "sweep-csv"
+TITLE = "table of tt-metal's sweep framework"
 
 
-def sniff(head: bytes, path: Path | None) -> bool:
+def sniff(head: Head) -> bool:
     """A table that has a column for the status."""
-    first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
-    return "status" in next(csv.reader([first.rstrip("\r")]), [])
+    first = head.lines[:1] if head.is_text else []
+    return any("status" in [cell.strip('"\ufeff') for cell in line.split(",")] for line in first)
 
 
 def read(text: str, source: str) -> list[Result]:

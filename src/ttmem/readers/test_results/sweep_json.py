@@ -10,23 +10,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError, operator_of, shapes_in
 from ttmem.results import PASS, SKIPPED, Outcome, Result
 from ttmem.results.classify import classify
 
 KIND = "sweep-json"
+TITLE = "JSON of tt-metal's sweep framework"
 _NAMES = ("op_name", "full_test_name", "sweep_name", "test_name")
 _PASSED = {"pass", "passed", "success", "xpass"}
 _NOT_RUN = {"not_run", "skipped", "skip"}
 
 
-def sniff(head: bytes, path: Path | None) -> bool:
+def sniff(head: Head) -> bool:
     """JSON whose objects have a status."""
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{") and b'"status"' in head
+    return head.content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{") and b'"status"' in head.content
 
 
 def read(text: str, source: str) -> list[Result]:

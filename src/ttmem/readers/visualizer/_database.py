@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.readers.capture._nodes import LARGEST_NUMBER
+from ttmem.capture_nodes import whole_number
 
-MAGIC = b"SQLite format 3\x00"
-DATABASE_NAME = "db.sqlite"
 _HINT = "a report of ttnn-visualizer is a folder with a db.sqlite that has the tables 'operations' and 'buffers'"
 
 Row = tuple[Any, ...]
@@ -64,7 +62,7 @@ class Database:
         if "rank" not in self._columns["operations"]:
             return [0]
         found = self._connection.execute("SELECT DISTINCT rank FROM operations").fetchall()
-        return sorted({as_int(rank) for (rank,) in found}) or [0]
+        return sorted({whole_number(rank) for (rank,) in found}) or [0]
 
     def select(self, table: str, columns: Mapping[str, Any], *, rank: int, order: str = "") -> Iterator[Row]:
         """Rows of one process with these columns (name -> default), in the order given or as they were written."""
@@ -88,7 +86,7 @@ class Database:
         rows = self._connection.execute(
             f'SELECT "{key}", total("{amount}") FROM "{table}"{where} GROUP BY "{key}"', parameters
         )
-        return {as_int(value): as_int(total) for value, total in rows}
+        return {whole_number(value): whole_number(total) for value, total in rows}
 
     def metadata(self) -> dict[str, str]:
         if not {"key", "value"} <= set(self._columns.get("report_metadata", ())):
@@ -96,12 +94,3 @@ class Database:
         return {
             str(key): str(value) for key, value in self._connection.execute("SELECT key, value FROM report_metadata")
         }
-
-
-def as_int(value: object) -> int:
-    """SQLite keeps what it was given: numbers come as text, text as numbers, and either as nothing."""
-    try:
-        number = int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError):
-        return 0
-    return number if -LARGEST_NUMBER < number < LARGEST_NUMBER else 0

@@ -17,17 +17,19 @@ from typing import Any
 import msgspec
 
 from ttmem._errors import BadInputError
+from ttmem.capture_nodes import memory_named, whole_number
 from ttmem.profile import HOST, Profile, Source, TensorType, Timeline
+from ttmem.profile.tables import ProfileTables
+from ttmem.readers.capture._buffer_replay import BufferReplay
+from ttmem.readers.capture._device import CapturedDevice, InterleavedSample, device_described
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
-from ttmem.readers.capture._machine import InterleavedSample, Machine, machine_of_device
 from ttmem.readers.capture._nodes import Node
 from ttmem.readers.capture._operations import GraphWalk, interleaved_samples
-from ttmem.readers.capture._profile import CapturedTables, timeline_of
-from ttmem.readers.capture._replay import Replay
-from ttmem.readers.capture._text import innermost_frame, memory_named, operation_named, tensor_type
-from ttmem.readers.visualizer._database import DATABASE_NAME, MAGIC, Database, as_int, opened
+from ttmem.readers.capture._profile import timeline_of
+from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
+from ttmem.readers.visualizer import DATABASE_NAME, KIND
+from ttmem.readers.visualizer._database import Database, opened
 
-KIND = "ttnn-visualizer"
 _DEVICE_COLUMNS = (
     "device_id",
     "worker_l1_size",
@@ -40,11 +42,6 @@ _SAMPLED_GRAPHS = 50
 """Buffers of so many operations are enough to tell how many banks there are."""
 
 
-def is_database(head: bytes) -> bool:
-    """Whether a file that begins like this is an SQLite database."""
-    return head.startswith(MAGIC)
-
-
 def read_visualizer(path: str | Path, *, name: str) -> Profile:
     """The memory history in a report folder or its database."""
     path = Path(path)
@@ -52,7 +49,7 @@ def read_visualizer(path: str | Path, *, name: str) -> Profile:
     descriptor = _cluster_descriptor(database_path.parent)
     with opened(database_path) as database:
         metadata = database.metadata()
-        tables = CapturedTables()
+        tables = ProfileTables()
         ranks = database.ranks()
         processes = [_Process(database, rank, metadata, descriptor) for rank in ranks]
         timelines = [process.timeline(tables, named=len(ranks) > 1) for process in processes]
@@ -63,7 +60,7 @@ def read_visualizer(path: str | Path, *, name: str) -> Profile:
             hint="an importer that ran on a failed capture writes an empty database: capture again",
         )
     warnings = list(dict.fromkeys(warning for process in processes for warning in process.warnings))
-    facts = {**processes[0].machine.facts}
+    facts = {**processes[0].captured_on.facts}
     facts |= {key: value for key, value in (("ttnn", metadata.get("version", "")),) if value}
     facts["schema"] = metadata.get("schema_version", "unversioned")
     source = Source(kind=KIND, name=str(path), bytes=database_path.stat().st_size, lines=0, warnings=tuple(warnings))
@@ -92,7 +89,7 @@ class _Process:
     metadata: dict[str, str]
     cluster_descriptor: str
     warnings: list[str] = field(default_factory=list)
-    machine: Machine = field(init=False)
+    captured_on: CapturedDevice = field(init=False)
     _device: int = 0
     _floors: int = 0
     """Operations without a captured graph: only the state after them is known."""
@@ -102,10 +99,10 @@ class _Process:
     _tensors: dict[int, tuple[TensorType, str, int]] = field(default_factory=dict)
     """Tensor id -> type, memory and address."""
 
-    def timeline(self, tables: CapturedTables, *, named: bool) -> Timeline:
+    def timeline(self, tables: ProfileTables, *, named: bool) -> Timeline:
         """The process as a timeline; ``named``: there are several, so its rank matters."""
         self._device, others = self._devices()
-        self.machine = self._machine()
+        self.captured_on = self._captured_device()
         self._read_tensors()
         try:
             executed, replay = self._replay()
@@ -118,13 +115,13 @@ class _Process:
         self._note_caveats(executed, replay, others)
         return timeline_of(executed, replay, tables, rank=self.rank if named else -1)
 
-    def _replay(self) -> tuple[list[CapturedOperation], Replay]:
-        replay = Replay(self.machine)
+    def _replay(self) -> tuple[list[CapturedOperation], BufferReplay]:
+        replay = BufferReplay(self.captured_on)
         executed: list[CapturedOperation] = []
         replay.run(self._operations(executed))
         return executed, replay
 
-    # --- the machine ----------------------------------------------------------------------------------------------
+    # --- the device -----------------------------------------------------------------------------------------------
 
     def _devices(self) -> tuple[int, list[int]]:
         """The device that holds most bytes, and the others that hold any."""
@@ -132,16 +129,17 @@ class _Process:
         ranked = sorted(held, key=lambda device: -held[device])
         if ranked:
             return ranked[0], ranked[1:]
-        described = [as_int(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
+        described = [whole_number(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
         return (described[-1] if described else 0), []
 
-    def _machine(self) -> Machine:
+    def _captured_device(self) -> CapturedDevice:
         rows = self.database.select("devices", dict.fromkeys(_DEVICE_COLUMNS, 0), rank=self.rank)
         devices = [dict(zip(_DEVICE_COLUMNS, row, strict=True)) for row in rows]
         described: dict[str, Any] = next(
-            (device for device in devices if as_int(device["device_id"]) == self._device), devices[0] if devices else {}
+            (device for device in devices if whole_number(device["device_id"]) == self._device),
+            devices[0] if devices else {},
         )
-        return machine_of_device(
+        return device_described(
             described,
             version=self.metadata.get("version", ""),
             cluster_descriptor=self.cluster_descriptor,
@@ -163,7 +161,7 @@ class _Process:
         """The operations with their events; ``executed`` collects them without their snapshots, which are large."""
         columns = {"operation_id": 0, "name": ""}
         rows = self.database.select("operations", columns, rank=self.rank, order="operation_id")
-        operations = [(as_int(number), str(name or "unknown")) for number, name in rows]
+        operations = [(whole_number(number), str(name or "unknown")) for number, name in rows]
         places, graphs, errors = self._locations(), self._graphs(), self._errors()
         inputs, outputs = (self._arguments(table) for table in ("input_tensors", "output_tensors"))
         snapshots = self._snapshots(outputs)
@@ -205,7 +203,8 @@ class _Process:
             self._device,
             dispatched=True,
             # Our own exports list what a program needs, or a program that lists nothing.
-            circular_buffers_are_complete=self.machine.has_only_circular_buffers or "ttmem_provenance" in self.metadata,
+            circular_buffers_are_complete=self.captured_on.has_only_circular_buffers
+            or "ttmem_provenance" in self.metadata,
         )
         for part in walk.run():
             operation.events += part.events
@@ -237,7 +236,7 @@ class _Process:
         known = self._known
         latest: int | None = None
         for key, group in groupby(rows, key=itemgetter(0)):
-            number = as_int(key)
+            number = whole_number(key)
             if latest is not None and number < latest:
                 raise _UnsortedError
             latest = number
@@ -252,9 +251,9 @@ class _Process:
 
     def _buffer(self, address: object, size: object, buffer_type: object, device: object) -> CapturedBuffer | None:
         memory = memory_named(buffer_type)
-        if memory in ("", HOST) or as_int(device) != self._device:
+        if memory in ("", HOST) or whole_number(device) != self._device:
             return None
-        return CapturedBuffer((memory, as_int(address)), memory, as_int(address), as_int(size), 0)
+        return CapturedBuffer((memory, whole_number(address)), memory, whole_number(address), whole_number(size), 0)
 
     def _with_tensors(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
         """The operation's results described as the tensors that they are."""
@@ -285,12 +284,12 @@ class _Process:
             tensor, shape, dtype, layout, memory_config, buffer_type, address, _ = row
             type_ = tensor_type(*(str(text or "") for text in (shape, dtype, layout, memory_config)), buffer_type)
             if type_ is not None and address is not None and type_.on_device:
-                self._tensors[as_int(tensor)] = (type_, type_.memory, as_int(address))
+                self._tensors[whole_number(tensor)] = (type_, type_.memory, whole_number(address))
 
     def _arguments(self, table: str) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for number, tensor in self.database.select(table, {"operation_id": 0, "tensor_id": 0}, rank=self.rank):
-            found.setdefault(as_int(number), []).append(as_int(tensor))
+            found.setdefault(whole_number(number), []).append(whole_number(tensor))
         return found
 
     def _described(self, tensor: int) -> CapturedBuffer | None:
@@ -302,13 +301,13 @@ class _Process:
 
     def _locations(self) -> dict[int, str]:
         rows = self.database.select("stack_traces", {"operation_id": 0, "stack_trace": ""}, rank=self.rank)
-        return {as_int(number): innermost_frame(str(trace or "")) for number, trace in rows}
+        return {whole_number(number): innermost_frame(str(trace or "")) for number, trace in rows}
 
     def _errors(self) -> dict[int, str]:
         columns = {"operation_id": 0, "operation_name": "", "error_type": "", "error_message": ""}
         found: dict[int, str] = {}
         for number, name, kind, message in self.database.select("errors", columns, rank=self.rank):
-            key = as_int(number)
+            key = whole_number(number)
             # An error without an operation of its own gets a key of its own, so that none is lost.
             found[key if key > 0 and key not in found else -1 - len(found)] = f"{kind or 'Error'}: {message or name}"
         return found
@@ -322,8 +321,8 @@ class _Process:
 
         def graph(number: int) -> list[Node]:
             nodes: list[Node] = []
-            while (row := state["row"]) is not None and as_int(row[0]) <= number:
-                if as_int(row[0]) == number:
+            while (row := state["row"]) is not None and whole_number(row[0]) <= number:
+                if whole_number(row[0]) == number:
                     nodes += self._decoded(row[1], number)
                 state["row"] = next(rows, None)
             return nodes
@@ -337,9 +336,9 @@ class _Process:
             self.warnings.append(f"the captured graph of operation {number} cannot be read: {error}")
             return []
 
-    def _note_caveats(self, executed: list[CapturedOperation], replay: Replay, others: list[int]) -> None:
+    def _note_caveats(self, executed: list[CapturedOperation], replay: BufferReplay, others: list[int]) -> None:
         count = sum(not operation.is_outside for operation in executed)
-        self.warnings += self.machine.warnings
+        self.warnings += self.captured_on.warnings
         if self._floors:
             self.warnings.append(
                 f"{self._floors} of {count} operations have no captured graph: for them the table of buffers is a "

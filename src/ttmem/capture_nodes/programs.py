@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of a capture and their static buffers: circular buffers, dataflow buffers and scratchpads."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .core_ranges import CoreRectangle, core_rectangles, cores_in
+from .parameters import Params, flag, memory_of, number, text
+
+Node = Mapping[str, Any]
+
+CIRCULAR, DATAFLOW, SCRATCHPAD = "circular", "dataflow", "scratchpad"
+_KINDS = {
+    "circular_buffer_allocate": CIRCULAR,
+    "dataflow_buffer_allocate": DATAFLOW,
+    "scratchpad_allocate": SCRATCHPAD,
+}
+_COLUMNS = {CIRCULAR: 0, DATAFLOW: 1, SCRATCHPAD: 2}
+_POINTER = re.compile(r"0x[0-9a-f]+")
+_NODES_LOOKED_AT = 50
+
+
+class StaticBuffer(NamedTuple):
+    """L1 that belongs to a program and not to a tensor, as the library created it."""
+
+    kind: str
+    bytes_per_core: int
+    ranges: tuple[CoreRectangle, ...]
+    """Empty: the node does not tell, so it may be any core."""
+    borrowed: bool
+    """Lies in a tensor: takes nothing of its own."""
+    address: int
+    """0 in a capture that did not dispatch."""
+    device: int
+
+
+def static_buffer(node_type: str, params: Params) -> StaticBuffer | None:
+    """The static buffer that a node creates; None for every other node."""
+    kind = _KINDS.get(node_type)
+    if kind is None:
+        return None
+    return StaticBuffer(
+        kind,
+        max(0, number(params, "size")),
+        core_rectangles(text(params, "core_range_set")),
+        flag(params, "globally_allocated") or flag(params, "borrows_memory"),
+        number(params, "address"),
+        number(params, "device_id"),
+    )
+
+
+def worst_core(buffers: Iterable[StaticBuffer]) -> tuple[int, int, int]:
+    """Bytes of circular buffers, dataflow buffers and scratchpads on the core that has most of them together.
+
+    Most programs put all buffers on the same cores, so buffers are summed by their cores before cores are looked at.
+    """
+    sums: dict[tuple[int, tuple[CoreRectangle, ...]], list[int]] = {}
+    anywhere = [0, 0, 0]
+    for buffer in buffers:
+        if not buffer.borrowed:
+            held = sums.setdefault((buffer.device, buffer.ranges), [0, 0, 0]) if buffer.ranges else anywhere
+            held[_COLUMNS[buffer.kind]] += buffer.bytes_per_core
+    worst = next(iter(sums.values()), [0, 0, 0])
+    if len(sums) > 1:
+        per_core: dict[tuple[int, int, int], list[int]] = {}
+        for (device, ranges), bytes_ in sums.items():
+            for x, y in cores_in(ranges):
+                held = per_core.setdefault((device, x, y), [0, 0, 0])
+                for column, size in enumerate(bytes_):
+                    held[column] += size
+        worst = max(per_core.items(), key=lambda item: (sum(item[1]), [-place for place in item[0]]))[1]
+    return worst[0] + anywhere[0], worst[1] + anywhere[1], worst[2] + anywhere[2]
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedProgram:
+    """One program of a capture."""
+
+    operation: str
+    """The outermost function that it was built in."""
+    factory: str
+    """The device operation and program factory that built it, empty where the capture does not say."""
+    buffers: tuple[StaticBuffer, ...]
+    lowest_tensor_address: int | None
+    """Of the L1 tensors that the capture saw alive; None when it saw none or has no addresses."""
+    is_announced: bool = True
+    """The library clears all circular buffers before it builds a program; without that, buffers are all there is."""
+
+    @property
+    def bytes_per_core(self) -> int:
+        """On the core that has most."""
+        return sum(worst_core(self.buffers))
+
+    @property
+    def end_address(self) -> int | None:
+        """Where the highest buffer ends; None without addresses."""
+        ends = [
+            buffer.address + buffer.bytes_per_core for buffer in self.buffers if buffer.address and not buffer.borrowed
+        ]
+        return max(ends, default=None)
+
+    @property
+    def margin_bytes(self) -> int | None:
+        """Between the buffers' end and the lowest tensor; below 0 the library refuses to launch."""
+        if self.end_address is None or self.lowest_tensor_address is None:
+            return None
+        return self.lowest_tensor_address - self.end_address
+
+
+def nodes_of(document: Any) -> list[Any] | None:
+    """The nodes of a capture: a bare list, or the ``graph`` of a report; None for any other JSON."""
+    nodes = document.get("graph") if isinstance(document, dict) else document
+    if not isinstance(nodes, list) or not nodes:
+        return None
+    return nodes if any(isinstance(node, dict) and "node_type" in node for node in nodes[:_NODES_LOOKED_AT]) else None
+
+
+@dataclass(slots=True)
+class _Programs:
+    """The programs so far, and the one that is being built."""
+
+    names: list[str] = field(default_factory=list)
+    factories: list[str] = field(default_factory=list)
+    """Of the functions that are open; both grow and shrink together."""
+    found: list[CapturedProgram] = field(default_factory=list)
+    _buffers: list[StaticBuffer] = field(default_factory=list)
+    _announced: bool = False
+    _operation: str = ""
+    _factory: str = ""
+    _tensors: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Device and address of L1 buffers -> how often they are allocated."""
+
+    def open(self, *, announced: bool) -> None:
+        self._announced = announced
+        self._operation = self.names[0] if self.names else ""
+        self._factory = innermost(self.factories)
+
+    def add(self, buffer: StaticBuffer) -> None:
+        if not self._announced and not self._buffers:
+            self.open(announced=False)
+        self._buffers.append(buffer)
+
+    def tensor(self, params: Params, change: int) -> None:
+        if memory_of(params) == "L1":
+            key = (number(params, "device_id"), number(params, "address"))
+            self._tensors[key] = self._tensors.get(key, 0) + change
+
+    def close(self) -> None:
+        if self._announced or self._buffers:
+            alive = [address for (_, address), times in self._tensors.items() if times > 0 and address]
+            lowest = min(alive, default=None)
+            self.found.append(
+                CapturedProgram(self._operation, self._factory, tuple(self._buffers), lowest, self._announced)
+            )
+        self._announced, self._buffers = False, []
+
+
+def programs_of(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
+    """Programs in order. The library says ``circular_buffer_deallocate_all`` before it builds each of them."""
+    programs = _Programs()
+    for node in nodes:
+        kind, params = (node.get("node_type"), node.get("params") or {}) if isinstance(node, dict) else ("", {})
+        if not isinstance(params, dict):
+            continue
+        if kind == "function_start":
+            programs.names.append(text(params, "name"))
+            programs.factories.append(device_program(params))
+        elif kind == "function_end":
+            if len(programs.names) <= 1:
+                programs.close()
+            del programs.names[-1:], programs.factories[-1:]
+        elif kind == "circular_buffer_deallocate_all":
+            programs.close()
+            programs.open(announced=True)
+        elif kind in ("buffer_allocate", "buffer_deallocate"):
+            programs.tensor(params, 1 if kind == "buffer_allocate" else -1)
+        elif isinstance(kind, str) and (buffer := static_buffer(kind, params)) is not None:
+            programs.add(buffer)
+    programs.close()
+    return tuple(programs.found)
+
+
+def device_program(params: Params) -> str:
+    """``Operation/Factory`` of a function that is a device operation, empty for others.
+
+    A device operation is known by its factory; older releases name only the operation.
+    """
+    factory = params.get("program_factory_type")
+    name = text(params, "name")
+    if factory is None and "program_cache_hit" not in params and not name.endswith("Operation"):
+        return ""
+    return f"{name}/{str(factory or '').rpartition('::')[2]}"
+
+
+def innermost(factories: list[str]) -> str:
+    """The device operation that is running, of the functions that are open."""
+    return next((name for name in reversed(factories) if name), "")
+
+
+def program_key(nodes: Iterable[Node]) -> str:
+    """Equal for two captures that ran the same device operations on equally described tensors."""
+    digest = hashlib.blake2b(digest_size=16)
+    for node in nodes:
+        if node["node_type"] == "function_start":
+            params = node["params"] or {}
+            called = (params.get("name"), params.get("program_factory_type"), node.get("arguments"))
+            digest.update(_POINTER.sub("", repr(called)).encode())
+    return digest.hexdigest()
+
+
+def used_cached_programs(nodes: Iterable[Node]) -> bool:
+    """Whether every device operation found its program made before."""
+    starts = (node["params"] or {} for node in nodes if node["node_type"] == "function_start")
+    return all(params.get("program_cache_hit") is None or flag(params, "program_cache_hit") for params in starts)

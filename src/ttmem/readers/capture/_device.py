@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How large the memories were that a capture was taken on, and how sure that is.
+
+A report names the chip and the L1 bank; nothing but the allocator itself knows the DRAM bank, so that comes from the
+bank tables of the release. A bare node list names nothing: boards are ruled out until all that are left agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.hardware import (
+    ARCHITECTURES,
+    BOARDS,
+    DEFAULT_RELEASE,
+    RELEASES,
+    Architecture,
+    Board,
+    MemoryMap,
+    OpenSettings,
+    Release,
+    open_board,
+)
+from ttmem.profile import MEMORIES
+from ttmem.tensors import interleaved_bytes_per_bank
+
+_BOARD_TYPE = re.compile(r"board_type\"?\s*:\s*\"?(\w+)")
+_FIRST_WITH_DATAFLOW_BUFFERS = (0, 80)
+_BARE = "a bare capture does not say how large the memories are"
+_KEEP_DEVICE = "ttnn.graph.full_graph_capture keeps the device's own description"
+_NO_TRACE_REGION = "a trace region, if one was configured, is not in the file and makes DRAM smaller"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One memory: its banks and the addresses that tensors may have in each of them; 0 where not known."""
+
+    banks: int = 0
+    base_address: int = 0
+    bytes_per_bank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedDevice:
+    """What is known of the chip that a capture was taken on, and of its memories."""
+
+    architecture: Architecture | None
+    spans: Mapping[str, Span]
+    """By memory; all four are there."""
+    warnings: tuple[str, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+    release: Release | None = None
+    """The ttnn that captured: named by the source, or the newest one whose L1 begins where this one does."""
+
+    @property
+    def has_only_circular_buffers(self) -> bool:
+        """Whether that ttnn has no dataflow buffers yet, so that circular buffers are all that programs have."""
+        numbers = release_numbers(self.release.name) if self.release else ()
+        return bool(numbers) and numbers[:2] < _FIRST_WITH_DATAFLOW_BUFFERS
+
+
+UNKNOWN = CapturedDevice(None, dict.fromkeys(MEMORIES, Span()))
+
+
+@dataclass(frozen=True, slots=True)
+class InterleavedSample:
+    """An interleaved buffer whose share per bank is known: it tells how many banks there are."""
+
+    memory: str
+    total_bytes: int
+    page_bytes: int
+    stored_bytes_per_bank: int
+
+
+def release_named(version: str) -> Release | None:
+    """The bank table of a version: its own, or that of the nearest release before it."""
+    if version in RELEASES:
+        return RELEASES.find(version)
+    wanted = release_numbers(version)
+    older = [release for release in RELEASES if wanted and release_numbers(release.name) <= wanted]
+    return max(older, key=lambda release: release_numbers(release.name)) if older else None
+
+
+def device_described(
+    device: Mapping[str, Any], *, version: str, cluster_descriptor: str, samples: Iterable[InterleavedSample]
+) -> CapturedDevice:
+    """From a device's own description (a report's ``devices`` or the table of a database)."""
+
+    def number(key: str) -> int:
+        value = device.get(key)
+        return int(value) if isinstance(value, int | float) or (isinstance(value, str) and value.isdecimal()) else 0
+
+    l1_bank, whole_l1, base = (number(key) for key in ("l1_bank_size", "cb_limit", "address_at_first_l1_cb_buffer"))
+    architecture = ARCHITECTURES.get(str(device.get("arch", ""))) or _of_l1(number("worker_l1_size"))
+    small = max(0, whole_l1 - l1_bank) if l1_bank else 0
+    banks = number("l1_num_banks")
+    spans = {
+        "L1": Span(banks, base, l1_bank),
+        "L1_SMALL": Span(banks if small else 0, base + l1_bank, small),
+        "DRAM": Span(),
+        "TRACE": Span(),
+    }
+    release = release_named(version) or _release_with_base(architecture, base)
+    boards = _fitting(
+        (board for board in BOARDS if board.architecture is architecture),
+        cluster_descriptor,
+        number("num_dram_channels"),
+    )
+    boards = [board for board in boards if _explains(board.dram_banks, "DRAM", samples, board.architecture)] or boards
+    warnings: list[str] = []
+    memory_map = _map(boards[0], release) if boards else None
+    if memory_map is not None:
+        dram_banks = {board.dram_banks for board in boards}
+        dram = memory_map.dram
+        spans["DRAM"] = Span(_only(dram_banks), dram.base_address, dram.bytes_per_bank)
+        if len(dram_banks) > 1:
+            warnings.append(f"how many DRAM banks the chip has is not in the file ({_listed(dram_banks)} are possible)")
+        warnings.append(f"the DRAM bank's size is that of {memory_map.source} on {_kind(boards)}; {_NO_TRACE_REGION}")
+    else:
+        warnings.append("the chip is not named in the file, so the size of DRAM is not known")
+    facts = {"system": architecture.name} if architecture else {}
+    return CapturedDevice(architecture, spans, tuple(warnings), facts, release)
+
+
+def device_of_nodes(
+    samples: Iterable[InterleavedSample], *, l1_base_address: int, l1_end_address: int, cores: int
+) -> CapturedDevice:
+    """From a bare node list: the boards whose banks explain every buffer, as far as they all look the same.
+
+    ``l1_base_address`` is the lowest address of a circular buffer, ``l1_end_address`` the highest end of an L1 buffer,
+    ``cores`` the worker cores that programs may use; 0 where the list does not tell.
+    """
+    samples = list(samples)
+    candidates = [
+        board
+        for board in BOARDS
+        if board.runs_operations
+        and l1_end_address <= board.architecture.l1_bytes_per_core
+        and _base_is_possible(board.architecture, l1_base_address)
+        and cores in (0, board.grid().cores)
+        and _explains(board.dram_banks, "DRAM", samples, board.architecture)
+        and _explains(board.grid().cores, "L1", samples, board.architecture)
+    ]
+    chips = {board.architecture.name for board in candidates}
+    if len(chips) != 1:
+        alike = f", and its buffers would fit {', '.join(sorted(chips))} alike" if chips else ""
+        return CapturedDevice(None, UNKNOWN.spans, (f"{_BARE}{alike}; {_KEEP_DEVICE}",))
+    architecture = candidates[0].architecture
+    release = _release_with_base(architecture, l1_base_address)
+    memory_map = _map(candidates[0], release)
+    if memory_map is None:
+        return UNKNOWN
+    dram_banks = {board.dram_banks for board in candidates}
+    l1_banks = {board.grid().cores for board in candidates}
+    spans = {
+        "DRAM": Span(_only(dram_banks), memory_map.dram.base_address, memory_map.dram.bytes_per_bank),
+        "L1": Span(_only(l1_banks), memory_map.l1.base_address, memory_map.l1.bytes_per_bank),
+        "L1_SMALL": Span(),
+        "TRACE": Span(),
+    }
+    warning = (
+        f"{_BARE}: sizes are those of {memory_map.source} on {architecture.name}, whose banks explain every buffer; "
+        f"L1_SMALL and trace regions, if configured, make L1 and DRAM smaller; {_KEEP_DEVICE}"
+    )
+    return CapturedDevice(architecture, spans, (warning,), {"system": architecture.name}, release)
+
+
+def _of_l1(worker_l1_bytes: int) -> Architecture | None:
+    return next((chip for chip in ARCHITECTURES if worker_l1_bytes and chip.l1_bytes_per_core == worker_l1_bytes), None)
+
+
+def _map(board: Board, release: Release | None) -> MemoryMap | None:
+    try:
+        return open_board(board, OpenSettings(), release or DEFAULT_RELEASE)
+    except BadInputError:  # no bank table of this chip for that release
+        return open_board(board) if release not in (None, DEFAULT_RELEASE) else None
+
+
+def _release_with_base(architecture: Architecture | None, l1_base_address: int) -> Release | None:
+    """The newest release whose L1 begins there: the base moves with almost every release."""
+    for release in RELEASES:
+        for name, reserved in release.reserved:
+            if architecture and name == architecture.name and reserved.l1_base_address == l1_base_address:
+                return release
+    return None
+
+
+def _base_is_possible(architecture: Architecture, l1_base_address: int) -> bool:
+    """Circular buffers begin at the base: a lower address rules a chip out, an unknown one says nothing."""
+    if not l1_base_address:
+        return True
+    bases = [
+        reserved.l1_base_address
+        for release in RELEASES
+        for name, reserved in release.reserved
+        if name == architecture.name
+    ]
+    return l1_base_address in bases or not any(
+        reserved.l1_base_address == l1_base_address for release in RELEASES for _, reserved in release.reserved
+    )
+
+
+def _explains(banks: int, memory: str, samples: Iterable[InterleavedSample], architecture: Architecture) -> bool:
+    """Whether so many banks give every buffer the share that it was seen to have."""
+    alignment = architecture.page_alignment_bytes(in_dram=memory == "DRAM")
+    return all(
+        interleaved_bytes_per_bank(
+            pages=sample.total_bytes // sample.page_bytes,
+            page_bytes=sample.page_bytes,
+            alignment_bytes=alignment,
+            banks=banks,
+        )
+        == sample.stored_bytes_per_bank
+        for sample in samples
+        if sample.memory == memory and sample.page_bytes > 0
+    )
+
+
+def _fitting(boards: Iterable[Board], cluster_descriptor: str, dram_channels: int) -> list[Board]:
+    found = list(boards)
+    named = BOARDS.get(match[1]) if (match := _BOARD_TYPE.search(cluster_descriptor)) else None
+    if named in found:
+        return [named] if named else found
+    return [board for board in found if not dram_channels or board.dram_banks == dram_channels] or found
+
+
+def _kind(boards: list[Board]) -> str:
+    return boards[0].name if len(boards) == 1 else f"{boards[0].architecture.name} boards"
+
+
+def release_numbers(version: str) -> tuple[int, ...]:
+    """``0.81.1`` -> ``(0, 81, 1)``; empty when there are no numbers."""
+    return tuple(int(part) for part in re.findall(r"\d{1,6}", version)[:3])
+
+
+def _only(values: set[int]) -> int:
+    """The value that all agree on, else 0: not known."""
+    return next(iter(values)) if len(values) == 1 else 0
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return " or ".join(map(str, sorted(numbers)))

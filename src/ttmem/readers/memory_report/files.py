@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tt-metal's memory reports: ``EnableMemoryReports()`` writes three CSV files, with a row group per new program.
+
+A row is the state when a program is launched for the first time, its results already allocated. Which program it was
+is not written, only its number; rows within a group are DRAM, L1 and (since September 2025) L1_SMALL, unlabelled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttmem._errors import BadInputError
+from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
+from ttmem.profile.tables import BufferEntry, ProfileTables, States, View, buffer_table, captured_timeline
+from ttmem.readers.memory_report import HEADER, KIND, SUMMARY
+
+_DETAILED = "detailed_memory_usage.csv"
+_PROGRAMS = f"program_{SUMMARY}"
+_ROWS = ("DRAM", "L1", "L1_SMALL")
+_ROW = re.compile(r"(\d*),(\d+),(\d+),(\d+),(\d+)")
+_SECTION = re.compile(r"(\d*),(DRAM|L1|L1_SMALL)\s*")
+_BLOCK = re.compile(r"\s*\d+\s+(\d+)\s+(\d+)\s+(?:none|\d+)\s+(?:none|\d+)\s+(yes|no)\s*")
+_WHOLE = re.compile(r",Total allocatable \(B\):,(\d+)")
+_EMPTY = "the files are written out by ttnn._ttnn.device.DisableMemoryReports() or when the process ends in order"
+
+Figures = tuple[int, int, int, int]
+"""Total, allocated, free, largest free: bytes per bank."""
+_Place = tuple[int, int, int]
+"""Memory, address and bytes of a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The rows of one program, or of one dump."""
+
+    program: str
+    rows: tuple[Figures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """One memory in the detailed file: bytes of all banks, and the blocks that are taken."""
+
+    whole_bytes: int
+    blocks: tuple[tuple[int, int], ...]
+    """(address within the bank, bytes)."""
+
+
+def read_memory_report(path: str | Path, *, name: str) -> Profile:
+    """The memory history in a folder of reports, or beside one summary file."""
+    path = Path(path)
+    summaries = [path] if path.is_file() else _summaries(path)
+    tables = ProfileTables()
+    warnings: list[str] = []
+    groups: list[_Group] = []
+    details: list[dict[str, _Detail]] = []
+    for summary in summaries:
+        found = _groups(summary, warnings)
+        groups += found
+        details += _details(summary.with_name(summary.name.removesuffix(SUMMARY) + _DETAILED), len(found))
+    programs = summaries[0].name == _PROGRAMS or any(group.program for group in groups)
+    timeline = _timeline(groups, details, tables, programs=programs)
+    warnings += _caveats(path, summaries, programs=programs)
+    size_bytes = sum(summary.stat().st_size for summary in summaries)
+    source = Source(kind=KIND, name=str(path), bytes=size_bytes, lines=0, warnings=tuple(warnings))
+    return tables.profile([timeline], name=name, source=source)
+
+
+def _summaries(folder: Path) -> list[Path]:
+    """The file of programs if there is one, else every dump, oldest first."""
+    programs = folder / _PROGRAMS
+    if programs.is_file():
+        return [programs]
+    found = sorted(folder.glob(f"*{SUMMARY}"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+    if not found:
+        raise BadInputError(f"no {SUMMARY} in this folder", where=str(folder), hint=_EMPTY)
+    return found
+
+
+def _groups(summary: Path, warnings: list[str]) -> list[_Group]:
+    lines = _text(summary).splitlines()
+    header = HEADER.search(lines[0]) if lines else None
+    if header is None:
+        what = "is empty" if not lines else "does not begin like a memory report"
+        raise BadInputError(what, where=str(summary), hint=_EMPTY)
+    unit = 1024 if header[1] else 1
+    groups: list[tuple[str, list[Figures]]] = []
+    for number, line in enumerate(lines[1:], start=2):
+        row = _ROW.fullmatch(line.strip())
+        if row is None:
+            if line.strip():
+                warnings.append(f"{summary.name}:{number}: the row is damaged or cut")
+            continue
+        if row[1] or not groups or len(groups[-1][1]) == len(_ROWS):
+            groups.append((row[1], []))
+        total, allocated, free, largest = (int(figure) * unit for figure in row.groups()[1:])
+        groups[-1][1].append((total, allocated, free, largest))
+    if not groups:
+        raise BadInputError("holds a header and no program", where=str(summary), hint=_EMPTY)
+    return [_Group(program, tuple(rows)) for program, rows in groups]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+
+
+def _details(path: Path, groups: int) -> list[dict[str, _Detail]]:
+    """Per group and memory what the detailed file says; empty entries where it does not."""
+    found: list[dict[str, _Detail]] = []
+    if path.is_file():
+        for first, memory, lines in _sections(_text(path)):
+            if first or not found or memory in found[-1]:
+                found.append({})
+            blocks = [match for line in lines if (match := _BLOCK.fullmatch(line))]
+            whole = next((match for line in lines if (match := _WHOLE.match(line))), None)
+            found[-1][memory] = _Detail(
+                int(whole[1]) if whole else 0,
+                tuple((int(block[1]), int(block[2])) for block in blocks if block[3] == "yes"),
+            )
+    return (found + [{}] * groups)[:groups]
+
+
+def _sections(text: str) -> Iterator[tuple[bool, str, list[str]]]:
+    """(whether a program starts here, memory, lines) of the detailed file, which is not CSV."""
+    current: tuple[bool, str, list[str]] | None = None
+    for line in text.splitlines():
+        section = _SECTION.fullmatch(line)
+        if section:
+            if current:
+                yield current
+            current = (bool(section[1]), section[2], [])
+        elif current:
+            current[2].append(line)
+    if current:
+        yield current
+
+
+def _timeline(
+    groups: Sequence[_Group], details: Sequence[dict[str, _Detail]], tables: ProfileTables, *, programs: bool
+) -> Timeline:
+    states = States()
+    for number, (group, detail) in enumerate(zip(groups, details, strict=True)):
+        views: dict[int, View] = {}
+        for memory, figures in zip(_ROWS, group.rows, strict=False):
+            whole = detail[memory].whole_bytes if memory in detail else 0
+            views[MEMORIES.index(memory)] = (whole // figures[0] if figures[0] else 0, *figures)
+        # The program's results are allocated already, so what is new since the state before is its own doing.
+        operation = number if programs else -1
+        states.add(BEFORE_OPERATION if programs else SNAPSHOT, operation, operation, tables.view_numbers(views))
+    forms = [tables.form_number("program", location=f"program {group.program}") for group in groups if programs]
+    banks = [tables.banks(views[column] for views in states.views) for column in range(len(MEMORIES))]
+    return captured_timeline(forms, states, buffers=_buffers(details, banks))
+
+
+def _buffers(details: Sequence[dict[str, _Detail]], banks: Sequence[int]) -> BufferTable | None:
+    """Blocks with one address and size in successive states are taken for one buffer; nothing names their owners."""
+    spans: list[tuple[_Place, list[int]]] = []
+    alive: dict[_Place, list[int]] = {}
+    for number, detail in enumerate(details):
+        here: dict[_Place, list[int]] = {}
+        for memory, stated in detail.items():
+            for address, size in stated.blocks:
+                place = (MEMORIES.index(memory), address, size)
+                if place not in alive:
+                    alive[place] = [number, number]
+                    spans.append((place, alive[place]))
+                here[place] = alive[place]
+                here[place][1] = number
+        alive = here
+    if not spans:
+        return None
+    return buffer_table(
+        [
+            BufferEntry(address, column, size, size * banks[column], first, last, name="block")
+            for (column, address, size), (first, last) in spans
+        ]
+    )
+
+
+def _caveats(path: Path, summaries: Sequence[Path], *, programs: bool) -> list[str]:
+    caveats = []
+    if programs:
+        caveats.append(
+            "a row is written when a program is launched for the first time: repeats, operation names and the "
+            "programs' own L1 are not in these files; addresses of blocks count from the start of the bank"
+        )
+        others = [file for file in path.glob(f"*{SUMMARY}") if file not in summaries] if path.is_dir() else []
+        if others:
+            caveats.append(f"{len(others)} dumps in the folder are left out: when they were taken is not known")
+    else:
+        caveats.append("these are dumps of moments: nothing tells what ran before or between them")
+    return caveats

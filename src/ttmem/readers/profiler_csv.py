@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device profiler's table of operations: how long compute really waited on circular buffers."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from ttmem._errors import BadInputError
+from ttmem.evidence.profiler_csv import MeasuredStall, ProfilerFacts
+from ttmem.readers.byte_source import Head
+
+KIND = "profiler-csv"
+TITLE = "device profiler's table of operations (CSV)"
+
+WAIT_FRONT = "DEVICE COMPUTE CB WAIT FRONT [ns]"
+RESERVE_BACK = "DEVICE COMPUTE CB RESERVE BACK [ns]"
+DURATION = "DEVICE KERNEL DURATION [ns]"
+CORE_COUNT = "CORE COUNT"
+_NAMES = ("OP CODE", "OP NAME", "OP TYPE")
+_MOST_FIELD_BYTES = 1 << 20
+_LINES_ABOVE = 20
+
+
+def sniff(head: Head) -> bool:
+    """Whether the head of the table is among the first lines; tools print a few lines of their own above it."""
+    return head.is_text and any(map(_is_table_head, islice(head.lines, _LINES_ABOVE)))
+
+
+def read(lines: Iterable[str], where: str = "") -> ProfilerFacts:
+    """The rows that measured a wait."""
+    csv.field_size_limit(_MOST_FIELD_BYTES)
+    rows = csv.DictReader(_from_table_head(iter(lines)))
+    try:
+        heads = rows.fieldnames or ()
+        has_columns = WAIT_FRONT in heads or RESERVE_BACK in heads
+        counted, found = 0, []
+        for row in rows:
+            counted += 1
+            if has_columns and (stall := _measured(row, rows.line_num)) is not None:
+                found.append(stall)
+    except csv.Error as error:
+        raise BadInputError(f"is not a table: {error}", where=f"{where}:{rows.line_num}") from error
+    return ProfilerFacts(counted, has_columns, tuple(found))
+
+
+def _measured(row: Mapping[str, str | None], line: int) -> MeasuredStall | None:
+    duration = _number(row.get(DURATION))
+    front, back = _number(row.get(WAIT_FRONT)), _number(row.get(RESERVE_BACK))
+    if duration is None or (front is None and back is None):
+        return None
+    cores = _number(row.get(CORE_COUNT))
+    name = next((text for key in _NAMES if (text := row.get(key))), "")
+    return MeasuredStall(name, line, duration, front or 0.0, back or 0.0, int(cores) if cores else None)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
+
+
+def _is_table_head(line: str) -> bool:
+    return DURATION in line or WAIT_FRONT in line or RESERVE_BACK in line
+
+
+def _from_table_head(lines: Iterator[str]) -> Iterator[str]:
+    """The lines from the head of the table on."""
+    for line in lines:
+        if _is_table_head(line):
+            yield line
+            yield from lines

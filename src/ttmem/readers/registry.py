@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one list of readers, asked by every verb that takes a source: which kind a source is, is seen from its content.
+
+A reader is a module of this room with ``KIND``, ``TITLE``, ``sniff(head)`` and ``read``. To add one, write the module
+and name it in ``READERS``. Such a module imports nothing heavy, because they are loaded one after the other until one
+knows the source; what does the work is imported by ``read``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ttmem.readers.byte_source import Head, Progress
+
+PROFILE = "profile"
+"""``read(source, options)`` gives a memory history."""
+PROFILER_FACTS, WATCHER_FACTS, LOG_FACTS = "profiler facts", "watcher facts", "log facts"
+"""``read(lines)`` gives what lines of text say about circular buffers."""
+TEST_RESULTS = "test results"
+"""``read(text, source)`` gives a list of ``Result``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read a source that gives a profile; a reader takes what concerns it."""
+
+    name: str
+    """Of the profile."""
+    jobs: int | None = None
+    """Processes that may read a large log; None: as many as pay off."""
+    progress: Progress | None = None
+    mlir: Sequence[str | Path] = ()
+    """Module dumps that belong to a log but lie in files of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One entry of the list."""
+
+    module: str
+    gives: str
+
+    @property
+    def kind(self) -> str:
+        """The name of what it reads, as answers write it."""
+        return str(self._loaded.KIND)
+
+    @property
+    def title(self) -> str:
+        """What it reads, for people."""
+        return str(self._loaded.TITLE)
+
+    @property
+    def sniff(self) -> Callable[[Head], bool]:
+        """Whether a source that begins like this is of its kind."""
+        found: Callable[[Head], bool] = self._loaded.sniff
+        return found
+
+    @property
+    def read(self) -> Callable[..., Any]:
+        """Called as ``gives`` says."""
+        found: Callable[..., Any] = self._loaded.read
+        return found
+
+    @property
+    def _loaded(self) -> Any:
+        return import_module(f"ttmem.readers.{self.module}")
+
+
+READERS = (
+    Reader("saved_profile", PROFILE),
+    Reader("visualizer", PROFILE),
+    Reader("capture", PROFILE),
+    Reader("ttrt", PROFILE),
+    Reader("memory_report", PROFILE),
+    Reader("mlir", PROFILE),
+    Reader("test_results.junit_xml", TEST_RESULTS),
+    Reader("test_results.sweep_json", TEST_RESULTS),
+    Reader("test_results.sweep_csv", TEST_RESULTS),
+    Reader("test_results.pytest_log", TEST_RESULTS),
+    Reader("profiler_csv", PROFILER_FACTS),
+    Reader("watcher", WATCHER_FACTS),
+    Reader("log_facts", LOG_FACTS),
+    Reader("runtime_log", PROFILE),
+)
+"""In the order in which they are asked."""
+FALLBACK = READERS[-1]
+"""Takes every file, because its lines may stand anywhere in one: what only it takes may be anything."""
+
+
+def detect(source: str | Path | Head, *gives: str) -> Reader | None:
+    """The reader of a source, of those that give what is asked for; None when it is none of their kinds.
+
+    What a text holds may depend on who asks: the same log has a memory history and facts about circular buffers.
+    """
+    head = source if isinstance(source, Head) else Head.of(source)
+    return next((reader for reader in readers(*gives) if reader.sniff(head)), None)
+
+
+def readers(*gives: str) -> Iterator[Reader]:
+    """The readers that give something of this; all without a choice."""
+    return (reader for reader in READERS if not gives or reader.gives in gives)

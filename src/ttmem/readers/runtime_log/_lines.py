@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of a log, and what launchers and CI put in front of them (log-formats 1.5)."""
+
+from __future__ import annotations
+
+import re
+
+MPI_TAG = re.compile(rb"\[\d+,(\d{1,9})\]<std(?:out|err)>:")
+"""Open MPI's --tag-output; the second number is the rank."""
+TIME_PREFIX = re.compile(rb"(?m)^(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,12})?Z )+")
+"""GitHub Actions and ``docker logs -t`` (or both) put a time in front of every line; it would make every line new."""
+PREFIX_BYTES = 200
+"""Where a record's text begins at the latest in an ordinary line; only odd lines are searched further."""
+
+
+def rank_of(line: bytes) -> int:
+    """The MPI rank that wrote a line, -1 when it does not say."""
+    if line.find(b"]<std", 0, PREFIX_BYTES) < 0:
+        return -1
+    found = MPI_TAG.search(line)
+    return int(found[1]) if found else -1
+
+
+class LineSplitter:
+    """Chunks -> lists of whole lines; what is left of a chunk waits for the next one."""
+
+    def __init__(self) -> None:
+        self._carry: list[bytes] = []
+        self._strip_times: bool | None = None
+
+    def split(self, chunk: bytes) -> list[bytes]:
+        """The lines that end in this chunk."""
+        if self._strip_times is not False:
+            return self._split_cleaned(chunk)
+        lines = chunk.split(b"\n")
+        if len(lines) == 1:
+            self._carry.append(chunk)  # constants print as lines of many MB: collect the pieces, join once
+            return []
+        if self._carry:
+            lines[0] = b"".join((*self._carry, lines[0]))
+        last = lines.pop()
+        self._carry = [last] if last else []
+        return lines
+
+    def _split_cleaned(self, chunk: bytes) -> list[bytes]:
+        at = chunk.rfind(b"\n")
+        if at < 0:
+            self._carry.append(chunk)
+            return []
+        whole = b"".join((*self._carry, chunk[:at]))
+        self._carry = [chunk[at + 1 :]] if at + 1 < len(chunk) else []
+        return self._clean(whole).split(b"\n")
+
+    def rest(self) -> list[bytes]:
+        """The last line when the source does not end in a line end."""
+        tail = b"".join(self._carry)
+        self._carry = []
+        return [self._clean(tail)] if tail else []
+
+    def _clean(self, text: bytes) -> bytes:
+        if self._strip_times is None:
+            head = text[:65536]
+            self._strip_times = len(TIME_PREFIX.findall(head)) * 2 > head.count(b"\n") + 1
+        return TIME_PREFIX.sub(b"", text) if self._strip_times else text

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttrt run --memory`` (and tt-mlir's builder): a JSON entry per operation with the memory views *after* it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ttmem._errors import BadInputError
+from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, Profile, Source
+from ttmem.profile.tables import ProfileTables, States, View, captured_timeline
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature
+from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.ttrt import KIND
+
+_HINT = "make it with 'ttrt run FILE --memory --save-artifacts' (memory_results.json)"
+
+_FIGURES = (
+    ("num_banks",),
+    ("total_bytes_per_bank", "total_allocatable (bytes) : per bank"),
+    ("total_bytes_allocated_per_bank", "total_allocated (bytes): per bank"),
+    ("total_bytes_free_per_bank", "total_free (bytes) : per bank"),
+    ("largest_contiguous_bytes_free_per_bank", "largest_free_block (bytes) : per bank"),
+)
+"""In the order of a view; the second spelling is that of December 2024."""
+_WHOLE = "total_allocatable (bytes) : total_allocatable/bank * num_banks"
+
+
+class _Entry(msgspec.Struct):
+    loc: str = ""
+    debug_str: str = ""
+    dram: dict[str, Any] = {}
+    l1: dict[str, Any] = {}
+    l1_small: dict[str, Any] = {}
+    trace: dict[str, Any] = {}
+
+    def memory(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = getattr(self, name.lower())
+        return found
+
+
+def read_ttrt(path: str | Path, *, name: str) -> Profile:
+    """The memory history in ttrt's memory results."""
+    with OpenedSource(path) as opened:
+        content = opened.content()
+    entries = _entries(content, str(path))
+    if not entries:
+        raise BadInputError("no operation in these memory results", where=str(path), hint=_HINT)
+    tables, states = ProfileTables(), States()
+    for number, entry in enumerate(entries, start=1):
+        stated = ((column, _view(entry.memory(memory))) for column, memory in enumerate(MEMORIES))
+        views = tables.view_numbers({column: view for column, view in stated if view is not None})
+        # The state after an operation is the one before the next; what was there before the first was not written.
+        if number < len(entries):
+            states.add(BEFORE_OPERATION, number, number - 1, views)
+        else:
+            states.add(SNAPSHOT, -1, number - 1, views)
+    timeline = captured_timeline([_form(entry, tables) for entry in entries], states)
+    source = Source(kind=KIND, name=str(path), bytes=len(content), lines=0, warnings=tuple(_caveats(entries)))
+    return tables.profile([timeline], name=name, source=source)
+
+
+def _entries(content: bytes, where: str) -> list[_Entry]:
+    """A list (the builder) or numbered entries (ttrt), in the order of execution."""
+    try:
+        if content.lstrip()[:1] == b"[":
+            return msgspec.json.decode(content, type=list[_Entry])
+        numbered = msgspec.json.decode(content, type=dict[str, _Entry])
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"not memory results of ttrt: {error}", where=where, hint=_HINT) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadInputError(f"the JSON is damaged or cut: {error}", where=where, hint=_HINT) from None
+    return [entry for _, entry in sorted(numbered.items(), key=lambda item: _number(item[0]) or 0)]
+
+
+def _form(entry: _Entry, tables: ProfileTables) -> int:
+    text = entry.debug_str.encode("utf-8", "replace")
+    parsed = parse_operation(text)
+    location = location_text(entry.loc.removeprefix("loc(").encode("utf-8", "replace")).decode("utf-8", "replace")
+    if parsed is None:
+        name = entry.debug_str.split("(")[0].strip()[:100] or "unknown"
+        return tables.form_number(name, location=location)
+    operands, results = split_signature(parsed.types)
+    return tables.form_number(
+        parsed.name.decode("ascii", "replace"),
+        location=parsed.location.decode("utf-8", "replace") or location,
+        operand_types=[tables.type_number(parse_tensor_type(part)) for part in operands],
+        result_types=[tables.type_number(parse_tensor_type(part)) for part in results],
+        values=parsed.values.decode("ascii", "replace"),
+        note=(parsed.callee.decode("ascii", "replace"), parsed.frees_input),
+    )
+
+
+def _view(stated: Mapping[str, Any]) -> View | None:
+    """The five figures of one memory; early files have a level of devices in between, of which the first is taken."""
+    inner = next((value for value in stated.values() if isinstance(value, dict)), None)
+    if inner is not None and not any(key in stated for spellings in _FIGURES for key in spellings):
+        stated = inner
+    figures = [next((_number(stated[key]) for key in spellings if key in stated), None) for spellings in _FIGURES]
+    banks, total, allocated, free, largest = figures
+    if total is None or allocated is None:
+        return None
+    if banks is None:
+        whole = _number(stated.get(_WHOLE)) or 0
+        banks = whole // total if total else 0
+    free = total - allocated if free is None else free
+    return banks, total, allocated, free, free if largest is None else largest
+
+
+def _number(value: object) -> int | None:
+    try:
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    except (TypeError, ValueError):
+        return None
+
+
+def _caveats(entries: Sequence[_Entry]) -> list[str]:
+    caveats = [
+        "a state was taken after each operation: what was held inside one, and the programs' own L1, do not show"
+    ]
+    devices = {key for entry in entries for key in entry.dram if key.startswith("device")}
+    if len(devices) > 1:
+        caveats.append(f"{len(devices)} devices are in the file; the first one is shown")
+    return caveats
