@@ -14,7 +14,7 @@ from ttmem.reports.ops.document import OpsExtraction
 
 
 def document(found: Extraction, *, attention: str) -> OpsExtraction:
-    """Totals and one entry per target and size. ``attention`` decides the memory of transformers, so it is told."""
+    """Totals and one entry per target and size. ``attention`` decides the memory of transformers, so it is named."""
     return OpsExtraction.of(
         attention=attention,
         cases=len(found.cases),
@@ -38,8 +38,8 @@ def render(found: Extraction, *, width: int = 100, color: bool = False) -> str:
     for source in found.sources:
         figures = [thousands(source.calls), thousands(source.operators), thousands(source.cases)]
         parameters = "" if source.parameters is None else thousands(source.parameters)
-        told = ["", "refused", "", ""] if source.refusal else [parameters, *figures]
-        table.add_row(one_line(source.model), source.size, *told, f"{source.seconds:.1f}" if source.seconds else "")
+        cells = ["", "refused", "", ""] if source.refusal else [parameters, *figures]
+        table.add_row(one_line(source.model), source.size, *cells, f"{source.seconds:.1f}" if source.seconds else "")
     console.print(table)
     for source in found.sources:
         for remark in source.remarks:

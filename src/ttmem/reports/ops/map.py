@@ -86,7 +86,7 @@ def _entry(one: MappedOperator) -> dict[str, Any]:
             "note": "not in the catalogue",
         }
     listed = any(name.endswith("[]") for name in operator.tensors)
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "ttnn_function": operator.ttnn or None,
         "torch_function": f"torch.ops.aten.{one.aten}",
         "num_inputs": "variable" if listed or operator.optional else len(operator.tensors),
@@ -100,10 +100,10 @@ def _entry(one: MappedOperator) -> dict[str, Any]:
         "expressions": [variant.call for variant in operator.variants],
     }
     if operator.note:
-        told["note"] = operator.note
+        entry["note"] = operator.note
     if one.cells:
-        told["tried"] = {title: one.cells.get(cell, "") for title, cell in zip(_CELL_TITLES, CELLS, strict=True)}
-    return told
+        entry["tried"] = {title: one.cells.get(cell, "") for title, cell in zip(_CELL_TITLES, CELLS, strict=True)}
+    return entry
 
 
 def _twin(one: MappedOperator) -> str:
@@ -148,14 +148,16 @@ def matrix_markdown(mapped: Mapped) -> str:
 
 
 def _sentence(mapped: Mapped) -> str:
-    told = (
+    sentence = (
         f"{len(mapped.operators)} operators: {mapped.count(DEVICE)} run on the device, "
         f"{mapped.count(FREE)} need no work there, "
         f"{sum(is_unsupported(one.support) for one in mapped.operators)} are the host's or have no form."
     )
     if mapped.calls:
-        told += f" {100 * mapped.covered_calls / mapped.calls:.1f} % of {thousands(mapped.calls)} calls are covered."
-    return told
+        sentence += (
+            f" {100 * mapped.covered_calls / mapped.calls:.1f} % of {thousands(mapped.calls)} calls are covered."
+        )
+    return sentence
 
 
 def _row(cells: list[str]) -> str:
