@@ -10,7 +10,7 @@ import json
 from itertools import islice
 
 from ttmem._errors import BadInputError
-from ttmem.capture_nodes import nodes_of, programs_of
+from ttmem.capture_nodes.programs import nodes_of, programs_of
 from ttmem.circular_buffers.evidence import (
     CAPTURE,
     LOG,
@@ -46,7 +46,7 @@ def circular_buffer_evidence(source: str, *, progress: Progress | None = None) -
             return _of_capture(opened)
         reader = registry.detect(head, registry.PROFILE, registry.PROFILER_FACTS, registry.LOG_FACTS)
         if reader is not None and reader.gives == registry.PROFILER_FACTS:
-            return Evidence(opened.name, PROFILER, profiler=reader.read(opened.lines(progress), opened.name))
+            return Evidence(opened.name, PROFILER, profiler=reader.loaded.read(opened.lines(progress), opened.name))
         if head.is_text:
             return _of_text(opened, progress)
         if reader in (None, registry.FALLBACK):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, read_cases
-from ttmem.reports.sweep.document import SweepDocument, document
+from ttmem.reports.sweep import document as reports
 from ttmem.results import Result
 from ttmem.sweep import expectations
 from ttmem.sweep.expectations import Deviation
@@ -29,17 +29,18 @@ class SweepRun:
     """What differs from the expectations, or did not pass when the call was strict."""
 
     @property
+    def document(self) -> reports.SweepRun:
+        """What ``ttmem sweep run --json`` says."""
+        return reports.run_document(self.finished, self.results, self.unexpected)
+
+    @property
     def statuses(self) -> dict[str, dict[str, dict[str, int]]]:
         """Board -> memory -> status -> how many."""
-        return self._document.statuses
+        return self.document.statuses
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem sweep run --json``."""
-        return self._document.to_json()
-
-    @property
-    def _document(self) -> SweepDocument:
-        return document(self.finished, self.results, self.unexpected)
+        return self.document.to_json()
 
 
 def sweep(

@@ -2,13 +2,13 @@
 """The one list of readers, asked by every verb that takes a source: which kind a source is, is seen from its content.
 
 A reader is a module of this room with ``KIND``, ``TITLE``, ``sniff(head)`` and ``read``. To add one, write the module
-and name it in ``READERS``. Such a module imports nothing heavy, because they are loaded one after the other until one
-knows the source; what does the work is imported by ``read``.
+and name it in ``READERS``. Such a module imports nothing heavy, because those that give what is asked for are loaded
+one after the other until one knows the source; what does the work is imported by ``read``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -18,10 +18,10 @@ from ttmem.readers.byte_source import Head, Progress
 
 PROFILE = "profile"
 """``read(source, options)`` gives a memory history."""
+TEST_RESULTS = "test results"
+"""``read(text, source)`` gives a list of ``ttmem.results.Result``."""
 PROFILER_FACTS, WATCHER_FACTS, LOG_FACTS = "profiler facts", "watcher facts", "log facts"
 """``read(lines)`` gives what lines of text say about circular buffers."""
-TEST_RESULTS = "test results"
-"""``read(text, source)`` gives a list of ``Result``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One entry of the list."""
+    """One entry of the list: a module of this room, and what comes out of it."""
 
     module: str
     gives: str
@@ -47,27 +47,11 @@ class Reader:
     @property
     def kind(self) -> str:
         """The name of what it reads, as answers write it."""
-        return str(self._loaded.KIND)
+        return str(self.loaded.KIND)
 
     @property
-    def title(self) -> str:
-        """What it reads, for people."""
-        return str(self._loaded.TITLE)
-
-    @property
-    def sniff(self) -> Callable[[Head], bool]:
-        """Whether a source that begins like this is of its kind."""
-        found: Callable[[Head], bool] = self._loaded.sniff
-        return found
-
-    @property
-    def read(self) -> Callable[..., Any]:
-        """Called as ``gives`` says."""
-        found: Callable[..., Any] = self._loaded.read
-        return found
-
-    @property
-    def _loaded(self) -> Any:
+    def loaded(self) -> Any:
+        """The module: its ``sniff`` says whether a source that begins so is of its kind, its ``read`` reads it."""
         return import_module(f"ttmem.readers.{self.module}")
 
 
@@ -78,11 +62,11 @@ READERS = (
     Reader("ttrt", PROFILE),
     Reader("memory_report", PROFILE),
     Reader("mlir", PROFILE),
+    Reader("profiler_csv", PROFILER_FACTS),
     Reader("test_results.junit_xml", TEST_RESULTS),
     Reader("test_results.sweep_json", TEST_RESULTS),
     Reader("test_results.sweep_csv", TEST_RESULTS),
-    Reader("test_results.pytest_log", TEST_RESULTS),
-    Reader("profiler_csv", PROFILER_FACTS),
+    Reader("test_results.pytest_log", TEST_RESULTS),  # its lines may stand in the cells of the others
     Reader("watcher", WATCHER_FACTS),
     Reader("log_facts", LOG_FACTS),
     Reader("runtime_log", PROFILE),
@@ -98,7 +82,7 @@ def detect(source: str | Path | Head, *gives: str) -> Reader | None:
     What a text holds may depend on who asks: the same log has a memory history and facts about circular buffers.
     """
     head = source if isinstance(source, Head) else Head.of(source)
-    return next((reader for reader in readers(*gives) if reader.sniff(head)), None)
+    return next((reader for reader in readers(*gives) if reader.loaded.sniff(head)), None)
 
 
 def readers(*gives: str) -> Iterator[Reader]:

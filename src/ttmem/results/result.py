@@ -6,10 +6,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ttmem._errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES
@@ -21,9 +20,8 @@ _NUMBERS = ("needed_bytes", "bytes_per_bank", "peak_bytes_per_bank", "logical_by
 _BANKS = re.compile(r"\bacross (\d+) banks\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What was tried, and what came of it. What a source does not say is empty."""
+class Result(NamedTuple):
+    """What was tried, and what came of it. What a source does not say is empty. (A tuple, as ``Outcome`` is.)"""
 
     id: str
     """Of the case; of another tool's test its node id, unique within the operator."""
@@ -127,7 +125,7 @@ class Result:
 
     def without_time(self) -> Result:
         """For comparisons: what may differ between two runs of the same sweep is how long a case took."""
-        return replace(self, outcome=replace(self.outcome, seconds=None))
+        return self._replace(outcome=self.outcome._replace(seconds=None))
 
     def to_json(self) -> dict[str, Any]:
         """A line of ``results.jsonl``. ``isolated``: the case had the whole device to itself; how much of it a model
