@@ -261,10 +261,10 @@ class TwinEngine:
     # --- steps --------------------------------------------------------------------------------------------------
 
     def _do_open(self, step: Step) -> Answer:
-        told = step["open"]
+        wanted = step["open"]
         names = ("l1_small_size", "trace_region_size", "worker_l1_size")
-        small, trace, worker = (int(told.get(name) or 0) for name in names)
-        self._start(OpenSettings(small, trace, worker, told.get("dispatch")))
+        small, trace, worker = (int(wanted.get(name) or 0) for name in names)
+        self._start(OpenSettings(small, trace, worker, wanted.get("dispatch")))
         memory_map = self._opened().memory_map
         return {
             "arch": memory_map.architecture.ttnn_name,
@@ -278,7 +278,7 @@ class TwinEngine:
         device = self._opened()
         buffer = device.allocate_placed(self._placements.of(step))
         self._tensors.keep(step["alloc"], buffer, buffer.placement.spec, device)
-        return self._told(buffer)
+        return self._described_at(buffer)
 
     def _do_host(self, step: Step) -> Answer:
         self._on_host.add(step["host"])
@@ -358,12 +358,12 @@ class TwinEngine:
         device, out = self._opened(), step.get("out")
         name = out if isinstance(out, str) else out[0] if out else ""
         self._tensors.keep(name, buffer, spec, device)
-        told = self._told(Buffer(buffer.address, device.place(spec)))
+        described = self._described_at(Buffer(buffer.address, device.place(spec)))
         if not name:
             self._tensors.drop(name, device)
-        return {"results": [told]}
+        return {"results": [described]}
 
-    def _told(self, buffer: Buffer) -> Answer:
+    def _described_at(self, buffer: Buffer) -> Answer:
         """What a tensor says of itself, in the worker's words."""
         placement = buffer.placement
         described = self._described.get(id(placement))

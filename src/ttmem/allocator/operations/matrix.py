@@ -28,8 +28,8 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
             f"The width of the first tensor must be equal to the height of the second tensor: "
             f"{list(first.shape)} x {list(second.shape)}"
         )
-    told = call.arguments["dtype"]
-    dtype = first.dtype if told is None else DATA_TYPES.find(str(told))
+    wanted = call.arguments["dtype"]
+    dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
     # Without a wish the result goes to DRAM, whatever the inputs.
     result = replace(
         result_like(first, call.memory or DRAM, dtype), shape=(*first.shape[:-1], second.shape[-1]), shard=None

@@ -63,6 +63,13 @@ class Situation:
         """Of pages in the memory concerned."""
         return page_alignment_bytes(self.failure, self.board)
 
+    def placed(self, memory: str | None) -> list[tuple[int, LiveTensor]]:
+        """The live tensors of a memory whose addresses are known, from the lowest up."""
+        found = [
+            (tensor.address, tensor) for tensor in self.live if tensor.memory == memory and tensor.address is not None
+        ]
+        return sorted(found, key=lambda entry: entry[0])
+
     def number(self, name: str) -> int | None:
         """A figure, or None where it is not known."""
         value = self.names.get(name)

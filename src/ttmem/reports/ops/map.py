@@ -13,8 +13,8 @@ from ttmem.allocator.operations import confidence_in
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
 from ttmem.reports.kit.units import one_line, thousands
+from ttmem.reports.ops.document import OpsMap
 
-SCHEMA = "ttmem.ops-map/1"
 _TWIN_MEANS = (
     "whether the model of ttnn that runs without it knows what plain calls do to memory: exact, bounded (at least so "
     "much), or none (it has no record of an operation)"
@@ -22,13 +22,12 @@ _TWIN_MEANS = (
 _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout in CELLS)
 
 
-def document(mapped: Mapped) -> dict[str, Any]:
+def document(mapped: Mapped) -> OpsMap:
     """Everything, for programs."""
-    return {
-        "schema": SCHEMA,
-        "statistics": statistics(mapped),
-        "operators": {one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
-    }
+    return OpsMap.of(
+        statistics=statistics(mapped),
+        operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
+    )
 
 
 def statistics(mapped: Mapped) -> dict[str, Any]:
@@ -87,7 +86,7 @@ def _entry(one: MappedOperator) -> dict[str, Any]:
             "note": "not in the catalogue",
         }
     listed = any(name.endswith("[]") for name in operator.tensors)
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "ttnn_function": operator.ttnn or None,
         "torch_function": f"torch.ops.aten.{one.aten}",
         "num_inputs": "variable" if listed or operator.optional else len(operator.tensors),
@@ -101,10 +100,10 @@ def _entry(one: MappedOperator) -> dict[str, Any]:
         "expressions": [variant.call for variant in operator.variants],
     }
     if operator.note:
-        told["note"] = operator.note
+        entry["note"] = operator.note
     if one.cells:
-        told["tried"] = {title: one.cells.get(cell, "") for title, cell in zip(_CELL_TITLES, CELLS, strict=True)}
-    return told
+        entry["tried"] = {title: one.cells.get(cell, "") for title, cell in zip(_CELL_TITLES, CELLS, strict=True)}
+    return entry
 
 
 def _twin(one: MappedOperator) -> str:
@@ -149,14 +148,16 @@ def matrix_markdown(mapped: Mapped) -> str:
 
 
 def _sentence(mapped: Mapped) -> str:
-    told = (
+    sentence = (
         f"{len(mapped.operators)} operators: {mapped.count(DEVICE)} run on the device, "
         f"{mapped.count(FREE)} need no work there, "
         f"{sum(is_unsupported(one.support) for one in mapped.operators)} are the host's or have no form."
     )
     if mapped.calls:
-        told += f" {100 * mapped.covered_calls / mapped.calls:.1f} % of {thousands(mapped.calls)} calls are covered."
-    return told
+        sentence += (
+            f" {100 * mapped.covered_calls / mapped.calls:.1f} % of {thousands(mapped.calls)} calls are covered."
+        )
+    return sentence
 
 
 def _row(cells: list[str]) -> str:

@@ -9,7 +9,6 @@ into their bodies, so that a helper's parameters become the caller's arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
     LOOP,
@@ -42,19 +41,13 @@ _PRIMITIVE = frozenset({"primitive_type", "sized_type_specifier"})
 _ENDINGS = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 
 
-@dataclass(slots=True)
-class _Frame:
-    """One call being followed."""
-
-    returned: Expression | None = None
-
-
 class Interpreter(Lowering):
     """Statements; the values of expressions are in `lowering`."""
 
     def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
         super().__init__(index, listener, elsewhere)
-        self._frame = _Frame()
+        self._returned: Expression | None = None
+        """By the call that is being followed."""
         self._depth = 0
         self._left = MOST_STATEMENTS
         self._evaluation = Evaluation()
@@ -90,18 +83,16 @@ class Interpreter(Lowering):
             return None
         if function.name == "lambda":
             self._followed(function)
-        kept = (self.variables, self._frame, self.trail, self.source, self.index, self.guards)
+        kept = (self.variables, self._returned, self.trail, self.source, self.index, self.guards)
         self.trail = (*self.trail, (function.name, line_of(node)))
         self._depth += 1
         try:
             self.variables = self._parameters(function, arguments)
             self.source, self.index = function.source, function.home or self.index
-            self._frame = _Frame()
-            self.statement(function.body)
-            returned = self._frame.returned
+            returned = self._result_of(function.body)
         finally:
             changed = self.variables
-            self.variables, self._frame, self.trail, self.source, self.index, self.guards = kept
+            self.variables, self._returned, self.trail, self.source, self.index, self.guards = kept
             self._depth -= 1
         if function.name == "lambda":
             self._captured(function, changed)
@@ -111,6 +102,11 @@ class Interpreter(Lowering):
         if function.name == "lambda" or isinstance(plain(returned), (DraftValue, Lambda, Items)):
             return returned
         return Named(self.source.of(node), returned)  # so that the call can be bound by its name
+
+    def _result_of(self, body: Node) -> Expression | None:
+        self._returned = None
+        self.statement(body)
+        return self._returned
 
     def _followed(self, function: Function) -> None:
         for key, closure in list(self.uncalled.items()):
@@ -249,20 +245,20 @@ class Interpreter(Lowering):
     def returning(self, node: Node) -> bool:
         if node.named_children:
             value = self.lower(node.named_children[0])
-            if self._frame.returned is None:
-                self._frame.returned = value
+            if self._returned is None:
+                self._returned = value
             elif self.guards:
                 guard = self.guards[-1]
-                before = self._frame.returned
+                before = self._returned
                 both = (value, before) if guard.holds else (before, value)
                 drafts = [one for one in both if draft_in(one) is not None]
-                self._frame.returned = drafts[0] if drafts else Choice(guard.condition, *both)
+                self._returned = drafts[0] if drafts else Choice(guard.condition, *both)
             else:
-                self._frame.returned = self._later_return(value)
+                self._returned = self._later_return(value)
         return True
 
     def _later_return(self, value: Expression) -> Expression:
-        before = self._frame.returned
+        before = self._returned
         assert before is not None
         if isinstance(before, DraftValue) or draft_in(value) is not None:
             return value

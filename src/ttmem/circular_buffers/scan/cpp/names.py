@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS
+from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
 from ttmem.circular_buffers.scan.cpp.expressions import (
     BINDING,
     NAME,
@@ -23,11 +23,6 @@ from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
 from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
 from ttmem.circular_buffers.scan.cpp.values import Guard, Lambda, Listener
-
-_ENUMERATIONS = frozenset(
-    {"DataFormat", "DataType", "Layout", "TensorMemoryLayout", "BufferType", "ShardOrientation", "MathFidelity"}
-)
-"""The library's enumerations that sizes depend on: their values can be compared and bound by name."""
 
 
 class Names:
@@ -114,7 +109,7 @@ class Names:
             number = name.removeprefix("c_")
             if number.isdigit():
                 return Integer(int(number))
-        if scope in _ENUMERATIONS:
+        if scope in ENUMERATIONS:
             return Enumerator(name)
         if scope in ("dfb", "args", "tensor", "sem"):
             return Symbol(f"{scope}::{name}", BINDING)

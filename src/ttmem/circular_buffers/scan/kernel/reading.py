@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
@@ -32,7 +33,7 @@ from ttmem.circular_buffers.scan.kernel.trace import (
     Operation,
     Step,
     Trace,
-    operations,
+    buffers_of,
 )
 from ttmem.circular_buffers.scan.model import Kernel, KernelFigures
 
@@ -226,44 +227,44 @@ def kernel_of(index: FileIndex, text: bytes) -> Kernel | None:
 
 
 def _figures(index: FileIndex, entry: str, text: bytes, trace: Trace, *, broken: bool) -> KernelFigures:
-    loops = branches = noc = barriers = deepest = buffer_operations = 0
+    counts: Counter[str] = Counter()
+    deepest = 0
     commented: set[int] = set()
     for node in walk(index.source.root):
         kind = node.type
         if kind in _LOOPS:
-            loops += 1
+            counts["loops"] += 1
             deepest = max(deepest, 1 + _enclosing_loops(node))
         elif kind in _BRANCHES:
-            branches += 1
+            counts["branches"] += 1
         elif kind == "comment":
             commented.update(range(line_of(node), int(node.end_point[0]) + 2))
         elif kind == "call_expression":
-            called = index.source.of(node.child_by_field_name("function"))
-            last = re.split(r"\.|->|::", called.split("<")[0])[-1]
-            if last in OPERATIONS or last in _FREE:
-                buffer_operations += 1
-            elif "barrier" in last or "flush" in last:
-                barriers += 1
-            elif last.startswith(("noc_async", "async_read", "async_write", "noc_semaphore")):
-                noc += 1
-    lines = text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
-    code = _code_lines(text, commented)
-    buffers = len({step.buffer for step in operations(trace) if step.kind in OPERATIONS})
+            counts[_kind_of_call(index.source.of(node.child_by_field_name("function")))] += 1
     return KernelFigures(
         file=index.source.path,
         entry=entry,
         source_bytes=len(text),
-        lines=lines,
-        code_lines=code,
-        buffer_operations=buffer_operations,
-        loops=loops,
+        lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
+        code_lines=_code_lines(text, commented),
+        buffer_operations=counts["buffer operations"],
+        loops=counts["loops"],
         deepest_loop=deepest,
-        branches=branches,
-        noc_calls=noc,
-        barriers=barriers,
-        buffers=buffers,
+        branches=counts["branches"],
+        noc_calls=counts["NoC calls"],
+        barriers=counts["barriers"],
+        buffers=len(buffers_of(trace)),
         broken=broken,
     )
+
+
+def _kind_of_call(called: str) -> str:
+    last = re.split(r"\.|->|::", called.split("<")[0])[-1]
+    if last in OPERATIONS or last in _FREE:
+        return "buffer operations"
+    if "barrier" in last or "flush" in last:
+        return "barriers"
+    return "NoC calls" if last.startswith(("noc_async", "async_read", "async_write", "noc_semaphore")) else "others"
 
 
 def _code_lines(text: bytes, commented: set[int]) -> int:
