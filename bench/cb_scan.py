@@ -73,7 +73,7 @@ def rows(checkout: Path) -> list[Row]:
     found = scan(tree)
     from ttmem.reports.cb_scan.document import document
 
-    answer = document(found)
+    answer = document(found).to_json()
     sites = answer["summary"]["sites_by_api"]
     by_helper = sum(1 for one in found.declarations if one.trail and one.trail[0][0] == "create_cb")
     return [

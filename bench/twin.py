@@ -26,9 +26,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import numpy as np  # noqa: E402
 
-from oracle.real import find_python  # noqa: E402
+from oracle.real import find_ttnn, mock_environment  # noqa: E402
 from ttmem.allocator import Device  # noqa: E402
-from ttmem.allocator.replay import Replay  # noqa: E402
+from ttmem.allocator.replay import ScriptRunner  # noqa: E402
 from ttmem.hardware import BFLOAT16, DRAM, open_board  # noqa: E402
 from ttmem.tensors import TILE  # noqa: E402
 from ttmem.tensors.batch import place_table, table_of  # noqa: E402
@@ -72,7 +72,7 @@ def best_of(work: Callable[[], T], repeats: int = 9) -> tuple[float, T]:
 
 
 def replay(steps: list[dict[str, Any]]) -> list[int]:
-    runner = Replay(Device(open_board("n150")))
+    runner = ScriptRunner(Device(open_board("n150")))
     results = [runner.step(step) for step in steps]
     return [result.buffer.address for result in results if result.buffer is not None]
 
@@ -89,24 +89,24 @@ def measure(steps_wanted: int, batch_wanted: int) -> dict[str, Any]:
         "batch": {"specs": len(shapes), "twin_specs_per_second": len(shapes) / twin_batch},
         "ttnn": None,
     }
-    python, reason = find_python()
-    if python is None:
+    interpreter, reason = find_ttnn()
+    if interpreter is None:
         report["why_no_ttnn"] = reason
         return report
     compared = shapes[:COMPARED_SHAPES]
     fits = table.fits_empty[:COMPARED_SHAPES]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, mock_environment(interpreter, "n150") as environment:
         steps_file, shapes_file = Path(folder) / "steps.json", Path(folder) / "shapes.json"
         steps_file.write_text(json.dumps(steps))
         shapes_file.write_text(json.dumps(compared[fits].tolist()))
-        child = [python, str(ROOT / "bench" / "twin_in_ttnn.py"), "n150", folder, str(steps_file), str(shapes_file)]
-        done = subprocess.run(child, capture_output=True, text=True, check=True, cwd=folder)
+        child = [interpreter.path, str(ROOT / "bench" / "twin_in_ttnn.py"), str(steps_file), str(shapes_file)]
+        done = subprocess.run(child, capture_output=True, text=True, check=True, cwd=folder, env=environment)
     real = json.loads(done.stdout)
     if real["addresses"] != addresses:
         raise SystemExit("the twin and ttnn disagree on addresses: not a benchmark but a bug")
     if real["bytes_per_bank"] != table.taken_bytes_per_bank[:COMPARED_SHAPES][fits].tolist():
         raise SystemExit("the twin and ttnn disagree on bytes per bank: not a benchmark but a bug")
-    report["ttnn"] = "0.81.1"
+    report["ttnn"] = interpreter.ttnn_version
     report["replay"]["ttnn_steps_per_second"] = len(steps) / real["replay_seconds"]
     report["batch"]["ttnn_specs_per_second"] = int(fits.sum()) / real["sizes_seconds"]
     report["replay"]["ratio"] = report["replay"]["twin_steps_per_second"] / report["replay"]["ttnn_steps_per_second"]

@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same work in the real ttnn, timed inside its own process: run by `twin.py`, with ttnn's interpreter.
 
-argv: board, folder for the mock cluster, file with the script of steps, file with the shapes. One JSON line comes out.
+argv: file with the script of steps, file with the shapes; the environment names the board. One JSON line comes out.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "oracle"))
-import mock_cluster
-
-board, folder, steps_file, shapes_file = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+steps_file, shapes_file = sys.argv[1:]
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-package = Path(importlib.util.find_spec("ttnn").origin).parent  # type: ignore
-os.environ.update(mock_cluster.prepare(board, folder, package))
 steps = json.loads(Path(steps_file).read_text())
 shapes = json.loads(Path(shapes_file).read_text())
 

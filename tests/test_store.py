@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
 from ttmem._errors import BadInputError
+from ttmem.library.keep import keep
 from ttmem.profile import Profile, storage
-from ttmem.store import store
+from ttmem.store import folders, store
 
 FILES = ("about.json", "inputs_registry.json", "memory.json", "operations.json", "profile.ttmem", "report.html")
 
@@ -52,7 +53,7 @@ def leftovers(home: Path) -> list[str]:
 
 
 def test_a_report_holds_the_seeds_four_files_and_the_profile(home: Path) -> None:
-    report = store.keep(small(), origin="/logs/bert.log")
+    report = keep(small(), origin="/logs/bert.log")
     assert report.folder == home / "reports" / "bert"
     assert files_of(report) == [f"bert_{suffix}" for suffix in FILES]
     assert storage.load(report.profile_path).name == "bert"
@@ -62,7 +63,7 @@ def test_a_report_holds_the_seeds_four_files_and_the_profile(home: Path) -> None
 
 
 def test_what_a_listing_shows(home: Path) -> None:
-    about = store.about(store.keep(small(), origin="/logs/bert.log"))
+    about = store.about(keep(small(), origin="/logs/bert.log"))
     stored_at = str(about.pop("stored_at"))
     size = about.pop("bytes_on_disk")
     assert about == {
@@ -79,45 +80,45 @@ def test_what_a_listing_shows(home: Path) -> None:
 
 
 def test_the_same_source_read_again_is_the_same_report() -> None:
-    first = store.keep(small(dram=4096), origin="/logs/bert.log")
-    second = store.keep(small(dram=8192), origin="/logs/bert.log")
+    first = keep(small(dram=4096), origin="/logs/bert.log")
+    second = keep(small(dram=8192), origin="/logs/bert.log")
     assert first == second
     assert store.names() == ["bert"]
     assert peak_of("bert") == 8192
 
 
 def test_another_source_of_the_same_name_gets_a_number() -> None:
-    store.keep(small(dram=4096), origin="/monday/bert.log")
-    second = store.keep(small(dram=8192), origin="/tuesday/bert.log")
-    third = store.keep(small(dram=12288), origin="/wednesday/bert.log")
+    keep(small(dram=4096), origin="/monday/bert.log")
+    second = keep(small(dram=8192), origin="/tuesday/bert.log")
+    third = keep(small(dram=12288), origin="/wednesday/bert.log")
     assert [second.name, third.name] == ["bert-2", "bert-3"]
     assert files_of(second) == [f"bert-2_{suffix}" for suffix in FILES]
     assert storage.load(second.profile_path).name == "bert-2"
     assert [peak_of(name) for name in store.names()] == [4096, 8192, 12288]
     # Re-reading the second source finds its own report again.
-    assert store.keep(small(dram=16384), origin="/tuesday/bert.log").name == "bert-2"
+    assert keep(small(dram=16384), origin="/tuesday/bert.log").name == "bert-2"
     assert [peak_of(name) for name in store.names()] == [4096, 16384, 12288]
 
 
 def test_without_an_origin_equal_content_is_the_same_source() -> None:
-    assert store.keep(small("stdin", 4096), origin="").name == "stdin"
-    assert store.keep(small("stdin", 4096), origin="").name == "stdin"
-    assert store.keep(small("stdin", 8192), origin="").name == "stdin-2"
-    assert store.keep(small("stdin", 8192), origin="").name == "stdin-2"
+    assert keep(small("stdin", 4096), origin="").name == "stdin"
+    assert keep(small("stdin", 4096), origin="").name == "stdin"
+    assert keep(small("stdin", 8192), origin="").name == "stdin-2"
+    assert keep(small("stdin", 8192), origin="").name == "stdin-2"
 
 
 def test_a_name_that_was_asked_for_replaces_what_has_it() -> None:
-    store.keep(small(dram=4096), origin="/monday/bert.log")
-    report = store.keep(small(dram=8192), origin="/tuesday/bert.log", name="bert")
+    keep(small(dram=4096), origin="/monday/bert.log")
+    report = keep(small(dram=8192), origin="/tuesday/bert.log", name="bert")
     assert report.name == "bert"
     assert store.names() == ["bert"]
     assert peak_of("bert") == 8192
 
 
 def test_replacing_works_where_names_cannot_be_exchanged(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_exchange", lambda *_: False)
-    store.keep(small(dram=4096), origin="/a")
-    store.keep(small(dram=8192), origin="/a")
+    monkeypatch.setattr(folders, "_exchange", lambda *_: False)
+    keep(small(dram=4096), origin="/a")
+    keep(small(dram=8192), origin="/a")
     assert peak_of("bert") == 8192
     assert leftovers(home) == []
 
@@ -139,10 +140,10 @@ def test_what_somebody_else_put_there_is_left_alone_or_replaced_when_asked(home:
         if what == "foreign folder":
             (place / "notes.txt").write_text("mine")
     # WHEN a name is chosen automatically THEN it is another one
-    assert store.keep(small(), origin="/a").name == "bert-2"
+    assert keep(small(), origin="/a").name == "bert-2"
     assert os.path.lexists(place)
     # WHEN the name is asked for THEN it is replaced, and nothing behind a link is touched
-    assert store.keep(small(), origin="/a", name="bert").name == "bert"
+    assert keep(small(), origin="/a", name="bert").name == "bert"
     assert files_of(store.StoredReport("bert", place)) == [f"bert_{suffix}" for suffix in FILES]
     assert (elsewhere / "precious").read_text() == "mine"
     assert leftovers(home) == []
@@ -178,7 +179,7 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_refused_when_asked_for(home: Path, name: str) -> None:
     with pytest.raises(BadInputError, match="cannot be the name of a report") as caught:
-        store.keep(small(), origin="/a", name=name)
+        keep(small(), origin="/a", name=name)
     suggestion = caught.value.hint.rpartition("'")[0].rpartition("'")[2]
     assert store.check_name(suggestion) == suggestion
     str(caught.value).encode("utf-8")  # the message itself can be printed
@@ -187,7 +188,7 @@ def test_a_hostile_name_is_refused_when_asked_for(home: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_of_a_source_is_made_safe(home: Path, name: str) -> None:
-    report = store.keep(small(name), origin="/a")
+    report = keep(small(name), origin="/a")
     assert report.folder.parent == home / "reports"
     assert report.folder.is_dir()
     assert not report.folder.is_symlink()
@@ -212,49 +213,49 @@ def test_ordinary_names_stay_as_they_are(name: str) -> None:
 
 
 def test_removing(home: Path) -> None:
-    store.keep(small(), origin="/a")
-    store.keep(small("gpt"), origin="/b")
+    keep(small(), origin="/a")
+    keep(small("gpt"), origin="/b")
     store.remove("bert")
     assert store.names() == ["gpt"]
     assert [entry.name for entry in (home / "reports").iterdir()] == ["gpt"]
 
 
 def test_removing_a_link_leaves_what_it_points_to(home: Path) -> None:
-    store.keep(small(), origin="/a")
+    keep(small(), origin="/a")
     (home / "reports" / "alias").symlink_to(home / "reports" / "bert")
     store.remove("alias")
     assert store.names() == ["bert"]
 
 
 def test_a_damaged_listing_entry_does_not_hide_the_report() -> None:
-    report = store.keep(small(), origin="/a")
+    report = keep(small(), origin="/a")
     report.about_path.write_text("{")
     assert store.names() == ["bert"]
     assert store.about(report)["operations_executed"] is None
     # Nobody knows any more where it came from, so it is not replaced.
-    assert store.keep(small(), origin="/a").name == "bert-2"
+    assert keep(small(), origin="/a").name == "bert-2"
 
 
 def test_an_unfinished_report_is_never_seen_and_swept_up_later(home: Path) -> None:
-    store.keep(small(), origin="/a")
+    keep(small(), origin="/a")
     fresh, stale = (home / "reports" / f".unfinished-1-{age}" for age in ("fresh", "stale"))
     for folder in (fresh, stale):
         folder.mkdir()
     os.utime(stale, (time.time() - 2 * 86400,) * 2)
     assert store.names() == ["bert"]
-    store.keep(small(), origin="/a")
+    keep(small(), origin="/a")
     assert leftovers(home) == [fresh.name]
 
 
 def test_a_write_that_fails_leaves_the_old_report(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.keep(small(dram=4096), origin="/a")
+    keep(small(dram=4096), origin="/a")
 
     def fail(_: Profile) -> bytes:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(storage, "to_bytes", fail)
     with pytest.raises(OSError, match="No space"):
-        store.keep(small(dram=8192), origin="/a")
+        keep(small(dram=8192), origin="/a")
     monkeypatch.undo()
     monkeypatch.setenv("TTMEM_HOME", str(home))
     assert peak_of("bert") == 4096
@@ -278,7 +279,7 @@ def test_without_any_home_nothing_is_stored_and_nothing_else_breaks(monkeypatch:
     assert store.find("bert") is None
     assert store.names() == store.listing() == []
     with pytest.raises(BadInputError, match="no home folder") as caught:
-        store.keep(small(), origin="/a")
+        keep(small(), origin="/a")
     assert "TTMEM_HOME" in caught.value.hint
 
 
@@ -286,7 +287,7 @@ def test_a_store_that_cannot_be_entered_holds_nothing(home: Path, monkeypatch: p
     def refuse(_: Path) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    store.keep(small(), origin="/a")
+    keep(small(), origin="/a")
     monkeypatch.setattr(Path, "is_file", refuse)
     assert store.find("bert") is None
     assert store.names() == []
@@ -296,10 +297,11 @@ WRITER = """
 import sys
 sys.path[:0] = sys.argv[1:2]
 from test_store import small
-from ttmem.store import store
+from ttmem.library.keep import keep
+from ttmem.store import folders, store
 origin, name, times = sys.argv[2], sys.argv[3] or None, int(sys.argv[4])
 for step in range(times):
-    print(store.keep(small(dram=4096 * (1 + step)), origin=origin, name=name).name)
+    print(keep(small(dram=4096 * (1 + step)), origin=origin, name=name).name)
 """
 
 
@@ -330,7 +332,7 @@ def test_writers_of_different_sources_never_share_a_name(home: Path) -> None:
 
 def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(home: Path) -> None:
     # GIVEN a report that two writers replace again and again
-    store.keep(small(), origin="/a", name="bert")
+    keep(small(), origin="/a", name="bert")
     tests = str(Path(__file__).parent)
     arguments = [sys.executable, "-c", WRITER, tests, "/a", "bert", "25"]
     started = [subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=environment()) for _ in range(2)]
@@ -346,3 +348,27 @@ def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(
     assert store.names() == ["bert"]
     assert peak_of("bert") == 4096 * 25
     assert leftovers(home) == []
+
+
+def test_the_page_is_rendered_once_for_the_store_and_for_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ttmem.reports.kit import pages
+    from ttmem.reports.profile import html
+
+    rendered: list[str] = []
+    original = pages.templates.render
+    monkeypatch.setattr(pages.templates, "render", lambda name, **more: rendered.append(name) or original(name, **more))
+    profile = small()
+    page = html.render(profile)
+    report = keep(profile, origin="/a")
+    assert report.html_path.read_text("utf-8") == page
+    assert rendered == ["profile.html.j2"]
+
+
+def test_the_store_knows_nothing_of_reports() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, ttmem.store.store; print([name for name in sys.modules if name.startswith('ttmem.')])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "ttmem.store.store" in loaded
+    assert not [room for room in ("reports", "analysis", "profile", "readers") if f"ttmem.{room}" in loaded]

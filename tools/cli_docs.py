@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write docs/cli.md from the commands' own help, or check that it is current.
+"""Write docs/cli.md and the table of tools in docs/mcp.md from the commands' own help, or check that they are current.
 
 python tools/cli_docs.py            # write
-python tools/cli_docs.py --check    # exit 1 when the file and the commands disagree
+python tools/cli_docs.py --check    # exit 1 when a file and the commands disagree
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from pathlib import Path
 import click
 
 from ttmem.commands import cli
+from ttmem.commands.mcp import is_for_people
 from ttmem.commands.tt_memory_profiler import command as profiler
+from ttmem.mcp_server.tools import tools_of
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 WIDTH_COLUMNS = 96
 
 _HEAD = """\
@@ -71,17 +73,26 @@ def document() -> str:
     return "\n".join(sections)
 
 
+def tools_page() -> str:
+    """docs/mcp.md with the tools that the verbs make today between its two marks."""
+    text = (DOCS / "mcp.md").read_text(encoding="utf-8")
+    before, mark, rest = text.partition("-->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    rows = [f"| `{tool.name}` | {tool.line} |\n" for tool in tools_of(cli, is_for_people)]
+    return "".join([before, mark, "\n| tool | asks |\n|---|---|\n", *rows, "\n", end, after])
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Write docs/cli.md from the commands' own help.")
-    parser.add_argument("--check", action="store_true", help="only say whether the file is current")
-    wanted = document()
+    parser = argparse.ArgumentParser(description="Write the pages that come from the commands' own help.")
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are current")
+    wanted = {DOCS / "cli.md": document(), DOCS / "mcp.md": tools_page()}
     if parser.parse_args().check:
-        if DOCUMENT.is_file() and DOCUMENT.read_text(encoding="utf-8") == wanted:
-            return 0
-        print("docs/cli.md is not what the commands say; run `make docs`", file=sys.stderr)
-        return 1
-    DOCUMENT.parent.mkdir(exist_ok=True)
-    DOCUMENT.write_text(wanted, encoding="utf-8")
+        old = [page for page, text in wanted.items() if not page.is_file() or page.read_text(encoding="utf-8") != text]
+        for page in old:
+            print(f"docs/{page.name} is not what the commands say; run `make docs`", file=sys.stderr)
+        return 1 if old else 0
+    for page, text in wanted.items():
+        page.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ttmem: the memory workbench for Tenstorrent hardware.
 
-``ttmem.read("run.log")`` gives the ``Profile`` that every question and report works on.
+Every verb of the command line is one call here (docs/api.md): ``ttmem.read("run.log")`` gives the ``Profile`` that
+every question and report works on, ``ttmem.explain``, ``diff``, ``check``, ``run``, ``sweep``, ... answer with small
+results that have ``to_json()``. Whatever goes wrong is a ``TtmemError``.
 """
 
 from __future__ import annotations
@@ -13,13 +15,41 @@ from ttmem._lazy import lazy_names
 from ttmem._version import __version__
 
 if TYPE_CHECKING:
-    from ttmem.library.sources import read
+    from ttmem.library.boards import boards
+    from ttmem.library.check import check
+    from ttmem.library.diff import diff
+    from ttmem.library.explained import explain
+    from ttmem.library.export import export
+    from ttmem.library.read import read
+    from ttmem.library.replay import replay
+    from ttmem.library.run import run
+    from ttmem.library.sweep import sweep
+    from ttmem.library.tensor import tensor
+    from ttmem.library.test import test
     from ttmem.profile import Profile
 
-__all__ = ["Profile", "TtmemError", "__version__", "read"]
+__all__ = [
+    "Profile",
+    "TtmemError",
+    "__version__",
+    "boards",
+    "check",
+    "diff",
+    "explain",
+    "export",
+    "read",
+    "replay",
+    "run",
+    "sweep",
+    "tensor",
+    "test",
+]
 
 # Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
-__getattr__ = lazy_names(__name__, {"read": "library.sources", "Profile": "profile"})
+_HOMES = {"Profile": "profile", "explain": "", "sweep": ""} | {
+    name: f"library.{name}" for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test")
+}
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

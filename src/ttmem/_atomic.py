@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from ttmem._errors import BadInputError
 
@@ -21,40 +23,43 @@ def check_target(path: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write through a temporary file in the same folder, so that no reader ever sees half of it.
-
-    A symbolic link stays a link and its target is replaced; a device or pipe (``/dev/stdout``) is written to directly,
-    because renaming a file over it would destroy it.
-    """
-    check_target(path)
+    """Write a file so that no reader ever sees half of it."""
     try:
-        _write(path, content)
+        with new_file(path) as stream:
+            stream.write(content)
     except BrokenPipeError:
         raise  # nobody reads any more: not a fault of the place
     except OSError as error:
         raise BadInputError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
 
 
-def _write(path: Path, content: bytes) -> None:
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        mode = None
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write piece by piece; it gets its name when all is written, and is gone when anything goes wrong.
+
+    A symbolic link stays a link and its target is replaced; a device or pipe (``/dev/stdout``) is written to directly,
+    because renaming a file over it would destroy it.
+    """
+    check_target(path)
+    mode = path.stat().st_mode if path.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
         with path.open("wb") as stream:
-            stream.write(content)
+            yield stream
         return
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".ttmem-{os.getpid()}-{os.urandom(6).hex()}.tmp")
+    temporary = hidden_beside(target)
     # os.open and not mkstemp: the umask decides who may read a new file, as for any other program's output.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             if mode is not None:
                 os.fchmod(stream.fileno(), stat.S_IMODE(mode))
-            stream.write(content)
+            yield stream
         temporary.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def hidden_beside(target: Path, suffix: str = "tmp") -> Path:
+    """A name in the same folder that nobody else has, for what is not finished."""
+    return target.with_name(f".ttmem-{os.getpid()}-{os.urandom(6).hex()}.{suffix}")

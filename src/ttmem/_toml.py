@@ -12,3 +12,10 @@ def loads(text: str) -> dict[str, Any]:
     """The document in the text; raises ValueError when it is none."""
     document: dict[str, Any] = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli").loads(text)
     return document
+
+
+def packaged(package: str, name: str) -> dict[str, Any]:
+    """A file of ours that lies in a package."""
+    from importlib.resources import files  # here, because it is slow to import
+
+    return loads(files(package).joinpath(name).read_text(encoding="utf-8"))

@@ -7,13 +7,14 @@ import pytest
 
 from ttmem._errors import BadInputError
 from ttmem.allocator import Device
-from ttmem.allocator.replay import Replay, read_steps, spec_from_step
+from ttmem.allocator.replay import ScriptRunner, read_steps, spec_from_step
 from ttmem.hardware import open_board
+from ttmem.reports.replay import document
 
 
 def replay(*steps):
-    runner = Replay(Device(open_board("n150")))
-    return [runner.step(step, where).to_json() for where, step in read_steps(map(json.dumps, steps))]
+    runner = ScriptRunner(Device(open_board("n150")))
+    return [document.step(runner.step(step, where)).to_json() for where, step in read_steps(map(json.dumps, steps))]
 
 
 def test_a_script_answers_step_by_step():

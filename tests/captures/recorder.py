@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a small ttnn program on a mock board under capture, and writes down what the allocator itself says meanwhile.
 
-Runs under the interpreter that has ttnn (standard library, ttnn and a neighbour alone):
+Runs under the interpreter that has ttnn (standard library and ttnn alone), which this finds and prepares:
 
-    python recorder.py BOARD KIND FOLDER
+    python tests/oracle/real.py BOARD tests/captures/recorder.py BOARD KIND FOLDER
 
 KIND is ``normal`` or ``no_dispatch`` (a bare list of nodes), or ``report`` (what full_graph_capture and the importer
 write). Beside the capture, ``truth.json`` holds the allocator's own memory views before and after every step.
@@ -12,24 +12,17 @@ write). Beside the capture, ``truth.json`` holds the allocator's own memory view
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import sys
 import types
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracle"))
-import mock_cluster
-
 BOARD, KIND, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve()
 FOLDER.mkdir(parents=True, exist_ok=True)
 if any(FOLDER.iterdir()):
     sys.exit(f"{FOLDER} is not empty: the library's importer would add to what is there")
-WORK = Path(os.environ.get("RECORDER_WORK", FOLDER / "work")).resolve()
-WORK.mkdir(parents=True, exist_ok=True)
-package = Path(importlib.util.find_spec("ttnn").origin).parent
-os.environ.update(mock_cluster.prepare(BOARD, WORK, package))
+WORK = Path(os.environ["TMPDIR"])
 os.chdir(WORK)
 
 import ttnn  # noqa: E402

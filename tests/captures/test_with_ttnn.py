@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from captures.fixtures import operation_names, views_before_operations
 from captures.test_against_allocator import STEPS
-from oracle.real import find_python
+from oracle.real import find_ttnn, mock_environment
 from ttmem import read
 
 pytestmark = pytest.mark.oracle
@@ -22,21 +21,21 @@ pytestmark = pytest.mark.oracle
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Runs the recorder; kernels are compiled (by a stub) once for all."""
-    python, reason = find_python()
-    if python is None:
+    interpreter, reason = find_ttnn()
+    if interpreter is None:
         pytest.skip(f"CAPTURES WERE NOT COMPARED WITH THE REAL TTNN: {reason}; run `python tools/ttnn_env.py`")
-    work = tmp_path_factory.mktemp("mock")
 
     def record(board: str, kind: str) -> tuple[Path, list[dict[str, list[int]]]]:
         folder = tmp_path_factory.mktemp(f"{board}-{kind}")
-        done = subprocess.run(
-            [python, str(Path(__file__).with_name("recorder.py")), board, kind, str(folder)],
-            capture_output=True,
-            text=True,
-            timeout=280,
-            env={**os.environ, "RECORDER_WORK": str(work)},
-            check=False,
-        )
+        with mock_environment(interpreter, board) as environment:
+            done = subprocess.run(
+                [interpreter.path, str(Path(__file__).with_name("recorder.py")), board, kind, str(folder)],
+                capture_output=True,
+                text=True,
+                timeout=280,
+                env=environment,
+                check=False,
+            )
         assert done.returncode == 0, done.stderr[-3000:]
         states = json.loads((folder / "truth.json").read_text())["states"]
         return folder, [state["views"] for state in states if state["when"] == "before"]

@@ -100,7 +100,7 @@ def test_multi_runs_seven_workloads(run_cb: Run) -> None:
         (("analyze", 16, 16, "--multi"), "not both"),
         (("analyze", 16, 16, "none.log"), "no such file or stored report"),
         (("analyze", "none.cpp"), "none.cpp: no such file or folder"),
-        (("wrong",), "No such command"),
+        (("wrong",), "no verb"),
     ],
 )
 def test_bad_input_exits_2_and_says_what(run_cb: Run, arguments: tuple[object, ...], complaint: str) -> None:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttmem._errors import BadInputError
+from ttmem.circular_buffers.assumptions import Assumptions, Scenario, assume
 from ttmem.circular_buffers.depths import BATCHES, STEPS, recommend, throughput_over_depth
 from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, run_pairs, run_stream, simulated, unlimited
 from ttmem.circular_buffers.l1_use import l1_use
-from ttmem.circular_buffers.machine import Machine, Scenario, machine
 from ttmem.circular_buffers.noc import READ, WRITE, transfer_cycles
 from ttmem.circular_buffers.simulate import critical_points, simulate, simulate_multi
 from ttmem.circular_buffers.stall import DEADLOCK, READER_BOUND, SERIALISED, START_UP, StallPredictor
@@ -21,7 +21,7 @@ from ttmem.circular_buffers.strategies import choose, parse
 from ttmem.circular_buffers.workload import Workload, multi
 from ttmem.hardware import BLACKHOLE, WORMHOLE, open_board
 
-N150, P150 = machine("n150"), machine("p150")
+N150, P150 = assume("n150"), assume("p150")
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ STREAM = [
 @pytest.mark.parametrize(("board", "dtype", "compute", "expected"), STREAM)
 def test_cycles_per_tile_of_a_stream(board: str, dtype: str, compute: float, expected: tuple[int, ...]) -> None:
     """1,024 tiles, constant times, 20 cycles of sync: an independent simulator's table."""
-    setup = machine(board, data_type=dtype)
+    assumptions = assume(board, data_type=dtype)
     places = ((1, 1), (1, 2), (1, 4), (1, 16), (2, 4), (4, 8), (8, 16))
-    runs = [run_stream(1024, depth, batch, setup, Scenario(compute)) for batch, depth in places]
+    runs = [run_stream(1024, depth, batch, assumptions, Scenario(compute)) for batch, depth in places]
     assert tuple(round(one.makespan_cycles / 1024) for one in runs) == expected
 
 
@@ -113,15 +113,15 @@ def test_varying_times_cost_what_an_independent_simulator_says(
     variation: float, compute: float, expected: tuple[float, ...]
 ) -> None:
     """Reader alone varies there, so the writer is made free here; 3 seeds x 4,000 tiles, within 2.5 points."""
-    from ttmem.circular_buffers.machine import TransferTimes
+    from ttmem.circular_buffers.assumptions import TransferTimes
     from ttmem.circular_buffers.pipeline import Kernel, busy, pop, push, reserve, run, wait
 
-    setup = machine(data_type="bfloat16")
+    assumptions = assume(data_type="bfloat16")
     tiles = 4000
     for depth, percent in zip((2, 4, 16), expected, strict=True):
         spans = []
         for seed in (1, 2, 3):
-            times = TransferTimes(setup, READ, Scenario(compute, variation, seed))
+            times = TransferTimes(assumptions, READ, Scenario(compute, variation, seed))
             reader = [step for _ in range(tiles) for step in (reserve("a", 1), busy(times.next(1)), push("a", 1))]
             consumer = [wait("a", 1), busy(compute), pop("a", 1)] * tiles
             found = run((Kernel("reader", reader), Kernel("compute", consumer)), {"a": depth}, sync_cycles=0)
@@ -132,14 +132,14 @@ def test_varying_times_cost_what_an_independent_simulator_says(
 @given(st.integers(1, 6), st.integers(1, 6), st.sampled_from(["n150", "p150"]), st.integers(0, 3))
 @settings(max_examples=40, deadline=None)
 def test_depth_is_monotone_for_the_program_too(rows: int, r_tiles: int, board: str, seed: int) -> None:
-    setup = {"n150": N150, "p150": P150}[board]
+    assumptions = {"n150": N150, "p150": P150}[board]
     workload = Workload(rows, r_tiles)
     scenario = Scenario(250.0, 0.6 if seed else 0.0, seed)
     spans = [
-        run_pairs(workload, {"cb0": d, "cb1": d, "cb2": max(2, d), "cb16": d}, setup, scenario).makespan_cycles
+        run_pairs(workload, {"cb0": d, "cb1": d, "cb2": max(2, d), "cb16": d}, assumptions, scenario).makespan_cycles
         for d in (1, 2, 3, 5, 8)
     ]
-    spans.append(run_pairs(workload, unlimited(workload), setup, scenario).makespan_cycles)
+    spans.append(run_pairs(workload, unlimited(workload), assumptions, scenario).makespan_cycles)
     assert spans == sorted(spans, reverse=True)
 
 
@@ -154,8 +154,8 @@ def test_the_self_loop_needs_two_tiles() -> None:
 
 
 def test_a_batch_larger_than_cb1_hangs() -> None:
-    setup = replace(N150, tiles_per_barrier=8)
-    found = StallPredictor(Workload(4, 16), setup).predict({"cb0": 4, "cb1": 4, "cb2": 2, "cb16": 2})
+    assumptions = replace(N150, tiles_per_barrier=8)
+    found = StallPredictor(Workload(4, 16), assumptions).predict({"cb0": 4, "cb1": 4, "cb2": 2, "cb16": 2})
     assert found.cause == DEADLOCK
 
 
@@ -164,7 +164,7 @@ def test_causes() -> None:
     assert StallPredictor(Workload(16, 16), N150).predict(depths).cause == READER_BOUND
     assert StallPredictor(Workload(16, 16), N150).predict({**depths, "cb1": 1}).cause == SERIALISED
     assert StallPredictor(Workload(1, 1), N150).predict(depths).cause == START_UP
-    slow = machine(compute_cycles=(5000, 5000))
+    slow = assume(compute_cycles=(5000, 5000))
     assert StallPredictor(Workload(16, 16), slow).predict(depths).cause == "compute-bound"
 
 
@@ -180,7 +180,7 @@ def test_ranges_hold_the_middle_and_are_ordered() -> None:
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    first, second = (simulate(Workload(8, 8), setup=P150) for _ in range(2))
+    first, second = (simulate(Workload(8, 8), assumptions=P150) for _ in range(2))
     assert {name: one.stall for name, one in first.results.items()} == {
         name: one.stall for name, one in second.results.items()
     }
@@ -207,9 +207,9 @@ def test_large_workloads_are_cut_to_whole_rows() -> None:
 
 @pytest.mark.parametrize("board", ["n150", "p150"])
 def test_recommended_depths_reach_the_bound_and_cannot_shrink(board: str) -> None:
-    setup: Machine = machine(board)
+    assumptions: Assumptions = assume(board)
     workload = Workload(8, 16)
-    found = recommend(workload, setup)
+    found = recommend(workload, assumptions)
     assert [one.tiles_per_barrier for one in found] == list(BATCHES)
     for one in found:
         assert one.reaches_bound
@@ -219,7 +219,7 @@ def test_recommended_depths_reach_the_bound_and_cannot_shrink(board: str) -> Non
         blocks = one.tiles["cb1"] // one.tiles_per_barrier
         if blocks > 1:  # one step shallower loses more than 2 % somewhere
             less = STEPS[STEPS.index(blocks) - 1] * one.tiles_per_barrier
-            own = replace(setup, tiles_per_barrier=one.tiles_per_barrier)
+            own = replace(assumptions, tiles_per_barrier=one.tiles_per_barrier)
             worst = 0.0
             for variation in (0.0, 0.3, 0.6):
                 scenario = Scenario(own.nominal_compute_cycles, variation, 1)
@@ -275,7 +275,7 @@ def test_l1_overflow_and_kernels_that_do_not_fit() -> None:
 )
 def test_impossible_machines_are_refused(options: dict[str, object], complaint: str) -> None:
     with pytest.raises(BadInputError, match=complaint):
-        machine(**options)  # type: ignore[arg-type]
+        assume(**options)  # type: ignore[arg-type]
 
 
 def test_two_strategies_of_one_name_are_refused() -> None:

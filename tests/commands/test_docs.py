@@ -32,8 +32,9 @@ COMMANDS = [*cli_docs.walk(cli, ("ttmem",)), *cli_docs.walk(profiler, ("tt-memor
 IDS = [" ".join(path) for path, _ in COMMANDS]
 
 
-def test_the_page_is_current() -> None:
+def test_the_pages_are_current() -> None:
     assert (ROOT / "docs" / "cli.md").read_text() == cli_docs.document(), "run `make docs`"
+    assert (ROOT / "docs" / "mcp.md").read_text() == cli_docs.tools_page(), "run `make docs`"
 
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=IDS)

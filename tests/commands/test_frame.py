@@ -13,11 +13,13 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from support.command_line import FIVE_RUNS, REAL_OOM, Result, call, command_line, environment, start
 from ttmem import __version__
 from ttmem._errors import MissingPartError
-from ttmem.commands import VERBS, cli, profile
+from ttmem.commands import cli, profile
+from ttmem.commands._group import VerbGroup
 
 Run = Callable[..., Result]
 
@@ -27,21 +29,60 @@ def test_help_lists_every_verb_with_its_line(run: Run, flag: str) -> None:
     shown = run(flag)
     assert shown.code == 0
     assert shown.err == ""
-    for verb, (_, line) in VERBS.items():
+    for verb, line in cli.lines.items():
         assert verb in shown.out
         assert line.split()[0] in shown.out
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_loads_and_says_the_same_line_as_the_table(verb: str) -> None:
+@pytest.mark.parametrize("verb", cli.lines)
+def test_every_verb_loads_and_has_a_line_of_help(verb: str) -> None:
     command = cli.get_command(click.Context(cli), verb)
     assert command is not None
     assert command.name == verb
     assert command.help
-    assert VERBS[verb][1].endswith(".")
+    assert cli.lines[verb].endswith(".")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+def test_the_order_is_the_newcomers(run: Run) -> None:
+    verbs = list(cli.lines)
+    assert verbs[:4] == ["profile", "explain", "diff", "check"]
+    assert verbs[-2:] == ["mcp", "completion"]
+
+
+def test_a_new_verb_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN a package with two verbs, a helper and a program of its own
+    package = tmp_path / "verbs_of_a_test"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "_helper.py").write_text('"""``ttmem helper``: No verb."""\n')
+    (package / "program.py").write_text('"""``a-program``: No verb."""\n')
+    for name, line in (("alpha", "The first."), ("add_up", "Adds numbers.")):
+        (package / f"{name}.py").write_text(
+            f'# A comment\n"""``ttmem group {name.replace("_", "-")}``: {line}\n\nMore."""\n'
+            "import click\nfrom ttmem.commands._runner import verb\n"
+            f"@verb({name!r}, examples='')\n@click.argument('numbers', nargs=-1, type=int)\n"
+            "def command(numbers):\n    print(sum(numbers))\n"
+        )
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("verbs_of_a_test")
+    group = VerbGroup("verbs_of_a_test", first=("alpha", "not-there"), name="group")
+    # THEN both are listed with their lines, none is imported before it is used, and each works
+    assert group.lines == {"alpha": "The first.", "add-up": "Adds numbers."}
+    assert "verbs_of_a_test.add_up" not in sys.modules
+    shown = CliRunner().invoke(group, ["add-up", "1", "2"])
+    assert (shown.exit_code, shown.output) == (0, "3\n")
+    assert "no verb 'add-ups'; did you mean 'add-up'?" in CliRunner().invoke(group, ["add-ups"]).output
+    assert "Adds numbers." in CliRunner().invoke(group, ["--help"]).output
+
+
+@pytest.mark.parametrize("group", ["cb", "ops", "sweep"])
+def test_a_group_without_a_verb_is_a_question_that_its_help_answers(run: Run, group: str) -> None:
+    shown = run(group)
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.startswith(f"Usage: ttmem {group} ")
+
+
+@pytest.mark.parametrize("verb", cli.lines)
 def test_loading_a_verb_hides_nothing_that_main_needs(run: Run, verb: str) -> None:
     """A verb's file becomes an attribute of the package: it must not have the name of something used there."""
     assert run(verb, "--help").code == 0
@@ -220,6 +261,33 @@ def test_completion_of_verbs_and_stored_names(home: Path) -> None:
     (home / "reports" / "bert" / "bert_profile.ttmem").touch()
     assert complete("ttmem profile be", 2) == ["plain,bert"]
     assert complete("ttmem profile ./be", 2) == ["file,./be"]
+    assert complete("ttmem diff bert be", 3) == ["plain,bert"]
+    assert complete("ttmem explain be", 2) == ["plain,bert"]
+    assert complete("ttmem reports rm be", 3) == ["plain,bert"]
+    assert complete("ttmem check bert --baseline be", 4) == ["plain,bert"]
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("ttmem tensor 32x32 --board p1", ["p100", "p150", "p150x4", "p150x8"]),
+        ("ttmem boards n3", ["n300", "n300x2"]),
+        ("ttmem run x.py --board t", ["t3k"]),
+        ("ttmem device doctor --board t", ["t3k"]),
+        ("ttmem sweep run cases.jsonl --board n150,p1", ["n150,p100", "n150,p150", "n150,p150x4", "n150,p150x8"]),
+        ("ttmem sweep run cases.jsonl --memory DRAM,l1", ["DRAM,L1", "DRAM,L1_SMALL"]),
+        ("ttmem tensor 32x32 --dtype bfloat", ["bfloat16", "bfloat8_b", "bfloat4_b"]),
+        ("ttmem cb simulate --dtype uint3", ["uint32"]),
+        ("ttmem tensor 32x32 --layout r", ["row_major"]),
+        ("ttmem replay x --release 0.7", [f"0.{minor}" for minor in ("79.0", "78.0", "77.0", "76.0", "75.0")]),
+        ("ttmem sweep limits --op sil", ["silu"]),
+    ],
+)
+def test_completion_of_names(words: str, completed: list[str]) -> None:
+    position = str(len(words.split()) - 1)
+    done = call(env=environment(_TTMEM_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=position))
+    assert done.code == 0, done.err
+    assert [line.removeprefix("plain,") for line in done.out.splitlines()][: len(completed)] == completed
 
 
 def test_the_module_runs_like_the_script() -> None:

@@ -15,7 +15,8 @@ Run = Callable[..., Result]
 def test_an_empty_store_says_how_to_fill_it(run: Run, home: Path) -> None:
     expected = f"no reports in {home / 'reports'}; 'ttmem profile LOG' makes one\n"
     assert run("reports") == Result(0, "", expected)
-    assert json.loads(run("reports", "--json").out) == {"folder": str(home / "reports"), "reports": []}
+    listed = {"schema": "ttmem.reports/1", "folder": str(home / "reports"), "reports": []}
+    assert json.loads(run("reports", "--json").out) == listed
 
 
 def test_the_list(run: Run, home: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_size_that_two_builds_explain_is_not_decided() -> None:
     found = guess_board(dram(12, 1046181792))
     assert "trace_region_bytes_per_bank" not in found.numbers
     assert found.numbers["least_trace_region_bytes_per_bank"] == 24591392
-    assert found.build == ("24,591,392 to 27,560,000 B of every bank are kept apart, mostly a trace region",)
+    assert found.build == ("24,591,392 to 27,560,000 B of every bank are reserved, mostly a trace region",)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.explain.diagnosis._expression import ExpressionError, Value, evaluate, holds, names_in
-from ttmem.explain.text._wording import fill
+from ttmem._expression import ExpressionError, names_in
+from ttmem.explain.diagnosis.language import Value, evaluate, fill, holds
 
 NAMES: dict[str, Value] = {"need": 350, "free": 400, "largest": 300, "memory": "L1", "cores": 1}
 

@@ -5,28 +5,29 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import pytest
 
+from ttmem._expression import names_in
 from ttmem.explain import CLASSES, Diagnosis, LiveTensor, diagnose, find_failures, read_context
-from ttmem.explain.diagnosis._advice import (
+from ttmem.explain.diagnosis.advice import (
     REGION,
     REQUEST,
     ROOM,
+    ArithmeticRow,
     Example,
+    FindingRule,
+    Headline,
+    Quantity,
+    RemedyRule,
     applying,
-    arithmetic_rows,
-    examples,
-    finding_rules,
-    headlines,
-    quantities,
-    remedy_rules,
+    entries,
 )
-from ttmem.explain.diagnosis._expression import names_in
+from ttmem.explain.diagnosis.language import expressions_in
 from ttmem.explain.diagnosis.savings import COMPUTATIONS
 from ttmem.explain.knowledge.loading import templates
 from ttmem.explain.text._template import parse, slots
-from ttmem.explain.text._wording import expressions_in
 
 KNOWN_NAMES = {
     "memory", "template", "failure_class", "architecture", "board", "operation", "place", "sweep_status", "note",
@@ -54,7 +55,7 @@ def explained(example: Example) -> Diagnosis:
     )
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: f"{example.thread} {example.failure_class}")
+@pytest.mark.parametrize("example", entries(Example), ids=lambda example: f"{example.thread} {example.failure_class}")
 def test_every_example_is_explained_as_it_says(example: Example) -> None:
     diagnosis = explained(example)
     assert diagnosis.failure.failure_class == example.failure_class
@@ -65,7 +66,7 @@ def test_every_example_is_explained_as_it_says(example: Example) -> None:
     assert {name: saved.get(name) for name in example.saves_per_bank} == dict(example.saves_per_bank)
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: f"{example.thread} {example.failure_class}")
+@pytest.mark.parametrize("example", entries(Example), ids=lambda example: f"{example.thread} {example.failure_class}")
 def test_sentences_of_examples_are_finished(example: Example) -> None:
     diagnosis = explained(example)
     remedies = [text for remedy in diagnosis.remedies for text in (remedy.do, remedy.why)]
@@ -76,43 +77,47 @@ def test_sentences_of_examples_are_finished(example: Example) -> None:
 
 
 def test_everything_that_can_be_said_is_shown_by_an_example() -> None:
-    assert {rule.id for rule in finding_rules()} == {name for example in examples() for name in example.finds}
-    assert {rule.id for rule in remedy_rules()} == {name for example in examples() for name in example.remedies}
+    assert {rule.id for rule in entries(FindingRule)} == {
+        name for example in entries(Example) for name in example.finds
+    }
+    assert {rule.id for rule in entries(RemedyRule)} == {
+        name for example in entries(Example) for name in example.remedies
+    }
 
 
 def test_names_are_unique_and_rules_are_for_classes_that_exist() -> None:
-    for rules in (finding_rules(), remedy_rules()):
+    for rules in (entries(FindingRule), entries(RemedyRule)):
         assert len({rule.id for rule in rules}) == len(rules)
-    for rules in (quantities(), headlines(), arithmetic_rows(), finding_rules(), remedy_rules()):
-        for rule in rules:
+    for kind in (Quantity, Headline, ArithmeticRow, FindingRule, RemedyRule):
+        for rule in entries(kind):
             for pattern in rule.classes:
-                assert any(applying([rule], name) for name in CLASSES), (rule, pattern)
+                assert any(fnmatchcase(name, pattern) and rule.applies_to(name) for name in CLASSES), (rule, pattern)
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_class_has_something_to_say(name: str) -> None:
-    assert applying(headlines(), name)
-    assert applying(remedy_rules(), name)
+    assert applying(Headline, name)
+    assert applying(RemedyRule, name)
 
 
 def test_expressions_use_names_that_exist() -> None:
     known = set(KNOWN_NAMES)
     known |= {slot.name for template in templates() for slot in slots(parse(template.text)) if slot.name}
-    known |= {quantity.name for quantity in quantities()}
+    known |= {quantity.name for quantity in entries(Quantity)}
     used: dict[str, str] = {}
-    for quantity in quantities():
+    for quantity in entries(Quantity):
         used |= dict.fromkeys(names_in(quantity.value), quantity.name)
-    for rule in (*headlines(), *finding_rules(), *remedy_rules()):
+    for rule in (*entries(Headline), *entries(FindingRule), *entries(RemedyRule)):
         if rule.when:
             used |= dict.fromkeys(names_in(rule.when), str(rule))
-    for row in arithmetic_rows():
+    for row in entries(ArithmeticRow):
         for expression in (row.value, *(e for text in (row.label, *row.notes) for e in expressions_in(text))):
             used |= dict.fromkeys(names_in(expression), row.label)
-    sentences = [*(rule.say for rule in headlines()), *(rule.say for rule in finding_rules())]
+    sentences = [*(rule.say for rule in entries(Headline)), *(rule.say for rule in entries(FindingRule))]
     for text in sentences:
         used |= {name: text for expression in expressions_in(text) for name in names_in(expression)}
     assert {name: where for name, where in used.items() if name not in known} == {}
-    for remedy in remedy_rules():
+    for remedy in entries(RemedyRule):
         texts = (*remedy.do, *remedy.why, remedy.caution)
         names = {name for text in texts for expression in expressions_in(text) for name in names_in(expression)}
         allowed = known | (COMPUTED_NAMES if remedy.computes else set())
@@ -120,16 +125,16 @@ def test_expressions_use_names_that_exist() -> None:
 
 
 def test_computations_and_effects_exist() -> None:
-    for remedy in remedy_rules():
+    for remedy in entries(RemedyRule):
         assert not remedy.computes or remedy.computes.partition(":")[0] in COMPUTATIONS, remedy.id
         assert not (remedy.computes and remedy.saves_per_bank), remedy.id
         assert remedy.effect in (REQUEST, ROOM, REGION), remedy.id
 
 
 def test_evidence_names_threads() -> None:
-    for rule in (*finding_rules(), *remedy_rules()):
+    for rule in (*entries(FindingRule), *entries(RemedyRule)):
         for thread in rule.evidence:
             assert re.fullmatch(r"[\w.-]+#\d+", thread), (rule.id, thread)
     # A remedy without a thread that shows it is the exception.
-    without = [rule.id for rule in remedy_rules() if not rule.evidence]
-    assert len(without) * 10 <= len(remedy_rules()), without
+    without = [rule.id for rule in entries(RemedyRule) if not rule.evidence]
+    assert len(without) * 10 <= len(entries(RemedyRule)), without

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from oracle.real import RealDevice, find_python
+from oracle.real import find_ttnn
+from oracle.sides import Side, real_side
 from ttmem.explain import explain
 from ttmem.hardware import DATA_TYPES, MEMORIES, open_board
 from ttmem.tensors import LAYOUTS, TensorSpec, place
@@ -22,11 +22,11 @@ DTYPES = ("bfloat16", "float32", "bfloat8_b", "bfloat4_b")
 
 
 @pytest.fixture(scope="module", params=["n150", "p150"])
-def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealDevice]:
-    python, reason = find_python()
-    if python is None:
+def device(request: pytest.FixtureRequest) -> Iterator[Side]:
+    interpreter, reason = find_ttnn()
+    if interpreter is None:
         pytest.skip(f"EXPLANATIONS WERE NOT COMPARED WITH THE REAL TTNN: {reason}")
-    opened = RealDevice(request.param, Path(tmp_path_factory.mktemp("mock")), python)
+    opened = real_side(request.param)
     yield opened
     opened.close()
 
@@ -53,7 +53,7 @@ def spec_of(step: dict[str, Any]) -> TensorSpec:
     )
 
 
-def refused(device: RealDevice, random: Random, memory: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def refused(device: Side, random: Random, memory: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Allocate and free on the mock until it refuses: its message, its view, and the tensor."""
     opened = device.open()
     banks, _, bank_bytes = opened["pools"][memory]
@@ -73,7 +73,7 @@ def refused(device: RealDevice, random: Random, memory: str) -> tuple[str, dict[
 
 
 @pytest.mark.parametrize("memory", ["DRAM", "L1"])
-def test_messages_of_the_real_library_are_explained_with_its_numbers(device: RealDevice, memory: str) -> None:
+def test_messages_of_the_real_library_are_explained_with_its_numbers(device: Side, memory: str) -> None:
     random = Random(f"{device.board} {memory}")
     memory_map = open_board(device.board)
     seen: set[str] = set()
@@ -107,7 +107,7 @@ def test_messages_of_the_real_library_are_explained_with_its_numbers(device: Rea
     assert len(seen) >= 2
 
 
-def test_remedies_hold_on_the_real_allocator(device: RealDevice) -> None:
+def test_remedies_hold_on_the_real_allocator(device: Side) -> None:
     random = Random(device.board)
     opened = device.open()
     banks, _, bank_bytes = opened["pools"]["DRAM"]
@@ -135,7 +135,7 @@ def test_remedies_hold_on_the_real_allocator(device: RealDevice) -> None:
     assert replayed >= 5
 
 
-def test_programs_that_the_real_library_refuses_are_explained(device: RealDevice) -> None:
+def test_programs_that_the_real_library_refuses_are_explained(device: Side) -> None:
     random = Random(device.board)
     opened = device.open()
     banks, base, bank_bytes = opened["pools"]["L1"]

@@ -12,7 +12,7 @@ from explain.messages import CASES
 from explain.test_context import PYTEST
 from ttmem._version import __version__
 from ttmem.explain import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
-from ttmem.explain.diagnosis._advice import examples
+from ttmem.explain.diagnosis.advice import Example, entries
 from ttmem.reports.explain import issue as explain_issue
 from ttmem.reports.explain import markdown as explain_llm
 from ttmem.reports.explain import terminal as explain_terminal
@@ -73,7 +73,7 @@ def test_the_picture_is_to_scale() -> None:
     picture = Picture(
         "L1",
         1000,
-        (Stretch("buffers", 0, 500, "b"), Stretch("hole", 500, 750, "h"), Stretch("tensors", 750, 1000, "t")),
+        (Stretch("buffers", 0, 500, "b"), Stretch("free", 500, 750, "h"), Stretch("tensors", 750, 1000, "t")),
         Stretch("request", 0, 400, "r"),
     )
     # WHEN it is drawn on 100 cells
@@ -89,7 +89,7 @@ def test_what_is_tiny_still_shows() -> None:
     assert bar == "#X"
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: f"{example.thread} {example.failure_class}")
+@pytest.mark.parametrize("example", entries(Example), ids=lambda example: f"{example.thread} {example.failure_class}")
 def test_every_example_can_be_shown_in_every_form(example: object) -> None:
     found = explain(example.text)  # type: ignore[attr-defined]
     for text in (explain_terminal.render(found), explain_llm.render(found), explain_issue.render(found)):

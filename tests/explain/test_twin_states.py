@@ -311,8 +311,8 @@ def test_with_every_address_known_the_picture_is_the_bank_itself(refused: Refuse
     if not live:
         assert picture.is_schematic
         return
-    # THEN the holes are those of the free list
-    holes = [(stretch.start, stretch.bytes) for stretch in picture.stretches if stretch.kind == "hole"]
-    assert holes == [(start, size) for start, size, taken in device.blocks(memory) if not taken]
+    # THEN the free blocks are those of the free list
+    free = [(stretch.start, stretch.bytes) for stretch in picture.stretches if stretch.kind == "free"]
+    assert free == [(start, size) for start, size, taken in device.blocks(memory) if not taken]
     assert picture.request is not None
     assert picture.request.bytes == refused.error.bytes_per_bank

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import ast
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,30 @@ def test_values_are_frozen():
 def test_releases_are_found_with_and_without_the_package_name():
     assert RELEASES.find("ttnn==0.81.1") is RELEASES.find("0.81.1")
     assert RELEASES.find("v0.75.0").name == "0.75.0"
+
+
+def _code(path: Path) -> str:
+    """A file without its documentation, which may say of which release something was measured."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(getattr(node, "body", None), list):
+            node.body = [part for part in node.body if not _is_text(part)] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _is_text(part: ast.stmt) -> bool:
+    return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
+
+
+def test_the_release_that_everything_defaults_to_is_one_constant():
+    """The newest bank table; options, the managed environment and the documentation follow it."""
+    from support.command_line import ROOT
+    from ttmem.engines.install import PACKAGES
+    from ttmem.hardware import DEFAULT_RELEASE
+
+    newest = max(RELEASES, key=lambda release: tuple(map(int, release.name.split("."))))
+    assert newest is DEFAULT_RELEASE
+    assert f"ttnn=={DEFAULT_RELEASE.name}" in PACKAGES
+    assert f"installs {DEFAULT_RELEASE}" in (ROOT / "docs" / "engines.md").read_text()
+    stated = [path.name for path in (ROOT / "src").rglob("*.py") if f"{DEFAULT_RELEASE.name}" in _code(path)]
+    assert stated == ["releases.py"]

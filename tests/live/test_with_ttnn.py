@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.real import find_python
+from oracle.real import find_ttnn, mock_environment
 from ttmem.live import Counters, DeviceCounters, PeakHold, sample
 
 pytestmark = pytest.mark.oracle
@@ -20,27 +20,30 @@ MIB = 1 << 20
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    python, reason = find_python()
-    if python is None:
+    interpreter, reason = find_ttnn()
+    if interpreter is None:
         pytest.skip(f"COUNTERS WERE NOT READ FROM THE REAL TTNN: {reason}; run `python tools/ttnn_env.py`")
     chip = int.from_bytes(os.urandom(6), "big")
     script = Path(__file__).with_name("counters_process.py")
-    child = subprocess.Popen(
-        [python, str(script), str(tmp_path), str(chip)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        yield child, chip
-    finally:
-        child.kill()
-        child.wait()
-        for stream in (child.stdin, child.stdout):
-            if stream:
-                stream.close()
-        Path(f"/dev/shm/tt_device_{chip}_memory").unlink(missing_ok=True)
+    with mock_environment(interpreter, "n150") as environment:
+        del environment["TT_METAL_SHM_TRACKING_DISABLED"]
+        child = subprocess.Popen(
+            [interpreter.path, str(script), str(tmp_path), str(chip)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        try:
+            yield child, chip
+        finally:
+            child.kill()
+            child.wait()
+            for stream in (child.stdin, child.stdout):
+                if stream:
+                    stream.close()
+            Path(f"/dev/shm/tt_device_{chip}_memory").unlink(missing_ok=True)
 
 
 def counters_of(chip: int) -> DeviceCounters:

@@ -14,7 +14,12 @@ import pytest
 
 from captures.fixtures import unpacked_capture
 from support.command_line import FIVE_RUNS, REAL_OOM, call, command_line, environment
-from ttmem.commands import VERBS
+from ttmem import TtmemError
+from ttmem.commands import cli
+from ttmem.engines.interpreters import Interpreter, find_interpreter
+
+PEOPLE_ONLY = {"export", "mcp", "completion"}
+"""No answer in JSON: they write for another program, or are the way in."""
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("mcp") is None, reason="THE MCP SERVER WAS NOT TESTED: pip install mcp"
@@ -22,14 +27,22 @@ needs_sdk = pytest.mark.skipif(
 
 
 @pytest.fixture
+def ttnn_interpreter() -> Interpreter:
+    try:
+        return find_interpreter()
+    except TtmemError as error:
+        pytest.skip(f"THE REAL TTNN WAS NOT ASKED: {error}; run 'ttmem device install', or set TTMEM_TTNN_PYTHON")
+
+
+@pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     return environment(TTMEM_HOME=str(tmp_path / "home"), TTMEM_SHM_DIR=str(tmp_path / "shm"))
 
 
-def talk(env: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """What the SDK's own client gets."""
+def talk(env: dict[str, str], *calls: tuple[str, dict[str, Any]], folder: Path | None = None) -> dict[str, Any]:
+    """What the SDK's own client gets from a server that was started in that folder."""
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("talk.py"))],
+        [sys.executable, str(Path(__file__).with_name("talk.py")), *([str(folder)] if folder else [])],
         input=json.dumps(calls),
         capture_output=True,
         text=True,
@@ -43,13 +56,26 @@ def talk(env: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> dict[str, A
 
 
 @needs_sdk
-def test_every_verb_that_there_is_is_a_tool_with_a_schema(env: dict[str, str]) -> None:
+def test_every_verb_that_answers_in_json_is_a_tool(env: dict[str, str]) -> None:
     answer = talk(env)
-    wanted = {"profile", "diff", "check", "reports", "explain", "tensor", "boards", "replay", "live"} & set(VERBS)
-    assert set(answer["tools"]) == wanted
-    assert answer["tools"]["profile"]["schema"]["required"] == ["source"]
-    assert answer["tools"]["profile"]["schema"]["properties"]["rows"]["default"] == 10
-    assert all(len(tool["description"]) > 40 for tool in answer["tools"].values())
+    tools = answer["tools"]
+    assert {"profile", "diff", "check", "reports", "explain", "tensor", "boards", "replay", "live", "run"} <= set(tools)
+    assert {"cb_simulate", "cb_scan", "cb_profile", "cb_analyze", "sweep_run", "sweep_limits", "ops_map"} <= set(tools)
+    assert {"mcp", "completion", "export", "device_install", "reports_rm"} & set(tools) == set()
+    for name in cli.lines:
+        assert name in tools or any(tool.startswith(f"{name}_") for tool in tools) or name in PEOPLE_ONLY, name
+    profile = tools["profile"]["schema"]
+    assert profile["required"] == ["source"]
+    assert profile["properties"]["rows"]["default"] == 10
+    assert profile["properties"]["format"]["enum"] == ["markdown", "json", "csv"]
+    assert profile["properties"]["format"]["default"] == "markdown"
+    assert profile["properties"]["source"]["description"].startswith("SOURCE is a tt-mlir or TT-XLA runtime log")
+    assert tools["tensor"]["schema"]["properties"]["layout"]["enum"] == ["tile", "row_major"]
+    assert "p150" in json.dumps(tools["run"]["schema"]["properties"]["board"])
+    assert tools["cb_scan"]["schema"]["properties"]["l1_tensors"]["minimum"] == 0
+    assert all(len(tool["description"]) > 40 for tool in tools.values())
+    for tool in tools.values():
+        assert all(parameter["description"] for parameter in tool["schema"]["properties"].values())
     assert "per_bank" in answer["instructions"]
 
 
@@ -58,25 +84,27 @@ def test_profile_stores_answers_within_bounds_and_leads_with_its_caveats(env: di
     capture = unpacked_capture("n150-report", tmp_path)
     answer = talk(
         env,
-        ("profile", {"source": str(FIVE_RUNS)}),
-        ("profile", {"source": "transformer-five-runs", "rows": 3}),
-        ("profile", {"source": str(capture), "run": "last"}),
-        ("profile", {"source": "transformer-five-runs", "markdown": True}),
+        ("profile", {"source": str(FIVE_RUNS), "format": "json"}),
+        ("profile", {"source": "transformer-five-runs", "rows": 3, "format": "json"}),
+        ("profile", {"source": str(capture), "run": "last", "format": "json"}),
+        ("profile", {"source": "transformer-five-runs"}),
         ("reports", {}),
     )
     first, by_name, captured, markdown, reports = answer["results"]
-    document = json.loads(first["text"])
+    document = first["document"]
+    assert json.loads(first["text"]) == document
     assert next(iter(document)) == "caveats"
     assert "states were printed rounded: bytes per bank may be off by 525" in document["caveats"]
     assert document["name"] == "transformer-five-runs"
     assert len(document["consumers"]) == 10
     assert document["not_listed"]["consumers"] > 0
-    short = json.loads(by_name["text"])
+    short = by_name["document"]
     assert short["memories"] == document["memories"]
     assert len(short["consumers"]) == 3
-    assert any("omits dataflow buffers" in caveat for caveat in json.loads(captured["text"])["caveats"])
+    assert any("omits dataflow buffers" in caveat for caveat in captured["document"]["caveats"])
     assert markdown["text"].startswith("# Memory Profile: transformer-five-runs")
-    assert "transformer-five-runs" in [report["name"] for report in json.loads(reports["text"])["reports"]]
+    assert markdown["document"] is None
+    assert "transformer-five-runs" in [report["name"] for report in reports["document"]["reports"]]
     assert not any(result["failed"] for result in answer["results"])
 
 
@@ -84,10 +112,11 @@ def test_profile_stores_answers_within_bounds_and_leads_with_its_caveats(env: di
 def test_diff_check_and_the_twin(env: dict[str, str]) -> None:
     answer = talk(
         env,
-        ("diff", {"before": str(FIVE_RUNS), "after": str(FIVE_RUNS), "fail_on": "5%"}),
+        ("diff", {"a": str(FIVE_RUNS), "b": str(FIVE_RUNS), "fail_on": "5%"}),
         ("check", {"source": str(FIVE_RUNS), "max_dram": "0.1%"}),
         ("check", {"source": str(FIVE_RUNS), "max_dram": "80%"}),
         ("boards", {"names": ["n150"]}),
+        ("boards", {}),
         ("tensor", {"shape": "1x96x2176x1920", "board": "n150"}),
         (
             "replay",
@@ -101,23 +130,95 @@ def test_diff_check_and_the_twin(env: dict[str, str]) -> None:
             },
         ),
         ("live", {}),
+        ("cb_simulate", {"tiles_per_shard": "16", "r_tiles": "16"}),
+        ("sweep_limits", {"op": ["silu"], "shape": "1x1x32x1024", "memory": ["DRAM"]}),
+        ("sweep_limits", {"op": ["silu"], "shape": "1x1x32x1024", "memory": ["DRAM"], "format": "markdown"}),
     )
-    diff, over, within, boards, tensor, replay, live = (json.loads(result["text"]) for result in answer["results"])
+    documents = [result["document"] for result in answer["results"]]
+    diff, over, within, n150, boards, tensor, replay, live, simulated, limits, _ = documents
     assert diff["regression"] is False
-    assert (over["within_budget"], within["within_budget"]) == (False, True)
-    assert [board["name"] for board in boards["boards"]] == ["n150"]
+    assert (over["ok"], over["exit_status"]) == (False, 1)
+    assert (within["ok"], within["exit_status"]) == (True, 0)
+    assert [board["name"] for board in n150["boards"]] == ["n150"]
+    assert len(boards["boards"]) > 10
     assert (tensor["fits"], tensor["bytes_per_bank"]) == (True, 66846720)
     assert [step["ok"] for step in replay["steps"]] == [True, False, True]
     assert live["devices"] == []
+    assert simulated["workload"]["tiles_per_shard"] == 16
+    assert "silu" in json.dumps(limits)
+    assert "|---" in answer["results"][-1]["text"]
     assert all(document["ttmem"] for document in (diff, over, boards))
 
 
 @needs_sdk
-@pytest.mark.skipif("explain" not in VERBS, reason="this ttmem has no verb explain yet")
-def test_explain_takes_the_text_itself(env: dict[str, str]) -> None:
-    (result,) = talk(env, ("explain", {"text": REAL_OOM.read_text()}))["results"]
-    assert not result["failed"]
-    assert '"class":"oom/' in result["text"]
+def test_explain_takes_the_text_itself_or_a_source(env: dict[str, str]) -> None:
+    text = REAL_OOM.read_text()
+    answer = talk(
+        env,
+        ("explain", {"text": text, "format": "json"}),
+        ("explain", {"source": text, "format": "json"}),
+        ("explain", {"source": str(REAL_OOM), "format": "json"}),
+        ("explain", {"source": str(REAL_OOM)}),
+        ("profile", {"source": text, "format": "json", "no_store": True}),
+    )
+    pasted, as_source, read, markdown, profile = answer["results"]
+    assert not any(result["failed"] for result in answer["results"])
+    classes = [[entry["class"] for entry in one["document"]["entries"]] for one in (pasted, as_source, read)]
+    assert classes[0] == classes[1] == classes[2]
+    assert classes[0][0].startswith("oom/")
+    assert markdown["text"].startswith("# ")
+    assert profile["document"]["failure"]["class"] == classes[0][0]
+
+
+@needs_sdk
+def test_no_value_becomes_an_option_and_no_module_of_the_folder_runs(env: dict[str, str], tmp_path: Path) -> None:
+    # GIVEN a working folder with a module that says that it was loaded
+    for name in ("numpy", "json", "ttmem"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'loaded')!r}, 'w').close()\n")
+    target = tmp_path / "written"
+    answer = talk(
+        env,
+        ("boards", {"names": [f"-o{target}"]}),
+        ("boards", {"names": ["n150"], "release": f"x --output={target}"}),
+        ("profile", {"source": f"--html={target}"}),
+        ("check", {"source": str(REAL_OOM), "baseline": f"--junit={target}", "max_growth": "-o"}),
+        ("tensor", {"shape": "\x00"}),
+        ("tensor", {"shape": "x" * 300_000}),
+        ("cb_simulate", {"r_tiles": "4"}),
+        ("boards", {"names": ["n150"]}),
+        folder=tmp_path,
+    )
+    assert [result["failed"] for result in answer["results"]] == [True] * 7 + [False]
+    texts = [result["text"] for result in answer["results"]]
+    assert f"unknown board '-o{target}'" in texts[0]
+    assert f"no such file or stored report '--html={target}'" in texts[2]
+    assert "cannot be passed on" in texts[4]
+    assert "cannot be passed on" in texts[5]
+    assert "'r_tiles' needs 'tiles_per_shard' too" in texts[6]
+    assert not target.exists()
+    assert not (tmp_path / "loaded").exists()
+
+
+@needs_sdk
+@pytest.mark.oracle
+def test_a_script_runs_on_a_mock_board(env: dict[str, str], tmp_path: Path, ttnn_interpreter: Interpreter) -> None:
+    script = tmp_path / "small.py"
+    script.write_text(
+        "import sys, ttnn\n"
+        "device = ttnn.open_device(device_id=0)\n"
+        "a = ttnn.zeros([64, 64], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)\n"
+        "ttnn.add(a, a)\n"
+        "sys.exit(int(sys.argv[2]))\n"
+    )
+    answer = talk(
+        {**env, "TTMEM_TTNN_PYTHON": ttnn_interpreter.path},
+        ("run", {"script": str(script), "arguments": ["--code", "0"], "format": "json", "board": "p150"}),
+        ("run", {"script": str(script), "arguments": ["--code", "7"]}),
+    )
+    done, ended = answer["results"]
+    assert (done["document"]["exit_status"], done["document"]["operations"]["by_name"]["ttnn.add"]) == (0, 1)
+    assert ended["text"].startswith("# Memory Profile: small")
+    assert ended["text"].endswith("Exit status: 7")
 
 
 @needs_sdk

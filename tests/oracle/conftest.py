@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from oracle.real import RealDevice, find_python
+from oracle.real import find_ttnn
+from oracle.sides import Side, boards_of_the_oracle, real_side
+from ttmem.hardware import BOARDS
 
 
 def cases(share: float, per_example: float) -> int:
@@ -22,23 +24,33 @@ def is_long_run() -> bool:
     return "TTMEM_ORACLE_CASES" in os.environ
 
 
-@pytest.fixture(scope="session")
-def real_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RealDevice]]:
-    """Real devices by board, one process each, kept for the whole run."""
-    python, reason = find_python()
-    if python is None:
+@pytest.fixture(scope="package", autouse=True)
+def oracle_boards() -> Iterator[None]:
+    """Known to these tests alone."""
+    boards = boards_of_the_oracle()
+    for board in boards:
+        BOARDS.add(board)
+    yield
+    for board in boards:
+        BOARDS.remove(board.name)
+
+
+@pytest.fixture(scope="package")
+def real_device(oracle_boards: None) -> Iterator[Callable[[str], Side]]:
+    """The real library by board, one process each, kept for the whole run and replaced when it dies."""
+    interpreter, reason = find_ttnn()
+    if interpreter is None:
         pytest.skip(
             f"THE TWIN WAS NOT COMPARED WITH THE REAL TTNN: {reason}; "
             "run `python tools/ttnn_env.py`, or set TTMEM_TTNN_PYTHON"
         )
-    folder = tmp_path_factory.mktemp("mock")
-    devices: dict[str, RealDevice] = {}
+    sides: dict[str, Side] = {}
 
-    def open_real(board: str) -> RealDevice:
-        if board not in devices or not devices[board].is_alive:
-            devices[board] = RealDevice(board, folder, python)
-        return devices[board]
+    def open_real(board: str) -> Side:
+        if board not in sides:
+            sides[board] = real_side(board)
+        return sides[board]
 
     yield open_real
-    for device in devices.values():
-        device.close()
+    for side in sides.values():
+        side.close()

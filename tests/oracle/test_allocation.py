@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from oracle.conftest import cases, is_long_run
-from oracle.real import RealDevice
+from oracle.sides import Side, twin_side
 from oracle.strategies import scripts
-from oracle.twin import TwinDevice
 
 pytestmark = pytest.mark.oracle
 
@@ -29,15 +28,13 @@ def with_sorted_blocks(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     [
         ("n150", {"worker_l1_size": 200_000, "l1_small_size": 8192, "trace_region_size": 3_000_000}),
         ("n150", {"dispatch": "col", "trace_region_size": 50_000_000}),
-        ("n300", {"l1_small_size": 32768}),
+        ("n300-as-sold", {"l1_small_size": 32768}),
         ("p150", {"worker_l1_size": 150_000, "l1_small_size": 16384, "trace_region_size": 1_000_000}),
         ("p100", {"l1_small_size": 4096}),
     ],
 )
-def test_scripts_end_in_the_same_memory(
-    real_device: Callable[[str], RealDevice], board: str, opened: dict[str, Any]
-) -> None:
-    real, twin = real_device(board), TwinDevice(board)
+def test_scripts_end_in_the_same_memory(real_device: Callable[[str], Side], board: str, opened: dict[str, Any]) -> None:
+    real, twin = real_device(board), twin_side(board)
     columns, rows = real.open(**opened)["grid"]
     twin.open(**opened)
 
@@ -63,8 +60,8 @@ def test_scripts_end_in_the_same_memory(
             if "alloc" in step and not answer["ok"]:
                 failed.add(step["alloc"])
             found.append(answer)
-        expected = real.run([*steps, {"clear": True}])[:-1]
-        twin.run([{"clear": True}])
+        expected = real.run([*steps, {"clear": "cache"}])[:-1]
+        twin.run([{"clear": "cache"}])
         for step, theirs, ours in zip(steps, with_sorted_blocks(expected), with_sorted_blocks(found), strict=True):
             assert ours == theirs, step
 

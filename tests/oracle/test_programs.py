@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from oracle.conftest import cases, is_long_run
-from oracle.real import RealDevice
+from oracle.sides import Side, twin_side
 from oracle.strategies import programs
-from oracle.twin import TwinDevice
+from ttmem.engines.twin import TwinEngine
 
 pytestmark = pytest.mark.oracle
 
@@ -30,9 +30,9 @@ def without_program_id(answer: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("board", "banks", "limit"), [("n150", 64, 32), ("p150", 110, 64)])
 def test_programs_are_laid_out_and_checked_as_the_library_does(
-    real_device: Callable[[str], RealDevice], board: str, banks: int, limit: int
+    real_device: Callable[[str], Side], board: str, banks: int, limit: int
 ) -> None:
-    real, twin = real_device(board), TwinDevice(board)
+    real, twin = real_device(board), twin_side(board)
     opened = real.open()
     twin.open()
     columns, rows = opened["grid"]
@@ -48,7 +48,7 @@ def test_programs_are_laid_out_and_checked_as_the_library_does(
     )
     @given(programs(columns, rows, limit), st.sampled_from([0, 0, 3000, 20_000, 100_000, 300_000]), st.integers(0, 900))
     def compare(buffers: list[dict[str, Any]], left_bytes: int, more: int) -> None:
-        steps: list[dict[str, Any]] = [{"clear": True}, IO]
+        steps: list[dict[str, Any]] = [{"clear": "cache"}, IO]
         if left_bytes:
             # One interleaved tensor with a row per bank fills L1 from the top and leaves the rest to the program.
             row = pool_bytes - left_bytes - more
@@ -64,7 +64,7 @@ def test_programs_are_laid_out_and_checked_as_the_library_does(
 
 
 def test_a_program_may_run_over_l1_small_and_the_library_does_not_notice(
-    real_device: Callable[[str], RealDevice],
+    real_device: Callable[[str], Side],
 ) -> None:
     # GIVEN a live L1_SMALL tensor at the very top of L1
     opened = {"l1_small_size": 32768}
@@ -77,10 +77,11 @@ def test_a_program_may_run_over_l1_small_and_the_library_does_not_notice(
         "shard": {"kind": "height", "shape": [32, 32], "ranges": [[0, 0, 0, 0]]},
     }
     program = {"program": [{"bytes": 1_390_000, "page_bytes": 1000, "index": 0, "ranges": [[0, 0, 1, 1]]}]}
-    real, twin = real_device("n150"), TwinDevice("n150")
+    real, twin = real_device("n150"), twin_side("n150")
     real.open(**opened)
     twin.open(**opened)
     # WHEN a program's buffers reach into it THEN the library launches it, and the twin warns
-    assert real.run([{"clear": True}, IO, small, program])[-1]["ok"]
+    assert real.run([{"clear": "cache"}, IO, small, program])[-1]["ok"]
     assert twin.run([IO, small, program])[-1]["ok"]
-    assert "L1_SMALL" in twin.warnings[-1]
+    assert isinstance(twin.engine, TwinEngine)
+    assert "L1_SMALL" in twin.engine.warnings[-1]

@@ -20,7 +20,7 @@ from ttmem.reports.check import document as budget_document
 from ttmem.reports.diff import document as diff_document
 from ttmem.reports.diff import terminal as diff_terminal
 from ttmem.reports.profile import csv as csv_table
-from ttmem.reports.profile import html, seed_files, terminal
+from ttmem.reports.profile import html, stored_files, terminal
 from ttmem.reports.profile import markdown as llm
 
 from .stories import HOSTILE, OOM
@@ -110,7 +110,7 @@ def assert_every_report(profile: Profile) -> None:
     assert max(map(len, terminal.render(profile, width=80).splitlines()), default=0) <= 80
     assert 'id="ttmem-report"' in html.render(profile)
     assert csv_table.render(profile).count("\n") >= 1 + sum(len(timeline.block_kind) for timeline in profile.timelines)
-    assert len(list(seed_files.files(profile))) == 3
+    assert len(list(stored_files.files(profile))) == 5
     limits = Limits({memory: Limit(50.0) for memory in peaks(profile)}, padding=Limit(10.0), growth=Limit(1.0))
     verdicts = check(profile, limits, baseline=profile)
     json.dumps(budget_document.document(verdicts).to_json(), allow_nan=False)

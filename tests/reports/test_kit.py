@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ttmem.reports.documents import DOCUMENTS, document_type
 from ttmem.reports.kit import charts, sarif, tables
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.pages import Card, Section, page
@@ -195,11 +194,3 @@ def test_units() -> None:
     assert [bounds_text((28.91, 82.5)), bounds_text((3, 3), 0)] == ["28.9-82.5", "3"]
     assert [shape_list((1, 2)), shape_list(())] == ["[1, 2]", "-"]
     assert [share(1, 3), share(1, 0)] == ["33.3%", "-"]
-
-
-@pytest.mark.parametrize("schema", DOCUMENTS)
-def test_every_document_type_is_where_it_is_said_to_be_and_carries_its_schema(schema: str) -> None:
-    import msgspec
-
-    (field,) = [field for field in msgspec.structs.fields(document_type(schema)) if field.name == "schema"]
-    assert field.default == schema

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ttmem._errors import TtmemError
+from ttmem.allocator import sentences
 from ttmem.hardware import L1_SMALL, Memory
 from ttmem.tensors import CoreRange
 
@@ -49,12 +50,17 @@ class OutOfMemoryError(DeviceFailureError):
             advice = "."
             if memory is L1_SMALL:
                 advice += _SMALL_REGION if bank_bytes else _NO_SMALL_REGION
-        super().__init__(
-            f"Out of Memory: Not enough space to allocate {total_bytes} B {memory} buffer across {banks} banks, "
-            f"where each bank needs to store {bytes_per_bank} B, but bank size is {bank_bytes} B "
-            f"(allocated: {allocated_bytes_per_bank} B, free: {free_bytes_per_bank} B, "
-            f"largest free block: {largest_free_bytes_per_bank} B){advice}"
+        sentence = sentences.out_of_memory(
+            total_bytes,
+            memory,
+            banks,
+            bytes_per_bank,
+            bank_bytes,
+            allocated_bytes_per_bank,
+            free_bytes_per_bank,
+            largest_free_bytes_per_bank,
         )
+        super().__init__(sentence + advice)
 
 
 class StaticBuffersError(DeviceFailureError):
@@ -74,10 +80,8 @@ class BufferClashError(StaticBuffersError):
         self, *, family: str, core_range: CoreRange | None, region_end_address: int, lowest_address: int
     ) -> None:
         self.lowest_address = lowest_address
-        where = f" on core range {core_range}" if core_range else ""
         super().__init__(
-            f"Statically allocated {family} buffers clash with L1 buffers{where}. L1 buffer "
-            f"allocated at {lowest_address} and static {family} buffer region ends at {region_end_address}",
+            sentences.clash(family, lowest_address, region_end_address, core_range),
             family=family,
             core_range=core_range,
             region_end_address=region_end_address,
@@ -96,10 +100,8 @@ class BufferOverflowError(StaticBuffersError):
         self, *, family: str, core_range: CoreRange | None, region_end_address: int, l1_bytes_per_core: int
     ) -> None:
         self.l1_bytes_per_core = l1_bytes_per_core
-        where = f" on core range {core_range}" if core_range else ""
         super().__init__(
-            f"Statically allocated {family} buffers{where} grow to {region_end_address} B "
-            f"which is beyond max L1 size of {l1_bytes_per_core} B",
+            sentences.overflow(family, region_end_address, l1_bytes_per_core, core_range),
             family=family,
             core_range=core_range,
             region_end_address=region_end_address,

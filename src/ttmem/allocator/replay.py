@@ -27,33 +27,6 @@ class StepResult:
     """Of an allocation that fitted."""
     failure: OutOfMemoryError | InvalidSpecError | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        if self.failure is None:
-            if self.buffer is None:
-                return {"ok": True}
-            placement = self.buffer.placement
-            answer: dict[str, Any] = {
-                "ok": True,
-                "address": self.buffer.address,
-                "bytes_per_bank": placement.bytes_per_bank,
-                "taken_bytes_per_bank": placement.taken_bytes_per_bank,
-            }
-            if placement.warnings:
-                answer["warnings"] = list(placement.warnings)
-            return answer
-        if isinstance(self.failure, OutOfMemoryError):
-            return {
-                "ok": False,
-                "error": "oom",
-                "need": self.failure.bytes_per_bank,
-                "allocated": self.failure.allocated_bytes_per_bank,
-                "free": self.failure.free_bytes_per_bank,
-                "largest_free": self.failure.largest_free_bytes_per_bank,
-                "message": self.failure.message,
-            }
-        nothing = dict.fromkeys(("need", "allocated", "free", "largest_free"))
-        return {"ok": False, "error": "invalid", **nothing, "message": self.failure.message}
-
 
 def read_steps(lines: Iterable[str], name: str = "steps") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Steps with the place they come from; blank lines and `#` comments are skipped."""
@@ -139,7 +112,7 @@ def _numbers(value: Any, count: int) -> bool:
     return isinstance(value, list) and len(value) == count and all(type(n) is int for n in value)
 
 
-class Replay:
+class ScriptRunner:
     """Runs steps on a device and remembers the names; a failed allocation has none, so freeing it does nothing."""
 
     def __init__(self, device: Device) -> None:

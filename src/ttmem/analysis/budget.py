@@ -71,11 +71,18 @@ class Verdict:
     """Of that operation in the source."""
 
 
-def parse_limit(text: str, *, bare_unit: str | None = None) -> Limit:
+Amount = str | float
+"""A limit as people write it: ``"80%"``, ``"700MiB"``; a float such as 0.8 is a share, an int is bytes."""
+
+
+def parse_limit(amount: Amount, *, bare_unit: str | None = None) -> Limit:
     """``80%``, ``0.8`` (a fraction), ``700MiB``, ``1GB`` (binary, as everywhere here).
 
-    A number without a unit is in ``bare_unit``, and refused where nobody could know what it means.
+    A text without a unit is in ``bare_unit``, and refused where nobody could know what it means.
     """
+    if isinstance(amount, int):
+        return Limit(amount, BYTES)
+    text = repr(amount) if isinstance(amount, float) else amount
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
         raise BadInputError(f"{text!r} is no limit", hint="write a share such as 80% or 0.8, or bytes such as 700MiB")
@@ -99,7 +106,12 @@ def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile |
     if limits.padding is not None:
         verdicts.append(_padding_verdict(profile, limits.padding))
     if baseline is not None:
-        verdicts += _growth_verdicts(profile, diff(baseline, profile), limits.growth or DEFAULT_GROWTH)
+        compared = diff(baseline, profile)
+        verdicts += [
+            _growth_verdict(profile, compared, change, limits.growth or DEFAULT_GROWTH)
+            for change in compared.memories.values()
+            if change.before_bytes_per_bank is not None and change.after_bytes_per_bank is not None
+        ]
     verdicts += _failure_verdicts(profile)
     return verdicts
 
@@ -118,89 +130,81 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
             hint=f"give the limit in bytes: --max-{memory.lower().replace('_', '-')} 700MiB",
             where=profile.source.name,
         )
-    value = (peak.peak_percent or 0.0) if limit.unit == PERCENT else float(peak.peak_bytes_per_bank)
-    ok = value <= limit.amount
     cause = (
         f" after {peak.caused_by_name} (operation {peak.caused_by_index})" if peak.caused_by_index is not None else ""
     )
-    message = (
+    return _verdict(
+        profile,
+        _rule("max", memory),
+        memory,
+        limit,
+        (peak.peak_percent or 0.0) if limit.unit == PERCENT else float(peak.peak_bytes_per_bank),
         f"{memory} peak {megabytes(peak.peak_bytes_per_bank)} per bank ({percent(peak.peak_percent)} of the bank)"
-        f"{cause}; the limit is {limit}"
-    )
-    return Verdict(
-        rule=_rule("max", memory),
-        ok=ok,
-        memory=memory,
-        measured=value,
-        limit=limit.amount,
-        unit=limit.unit,
-        message=message,
-        operation_index=peak.caused_by_index,
-        operation_name=peak.caused_by_name,
-        location=peak.caused_by_location,
-        line=operation_line(profile.timelines[peak.timeline], peak.caused_by_index),
+        f"{cause}; the limit is {limit}",
+        (peak.caused_by_index, peak.caused_by_name, peak.caused_by_location),
     )
 
 
 def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
     padding = padding_at_peak(profile)
     wasted = padding.padded_bytes - padding.logical_bytes
-    value = padding.overhead_percent if limit.unit == PERCENT else float(wasted)
     first = padding.top[0] if padding.top else None
     worst = (
         f"; most of it in {first.name} {first.type.describe()} of {first.producer_name or 'the inputs'}"
         if first
         else ""
     )
-    allowed = f"{limit.amount:g}%" if limit.unit == PERCENT else megabytes(limit.amount)
-    return Verdict(
-        rule="max-padding",
-        ok=value <= limit.amount,
-        memory="DRAM",
-        measured=value,
-        limit=limit.amount,
-        unit=limit.unit,
-        message=f"padding adds {megabytes(wasted)} ({percent(padding.overhead_percent)}) to the tensors alive at the "
+    allowed = str(limit) if limit.unit == PERCENT else megabytes(limit.amount)
+    return _verdict(
+        profile,
+        "max-padding",
+        "DRAM",
+        limit,
+        padding.overhead_percent if limit.unit == PERCENT else float(wasted),
+        f"padding adds {megabytes(wasted)} ({percent(padding.overhead_percent)}) to the tensors alive at the "
         f"DRAM peak{worst}; the limit is {allowed}",
-        operation_index=first.producer_index if first else None,
-        operation_name=first.producer_name if first else "",
-        location=first.location if first else "",
-        line=_line_of(profile, "DRAM", first.producer_index if first else None),
+        (first.producer_index, first.producer_name, first.location) if first else None,
     )
-
-
-def _growth_verdicts(profile: Profile, compared: MemoryDiff, limit: Limit) -> list[Verdict]:
-    return [
-        _growth_verdict(profile, compared, change, limit)
-        for change in compared.memories.values()
-        if change.before_bytes_per_bank is not None and change.after_bytes_per_bank is not None
-    ]
 
 
 def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange, limit: Limit) -> Verdict:
     delta = change.delta_bytes_per_bank
     grown = next((tensor for tensor in compared.grew if tensor.memory == change.memory), None)
-    ok = not change.grows_over(limit.amount, in_percent=limit.unit == PERCENT)
     share = "from nothing" if change.delta_percent is None else percent(change.delta_percent, signed=True)
     cause = ""
     if grown is not None and delta > 0:
         cause = f"; first suspect {grown.tensor} {grown.describe()} of {grown.operation_name or 'the inputs'}"
     in_percent = change.delta_percent if change.delta_percent is not None else (float("inf") if delta > 0 else 0.0)
-    allowed = f"{limit.amount:g}%" if limit.unit == PERCENT else f"{megabytes(limit.amount)} per bank"
-    return Verdict(
-        rule=_rule("max-growth", change.memory),
-        ok=ok,
-        memory=change.memory,
-        measured=in_percent if limit.unit == PERCENT else float(delta),
-        limit=limit.amount,
-        unit=limit.unit,
-        message=f"{change.memory} peak {megabytes(delta, signed=True)} per bank ({share}) against the baseline{cause}; "
-        f"the limit is {allowed}",
-        operation_index=grown.operation_index if grown else None,
-        operation_name=grown.operation_name if grown else "",
-        location=grown.location if grown else "",
-        line=_line_of(profile, change.memory, grown.operation_index if grown else None),
+    return _verdict(
+        profile,
+        _rule("max-growth", change.memory),
+        change.memory,
+        limit,
+        in_percent if limit.unit == PERCENT else float(delta),
+        f"{change.memory} peak {megabytes(delta, signed=True)} per bank ({share}) against the baseline{cause}; "
+        f"the limit is {limit}",
+        (grown.operation_index, grown.operation_name, grown.location) if grown else None,
+        ok=not change.grows_over(limit.amount, in_percent=limit.unit == PERCENT),
     )
+
+
+def _verdict(
+    profile: Profile,
+    rule: str,
+    memory: str,
+    limit: Limit,
+    measured: float,
+    message: str,
+    operation: tuple[int | None, str, str] | None,
+    *,
+    ok: bool | None = None,
+) -> Verdict:
+    """``operation`` is the index, name and location of the one to look at, in the process of the memory's peak."""
+    index, name, location = operation or (None, "", "")
+    peak = peaks(profile).get(memory)
+    line = None if peak is None else operation_line(profile.timelines[peak.timeline], index)
+    holds = measured <= limit.amount if ok is None else ok
+    return Verdict(rule, holds, memory, measured, limit.amount, limit.unit, message, index, name, location, line)
 
 
 def _failure_verdicts(profile: Profile) -> list[Verdict]:
@@ -223,11 +227,6 @@ def _failure_verdicts(profile: Profile) -> list[Verdict]:
             line=found.line,
         )
     ]
-
-
-def _line_of(profile: Profile, memory: str, operation: int | None) -> int | None:
-    peak = peaks(profile).get(memory)
-    return None if peak is None else operation_line(profile.timelines[peak.timeline], operation)
 
 
 def _rule(prefix: str, memory: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ttmem.analysis.buffers import buffers_alive_in
-from ttmem.analysis.lifetimes import TensorLife, lifetimes
+from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
 from ttmem.analysis.peaks import Peak, peaks
+from ttmem.analysis.runs import run_at
 from ttmem.profile import Profile, Timeline
 
 
@@ -32,19 +32,15 @@ def alive_at_peak(profile: Profile, memory: str = "DRAM") -> LiveSet | None:
         return None
     timeline = profile.timelines[peak.timeline]
     if timeline.buffers is not None:
-        alive = buffers_alive_in(profile, timeline, timeline.buffers, memory=memory, block=peak.block)
+        alive = buffers_in_state(profile, timeline, memory, peak.block)
     else:
-        alive = _replayed(profile, timeline, peak)
+        # The state was printed before this operation: it holds what earlier operations made and later ones free.
+        moment = _moment(timeline, peak)
+        lives = lifetimes(profile, timeline, run_at(timeline, moment, peak.block), at=moment)
+        alive = [life for life in lives if life.type.memory == memory]
     alive.sort(key=lambda life: (-life.bytes_per_bank, life.first_index, life.name))
     attributed = sum(life.bytes_per_bank for life in alive)
     return LiveSet(memory, peak.peak_bytes_per_bank, tuple(alive), peak.peak_bytes_per_bank - attributed, peak)
-
-
-def _replayed(profile: Profile, timeline: Timeline, peak: Peak) -> list[TensorLife]:
-    # The state was printed before this operation: it holds what earlier operations made and later ones free.
-    moment = _moment(timeline, peak)
-    run = _run_at(timeline, peak.block, moment)
-    return [life for life in lifetimes(profile, timeline, run, at=moment) if life.type.memory == peak.memory]
 
 
 def _moment(timeline: Timeline, peak: Peak) -> int:
@@ -52,15 +48,3 @@ def _moment(timeline: Timeline, peak: Peak) -> int:
         return peak.at_index
     done = timeline.block_cause[: peak.block + 1].max(initial=timeline.first_index - 1)
     return int(max(done, timeline.block_operation[: peak.block + 1].max(initial=timeline.first_index - 1))) + 1
-
-
-def _run_at(timeline: Timeline, block: int, moment: int) -> int | None:
-    """The run whose tensors a state can show; between two runs only what both leave behind is left."""
-    tops = [program for program in timeline.programs if program.parent < 0]
-    for program in tops:
-        if (
-            program.first_operation <= moment < program.end_operation
-            or program.first_block <= block < program.end_block
-        ):
-            return program.run
-    return tops[-1].run if tops else None

@@ -29,14 +29,20 @@ class MemoryChange:
     """One memory's peak in both profiles; None where a profile does not show it."""
 
     memory: str
-    before_bytes_per_bank: int | None
-    after_bytes_per_bank: int | None
     before_peak: Peak | None
     after_peak: Peak | None
     unattributed_delta_bytes_per_bank: int
     """Part of the change that belongs to no known tensor."""
     error_bytes: int
     """How far rounding of both figures can move the difference."""
+
+    @property
+    def before_bytes_per_bank(self) -> int | None:
+        return self.before_peak.peak_bytes_per_bank if self.before_peak else None
+
+    @property
+    def after_bytes_per_bank(self) -> int | None:
+        return self.after_peak.peak_bytes_per_bank if self.after_peak else None
 
     @property
     def delta_bytes_per_bank(self) -> int:
@@ -125,11 +131,9 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
         if first is None and second is None:
             continue
         live_before, live_after = alive_at_peak(before, memory), alive_at_peak(after, memory)
-        changes += _Comparison(before, after, live_before, live_after).changes()
+        changes += _Comparison(memory, before, after, live_before, live_after).changes()
         memories[memory] = MemoryChange(
             memory=memory,
-            before_bytes_per_bank=first.peak_bytes_per_bank if first else None,
-            after_bytes_per_bank=second.peak_bytes_per_bank if second else None,
             before_peak=first,
             after_peak=second,
             unattributed_delta_bytes_per_bank=(live_after.unattributed_bytes_per_bank if live_after else 0)
@@ -169,10 +173,9 @@ class _Comparison:
     """The tensors alive at one memory's peak in both profiles, paired up."""
 
     def __init__(
-        self, before: Profile, after: Profile, live_before: LiveSet | None, live_after: LiveSet | None
+        self, memory: str, before: Profile, after: Profile, live_before: LiveSet | None, live_after: LiveSet | None
     ) -> None:
-        self._before, self._after = before, after
-        self._memory = (live_after or live_before).memory if live_after or live_before else ""  # type: ignore[union-attr]
+        self._memory, self._before = memory, before
         self._gone = _identified(before, live_before)
         self._arrived = _identified(after, live_after)
         names = {item.life.producer_name for item in (*self._gone, *self._arrived) if item.form is not None}

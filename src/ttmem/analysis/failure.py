@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ttmem.analysis.peaks import operation_location, operation_name
 from ttmem.explain import Failure, deduplicate, find_failures, is_echo
@@ -12,40 +11,16 @@ from ttmem.profile import FailureText, Profile
 
 
 @dataclass(frozen=True, slots=True)
-class RunFailure:
-    """One failure of a run."""
+class RunFailure(Failure):
+    """One failure of a run, with the operation that was running."""
 
-    failure_class: str
-    memory: str | None
-    message: str
-    operation_index: int | None
+    operation_index: int | None = None
     """None: outside any program, where inputs and weights are uploaded."""
-    operation_name: str
-    operation_location: str
-    numbers: Mapping[str, int]
-    texts: Mapping[str, str]
-    line: int
-    rank: int
-    survived: bool
+    operation_name: str = ""
+    operation_location: str = ""
+    rank: int = -1
+    survived: bool = False
     """Operations were started after it: the process went on."""
-    template: str = ""
-    """Which wording of ``ttmem.explain`` it is."""
-    is_warning: bool = False
-    """The library printed it and went on: worth telling, but never what ended a run."""
-
-    @property
-    def as_failure(self) -> Failure:
-        """What ``ttmem.explain`` explains."""
-        return Failure(
-            failure_class=self.failure_class,
-            memory=self.memory,
-            message=self.message,
-            template=self.template,
-            numbers=self.numbers,
-            texts=self.texts,
-            line=self.line,
-            is_warning=self.is_warning,
-        )
 
 
 def failures(profile: Profile) -> list[RunFailure]:
@@ -57,32 +32,25 @@ def failures(profile: Profile) -> list[RunFailure]:
     for timeline in profile.timelines:
         seen: list[tuple[Failure, int, int]] = []
         for text in timeline.failures:
-            told = find_failures(text.text, first_line=text.line, include_other=True)
-            if not told and text.is_exception:
-                told = [_of_unknown_wording(text)]
-            seen += [(failure, text.operation, text.next_operation) for failure in told]
+            found_here = find_failures(text.text, first_line=text.line, include_other=True)
+            if not found_here and text.is_exception:
+                found_here = [_of_unknown_wording(text)]
+            seen += [(failure, text.operation, text.next_operation) for failure in found_here]
         # A message may be known from one of its prints and cut in another: the same failure must keep its first place.
         for failure in deduplicate([failure for failure, _, _ in seen]):
             operation, next_operation = _place(failure, seen)
             found.append(
                 RunFailure(
-                    failure_class=failure.failure_class,
-                    memory=failure.memory,
-                    message=failure.message,
+                    **{item.name: getattr(failure, item.name) for item in fields(failure)},
                     operation_index=operation if operation >= 0 else None,
                     operation_name=operation_name(profile, timeline, operation),
                     operation_location=operation_location(profile, timeline, operation),
-                    numbers=dict(failure.numbers),
-                    texts=dict(failure.texts),
-                    line=failure.line or 0,
                     rank=timeline.rank,
                     survived=next_operation < timeline.end_index,
-                    template=failure.template,
-                    is_warning=failure.is_warning,
                 )
             )
-    if any(not item.is_warning and not is_echo(item.as_failure) for item in found):
-        return [item for item in found if not is_echo(item.as_failure)]
+    if any(not item.is_warning and not is_echo(item) for item in found):
+        return [item for item in found if not is_echo(item)]
     return found
 
 

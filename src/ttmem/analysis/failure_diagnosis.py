@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import RunFailure
-from ttmem.analysis.lifetimes import TensorLife, lifetimes
-from ttmem.analysis.machine import architecture_of
+from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
+from ttmem.analysis.runs import run_at
 from ttmem.explain import Context, Diagnosis, KnownTensor, LiveTensor, diagnose
 from ttmem.hardware import BOARDS
-from ttmem.profile import MEMORIES, BufferTable, Profile, Timeline
+from ttmem.profile import MEMORIES, Profile, Timeline
 
 
 def diagnose_failure(
@@ -29,7 +30,7 @@ def diagnose_failure(
     if failure.operation_index is None:
         hints["place"] = "outside any program"
     return diagnose(
-        failure.as_failure,
+        failure,
         board=board,
         context=_merged(context or Context(), failure.operation_name, hints),
         live=list(_live(profile, timeline, failure)),
@@ -56,23 +57,31 @@ def _candidates(profile: Profile, timeline: Timeline, failure: RunFailure) -> It
 def _live(profile: Profile, timeline: Timeline, failure: RunFailure) -> Iterator[LiveTensor]:
     if failure.memory not in MEMORIES or failure.operation_index is None:
         return
+    for life in _alive(profile, timeline, failure.operation_index, failure.memory):
+        type_ = life.type
+        is_typed = bool(type_.layout)  # not a buffer that no tensor of the user's owns
+        yield LiveTensor(
+            name=life.name,
+            memory=failure.memory,
+            bytes_per_bank=life.bytes_per_bank,
+            shape=type_.shape if is_typed else (),
+            dtype=type_.dtype if is_typed else "",
+            layout="" if type_.shard_bytes else type_.layout,
+            is_weight=life.weight,
+            is_idle=timeline.buffers is None and _is_idle(life, failure),
+            producer=life.producer_name,
+            address=life.address,
+        )
+
+
+def _alive(profile: Profile, timeline: Timeline, operation: int, memory: str) -> list[TensorLife]:
+    """What the failing operation found: a capture knows every buffer of the last state up to it."""
     if timeline.buffers is not None:
-        yield from _buffers(profile, timeline, timeline.buffers, failure)
-        return
-    run = _run_of(timeline, failure.operation_index)
-    for life in lifetimes(profile, timeline, run, at=failure.operation_index):
-        if life.type.memory == failure.memory:
-            yield LiveTensor(
-                name=life.name,
-                memory=life.type.memory,
-                bytes_per_bank=life.bytes_per_bank,
-                shape=life.type.shape,
-                dtype=life.type.dtype,
-                layout=life.type.layout if not life.type.shard_bytes else "",
-                is_weight=life.weight,
-                is_idle=_is_idle(life, failure),
-                producer=life.producer_name,
-            )
+        operations = timeline.block_operation
+        before = np.flatnonzero((operations >= 0) & (operations <= operation))
+        return buffers_in_state(profile, timeline, memory, int(before[-1])) if len(before) else []
+    lives = lifetimes(profile, timeline, run_at(timeline, operation), at=operation)
+    return [life for life in lives if life.type.memory == memory]
 
 
 def _is_idle(life: TensorLife, failure: RunFailure) -> bool:
@@ -80,34 +89,3 @@ def _is_idle(life: TensorLife, failure: RunFailure) -> bool:
     if not failure.survived or life.weight or failure.operation_index is None:
         return False
     return life.last_use_index is not None and life.last_use_index < failure.operation_index
-
-
-def _buffers(profile: Profile, timeline: Timeline, buffers: BufferTable, failure: RunFailure) -> Iterator[LiveTensor]:
-    """A capture knows every buffer with its address: those of the last state up to the failing operation."""
-    assert failure.operation_index is not None
-    assert failure.memory is not None
-    operations = timeline.block_operation
-    before = np.flatnonzero((operations >= 0) & (operations <= failure.operation_index))
-    if not len(before):
-        return
-    block = int(before[-1])
-    here = (buffers.first_block <= block) & (block <= buffers.last_block)
-    for row in np.flatnonzero(here & (buffers.memory == MEMORIES.index(failure.memory))).tolist():
-        number = int(buffers.tensor_type[row])
-        type_ = profile.tensor_types[number] if number >= 0 else None
-        yield LiveTensor(
-            name=buffers.names[int(buffers.name[row])],
-            memory=failure.memory,
-            bytes_per_bank=int(buffers.bytes_per_bank[row]),
-            shape=type_.shape if type_ else (),
-            dtype=type_.dtype if type_ else "",
-            layout=type_.layout if type_ and not type_.shard_bytes else "",
-            address=int(buffers.address[row]),
-        )
-
-
-def _run_of(timeline: Timeline, operation: int) -> int | None:
-    for program in timeline.programs:
-        if program.parent < 0 and program.first_operation <= operation < program.end_operation:
-            return program.run
-    return None

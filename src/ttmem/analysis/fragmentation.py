@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.peaks import operation_name
 from ttmem.analysis.states import seen_memories, state_column
-from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile
+from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
 
 FRAGMENTED_PERCENT = 50.0
 """From here on a state counts as fragmented: less than half of the free bytes are in one piece."""
@@ -42,20 +42,13 @@ def fragmentation(profile: Profile, *, threshold_percent: float = FRAGMENTED_PER
     """Per memory that was seen, the rank with the worst moment."""
     found = {}
     for memory in seen_memories(profile):
-        by_rank = [
-            result
-            for index in range(len(profile.timelines))
-            if (result := fragmentation_of(profile, index, memory, threshold_percent)) is not None
-        ]
-        found[memory] = max(by_rank, key=lambda result: result.worst_bytes_per_bank)
+        by_rank = [_of_process(profile, timeline, memory, threshold_percent) for timeline in profile.timelines]
+        found[memory] = max(filter(None, by_rank), key=lambda result: result.worst_bytes_per_bank)
     return found
 
 
-def fragmentation_of(
-    profile: Profile, timeline_index: int, memory: str, threshold_percent: float = FRAGMENTED_PERCENT
-) -> Fragmentation | None:
-    """One memory of one process; None when no state shows it."""
-    timeline = profile.timelines[timeline_index]
+def _of_process(profile: Profile, timeline: Timeline, memory: str, threshold_percent: float) -> Fragmentation | None:
+    """None when no state shows the memory."""
     allocated = state_column(profile, timeline, memory, VIEW_ALLOCATED)
     if not len(allocated.value):
         return None

@@ -45,17 +45,15 @@ def growth(profile: Profile) -> dict[str, Growth]:
     """Per memory that was seen, the rank that grows most."""
     found: dict[str, Growth] = {}
     for memory in seen_memories(profile):
-        by_rank = [growth_of(profile, index, memory) for index in range(len(profile.timelines))]
+        by_rank = [_of_process(profile, timeline, memory) for timeline in profile.timelines]
         found[memory] = max(by_rank, key=lambda result: (result.verdict == LEAK, result.bytes_per_bank_per_run))
     return found
 
 
-def growth_of(profile: Profile, timeline_index: int, memory: str) -> Growth:
-    """One memory of one process."""
-    timeline = profile.timelines[timeline_index]
+def _of_process(profile: Profile, timeline: Timeline, memory: str) -> Growth:
     states = state_column(profile, timeline, memory)
     started: list[tuple[Run, int]] = []
-    for run in runs_of(timeline, timeline_index):
+    for run in runs_of(timeline):
         first = int(np.searchsorted(states.block, run.first_block))
         if first < len(states.block) and states.block[first] < run.end_block:
             started.append((run, int(states.value[first])))

@@ -1,52 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors lived when."""
+"""Which tensors lived when: as a capture holds them, or as a log's operations tell (``liveness``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from ttmem.analysis.buffers import buffer_lives
+import numpy as np
+
+from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, TrackedTensor
 from ttmem.analysis.peaks import operation_location, operation_name
-from ttmem.analysis.replay import CAPTURE_TRACE, LOAD_CACHED, Held, Replay
-from ttmem.analysis.tensor_life import TensorLife
-from ttmem.profile import Profile, Timeline
+from ttmem.analysis.runs import runs_of
+from ttmem.analysis.select import select
+from ttmem.profile import MEMORIES, BufferTable, Profile, TensorType, Timeline
 
-__all__ = ["TensorLife", "lifetimes"]
+
+@dataclass(frozen=True, slots=True)
+class TensorLife:
+    """One tensor on the device, from its producer to the operation that freed it."""
+
+    name: str
+    """A weight's own name, else the SSA name inside its program."""
+    type: TensorType
+    producer_index: int | None
+    """None: it was there before the run, uploaded outside any program."""
+    producer_name: str
+    location: str
+    program: str
+    first_index: int
+    last_index: int
+    """The last operation before which it was still allocated."""
+    last_use_index: int | None
+    weight: bool
+    bytes_per_bank: int
+    address: int | None = None
+    """Where it lies in every bank; captures know it."""
 
 
 def lifetimes(profile: Profile, timeline: Timeline, run: int | None, *, at: int | None = None) -> list[TensorLife]:
     """The tensors of one run (None: of everything), with the const-eval results that earlier runs left behind.
 
     ``at`` keeps only those allocated in the state before that operation. A capture holds the buffers themselves, and
-    then nothing is replayed.
+    then nothing is worked out.
     """
     if timeline.buffers is not None:
-        lives = buffer_lives(profile, timeline, timeline.buffers)
+        lives = [_of_buffer(profile, timeline, timeline.buffers, row) for row in range(len(timeline.buffers))]
         return lives if at is None else [life for life in lives if life.first_index < at <= life.last_index]
-    replay = Replay(profile, timeline)
+    liveness = Liveness(profile, timeline)
     first, end = timeline.first_index, timeline.end_index
     if run is not None and timeline.programs:
         for kept_first, kept_end in _kept_of_earlier_runs(profile, timeline, run):
-            replay.run(kept_first, kept_end)
+            liveness.run(kept_first, kept_end)
         top = next(program for program in timeline.programs if program.run == run and program.parent < 0)
-        replay.leave_runs(top.first_operation)
+        liveness.leave_runs(top.first_operation)
         first, end = top.first_operation, top.end_operation
-    replay.run(first, end, at=at)
-    return [_finish(replay, held, end - 1) for held in replay.held if at is None or _is_alive(held, at, end - 1)]
+    liveness.run(first, end, at=at)
+    return [
+        _of_tracked(profile, timeline, tensor, end - 1)
+        for tensor in liveness.tensors
+        if at is None or _is_alive(tensor, at, end - 1)
+    ]
 
 
-def _is_alive(held: Held, at: int, end: int) -> bool:
+def all_lifetimes(profile: Profile, timeline: Timeline) -> list[TensorLife]:
+    """Every tensor of a process once, over all its runs, in the order in which they came.
+
+    Runs are asked one by one, each narrowed to its own part: what a run leaves is not there in the next, and asking
+    about the whole once per run would take the square of its length. Weights stay, so each is listed once.
+    """
+    runs = runs_of(timeline) if timeline.programs else []
+    if timeline.buffers is not None or len(runs) < 2:
+        return lifetimes(profile, timeline, None)
+    alone = replace(profile, timelines=(timeline,))
+    weights: set[tuple[str, TensorType]] = set()
+    found: list[TensorLife] = []
+    for run in runs:
+        narrowed = select(alone, run=run.number)
+        for life in lifetimes(narrowed, narrowed.timelines[0], None):
+            if life.weight:
+                if (life.name, life.type) in weights:
+                    continue
+                weights.add((life.name, life.type))
+                life = replace(life, last_index=timeline.end_index - 1)
+            found.append(life)
+    return found
+
+
+def buffers_in_state(profile: Profile, timeline: Timeline, memory: str, block: int) -> list[TensorLife]:
+    """The buffers of one memory in one memory state of a capture; their bytes per bank sum to what the state says."""
+    buffers = timeline.buffers
+    assert buffers is not None
+    here = (buffers.first_block <= block) & (block <= buffers.last_block)
+    rows = np.flatnonzero(here & (buffers.memory == MEMORIES.index(memory)))
+    return [_of_buffer(profile, timeline, buffers, row) for row in rows.tolist()]
+
+
+def _is_alive(tensor: TrackedTensor, at: int, end: int) -> bool:
     """What an operation makes is in the states after it; what was there before the run is in its first state too.
 
     What no operation freed is still there in the state after the run: outputs stay until the caller drops them.
     """
-    if held.first > at or (held.producer >= 0 and held.first == at):
+    if tensor.first > at or (tensor.producer >= 0 and tensor.first == at):
         return False
-    return held.last >= at if held.last >= 0 else held.stays or end + 1 >= at
+    return tensor.last >= at if tensor.last >= 0 else tensor.stays or end + 1 >= at
 
 
 def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Iterator[tuple[int, int]]:
-    """The operations to replay before a run: a finished one leaves behind const-eval results and trace slots."""
+    """The operations to follow before a run: a finished one leaves behind const-eval results and trace slots."""
     names = profile.forms.names
     kept = {number for number, name in enumerate(names) if name in (*LOAD_CACHED, CAPTURE_TRACE)}
     done = 0
@@ -58,18 +118,65 @@ def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Ite
             done = max(done, program.end_operation)
 
 
-def _finish(replay: Replay, held: Held, end: int) -> TensorLife:
-    profile, timeline = replay.profile, replay.timeline
+def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end: int) -> TensorLife:
     return TensorLife(
-        name=held.name,
-        type=held.type,
-        producer_index=held.producer if held.producer >= 0 else None,
-        producer_name=operation_name(profile, timeline, held.producer),
-        location=operation_location(profile, timeline, held.producer),
-        program=timeline.programs[held.program].name if held.program >= 0 else "",
-        first_index=held.first,
-        last_index=held.last if held.last >= 0 else (timeline.end_index - 1 if held.stays else end),
-        last_use_index=held.last_use if held.last_use >= 0 else None,
-        weight=held.weight,
-        bytes_per_bank=held.bytes_per_bank,
+        name=tensor.name,
+        type=tensor.type,
+        producer_index=_known(tensor.producer),
+        producer_name=operation_name(profile, timeline, tensor.producer),
+        location=operation_location(profile, timeline, tensor.producer),
+        program=timeline.programs[tensor.program].name if tensor.program >= 0 else "",
+        first_index=tensor.first,
+        last_index=tensor.last if tensor.last >= 0 else (timeline.end_index - 1 if tensor.stays else end),
+        last_use_index=_known(tensor.last_use),
+        weight=tensor.weight,
+        bytes_per_bank=tensor.bytes_per_bank,
     )
+
+
+def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: int) -> TensorLife:
+    producer, type_number = int(buffers.producer[row]), int(buffers.tensor_type[row])
+    return TensorLife(
+        name=buffers.names[int(buffers.name[row])],
+        type=profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
+        producer_index=_known(producer),
+        producer_name=operation_name(profile, timeline, producer),
+        location=operation_location(profile, timeline, producer),
+        program="",
+        first_index=producer if producer >= 0 else _operation_at(timeline, int(buffers.first_block[row])),
+        last_index=_operation_at(timeline, int(buffers.last_block[row])),
+        last_use_index=_known(int(buffers.last_use[row])),
+        weight=False,
+        bytes_per_bank=int(buffers.bytes_per_bank[row]),
+        address=int(buffers.address[row]) or None,  # a capture without dispatch allocates nothing
+    )
+
+
+def _untyped(buffers: BufferTable, row: int) -> TensorType:
+    """A buffer that no tensor of the user's owns (a temporary, a program's own table): bytes are all that is known."""
+    total = int(buffers.total_bytes[row])
+    memory = MEMORIES[int(buffers.memory[row])]
+    return TensorType(
+        shape=(total,),
+        dtype="bytes",
+        layout="",
+        memory=memory,
+        placement="",
+        logical_bytes=total,
+        padded_bytes=total,
+        page_bytes=0,
+        shard_bytes=0,
+    )
+
+
+def _operation_at(timeline: Timeline, block: int) -> int:
+    """The operation a state belongs to; a closing snapshot stands after the last one."""
+    operation = int(timeline.block_operation[block])
+    if operation >= 0:
+        return operation
+    earlier = timeline.block_operation[: block + 1]
+    return int(earlier.max(initial=timeline.first_index))
+
+
+def _known(operation: int) -> int | None:
+    return operation if operation >= 0 else None

@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ttmem.analysis.states import change_per_operation, state_column
+from ttmem.analysis.states import StateColumn, change_per_operation, state_column
 from ttmem.profile import Profile, Timeline
 
 _UPLOAD = "to_device"
@@ -40,17 +39,11 @@ class LoadPhase:
 
 def load_phase(profile: Profile, memory: str = "DRAM") -> LoadPhase | None:
     """The rank that held most when its weights were in; None when the memory was never seen."""
-    by_rank = [
-        result
-        for index in range(len(profile.timelines))
-        if (result := load_phase_of(profile, index, memory)) is not None
-    ]
-    return max(by_rank, key=lambda result: result.loaded_bytes_per_bank or 0, default=None)
+    by_rank = [_of_process(profile, timeline, memory) for timeline in profile.timelines]
+    return max(filter(None, by_rank), key=lambda result: result.loaded_bytes_per_bank or 0, default=None)
 
 
-def load_phase_of(profile: Profile, timeline_index: int, memory: str = "DRAM") -> LoadPhase | None:
-    """One process."""
-    timeline = profile.timelines[timeline_index]
+def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase | None:
     states = state_column(profile, timeline, memory)
     if not len(states.value):
         return None
@@ -75,7 +68,7 @@ def load_phase_of(profile: Profile, timeline_index: int, memory: str = "DRAM") -
         upload_operations=int(upload.sum()),
         upload_bytes_per_bank=int(change[upload].sum()),
         loaded_at_index=loaded_at,
-        loaded_bytes_per_bank=_state_before(timeline, states.block, states.value, loaded_at),
+        loaded_bytes_per_bank=None if loaded_at is None else _state_before(timeline, states, loaded_at),
         error_bytes=profile.source.state_error_bytes,
     )
 
@@ -104,11 +97,7 @@ def _loaded_at(timeline: Timeline, const_eval: list[bool]) -> int | None:
     return max(ends, default=None)
 
 
-def _state_before(
-    timeline: Timeline, block: NDArray[np.intp], value: NDArray[np.int64], operation: int | None
-) -> int | None:
+def _state_before(timeline: Timeline, states: StateColumn, operation: int) -> int:
     """The state before this operation, or the next one that was printed."""
-    if operation is None:
-        return None
-    later = np.flatnonzero(timeline.block_operation[block] >= operation)
-    return int(value[later[0]]) if len(later) else int(value[-1])
+    later = np.flatnonzero(timeline.block_operation[states.block] >= operation)
+    return int(states.value[later[0] if len(later) else -1])

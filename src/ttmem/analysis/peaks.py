@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ttmem.analysis.states import StateColumn, between_operations, state_column
 from ttmem.profile import (
     BEFORE_OPERATION,
     BLOCK_NAMES,
@@ -21,7 +21,6 @@ from ttmem.profile import (
     Profile,
     Timeline,
 )
-from ttmem.profile.operation_forms import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +65,11 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
     timeline = profile.timelines[timeline_number]
     found: dict[str, Peak] = {}
     for column, memory in enumerate(MEMORIES):
-        views = timeline.block_view[:, column]
-        seen = np.flatnonzero(views >= 0)
-        if not len(seen):
+        states = state_column(profile, timeline, memory)
+        if not len(states.block):
             continue
-        allocated = profile.views[views[seen], VIEW_ALLOCATED]
-        block = int(seen[int(np.argmax(allocated))])
-        view = profile.views[views[block]]
+        block = int(states.block[int(np.argmax(states.value))])
+        view = profile.views[timeline.block_view[block, column]]
         total = int(view[VIEW_TOTAL])
         at = int(timeline.block_operation[block])
         cause = int(timeline.block_cause[block])
@@ -91,7 +88,7 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
             caused_by_location=operation_location(profile, timeline, cause),
             free_bytes_at_peak=int(view[VIEW_FREE]),
             largest_free_bytes_at_peak=int(view[VIEW_LARGEST_FREE]),
-            end_bytes_per_bank=_last_outside(timeline, seen, allocated),
+            end_bytes_per_bank=_last(between_operations(timeline, states)),
             block=block,
             timeline=timeline_number,
             error_bytes=profile.source.state_error_bytes,
@@ -100,10 +97,9 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
     return found
 
 
-def _last_outside(timeline: Timeline, seen: NDArray[np.intp], allocated: Int64) -> int:
-    """What was left at the end: a moment inside an operation is not an end."""
-    outside = np.flatnonzero(timeline.block_kind[seen] != WITHIN_OPERATION)
-    return int(allocated[outside[-1]]) if len(outside) else 0
+def _last(states: StateColumn) -> int:
+    """What was left at the end."""
+    return int(states.value[-1]) if len(states.value) else 0
 
 
 def operation_name(profile: Profile, timeline: Timeline, operation: int) -> str:

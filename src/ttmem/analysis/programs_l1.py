@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from ttmem.analysis.peaks import operation_location, operation_name
-from ttmem.profile import Profile
+from ttmem.profile import L1_PARTS, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,57 +20,29 @@ class ProgramPeak:
     index: int
     name: str
     location: str
-    tensors: int
-    circular_buffers: int
-    dataflow_buffers: int
-    scratchpads: int
+    parts: Mapping[str, int]
+    """By who holds it: ``tensors``, ``circular_buffers``, ``dataflow_buffers``, ``scratchpads``."""
     unmeasured_operations: int
     """Operations whose program parts are not known: the true peak may be theirs."""
 
     @property
     def total_bytes_per_core(self) -> int:
         """Everything that one core holds at that moment, above what the library itself reserves."""
-        return self.tensors + self.circular_buffers + self.dataflow_buffers + self.scratchpads
-
-    @property
-    def parts(self) -> dict[str, int]:
-        """By who holds it."""
-        return {
-            "tensors": self.tensors,
-            "circular_buffers": self.circular_buffers,
-            "dataflow_buffers": self.dataflow_buffers,
-            "scratchpads": self.scratchpads,
-        }
+        return sum(self.parts.values())
 
 
 def programs_peak(profile: Profile) -> ProgramPeak | None:
     """The fullest operation over all processes, the first one on a tie; None when no capture tells."""
+    known = [(timeline, timeline.programs_l1) for timeline in profile.timelines if timeline.programs_l1 is not None]
+    unmeasured = sum(int(np.count_nonzero((needs.tensors >= 0) & (needs.measured == 0))) for _, needs in known)
     worst: ProgramPeak | None = None
-    unmeasured = 0
-    for timeline in profile.timelines:
-        needs = timeline.programs_l1
-        if needs is None:
-            continue
-        known = needs.tensors >= 0
-        unmeasured += int(np.count_nonzero(known & (needs.measured == 0)))
-        if not known.any():
-            continue
-        columns = (needs.tensors, needs.circular_buffers, needs.dataflow_buffers, needs.scratchpads)
-        totals = np.where(known, np.sum(columns, axis=0), -1)
-        row = int(np.argmax(totals))
-        if worst is not None and int(totals[row]) <= worst.total_bytes_per_core:
+    for timeline, needs in known:
+        totals = np.where(needs.tensors >= 0, np.sum([getattr(needs, part) for part in L1_PARTS], axis=0), -1)
+        row = int(np.argmax(totals)) if len(totals) else -1
+        parts = needs.parts(row) if row >= 0 else None
+        if parts is None or (worst is not None and sum(parts.values()) <= worst.total_bytes_per_core):
             continue
         index = timeline.first_index + row
-        tensors, circular, dataflow, scratchpads = (int(column[row]) for column in columns)
-        worst = ProgramPeak(
-            rank=timeline.rank,
-            index=index,
-            name=operation_name(profile, timeline, index),
-            location=operation_location(profile, timeline, index),
-            tensors=tensors,
-            circular_buffers=circular,
-            dataflow_buffers=dataflow,
-            scratchpads=scratchpads,
-            unmeasured_operations=0,
-        )
-    return replace(worst, unmeasured_operations=unmeasured) if worst else None
+        name, location = operation_name(profile, timeline, index), operation_location(profile, timeline, index)
+        worst = ProgramPeak(timeline.rank, index, name, location, parts, unmeasured)
+    return worst

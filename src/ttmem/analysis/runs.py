@@ -35,22 +35,48 @@ def runs(profile: Profile) -> list[Run]:
 
 def runs_of(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
     """The runs of one process."""
+
+    def run(number: int, program: str, operations: tuple[int, int], blocks: tuple[int, int], finished: bool) -> Run:
+        return Run(timeline.rank, timeline_index, number, program, *operations, *blocks, finished)
+
     found = [
-        Run(
-            rank=timeline.rank,
-            timeline=timeline_index,
-            number=program.run,
-            program=program.name,
-            first_index=program.first_operation,
-            end_index=program.end_operation,
-            first_block=program.first_block,
-            end_block=program.end_block,
-            finished=program.finished,
+        run(
+            program.run,
+            program.name,
+            (program.first_operation, program.end_operation),
+            (program.first_block, program.end_block),
+            program.finished,
         )
         for program in timeline.programs
         if program.parent < 0
     ]
-    return found or _runs_without_program_lines(timeline, timeline_index)
+    blocks = len(timeline.block_kind)
+    if found or not (blocks or len(timeline)):
+        return found
+    # Old runtimes and INFO-only logs name no program: submit states separate runs, else all is one run.
+    cuts = [0, *np.flatnonzero(timeline.block_kind == BEFORE_SUBMIT)[1:].tolist(), blocks]
+    first = timeline.first_index
+    for number, (first_block, end_block) in enumerate(pairwise(cuts)):
+        last = int(timeline.block_operation[first_block:end_block].max(initial=-1))
+        end = timeline.end_index if end_block == blocks else max(first, last + 1)
+        found.append(run(number, "", (first, end), (first_block, end_block), True))
+        first = end
+    return found
+
+
+def run_at(timeline: Timeline, operation: int, block: int = -1) -> int | None:
+    """The run whose tensors a moment can show, by its operation or its state; between two runs, the last one.
+
+    None where the source names no program.
+    """
+    tops = [program for program in timeline.programs if program.parent < 0]
+    for program in tops:
+        if (
+            program.first_operation <= operation < program.end_operation
+            or program.first_block <= block < program.end_block
+        ):
+            return program.run
+    return tops[-1].run if tops else None
 
 
 def counted_runs(profile: Profile) -> int:
@@ -65,32 +91,3 @@ def _counted(of_one_process: list[Run]) -> int:
     if len(of_one_process) > 1 and not of_one_process[-1].finished:
         return len(of_one_process) - 1
     return len(of_one_process)
-
-
-def _runs_without_program_lines(timeline: Timeline, timeline_index: int) -> list[Run]:
-    """Old runtimes and INFO-only logs name no program: submit states separate runs, else all is one run."""
-    blocks = len(timeline.block_kind)
-    if not blocks and not len(timeline):
-        return []
-    cuts = [0, *np.flatnonzero(timeline.block_kind == BEFORE_SUBMIT)[1:].tolist(), blocks]
-    first_index = timeline.first_index
-    found = []
-    for number, (first_block, end_block) in enumerate(pairwise(cuts)):
-        operations = timeline.block_operation[first_block:end_block]
-        last = end_block == blocks
-        end_index = timeline.end_index if last else max(first_index, int(operations.max(initial=-1)) + 1)
-        found.append(
-            Run(
-                rank=timeline.rank,
-                timeline=timeline_index,
-                number=number,
-                program="",
-                first_index=first_index,
-                end_index=end_index,
-                first_block=first_block,
-                end_block=end_block,
-                finished=True,
-            )
-        )
-        first_index = end_index
-    return found

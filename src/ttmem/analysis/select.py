@@ -13,7 +13,7 @@ import numpy as np
 
 from ttmem._errors import BadInputError
 from ttmem.analysis.runs import Run, runs, runs_of
-from ttmem.profile import BufferTable, FailureText, Profile, ProgramsL1, Timeline
+from ttmem.profile import BufferTable, FailureText, Profile, Timeline
 from ttmem.profile.operation_forms import Int32
 
 
@@ -64,8 +64,8 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
     kept = [index for index, program in enumerate(timeline.programs) if program.run == run.number]
     renumbered = np.full(len(timeline.programs) + 1, -1, dtype=np.int32)  # the last entry maps "no program" to itself
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)
-    return Timeline(
-        rank=timeline.rank,
+    return replace(
+        timeline,
         first_index=run.first_index,
         form=timeline.form[operations],
         line=timeline.line[operations],
@@ -87,7 +87,7 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
         lookups=tuple(item for item in timeline.lookups if run.first_index <= item.operation < run.end_index),
         retained=frozenset(item for item in timeline.retained if run.first_index <= item < run.end_index),
         failures=tuple(item for item in timeline.failures if _belongs(item, run)),
-        programs_l1=timeline.programs_l1 and _needs_of(timeline.programs_l1, operations),
+        programs_l1=timeline.programs_l1 and timeline.programs_l1.rows(operations),
         buffers=timeline.buffers and _buffers_of(timeline.buffers, run),
     )
 
@@ -98,32 +98,15 @@ def _own(operation: Int32, run: Run) -> Int32:
     return np.where(inside, operation, np.int32(-1))
 
 
-def _needs_of(needs: ProgramsL1, operations: slice) -> ProgramsL1:
-    return ProgramsL1(
-        tensors=needs.tensors[operations],
-        circular_buffers=needs.circular_buffers[operations],
-        dataflow_buffers=needs.dataflow_buffers[operations],
-        scratchpads=needs.scratchpads[operations],
-        measured=needs.measured[operations],
-    )
-
-
 def _buffers_of(buffers: BufferTable, run: Run) -> BufferTable:
     """The buffers that show in the run's states, with the part of their life that does."""
-    kept = np.flatnonzero((buffers.last_block >= run.first_block) & (buffers.first_block < run.end_block))
-
-    return BufferTable(
-        address=buffers.address[kept],
-        memory=buffers.memory[kept],
-        bytes_per_bank=buffers.bytes_per_bank[kept],
-        total_bytes=buffers.total_bytes[kept],
-        first_block=np.maximum(buffers.first_block[kept] - np.int32(run.first_block), np.int32(0)),
-        last_block=np.minimum(buffers.last_block[kept], np.int32(run.end_block - 1)) - np.int32(run.first_block),
-        producer=_own(buffers.producer[kept], run),
-        last_use=_own(buffers.last_use[kept], run),
-        tensor_type=buffers.tensor_type[kept],
-        name=buffers.name[kept],
-        names=buffers.names,
+    kept = buffers.rows(np.flatnonzero((buffers.last_block >= run.first_block) & (buffers.first_block < run.end_block)))
+    return replace(
+        kept,
+        first_block=np.maximum(kept.first_block - np.int32(run.first_block), np.int32(0)),
+        last_block=np.minimum(kept.last_block, np.int32(run.end_block - 1)) - np.int32(run.first_block),
+        producer=_own(kept.producer, run),
+        last_use=_own(kept.last_use, run),
     )
 
 

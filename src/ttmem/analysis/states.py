@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.profile import MEMORIES, VIEW_ALLOCATED, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile import MEMORIES, VIEW_ALLOCATED, VIEW_BANKS, VIEW_TOTAL, WITHIN_OPERATION, Profile, Timeline
 from ttmem.profile.operation_forms import Int64
 
 
@@ -28,9 +28,16 @@ def state_column(profile: Profile, timeline: Timeline, memory: str, view_column:
     return StateColumn(block=shown, value=profile.views[views[shown], view_column])
 
 
+def bank_size(profile: Profile, timeline: Timeline, memory: str) -> tuple[int, int]:
+    """(banks, bytes per bank) of a memory, as its first state says; (0, 0) when none shows it."""
+    views = timeline.block_view[:, MEMORIES.index(memory)]
+    seen = views[views >= 0]
+    return (int(profile.views[seen[0], VIEW_BANKS]), int(profile.views[seen[0], VIEW_TOTAL])) if len(seen) else (0, 0)
+
+
 def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> Int64:
     """After-state minus before-state (bytes per bank) of every operation that has both, 0 for the others."""
-    states = _between_operations(timeline, state_column(profile, timeline, memory))
+    states = between_operations(timeline, state_column(profile, timeline, memory))
     change = np.zeros(len(timeline), dtype=np.int64)
     cause = timeline.block_cause[states.block[1:]]
     before = timeline.block_operation[states.block[:-1]]
@@ -39,7 +46,7 @@ def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> I
     return change
 
 
-def _between_operations(timeline: Timeline, states: StateColumn) -> StateColumn:
+def between_operations(timeline: Timeline, states: StateColumn) -> StateColumn:
     """Without the moments inside operations: those are neither before nor after."""
     kept = timeline.block_kind[states.block] != WITHIN_OPERATION
     return StateColumn(block=states.block[kept], value=states.value[kept])

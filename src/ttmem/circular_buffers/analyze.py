@@ -112,8 +112,10 @@ def _tiles_against_strategies(evidence: Evidence) -> list[str]:
             for strategy in choose("all")
             if {name: strategy.tiles_for(Workload(shard, r_tiles), 4096)[name] for name in tiles} == tiles
         ]
-        told = f"line {fact.line} says cb0={tiles['cb0']} cb1={tiles['cb1']} for {shard} tiles per shard"
-        lines.append(f"{told}: as {' or '.join(matching)}" if matching else f"{told}: none of the built-in strategies")
+        stated = f"line {fact.line} says cb0={tiles['cb0']} cb1={tiles['cb1']} for {shard} tiles per shard"
+        lines.append(
+            f"{stated}: as {' or '.join(matching)}" if matching else f"{stated}: none of the built-in strategies"
+        )
     return lines
 
 
@@ -123,7 +125,7 @@ def _base_against_map(evidence: Evidence, simulations: Sequence[Simulation]) -> 
     for fact in evidence.log.of(log_facts.L1_MAP)[:1]:
         printed = int(fact.values["l1_base_address"])
         if simulations:
-            assumed = simulations[0].machine.memory_map
+            assumed = simulations[0].assumptions.memory_map
             relation = "as" if printed == assumed.l1_base_address else "not"
             lines.append(
                 f"line {fact.line}: the L1 base is {printed:,}, {relation} assumed for {assumed.board_name} with "

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ttmem.circular_buffers.assumptions import VARIATIONS, Assumptions, Scenario
 from ttmem.circular_buffers.kernels import pairs, run_kernels, run_stream, simulated, unlimited
-from ttmem.circular_buffers.machine import VARIATIONS, Machine, Scenario
 from ttmem.circular_buffers.pressure import SELF_LOOP_TILES
 from ttmem.circular_buffers.strategies import ROLES
 from ttmem.circular_buffers.workload import Workload
@@ -42,10 +42,10 @@ class Recommendation:
     """False: even the deepest buffers tried stay more than the tolerance away."""
 
 
-def recommend(workload: Workload, machine: Machine) -> tuple[Recommendation, ...]:
+def recommend(workload: Workload, assumptions: Assumptions) -> tuple[Recommendation, ...]:
     """The best depths for every batch that divides the B tiles (others would wrap in the middle: rule R2)."""
     batches = [batch for batch in BATCHES if batch <= workload.r_tiles and workload.r_tiles % batch == 0]
-    return tuple(_recommend(workload, replace(machine, tiles_per_barrier=batch)) for batch in batches)
+    return tuple(_recommend(workload, replace(assumptions, tiles_per_barrier=batch)) for batch in batches)
 
 
 def best(choices: Sequence[Recommendation]) -> Recommendation:
@@ -55,20 +55,20 @@ def best(choices: Sequence[Recommendation]) -> Recommendation:
     return min(near, key=lambda choice: (choice.total_bytes, choice.tiles_per_barrier))
 
 
-def _recommend(workload: Workload, machine: Machine) -> Recommendation:
+def _recommend(workload: Workload, assumptions: Assumptions) -> Recommendation:
     part = simulated(workload, _MOST_PAIRS)
-    scenarios = [Scenario(machine.nominal_compute_cycles, variation, 1) for variation in VARIATIONS]
-    programs = [pairs(part, machine, one) for one in scenarios]
+    scenarios = [Scenario(assumptions.nominal_compute_cycles, variation, 1) for variation in VARIATIONS]
+    programs = [pairs(part, assumptions, one) for one in scenarios]
 
     def spans(tiles: Mapping[str, int]) -> list[float]:
-        return [run_kernels(kernels, tiles, machine).makespan_cycles for kernels in programs]
+        return [run_kernels(kernels, tiles, assumptions).makespan_cycles for kernels in programs]
 
     bounds = spans(unlimited(part))
 
     def loss_percent(tiles: Mapping[str, int]) -> float:
         return max(100 * (span - bound) / bound for span, bound in zip(spans(tiles), bounds, strict=True))
 
-    batch = machine.tiles_per_barrier
+    batch = assumptions.tiles_per_barrier
     depths = {"cb0": STEPS[-1], "cb1": STEPS[-1] * batch, "cb2": SELF_LOOP_TILES, "cb16": STEPS[-1]}
     reached = loss_percent(depths) <= TOLERANCE_PERCENT
     if reached:
@@ -78,7 +78,7 @@ def _recommend(workload: Workload, machine: Machine) -> Recommendation:
     return Recommendation(
         tiles_per_barrier=batch,
         tiles={role: depths[role] for role in ROLES},
-        total_bytes=sum(depths.values()) * machine.tile_bytes,
+        total_bytes=sum(depths.values()) * assumptions.tile_bytes,
         cycles_per_pair=(min(cycles), max(cycles)),
         loss_percent=max(0.0, loss_percent(depths)),
         reaches_bound=reached,
@@ -116,18 +116,18 @@ class Curve:
     points: tuple[CurvePoint, ...]
 
 
-def throughput_over_depth(machine: Machine) -> tuple[Curve, ...]:
+def throughput_over_depth(assumptions: Assumptions) -> tuple[Curve, ...]:
     """One tile in, one out, both buffers equally deep, for several batch sizes."""
     return tuple(
-        Curve(batch, tuple(_point(machine, batch, depth) for depth in _CURVE_DEPTHS if depth % batch == 0))
+        Curve(batch, tuple(_point(assumptions, batch, depth) for depth in _CURVE_DEPTHS if depth % batch == 0))
         for batch in _CURVE_BATCHES
     )
 
 
-def _point(machine: Machine, batch: int, depth: int) -> CurvePoint:
+def _point(assumptions: Assumptions, batch: int, depth: int) -> CurvePoint:
     rates = []
     for variation in (VARIATIONS[0], VARIATIONS[-1]):
-        scenario = Scenario(machine.nominal_compute_cycles, variation, 1)
-        span = run_stream(_STREAM_TILES, depth, batch, machine, scenario).makespan_cycles
+        scenario = Scenario(assumptions.nominal_compute_cycles, variation, 1)
+        span = run_stream(_STREAM_TILES, depth, batch, assumptions, scenario).makespan_cycles
         rates.append(1000 * _STREAM_TILES / span)
     return CurvePoint(depth, (min(rates), max(rates)))

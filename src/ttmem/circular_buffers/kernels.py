@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ttmem.circular_buffers.machine import Machine, Scenario, TransferTimes
+from ttmem.circular_buffers.assumptions import Assumptions, Scenario, TransferTimes
 from ttmem.circular_buffers.noc import READ, WRITE
 from ttmem.circular_buffers.pipeline import Kernel, Run, Step, busy, pop, push, reserve, run, wait
 from ttmem.circular_buffers.strategies import ROLES
@@ -27,23 +27,23 @@ def simulated(workload: Workload, most_pairs: int = MOST_PAIRS) -> Workload:
     return Workload(rows, r_tiles)
 
 
-def pairs(workload: Workload, machine: Machine, scenario: Scenario) -> tuple[Kernel, Kernel, Kernel]:
+def pairs(workload: Workload, assumptions: Assumptions, scenario: Scenario) -> tuple[Kernel, Kernel, Kernel]:
     """The kernels of the published program for one core."""
     return (
-        Kernel(READER, _read_pairs(workload, machine, scenario)),
+        Kernel(READER, _read_pairs(workload, assumptions, scenario)),
         Kernel(COMPUTE, _compute_pairs(workload, scenario)),
-        Kernel(WRITER, _write(workload.tiles_per_shard, "cb16", 1, TransferTimes(machine, WRITE, scenario))),
+        Kernel(WRITER, _write(workload.tiles_per_shard, "cb16", 1, TransferTimes(assumptions, WRITE, scenario))),
     )
 
 
-def run_kernels(kernels: Sequence[Kernel], tiles: Mapping[str, int], machine: Machine) -> Run:
+def run_kernels(kernels: Sequence[Kernel], tiles: Mapping[str, int], assumptions: Assumptions) -> Run:
     """Kernels of the published program with these depths; buffers without a role take no part."""
-    return run(kernels, {role: tiles[role] for role in ROLES}, sync_cycles=machine.sync_cycles)
+    return run(kernels, {role: tiles[role] for role in ROLES}, sync_cycles=assumptions.sync_cycles)
 
 
-def run_pairs(workload: Workload, tiles: Mapping[str, int], machine: Machine, scenario: Scenario) -> Run:
+def run_pairs(workload: Workload, tiles: Mapping[str, int], assumptions: Assumptions, scenario: Scenario) -> Run:
     """One core's job with these depths."""
-    return run_kernels(pairs(workload, machine, scenario), tiles, machine)
+    return run_kernels(pairs(workload, assumptions, scenario), tiles, assumptions)
 
 
 def unlimited(workload: Workload) -> dict[str, int]:
@@ -56,14 +56,14 @@ def run_stream(
     tiles: int,
     depth: int,
     tiles_per_barrier: int,
-    machine: Machine,
+    assumptions: Assumptions,
     scenario: Scenario,
     *,
     out_depth: int | None = None,
 ) -> Run:
     """``tiles`` tiles (a multiple of the tiles per barrier) through two buffers of this depth."""
     blocks, step = tiles // tiles_per_barrier, tiles_per_barrier
-    reads = TransferTimes(machine, READ, scenario)
+    reads = TransferTimes(assumptions, READ, scenario)
     reader = [taken for _ in range(blocks) for taken in (reserve("in", step), busy(reads.next(step)), push("in", step))]
     block = (
         wait("in", step),
@@ -72,20 +72,20 @@ def run_stream(
         pop("in", step),
         push("out", step),
     )
-    writer = _write(tiles, "out", step, TransferTimes(machine, WRITE, scenario))
+    writer = _write(tiles, "out", step, TransferTimes(assumptions, WRITE, scenario))
     kernels = (Kernel(READER, reader), Kernel(COMPUTE, block * blocks), Kernel(WRITER, writer))
     depths = {"in": depth, "out": depth if out_depth is None else out_depth}
-    return run(kernels, depths, sync_cycles=machine.sync_cycles)
+    return run(kernels, depths, sync_cycles=assumptions.sync_cycles)
 
 
-def _read_pairs(workload: Workload, machine: Machine, scenario: Scenario) -> list[Step]:
+def _read_pairs(workload: Workload, assumptions: Assumptions, scenario: Scenario) -> list[Step]:
     """Per row one A tile, then its B tiles, so many per barrier: reads of B are the bulk of the traffic."""
-    times = TransferTimes(machine, READ, scenario)
+    times = TransferTimes(assumptions, READ, scenario)
     steps: list[Step] = []
     for _ in range(workload.tiles_per_shard):
         steps += (reserve("cb0", 1), busy(times.next(1)), push("cb0", 1))
-        for first in range(0, workload.r_tiles, machine.tiles_per_barrier):
-            block = min(machine.tiles_per_barrier, workload.r_tiles - first)
+        for first in range(0, workload.r_tiles, assumptions.tiles_per_barrier):
+            block = min(assumptions.tiles_per_barrier, workload.r_tiles - first)
             steps += (reserve("cb1", block), busy(times.next(block)), push("cb1", block))
     return steps
 

@@ -6,11 +6,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from ttmem import _toml
 from ttmem._errors import BadInputError
-from ttmem.circular_buffers._noc_table import LATENCY_CYCLES, TRANSFER_BYTES, TRANSFERS
 from ttmem.hardware import Architecture
 
 READ, WRITE = "read", "write"
+_TABLE = _toml.packaged("ttmem.circular_buffers", "noc_latencies.toml")
+TRANSFER_BYTES: Sequence[int] = _TABLE["transfer_bytes"]
+TRANSFERS: Sequence[int] = _TABLE["transfers"]
+"""The points at which latencies were measured."""
 
 
 def transfer_cycles(
@@ -42,16 +46,16 @@ def transfer_cycles(
 
 def is_measured(architecture: Architecture) -> bool:
     """Whether the table knows this architecture."""
-    return (architecture.name, READ, "one") in LATENCY_CYCLES
+    return architecture.name in _TABLE["cycles"]
 
 
 def _latency(architecture: Architecture, direction: str, who: str, tile_bytes: int, tiles: int) -> float:
-    rows = LATENCY_CYCLES.get((architecture.name, direction, who))
-    if rows is None:
+    if not is_measured(architecture):
         raise BadInputError(
             f"no NoC latencies are published for {architecture.name}",
-            hint=f"known: {', '.join(sorted({key[0] for key in LATENCY_CYCLES}))}",
+            hint=f"known: {', '.join(sorted(_TABLE['cycles']))}",
         )
+    rows = _TABLE["cycles"][architecture.name][direction][who]
     return _line(TRANSFERS, [_line(TRANSFER_BYTES, row, tile_bytes) for row in rows], tiles)
 
 

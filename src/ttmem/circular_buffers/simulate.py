@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem._errors import BadInputError
+from ttmem.circular_buffers.assumptions import Assumptions, assume
 from ttmem.circular_buffers.depths import Curve, Recommendation, best, recommend, throughput_over_depth
 from ttmem.circular_buffers.l1_use import L1Use, l1_use
-from ttmem.circular_buffers.machine import Machine, machine
 from ttmem.circular_buffers.pressure import HIGH, Heuristic, heuristic
 from ttmem.circular_buffers.stall import DEADLOCK, Stall, StallPredictor
 from ttmem.circular_buffers.strategies import Strategy, choose
@@ -43,7 +43,7 @@ class Simulation:
     """One workload."""
 
     workload: Workload
-    machine: Machine
+    assumptions: Assumptions
     results: Mapping[str, StrategyResult]
     recommendations: tuple[Recommendation, ...]
 
@@ -75,34 +75,34 @@ CRITICAL_LOSS_PERCENT = 2.0
 def simulate(
     workload: Workload,
     strategies: Sequence[Strategy] | None = None,
-    setup: Machine | None = None,
+    assumptions: Assumptions | None = None,
     *,
     kernel_bytes: int | None = None,
 ) -> Simulation:
     """All strategies for a workload; the built-in ones unless others are given."""
     strategies = choose("all") if strategies is None else strategies
-    setup = machine() if setup is None else setup
-    predictor = StallPredictor(workload, setup)
-    choices = recommend(workload, setup)
-    same_batch = next((one for one in choices if one.tiles_per_barrier == setup.tiles_per_barrier), None)
+    assumptions = assume() if assumptions is None else assumptions
+    predictor = StallPredictor(workload, assumptions)
+    choices = recommend(workload, assumptions)
+    same_batch = next((one for one in choices if one.tiles_per_barrier == assumptions.tiles_per_barrier), None)
     results: dict[str, StrategyResult] = {}
     for strategy in strategies:
         if strategy.name in results:
             raise BadInputError(f"two strategies are called {strategy.name!r}", where=strategy.where)
-        tiles = strategy.tiles_for(workload, setup.tile_bytes)
-        total_bytes = sum(tiles.values()) * setup.tile_bytes
+        tiles = strategy.tiles_for(workload, assumptions.tile_bytes)
+        total_bytes = sum(tiles.values()) * assumptions.tile_bytes
         reachable = same_batch is not None and same_batch.reaches_bound
         results[strategy.name] = StrategyResult(
             strategy=strategy,
             tiles=tiles,
             total_bytes=total_bytes,
-            l1=l1_use(tiles, setup.tile_bytes, setup.memory_map, kernel_bytes),
+            l1=l1_use(tiles, assumptions.tile_bytes, assumptions.memory_map, kernel_bytes),
             heuristic=heuristic(tiles, workload),
             stall=predictor.predict(tiles),
             memory_efficiency_percent=100 * same_batch.total_bytes / total_bytes if same_batch and reachable else None,
-            broken_rules=_broken_rules(workload, tiles["cb1"], setup.tiles_per_barrier),
+            broken_rules=_broken_rules(workload, tiles["cb1"], assumptions.tiles_per_barrier),
         )
-    return Simulation(workload, setup, results, choices)
+    return Simulation(workload, assumptions, results, choices)
 
 
 def _broken_rules(workload: Workload, cb1_tiles: int, batch: int) -> tuple[str, ...]:
@@ -122,12 +122,12 @@ def _broken_rules(workload: Workload, cb1_tiles: int, batch: int) -> tuple[str, 
 def simulate_multi(
     workloads: Sequence[Workload],
     strategies: Sequence[Strategy] | None = None,
-    setup: Machine | None = None,
+    assumptions: Assumptions | None = None,
     *,
     kernel_bytes: int | None = None,
 ) -> tuple[Simulation, ...]:
     """The same for each of several workloads."""
-    return tuple(simulate(workload, strategies, setup, kernel_bytes=kernel_bytes) for workload in workloads)
+    return tuple(simulate(workload, strategies, assumptions, kernel_bytes=kernel_bytes) for workload in workloads)
 
 
 def critical_points(simulations: Sequence[Simulation]) -> dict[str, Critical]:
@@ -146,6 +146,6 @@ def _loses_by_depth(result: StrategyResult) -> bool:
     return result.stall.depth_loss_percent[1] > CRITICAL_LOSS_PERCENT
 
 
-def curves(setup: Machine) -> tuple[Curve, ...]:
-    """Throughput over depth on this machine."""
-    return throughput_over_depth(setup)
+def curves(assumptions: Assumptions) -> tuple[Curve, ...]:
+    """Throughput over depth under these assumptions."""
+    return throughput_over_depth(assumptions)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ttmem.circular_buffers.assumptions import Assumptions, Scenario
 from ttmem.circular_buffers.kernels import COMPUTE, pairs, run_kernels, simulated, unlimited
-from ttmem.circular_buffers.machine import Machine, Scenario
 from ttmem.circular_buffers.pipeline import RESERVE, WAIT, Run
 from ttmem.circular_buffers.workload import Workload
 
@@ -28,7 +28,7 @@ class Occupancy:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A prediction: ranges run over everything that is assumed and not known (``Machine.scenarios``)."""
+    """A prediction: ranges run over everything that is assumed and not known (``Assumptions.scenarios``)."""
 
     stall_percent: tuple[float, float]
     """Compute's waiting, of the whole time. 100 when the program hangs."""
@@ -52,19 +52,19 @@ class Stall:
 
 
 class StallPredictor:
-    """Predictions for one workload on one machine; what does not depend on the depths is run once."""
+    """Predictions for one workload under one set of assumptions; what does not depend on the depths is run once."""
 
-    def __init__(self, workload: Workload, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, workload: Workload, assumptions: Assumptions) -> None:
+        self._assumptions = assumptions
         self.part = simulated(workload)
-        self._scenarios = tuple(machine.scenarios())
-        self._nominal = Scenario(machine.nominal_compute_cycles)
-        self._kernels = {one: pairs(self.part, machine, one) for one in (*self._scenarios, self._nominal)}
+        self._scenarios = tuple(assumptions.scenarios())
+        self._nominal = Scenario(assumptions.nominal_compute_cycles)
+        self._kernels = {one: pairs(self.part, assumptions, one) for one in (*self._scenarios, self._nominal)}
         deepest = unlimited(self.part)
         self._bounds = {one: self._run(deepest, one).makespan_cycles for one in self._kernels}
 
     def _run(self, tiles: Mapping[str, int], scenario: Scenario) -> Run:
-        return run_kernels(self._kernels[scenario], tiles, self._machine)
+        return run_kernels(self._kernels[scenario], tiles, self._assumptions)
 
     def predict(self, tiles: Mapping[str, int]) -> Stall:
         """The stall with these depths."""
@@ -112,7 +112,7 @@ class StallPredictor:
         if compute.first_wait_cycles > compute.stalled_cycles / 2:
             return START_UP
         loss_percent = 100 * (span - self._bounds[self._nominal]) / span
-        if tiles["cb1"] < 2 * self._machine.tiles_per_barrier and loss_percent > _WITHIN_PERCENT:
+        if tiles["cb1"] < 2 * self._assumptions.tiles_per_barrier and loss_percent > _WITHIN_PERCENT:
             return SERIALISED
         return READER_BOUND if _share(nominal, WAIT) >= _share(nominal, RESERVE) else WRITER_BOUND
 

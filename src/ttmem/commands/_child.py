@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a command, show its output and keep a copy: ``tee`` that keeps the exit status and forwards signals.
+"""Verbs that run a program of the user's: its words, its exit status and the signals to it are passed through.
 
-stdout and stderr share one pipe, because an error text belongs to the operation whose line stands before it; two pipes
-would lose that order.
+``run_and_capture`` is a ``tee`` that keeps the exit status. stdout and stderr share one pipe there, because an error
+text belongs to the operation whose line stands before it; two pipes would lose that order.
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import click
 
 from ttmem._errors import TtmemError
 from ttmem.commands._output import write_fully
+from ttmem.commands._runner import CONTEXT, Settings, WithExamples
+
+OWN_FAILURE = 125
+"""As ``env`` and ``timeout`` do: every other status is the child's."""
+PASSING_CONTEXT = {**CONTEXT, "ignore_unknown_options": True, "help_option_names": ["--help"]}
+"""No short options: click would look for them inside words such as ``-seq`` that belong to the child."""
 
 _CHUNK_BYTES = 1 << 16
 _POLL_SECONDS = 0.2
@@ -29,17 +38,34 @@ _GRACE_SECONDS = 2.0
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
+class PassingThrough(WithExamples):
+    """Words that are no options of ours belong to the child, and so does its exit status: our own failures are 125."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """From here on every failure of ours has that code, wrong usage included."""
+        settings = ctx.find_object(Settings)
+        if settings is not None:
+            settings.failure_code = OWN_FAILURE
+        return super().parse_args(ctx, args)
+
+
 class ChildNotStartedError(TtmemError):
     """The command could not be run at all."""
 
-    exit_code = 125
+    exit_code = OWN_FAILURE
+
+
+def passing_signals() -> dict[str, Any]:
+    """The options of ``ttmem.run`` and ``ttmem.test`` for a child that gets the signals that are sent to us."""
+    shares_terminal = _is_foreground()
+    return {"own_session": not shares_terminal, "supervise": partial(_forwarding, shares_terminal=shares_terminal)}
 
 
 def run_and_capture(
     command: Sequence[str], *, log_path: Path, environment: Mapping[str, str], echo: BinaryIO | None
 ) -> tuple[int, str]:
     """The child's status as a shell reports it (128 + signal when it was killed), and why the copy is incomplete."""
-    shares_terminal = is_foreground()
+    shares_terminal = _is_foreground()
     try:
         child = subprocess.Popen(
             command,
@@ -55,7 +81,7 @@ def run_and_capture(
         reason = getattr(error, "strerror", None) or error
         hint = "is it installed, and on PATH?" if isinstance(error, FileNotFoundError) else ""
         raise ChildNotStartedError(f"cannot run it: {reason}", where=command[0], hint=hint) from None
-    with forwarding(child, shares_terminal=shares_terminal), log_path.open("xb", buffering=0) as log:
+    with _forwarding(child, shares_terminal=shares_terminal), log_path.open("xb", buffering=0) as log:
         problem = _tee(child, log, echo)
         status = child.wait()
     return (128 - status if status < 0 else status), problem
@@ -93,7 +119,7 @@ def _trouble_writing(stream: BinaryIO, chunk: bytes) -> str:
     return ""
 
 
-def is_foreground() -> bool:
+def _is_foreground() -> bool:
     """Whether a terminal would deliver Ctrl-C to our process group, and so to the child."""
     for stream in (sys.stdin, sys.stderr, sys.stdout):
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -102,7 +128,7 @@ def is_foreground() -> bool:
 
 
 @contextlib.contextmanager
-def forwarding(child: subprocess.Popen[bytes], *, shares_terminal: bool) -> Iterator[None]:
+def _forwarding(child: subprocess.Popen[bytes], *, shares_terminal: bool) -> Iterator[None]:
     """Pass signals on to the child and live on to report how it ended."""
 
     def forward(number: int, _: FrameType | None) -> None:

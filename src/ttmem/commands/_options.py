@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that mean the same in every verb."""
+"""Options that mean the same in every verb, each declared once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,22 @@ from typing import Any, TypeVar
 
 import click
 
+from ttmem.commands._known import DATA_TYPE, SOURCE
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+BYTES = click.IntRange(min=0)
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[_Function], _Function]:
+    """Several options as one, listed in the help in this order."""
+
+    def declare(function: _Function) -> _Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return declare
 
 
 def writable_place(_: click.Context, __: click.Parameter, value: str | None) -> Path | None:
@@ -23,47 +38,141 @@ def writable_place(_: click.Context, __: click.Parameter, value: str | None) -> 
     return Path(value)
 
 
-def output_option(function: _Function) -> _Function:
-    """``-o FILE``."""
-    option = click.option(
-        "-o",
-        "--output",
-        callback=writable_place,
-        metavar="FILE",
-        help="Write there, atomically, instead of to stdout (-).",
-    )
-    return option(function)
+def product_place(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """The same for a file that is the verb's very purpose and not a copy of its answer: agents may name it too."""
+    return writable_place(ctx, param, value)
 
 
-def quiet_option(function: _Function) -> _Function:
-    """``-q``."""
-    return click.option("-q", "--quiet", is_flag=True, help="No notes and no progress on stderr.")(function)
+def words(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """``--board n150,p150`` and ``--board n150 --board p150`` are the same."""
+    return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
 
 
-def jobs_option(function: _Function) -> _Function:
-    """``--jobs N``."""
-    option = click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Processes that read a large log (default: as pays).",
-    )
-    return option(function)
+# The answer: its form and its place.
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+llm_option = click.option(
+    "--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens."
+)
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="One row per memory state.")
+html_option = click.option(
+    "--html", "html_path", callback=writable_place, metavar="FILE", help="Also write the report as one offline page."
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    callback=writable_place,
+    metavar="FILE",
+    help="Write there, atomically, instead of to stdout (-).",
+)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No notes and no progress on stderr.")
 
 
+def folder_option(help: str) -> Callable[[_Function], _Function]:
+    """``-o FOLDER`` of verbs that write files and cannot do without a place for them."""
+    place = click.Path(file_okay=False, path_type=Path)
+    return click.option("-o", "--output", "folder", required=True, type=place, metavar="FOLDER", help=help)
+
+
+# The source: which one, and which part of it.
 def source_argument(name: str) -> Callable[[_Function], _Function]:
     """A SOURCE: completed from files and stored reports."""
-    return click.argument(name, metavar=name.upper(), shell_complete=_complete_source)
+    return click.argument(name, metavar=name.upper(), type=SOURCE)
 
 
-def _complete_source(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
-    from click.shell_completion import CompletionItem
+selection_options = together(
+    click.option("--run", "which_run", default="all", metavar="last|all|N", help="Only one run: the last or number N."),
+    click.option("--rank", type=int, metavar="R", help="Only one MPI rank."),
+)
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that read a large log (default: 1; up to 4 from 256 MB on).",
+)
 
-    from ttmem.store import store
 
-    stored = [CompletionItem(name, help="stored report") for name in store.names() if name.startswith(incomplete)]
-    return stored if stored and os.sep not in incomplete else [CompletionItem(incomplete, type="file")]
+# Where it happens: the board, how it is opened, and the interpreter that has ttnn.
+def board_option(help: str) -> Callable[[_Function], _Function]:
+    """``--board``, n150 unless another is named."""
+    return click.option("--board", default="n150", show_default=True, metavar="BOARD", help=help)
+
+
+def python_option(what: str = "ttnn", *, variable: str = "TTMEM_TTNN_PYTHON") -> Callable[[_Function], _Function]:
+    """``--python PATH``."""
+    return click.option("--python", metavar="PATH", help=f"An interpreter that has {what} (also: {variable}).")
+
+
+card_option = click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock.")
+no_programs_option = click.option(
+    "--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster)."
+)
+release_option = click.option(
+    "--release", metavar="VERSION", help="Bank sizes of this ttnn release (default: the newest)."
+)
+region_options = together(
+    click.option("--l1-small", type=BYTES, metavar="BYTES", help="l1_small_size per bank (default 0)."),
+    click.option("--trace-region", type=BYTES, metavar="BYTES", help="trace_region_size (default 0)."),
+)
+opening_options = together(
+    release_option,
+    click.option(
+        "--like",
+        metavar="LOG|MESSAGE",
+        help="Bank sizes as in this log, capture or out-of-memory message: builds differ.",
+    ),
+    region_options,
+    click.option("--worker-l1", type=BYTES, metavar="BYTES", help="worker_l1_size (default: the release's)."),
+    click.option(
+        "--dispatch", type=click.Choice(["row", "col", "eth"]), help="Where dispatch runs (default: the board's)."
+    ),
+)
+
+
+# Cases on engines: which of them, where, and how the boards are opened for them.
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["twin", "mock", "card"]),
+    default="twin",
+    show_default=True,
+    help="The model in Python, the real library without a card, or with one.",
+)
+places_options = together(
+    click.option("--board", "boards", multiple=True, callback=words, metavar="BOARD,..", help="Boards (default n150)."),
+    click.option(
+        "--memory", "memories", multiple=True, callback=words, metavar="MEMORY,..", help="DRAM, L1 (default both)."
+    ),
+    click.option(
+        "--layout",
+        "layouts",
+        multiple=True,
+        callback=words,
+        metavar="LAYOUT,..",
+        help="tile, row_major (default tile).",
+    ),
+)
+case_options = together(
+    click.option(
+        "--l1-small",
+        type=BYTES,
+        default=32768,
+        show_default=True,
+        metavar="BYTES",
+        help="L1_SMALL region per core; convolutions and pools need one.",
+    ),
+    click.option(
+        "--trace-region", type=BYTES, default=0, show_default=True, metavar="BYTES", help="TRACE region in DRAM."
+    ),
+    click.option(
+        "--dtype",
+        type=DATA_TYPE.or_word("model"),
+        default="bfloat16",
+        show_default=True,
+        metavar="TYPE",
+        help="What the models' floats are on the device; 'model': as recorded.",
+    ),
+    python_option(),
+)
 
 
 def refuse_overwriting(source: str | Path, *outputs: Path | None) -> None:

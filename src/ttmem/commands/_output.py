@@ -49,12 +49,13 @@ def json_text(document: Any) -> str:
 
     import msgspec
 
-    compact = json.dumps(document, allow_nan=False, default=msgspec.to_builtins)
+    document = msgspec.to_builtins(document)
+    compact = json.dumps(document, allow_nan=False)
     try:
         return msgspec.json.format(compact, indent=2)
     except msgspec.DecodeError:
         # A file name that is not UTF-8 reached us with lone surrogates, which strict parsers refuse.
-        printable = json.dumps(document, ensure_ascii=False, default=msgspec.to_builtins).encode("utf-8", "replace")
+        printable = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
         return msgspec.json.format(json.dumps(json.loads(printable)), indent=2)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from ttmem._errors import TtmemError
+from ttmem.commands._known import give_words
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -33,7 +34,11 @@ class Settings:
 
 
 class WithExamples(click.Command):
-    """A command whose epilog holds examples, shown as they would be typed."""
+    """A command whose epilog holds examples, shown as they would be typed, and whose options know their words."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        give_words(self.params)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, never re-wrapped."""

@@ -1,28 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem check``: a memory budget for CI."""
+"""``ttmem check``: Whether a profile stays within a memory budget, for CI."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ttmem.commands._options import (
-    jobs_option,
-    one_of,
-    output_option,
-    quiet_option,
-    refuse_overwriting,
-    source_argument,
-    writable_place,
-)
+from ttmem.commands._options import jobs_option, one_of, output_option, quiet_option, source_argument, writable_place
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
-
-if TYPE_CHECKING:
-    from ttmem.analysis.budget import Limits
 
 _EXAMPLES = """
 ttmem check run.log
@@ -69,48 +56,37 @@ def command(
     Without any limit the usual targets hold: DRAM at most 80% of a bank, L1 at most 90%. A run that failed is over
     budget whatever its peaks say. SOURCE is read as by 'ttmem profile'; nothing is stored.
     """
-    from ttmem.analysis import budget
-    from ttmem.commands import _reading
-    from ttmem.library import sources as _sources
-    from ttmem.reports.check import document as budget_document
-    from ttmem.reports.check import github
+    import ttmem
+    from ttmem.commands import _profiles
+    from ttmem.commands._progress import progress_bar
+    from ttmem.reports.check import github, terminal
     from ttmem.reports.check import junit as junit_report
     from ttmem.reports.check import sarif as sarif_report
-    from ttmem.reports.check import terminal as budget_terminal
 
     if max_growth is not None and baseline is None:
         raise click.UsageError("--max-growth needs --baseline SOURCE")
     form = one_of(json=as_json, github=as_github)
-    limits = _limits(
-        {"DRAM": max_dram, "L1": max_l1}, padding=max_padding, growth=max_growth, compared=baseline is not None
-    )
-    for read_from in filter(None, (source, baseline)):
-        refuse_overwriting(_sources.locate(read_from).path, output, junit, sarif)
-    profile = _reading.read(source, jobs=jobs, quiet=quiet)
-    reference = _reading.read(baseline, jobs=jobs, quiet=quiet) if baseline is not None else None
-    verdicts = budget.check(profile, limits, reference)
+    _profiles.protect(source, baseline, outputs=(output, junit, sarif))
+    with progress_bar(f"reading {' and '.join(filter(None, (source, baseline)))}", quiet=quiet) as progress:
+        found = ttmem.check(
+            source,
+            max_dram=max_dram,
+            max_l1=max_l1,
+            max_padding=max_padding,
+            baseline=baseline,
+            max_growth=max_growth,
+            jobs=jobs,
+            progress=progress,
+        )
     for path, report in ((junit, junit_report), (sarif, sarif_report)):
         if path:
-            emit(report.render(verdicts, profile.source.name), path)
+            emit(report.render(found.verdicts, found.source_name), path)
             note(f"wrote {path}", quiet=quiet)
     if form == "json":
-        answer = json_text(budget_document.document(verdicts))
+        answer = json_text(found.to_json())
     elif form == "github":
-        answer = github.render(verdicts, profile.source.name)
+        answer = github.render(found.verdicts, found.source_name)
     else:
-        answer = budget_terminal.render(verdicts)
+        answer = terminal.render(found.verdicts)
     emit(answer, output)
-    return 0 if all(verdict.ok for verdict in verdicts) else 1
-
-
-def _limits(peaks: Mapping[str, str | None], *, padding: str | None, growth: str | None, compared: bool) -> Limits:
-    from ttmem.analysis.budget import DEFAULT_LIMITS, PERCENT, Limits, parse_limit
-
-    memories = {memory: parse_limit(text) for memory, text in peaks.items() if text is not None}
-    if not memories and padding is None and not compared:
-        return DEFAULT_LIMITS
-    return Limits(
-        memories=memories,
-        padding=parse_limit(padding, bare_unit=PERCENT) if padding is not None else None,
-        growth=parse_limit(growth) if growth is not None else None,
-    )
+    return 0 if found.ok else 1

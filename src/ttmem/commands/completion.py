@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem completion``: the script that makes a shell complete verbs, options and stored reports."""
+"""``ttmem completion``: Print the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ def command(shell: str) -> None:
     """Print the completion script for SHELL."""
     from click.shell_completion import get_completion_class
 
-    from ttmem.commands import cli
-
     script = get_completion_class(shell)
     if script is None:
         raise click.UsageError(f"this version of click cannot complete for {shell}")
-    emit(script(cli, {}, "ttmem", completion_variable("ttmem")).source(), None)
+    program = click.get_current_context().find_root().command
+    emit(script(program, {}, "ttmem", completion_variable("ttmem")).source(), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem diff``: what grew from one profile to another."""
+"""``ttmem diff``: What grew from one profile to another, and which operation did it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import jobs_option, output_option, quiet_option, refuse_overwriting, source_argument
+from ttmem.commands._options import jobs_option, output_option, quiet_option, source_argument
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -37,21 +37,15 @@ def command(
 
     A and B are sources as for 'ttmem profile': logs, saved profiles or names of stored reports. Nothing is stored.
     """
-    from ttmem.analysis.budget import PERCENT, parse_limit
-    from ttmem.analysis.diff import diff
-    from ttmem.commands import _reading
-    from ttmem.library import sources as _sources
-    from ttmem.reports.diff import document as diff_document
-    from ttmem.reports.diff import terminal as diff_terminal
+    import ttmem
+    from ttmem.commands import _profiles
+    from ttmem.commands._progress import progress_bar
+    from ttmem.reports.diff import terminal
 
-    limit = parse_limit(fail_on) if fail_on is not None else None
-    for source in (a, b):
-        refuse_overwriting(_sources.locate(source).path, output)
-    before, after = (_reading.read(source, jobs=jobs, quiet=quiet) for source in (a, b))
-    found = diff(before, after)
-    regression = limit is not None and found.grows_over(limit.amount, in_percent=limit.unit == PERCENT)
-    answer = json_text(diff_document.document(found, regression)) if as_json else diff_terminal.render(found)
-    emit(answer, output)
-    if regression:
-        note(f"regression: a peak grew by more than {limit}", quiet=quiet)
-    return 1 if regression else 0
+    _profiles.protect(a, b, outputs=(output,))
+    with progress_bar(f"reading {a} and {b}", quiet=quiet) as progress:
+        found = ttmem.diff(a, b, fail_on=fail_on, jobs=jobs, progress=progress)
+    emit(json_text(found.to_json()) if as_json else terminal.render(found.changes), output)
+    if found.regression:
+        note(f"regression: a peak grew by more than {found.limit}", quiet=quiet)
+    return 1 if found.regression else 0

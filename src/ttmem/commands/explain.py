@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem explain``: what happened in memory, and what to change."""
+"""``ttmem explain``: What happened in memory when something failed, and what to change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.explain import Diagnosis
+    from ttmem.library.explained import Explained
 
 _EXAMPLES = """
 ttmem explain run.log
@@ -55,45 +55,40 @@ def command(
     whenever the text could be read.
     """
     form = one_of(json=as_json, llm=as_llm, issue=as_issue)
-    if board is not None:
-        from ttmem.hardware import BOARDS
-
-        board = BOARDS.find(board).name
     if source is None:
         if sys.stdin.isatty():
             raise click.UsageError("what should be explained? Give a file, a message in quotes, or - for stdin")
         source = "-"
+    import ttmem
     from ttmem.commands._progress import progress_bar
-    from ttmem.library.explained import explain_source, find_source
+    from ttmem.library.explained import find_source
 
     located = find_source(source)
     if located is not None:
         refuse_overwriting(located.path, output)
     with progress_bar(f"reading {located.path if located else 'the text'}", quiet=quiet) as progress:
-        explained = explain_source(source, located, board=board, alive=alive, progress=progress)
-    emit(_rendered(explained.diagnoses, form, to_file=output is not None), output)
+        explained = ttmem.explain(source, board=board, alive=alive, progress=progress)
+    emit(_rendered(explained, form, to_file=output is not None), output)
     for text in (*explained.notes, *([f"wrote {output}"] if output else [])):
         note(text, quiet=quiet)
 
 
-def _rendered(diagnoses: list[Diagnosis], form: str | None, *, to_file: bool) -> str:
+def _rendered(explained: Explained, form: str | None, *, to_file: bool) -> str:
     if form == "json":
-        from ttmem.reports.explain import document as explain_document
-
-        return json_text(explain_document.document(diagnoses))
+        return json_text(explained.to_json())
     if form == "llm":
-        from ttmem.reports.explain import markdown as explain_llm
+        from ttmem.reports.explain import markdown
 
-        return explain_llm.render(diagnoses)
+        return markdown.render(explained.diagnoses)
     if form == "issue":
-        from ttmem.reports.explain import issue as explain_issue
+        from ttmem.reports.explain import issue
 
-        return explain_issue.render(diagnoses, private_names=_own_names())
-    from ttmem.reports.explain import terminal as explain_terminal
+        return issue.render(explained.diagnoses, private_names=_own_names())
+    from ttmem.reports.explain import terminal
 
     encoding = "utf-8" if to_file else (sys.stdout.encoding or "ascii")
-    return explain_terminal.render(
-        diagnoses,
+    return terminal.render(
+        explained.diagnoses,
         width=columns(),
         color=not to_file and color_wanted(sys.stdout),
         ascii_only="utf" not in encoding.lower(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem export``: a profile in the format of another tool."""
+"""``ttmem export``: Write a profile for ttnn-visualizer, Perfetto, or as Parquet or CSV tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import jobs_option, quiet_option, refuse_overwriting, source_argument
+from ttmem.commands._options import jobs_option, quiet_option, source_argument
 from ttmem.commands._output import emit, note
 from ttmem.commands._runner import verb
 
@@ -53,18 +53,15 @@ def command(
     A folder of an earlier export is replaced; any other folder that is not empty is refused. Warnings of the source
     travel along. Addresses of tensors that a log names are simulated, and the export says so.
     """
-    from ttmem import exports
-    from ttmem._atomic import check_target
-    from ttmem.analysis.select import select
-    from ttmem.commands import _reading
-    from ttmem.exports._place import check_folder
-    from ttmem.library import sources as _sources
+    import ttmem
+    from ttmem.commands import _profiles
+    from ttmem.commands._progress import progress_bar
 
-    located = _sources.locate(source)
-    refuse_overwriting(located.path, out)
-    (check_target if target == "perfetto" else check_folder)(out)
-    profile = select(_reading.read(source, jobs=jobs, quiet=quiet), run=which_run, rank=rank)
-    written = exports.export(profile, target, out, with_source=with_source)
+    _profiles.protect(source, outputs=(out,))
+    with progress_bar(f"reading {source}", quiet=quiet) as progress:
+        written = ttmem.export(
+            source, target, out, run=which_run, rank=rank, with_source=with_source, jobs=jobs, progress=progress
+        )
     emit(str(written), None)
     if following := _NEXT.get(target):
         note(f"next: {following.format(out=written)}", quiet=quiet)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem live``: what running processes hold on the cards, from shared memory."""
+"""``ttmem live``: What running processes hold on the cards, from shared memory."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from ttmem.commands._output import color_wanted, columns, emit, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.live import PeakHold, Sample
+    from ttmem.reports.live.document import LiveSample
 
 _EXAMPLES = """
 ttmem live
@@ -43,55 +42,39 @@ def command(as_json: bool, once: bool, interval: float, count: int | None) -> No
     card is needed. They are bytes as requested, summed over banks and cores: bank padding and dataflow buffers are
     not in them. Ctrl-C ends it.
     """
+    from ttmem.library.live import watch
+
     samples = 1 if once else count
+    reported: set[str] = set()
     with _screen(as_json=as_json, refreshing=samples != 1) as show, suppress(KeyboardInterrupt):
-        _watch(show, samples=samples, interval_seconds=interval)
-
-
-def _watch(show: Callable[[Sample, PeakHold], None], *, samples: int | None, interval_seconds: float) -> None:
-    from ttmem import live
-
-    peaks = live.PeakHold()
-    due = time.monotonic()
-    taken = 0
-    told: set[str] = set()
-    while True:
-        seen = live.sample()
-        peaks.add(seen)
-        show(seen, peaks)
-        for region in seen.unreadable:
-            text = f"{region.path}: {region.problem}"
-            if text not in told:
-                told.add(text)
-                note(f"ttmem: {text}")
-        taken += 1
-        if taken == 1 and not seen.devices and not seen.unreadable:
-            note(f"no process publishes counters in {seen.folder}; TT_METAL_SHM_TRACKING_DISABLED=1 switches them off")
-        if samples is not None and taken >= samples:
-            return
-        due = max(due + interval_seconds, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        for number, seen in enumerate(watch(samples, interval_seconds=interval)):
+            show(seen)
+            for text in (f"ttmem: {region.path}: {region.problem}" for region in seen.unreadable):
+                if text not in reported:
+                    reported.add(text)
+                    note(text)
+            if number == 0 and not seen.devices and not seen.unreadable:
+                off = "TT_METAL_SHM_TRACKING_DISABLED=1 switches them off"
+                note(f"no process publishes counters in {seen.folder}; {off}")
 
 
 @contextmanager
-def _screen(*, as_json: bool, refreshing: bool) -> Iterator[Callable[[Sample, PeakHold], None]]:
+def _screen(*, as_json: bool, refreshing: bool) -> Iterator[Callable[[LiveSample], None]]:
     """How a sample is shown: a line of JSON, a table that renews itself, or one table after the other in a pipe."""
     if as_json:
         import json
 
-        from ttmem.live.document import document
-
-        yield lambda seen, peaks: emit(json.dumps(document(seen, peaks)), None)
+        yield lambda seen: emit(json.dumps(seen.to_json()), None)
         return
-    from ttmem.commands import _live_table
+    from ttmem.reports.live import terminal
 
     color = color_wanted(sys.stdout)
     if not (refreshing and sys.stdout.isatty()):
-        yield lambda seen, peaks: emit(_live_table.text(seen, peaks, width=columns(), color=color), None)
+        yield lambda seen: emit(terminal.render(seen, width=columns(), color=color), None)
         return
     from rich.console import Console
     from rich.live import Live
 
     console = Console(no_color=not color, highlight=False)
     with Live(console=console, auto_refresh=False) as screen:
-        yield lambda seen, peaks: screen.update(_live_table.table(seen, peaks), refresh=True)
+        yield lambda seen: screen.update(terminal.table(seen), refresh=True)

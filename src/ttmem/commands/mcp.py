@@ -1,23 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem mcp``: the verbs as tools for agents."""
+"""``ttmem mcp``: Serve the verbs as MCP tools to an agent, over stdin and stdout."""
 
 from __future__ import annotations
 
+import click
+
+from ttmem.commands._options import writable_place
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
 ttmem mcp
 claude mcp add ttmem -- ttmem mcp
 """
+_VERBS_FOR_PEOPLE = {"device install", "reports rm"}
+"""They change this machine or delete what is stored."""
+_OPTIONS_FOR_PEOPLE = frozenset(
+    {
+        *("--debug", "--jobs", "--workers", "--python"),  # how this machine does it
+        *("--follow", "--idle", "--interval", "--count"),  # until Ctrl-C
+        *("--github", "--issue"),  # an answer for another reader
+        *("--save-expectations", "--open"),
+    }
+)
 
 
 @verb("mcp", examples=_EXAMPLES)
-def command() -> None:
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Serve the verbs as MCP tools on stdin and stdout, for an agent that starts this command itself.
 
-    Tools: profile, diff, check, reports, explain, tensor, boards, replay, live. Answers are bounded: 10 rows per table
-    unless asked for more (at most 100), about 25,000 tokens in all, with their caveats in them.
+    Every verb that answers in JSON is a tool with the verb's own options. Answers are bounded: 10 rows per table unless
+    asked for more (at most 100), about 25,000 tokens in all, with their caveats in them.
     """
     from ttmem.mcp_server import serve
 
-    serve()
+    program = ctx.find_root().command
+    assert isinstance(program, click.Group)
+    serve(program, is_for_people)
+
+
+def is_for_people(path: str, param: click.Parameter | None) -> bool:
+    """Whether agents do without a verb, or without an option of it: the one place that says so."""
+    if param is None:
+        return path in _VERBS_FOR_PEOPLE
+    return param.callback is writable_place or not _OPTIONS_FOR_PEOPLE.isdisjoint(param.opts)

@@ -1,29 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem profile``: from evidence to the story of a run's memory."""
+"""``ttmem profile``: What filled the memory: peaks, consumers, padding, weights, failure."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ttmem.commands._options import (
-    jobs_option,
-    one_of,
-    output_option,
-    quiet_option,
-    refuse_overwriting,
-    source_argument,
-    writable_place,
-)
-from ttmem.commands._output import color_wanted, columns, emit, json_text, note
+from ttmem.commands._options import jobs_option, one_of, output_option, quiet_option, source_argument, writable_place
 from ttmem.commands._runner import verb
-
-if TYPE_CHECKING:
-    from ttmem.profile import Profile
-    from ttmem.store.store import StoredReport
 
 _EXAMPLES = """
 ttmem profile run.log
@@ -76,8 +61,8 @@ def command(
     saved profile, or the name of a stored report. Figures are per bank unless they say otherwise.
     """
     from ttmem.analysis.select import select
-    from ttmem.commands import _reading
-    from ttmem.library import sources as _sources
+    from ttmem.commands import _profiles
+    from ttmem.library.sources import locate
     from ttmem.store import store
 
     form = one_of(json=as_json, llm=as_llm, csv=as_csv)
@@ -85,55 +70,19 @@ def command(
         raise click.UsageError("--idle goes with --follow")
     if name is not None:
         name = store.check_name(name)
-    located = _sources.locate(source)
-    refuse_overwriting(located.path, output, html_path)
+    _profiles.protect(source, outputs=(output, html_path))
+    located = locate(source)
     if follow:
-        from ttmem.commands._follow import follow_to_the_end
-
-        profile = follow_to_the_end(located, name=name, idle_seconds=idle, quiet=quiet)
+        profile = _profiles.follow_to_the_end(located, name=name, idle_seconds=idle, quiet=quiet)
     else:
-        profile = _reading.read(source, jobs=jobs, mlir=mlir, name=name, quiet=quiet)
-    chosen = select(profile, run=which_run, rank=rank)
-    answer = render(chosen, form, to_file=output is not None)
-    page = _page(chosen) if html_path else ""
-    kept = located.stored if located.stored and not name else None
-    if kept is None and not no_store:
-        kept = _reading.keep(profile, located, name=name)
-    if html_path:
-        emit(page, html_path)
-    emit(answer, output)
-    for path in (output, html_path):
-        if path:
-            note(f"wrote {path}", quiet=quiet)
-    if kept is not None:
-        _say_what_next(kept, stored_now=located.stored is None or name is not None, form=form, quiet=quiet)
-
-
-def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
-    """The profile in one of the formats; the terminal's own when none was asked for."""
-    if form == "json":
-        return json_text(profile.to_json())
-    if form == "llm":
-        from ttmem.reports.profile import markdown as llm
-
-        return llm.render(profile)
-    if form == "csv":
-        from ttmem.reports.profile import csv as csv_table
-
-        return csv_table.render(profile)
-    from ttmem.reports.profile import terminal
-
-    return terminal.render(profile, width=columns(), color=not to_file and color_wanted(sys.stdout))
-
-
-def _page(profile: Profile) -> str:
-    from ttmem.reports.profile import html
-
-    return html.render(profile)
-
-
-def _say_what_next(report: StoredReport, *, stored_now: bool, form: str | None, quiet: bool) -> None:
-    if stored_now:
-        note(f"stored as '{report.name}' in {report.folder}", quiet=quiet)
-    following = f"ttmem profile {report.name} --llm" if form is None else f"ttmem check {report.name} --max-dram 80%"
-    note(f"next: {following}", quiet=quiet)
+        profile = _profiles.read(source, jobs=jobs, mlir=mlir, name=name, quiet=quiet)
+    known = located.stored if not name else None
+    kept = _profiles.deliver(
+        select(profile, run=which_run, rank=rank),
+        form,
+        html_path=html_path,
+        output=output,
+        quiet=quiet,
+        store=lambda: known or (None if no_store else _profiles.keep(profile, located, name=name)),
+    )
+    _profiles.say_what_next(kept, quiet=quiet, stored_now=known is None, verb="profile" if form is None else "check")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem reports``: what is in the store."""
+"""``ttmem reports``: List, find and remove the stored reports."""
 
 from __future__ import annotations
 
@@ -40,15 +40,17 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
+    from ttmem.reports.stored import terminal
+    from ttmem.reports.stored.document import StoredReports
     from ttmem.store import store
 
-    found = store.listing()
+    found = StoredReports.of(folder=str(store.folder()), reports=store.listing())
     if as_json:
-        emit(json_text({"folder": str(store.folder()), "reports": found}), None)
-    elif found:
-        emit(_table(found), None)
+        emit(json_text(found), None)
+    elif found.reports:
+        emit(terminal.render(found), None)
     else:
-        note(f"no reports in {store.folder()}; 'ttmem profile LOG' makes one")
+        note(f"no reports in {found.folder}; 'ttmem profile LOG' makes one")
 
 
 @command.command("path", cls=WithExamples, epilog="ttmem reports path bert", context_settings=CONTEXT)
@@ -81,30 +83,3 @@ def _stored(name: str) -> Any:
         known = ", ".join(store.names()) or "none"
         raise BadInputError(f"no stored report '{name}'", hint=f"stored reports: {known}")
     return report
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    """Plain columns: names are what people copy, so no borders around them."""
-    from ttmem.analysis.amounts import megabytes, percent
-
-    def peak(row: dict[str, Any]) -> str:
-        if row["peak_dram_bytes_per_bank"] is None:
-            return "-"
-        return f"{megabytes(row['peak_dram_bytes_per_bank'])} ({percent(row['peak_dram_percent'])})"
-
-    lines = [("NAME", "STORED (UTC)", "KIND", "OPERATIONS", "PEAK DRAM PER BANK", "ON DISK")]
-    lines += [
-        (
-            row["name"],
-            (row["stored_at"] or "-").replace("T", " ").rstrip("Z"),
-            row["kind"] or "-",
-            "-" if row["operations_executed"] is None else f"{row['operations_executed']:,}",
-            peak(row),
-            megabytes(row["bytes_on_disk"], decimals=1),
-        )
-        for row in rows
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )

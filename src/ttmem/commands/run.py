@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem run``: the user's own ttnn script on a mock board, and what it did to the memory."""
+"""``ttmem run``: Run a ttnn script on a mock board and tell what it did to the memory."""
 
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
 from ttmem.commands._options import one_of, writable_place
-from ttmem.commands._output import emit, note
-from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option
-
-if TYPE_CHECKING:
-    from ttmem.engines.running import CapturedRun, RunSettings
-
-OWN_FAILURE = 125
-"""As ``env`` and ``timeout`` do: every other status is the script's."""
+from ttmem.commands._output import note
+from ttmem.commands._runner import debug_option
 
 _EXAMPLES = """
 ttmem run block.py
@@ -27,20 +20,6 @@ ttmem run block.py --batch 4 --board n300 --html report.html
 ttmem run block.py --board n150 -- --json
 """
 
-
-class PassingThrough(WithExamples):
-    """Words that are no options of ours belong to the child, and so does its exit status: our own failures are 125."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """From here on every failure of ours has that code, wrong usage included."""
-        settings = ctx.find_object(Settings)
-        if settings is not None:
-            settings.failure_code = OWN_FAILURE
-        return super().parse_args(ctx, args)
-
-
-PASSING_CONTEXT = {**CONTEXT, "ignore_unknown_options": True, "help_option_names": ["--help"]}
-"""No short options: click would look for them inside words such as ``-seq`` that belong to the child."""
 
 _SHORT = {"-o": "--output", "-q": "--quiet", "-h": "--help"}
 
@@ -106,76 +85,51 @@ def command(
     script's output goes to stderr, its exit status becomes ours (128 + signal when it was killed), and 125 means that
     ttmem itself failed. Options of ttmem may stand anywhere; what follows -- is the script's alone.
     """
-    from ttmem.commands._child import forwarding, is_foreground
-    from ttmem.engines.running import RunSettings, run_script
+    import ttmem
+    from ttmem.commands import _profiles
+    from ttmem.library.sources import Located
     from ttmem.store import store
 
     form = one_of(json=as_json, llm=as_llm, csv=as_csv)
     if name is not None:
         name = store.check_name(name)
-    settings = RunSettings(
-        board=board,
-        card=card,
-        python=python,
-        l1_small_bytes=l1_small,
-        trace_region_bytes=trace_region,
-        timeout_seconds=timeout,
-        measure_programs=not no_programs,
-    )
-    _say_where(settings, quiet=quiet)
-    shares_terminal = is_foreground()
-    run = run_script(
+    _say_where(board, card=card, quiet=quiet)
+    run = ttmem.run(
         script,
         arguments,
-        settings=settings,
+        board=board,
+        card=card,
         name=name,
+        python=python,
+        l1_small=l1_small,
+        trace_region=trace_region,
+        timeout=timeout,
+        programs=not no_programs,
         output=sys.stderr.fileno(),
-        own_session=not shares_terminal,
-        supervise=partial(forwarding, shares_terminal=shares_terminal),
+        **passing_signals(),
     )
-    _answer(run, script, form, html_path=html_path, output=output, name=name, no_store=no_store, quiet=quiet)
+    kept = _profiles.deliver(
+        run.profile,
+        form,
+        html_path=html_path,
+        output=output,
+        quiet=quiet,
+        store=lambda: None if no_store else _profiles.keep(run.profile, Located(script, None), name=name),
+    )
+    if run.status:
+        ended = "ran out of time and" if run.timed_out else "the script"
+        note(f"{ended} ended with status {run.status}", quiet=quiet)
+    _profiles.say_what_next(kept, quiet=quiet)
     return run.status
 
 
 command.params.append(debug_option())
 
 
-def _say_where(settings: RunSettings, *, quiet: bool) -> None:
+def _say_where(board: str, *, card: bool, quiet: bool) -> None:
     from ttmem.engines.workspace import cards
 
-    if settings.card:
+    if card:
         note("running on the card", quiet=quiet)
     elif cards():
-        note(f"running on a mock {settings.board}; --card uses the card of this machine", quiet=quiet)
-
-
-def _answer(
-    run: CapturedRun,
-    script: str,
-    form: str | None,
-    *,
-    html_path: Path | None,
-    output: Path | None,
-    name: str | None,
-    no_store: bool,
-    quiet: bool,
-) -> None:
-    from ttmem.commands import _reading
-    from ttmem.commands.profile import render
-    from ttmem.library.sources import Located
-
-    answer = render(run.profile, form, to_file=output is not None)
-    kept = None if no_store else _reading.keep(run.profile, Located(script, None), name=name)
-    if html_path:
-        from ttmem.reports.profile import html
-
-        emit(html.render(run.profile), html_path)
-    emit(answer, output)
-    for path in filter(None, (output, html_path)):
-        note(f"wrote {path}", quiet=quiet)
-    if run.status:
-        ended = "ran out of time and" if run.timed_out else "the script"
-        note(f"{ended} ended with status {run.status}", quiet=quiet)
-    if kept is not None:
-        note(f"stored as '{kept.name}' in {kept.folder}", quiet=quiet)
-        note(f"next: ttmem profile {kept.name} --llm", quiet=quiet)
+        note(f"running on a mock {board}; --card uses the card of this machine", quiet=quiet)

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem test``: a ttnn test suite on a mock board, with the peak memory of every test."""
+"""``ttmem test``: Run a ttnn test suite on a mock board, with the peak memory of every test."""
 
 from __future__ import annotations
 
 import sys
-from functools import partial
 
 import click
 
+from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import debug_option
-from ttmem.commands.run import PASSING_CONTEXT, PassingThrough
 
 _EXAMPLES = """
 ttmem test tests/ttnn/unit_tests --board n150
@@ -45,26 +44,23 @@ def command(
     The exit status is pytest's; 125 means that ttmem itself failed. The same without ttmem around it, where all share
     one environment: pytest --ttmem-board n150.
     """
-    from ttmem.commands._child import forwarding, is_foreground
-    from ttmem.engines.running import RunSettings
-    from ttmem.engines.testing import run_tests
+    import ttmem
 
-    settings = RunSettings(
-        board=board, card=card, python=python, timeout_seconds=timeout, measure_programs=not no_programs
-    )
-    shares_terminal = is_foreground()
-    suite = run_tests(
+    suite = ttmem.test(
         arguments,
-        settings=settings,
-        keep_values=values,
+        board=board,
+        card=card,
+        python=python,
+        timeout=timeout,
+        programs=not no_programs,
+        values=values,
         output=sys.stderr.fileno() if as_json else None,
-        own_session=not shares_terminal,
-        supervise=partial(forwarding, shares_terminal=shares_terminal),
+        **passing_signals(),
     )
     if suite.timed_out:
         note("pytest ran out of time")
     if as_json:
-        emit(json_text({"status": suite.status, **(suite.peaks or {"board": board, "tests": []})}), None)
+        emit(json_text(suite.to_json()), None)
     return suite.status
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tt-memory-profiler``: run a model with memory logging switched on, keep its log, tell its memory story."""
+"""``tt-memory-profiler``: run a model with memory logging switched on, keep its log, tell what filled the memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem._errors import BadInputError, TtmemError
+from ttmem.commands._child import OWN_FAILURE, run_and_capture
 from ttmem.commands._options import one_of, quiet_option, writable_place
 from ttmem.commands._output import emit, note, warn
 from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option, describe, exit_code_of
@@ -20,9 +21,6 @@ from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option
 if TYPE_CHECKING:
     from ttmem.profile import Profile
     from ttmem.store.store import StoredReport
-
-OWN_FAILURE = 125
-"""As ``env`` and ``timeout`` do: every other status is the child's."""
 
 LOGGING = {
     "TTMLIR_RUNTIME_LOGGER_LEVEL": "DEBUG",  # operation lines
@@ -162,8 +160,6 @@ def _model_name(target: Sequence[str], *, is_command: bool) -> str:
 
 def _capture(words: Sequence[str], model: str, *, show_on_stdout: bool, quiet: bool) -> tuple[int, Path]:
     """Run the child; its output is the answer only when nothing else will be."""
-    from ttmem.commands._child import run_and_capture
-
     environment, notes = child_environment(os.environ)
     for text in notes:
         note(f"tt-memory-profiler: {text}", quiet=quiet)
@@ -196,34 +192,32 @@ def _new_log_folder(model: str) -> Path:
 
 
 def _read_and_keep(source: str, *, name: str | None, quiet: bool) -> tuple[Profile, StoredReport | None]:
-    from ttmem.commands import _reading
-    from ttmem.library import sources as _sources
+    from ttmem.commands import _profiles
+    from ttmem.library.sources import locate
 
-    located = _sources.locate(source)
-    profile = _reading.read(source, name=name, quiet=quiet)
+    located = locate(source)
+    profile = _profiles.read(source, name=name, quiet=quiet)
     if located.stored and name is None:
         return profile, located.stored
-    return profile, _reading.keep(profile, located, name=name)
+    return profile, _profiles.keep(profile, located, name=name)
 
 
 def _print_summary(profile: Profile, kept: StoredReport | None, *, quiet: bool) -> None:
-    from ttmem.commands.profile import render
+    from ttmem.commands import _profiles
 
-    emit(render(profile, None, to_file=False), None)
-    if kept is not None:
-        note(f"stored as '{kept.name}' in {kept.folder}", quiet=quiet)
-        note(f"next: ttmem profile {kept.name} --llm", quiet=quiet)
+    emit(_profiles.render(profile, None, to_file=False), None)
+    _profiles.say_what_next(kept, quiet=quiet)
 
 
 def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | None, open_page: bool) -> None:
     """Where the page is; written now when it goes elsewhere or when the store could not take it."""
     page = kept.html_path if kept and output is None else output or Path(f"{profile.name}_report.html")
     if not kept or output is not None:
-        from ttmem.reports.profile import html
+        from ttmem.commands import _profiles
 
         if output is None and page.exists():
             raise BadInputError("is there already", where=str(page), hint="say where the page goes with -o FILE")
-        emit(html.render(profile), page)
+        emit(_profiles.render_page(profile), page)
     emit(str(page), None)
     if open_page:
         import webbrowser

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ttmem._errors import TtmemError
 from ttmem._home import home_folder
-from ttmem.engines.clusters import CLUSTERS
+from ttmem.engines.clusters import mocked_boards
 from ttmem.engines.engine import Step
 from ttmem.engines.interpreters import (
     OLDEST_TTNN,
@@ -76,7 +76,7 @@ def machine(python: str | None = None) -> Machine:
         chosen=chosen,
         cards=tuple(cards()),
         driver_version=_driver_version(),
-        boards=tuple(CLUSTERS),
+        boards=mocked_boards(),
         cache=str(cache),
         cache_bytes=_size(cache),
     )

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from ttmem._errors import MissingPartError
 from ttmem._home import home_folder
+from ttmem.hardware import DEFAULT_RELEASE
 
-PINNED_TTNN = "0.81.1"
+PINNED_TTNN = DEFAULT_RELEASE.name
 """The release whose bank tables, messages and captures this ttmem was tested with."""
 OLDEST_TTNN = (0, 75)
 """Older releases crash on a mock cluster or do not check for clashes there (measured, release by release)."""
@@ -87,20 +88,20 @@ def probe(path: str | Path, found_by: str) -> Interpreter | str:
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return f"{path} does not run: {getattr(error, 'strerror', None) or error}"
     try:
-        told = json.loads(done.stdout)
+        answer = json.loads(done.stdout)
     except ValueError:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
         return f"{path} does not answer: {last}"
     return Interpreter(
         path=str(path),
         found_by=found_by,
-        python_version=told["python"],
-        implementation=told["implementation"],
-        ttnn_version=told["ttnn"],
-        package=told["package"],
-        torch_version=told["torch"],
-        pytest_version=told["pytest"],
-        has_venv=told["venv"],
+        python_version=answer["python"],
+        implementation=answer["implementation"],
+        ttnn_version=answer["ttnn"],
+        package=answer["package"],
+        torch_version=answer["torch"],
+        pytest_version=answer["pytest"],
+        has_venv=answer["venv"],
     )
 
 

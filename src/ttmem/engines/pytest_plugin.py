@@ -55,7 +55,7 @@ def pytest_configure(config: Any) -> None:
 
     plugin = MemoryPlugin(
         label="card" if card else f"mock {place.board}",
-        options={"worker_dispatch": bool(place.cluster and place.cluster.worker_dispatch)},
+        options={"worker_dispatch": place.worker_dispatch},
         values=card or config.getoption("--ttmem-values"),
         measure=not config.getoption("--ttmem-no-programs"),
         json_path=config.getoption("--ttmem-json"),

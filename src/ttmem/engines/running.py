@@ -64,6 +64,10 @@ class CapturedRun:
     timed_out: bool
     interpreter: Interpreter
 
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``ttmem run --json``: the profile's."""
+        return self.profile.to_json()
+
 
 def run_script(
     script: str | Path,
@@ -115,7 +119,7 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
     opening = {
         "l1_small_size": settings.l1_small_bytes,
         "trace_region_size": settings.trace_region_bytes,
-        "worker_dispatch": bool(place.cluster and place.cluster.worker_dispatch),
+        "worker_dispatch": place.worker_dispatch,
     }
     return {
         "open": opening,

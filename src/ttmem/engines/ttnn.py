@@ -113,7 +113,7 @@ class TtnnEngine:
         place = self._surroundings.enter_context(workspace(self._interpreter, board=settings.board, card=settings.card))
         told = {
             "open": self._opening(),
-            "worker_dispatch": bool(place.cluster and place.cluster.worker_dispatch),
+            "worker_dispatch": place.worker_dispatch,
             "memory_cap": settings.memory_cap_bytes,
             "measure": settings.measure_programs,
         }

@@ -282,7 +282,7 @@ class TwinEngine:
         memory_map = self._opened().memory_map
         return {
             "ok": True,
-            "arch": memory_map.architecture.name,
+            "arch": memory_map.architecture.ttnn_name,
             "grid": [memory_map.grid.columns, memory_map.grid.rows],
             "pools": {p.memory.name: [p.banks, p.base_address, p.bytes_per_bank] for p in memory_map.pools},
             "dram_alignment": memory_map.architecture.dram_alignment_bytes,

@@ -20,7 +20,7 @@ from pathlib import Path
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.engines import stub_compiler
-from ttmem.engines.clusters import Cluster, cluster_of, descriptor
+from ttmem.engines.clusters import descriptor
 from ttmem.engines.interpreters import Interpreter
 from ttmem.hardware import BOARDS, Board
 
@@ -45,11 +45,15 @@ class Workspace:
 
     board: Board | None
     """None on a card: the board is what is plugged in."""
-    cluster: Cluster | None
     variables: dict[str, str]
     unset: tuple[str, ...]
     folder: Path
     """Private to the process and removed afterwards."""
+
+    @property
+    def worker_dispatch(self) -> bool:
+        """Whether dispatch must run on worker cores, whatever the program asks for."""
+        return bool(self.board and self.board.mock and self.board.mock.worker_dispatch)
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """The child's environment: the user's, with ours on top; a log level that the user chose stays."""
@@ -85,15 +89,15 @@ def _on_card(folder: Path) -> Workspace:
         raise MissingPartError(
             "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
         )
-    return Workspace(None, None, {**_private(folder), **_QUIET}, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
+    return Workspace(None, {**_private(folder), **_QUIET}, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
 
 
 def _on_mock(interpreter: Interpreter, board: Board, folder: Path) -> Workspace:
-    cluster = cluster_of(board)
+    text = descriptor(board)
     cache = cache_folder(interpreter)
     root = runtime_root(interpreter, cache)
     described = folder / f"{board.name}.yaml"
-    described.write_text(descriptor(cluster))
+    described.write_text(text)
     variables = {
         "TT_METAL_RUNTIME_ROOT": str(root),
         "TT_METAL_HOME": str(root),  # releases before the variable above
@@ -103,7 +107,7 @@ def _on_mock(interpreter: Interpreter, board: Board, folder: Path) -> Workspace:
         **_private(folder),
         **_QUIET,
     }
-    return Workspace(board, cluster, variables, _UNWANTED_ON_MOCK, folder)
+    return Workspace(board, variables, _UNWANTED_ON_MOCK, folder)
 
 
 def cache_folder(interpreter: Interpreter) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ttmem._lazy import lazy_names
+from ttmem._lazy import callable_room, lazy_names
 from ttmem.explain.classes import CLASSES, classify_oom
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.deduplicate import deduplicate, is_echo
@@ -18,12 +18,12 @@ from ttmem.explain.text.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
 
 if TYPE_CHECKING:
     from ttmem.explain.diagnosis.builds import BoardGuess
-    from ttmem.explain.diagnosis.diagnose import Diagnosis, Figure, Finding, Remedy, diagnose
+    from ttmem.explain.diagnosis.diagnose import Diagnosis, Figure, Finding, Remedy, diagnose, diagnoses, explain
     from ttmem.explain.diagnosis.picture import Picture, Stretch
     from ttmem.explain.diagnosis.situation import LiveTensor
-    from ttmem.explain.diagnosis.tensor_guess import KnownTensor, TensorGuess
-    from ttmem.explain.text.context import Context, read_context
-    from ttmem.explain.text.sources import Found, diagnoses, explain, find_in_chunks, find_in_text
+    from ttmem.explain.diagnosis.tensor_guess import TensorGuess
+    from ttmem.explain.text.context import Context, KnownTensor, read_context
+    from ttmem.explain.text.sources import Found, find_in_chunks, find_in_text
 
 __all__ = [
     "CLASSES",
@@ -57,11 +57,12 @@ __all__ = [
 
 _HOMES = {
     "diagnosis.builds": "BoardGuess",
-    "diagnosis.diagnose": "Diagnosis Figure Finding Remedy diagnose",
+    "diagnosis.diagnose": "Diagnosis Figure Finding Remedy diagnose diagnoses explain",
     "diagnosis.picture": "Picture Stretch",
     "diagnosis.situation": "LiveTensor",
-    "diagnosis.tensor_guess": "KnownTensor TensorGuess",
-    "text.context": "Context read_context",
-    "text.sources": "Found diagnoses explain find_in_chunks find_in_text",
+    "diagnosis.tensor_guess": "TensorGuess",
+    "text.context": "Context KnownTensor read_context",
+    "text.sources": "Found find_in_chunks find_in_text",
 }
 __getattr__ = lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names.split()})
+callable_room(__name__, "ttmem.library.explained")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles in the formats of other tools: one file per target.
 
-``export(profile, "perfetto", "trace.json")`` is the whole library form of ``ttmem export``.
+``ttmem.export`` reads a source and calls ``export``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ttmem._atomic import check_target
 from ttmem._errors import BadInputError
+from ttmem.exports._place import check_folder
 
 if TYPE_CHECKING:
     from ttmem.profile import Profile
@@ -30,10 +32,16 @@ def export(profile: Profile, target: str, out: str | Path, *, with_source: bool 
     ``visualizer``, ``parquet`` and ``csv`` write a folder, ``perfetto`` a file. ``with_source`` also embeds the user's
     source files that the operations point to, where a target has a place for them.
     """
-    if target not in TARGETS:
-        raise BadInputError(f"no export target '{target}'", hint=f"known: {', '.join(TARGETS)}")
+    check_place(target, Path(out))
     written: Path = importlib.import_module(TARGETS[target]).write(profile, Path(out), with_source=with_source)
     return written
 
 
-__all__ = ["TARGETS", "export"]
+def check_place(target: str, out: Path) -> None:
+    """Refuse an unknown target, or a place that cannot be, before minutes are spent on what should go there."""
+    if target not in TARGETS:
+        raise BadInputError(f"no export target '{target}'", hint=f"known: {', '.join(TARGETS)}")
+    (check_target if target == "perfetto" else check_folder)(out)
+
+
+__all__ = ["TARGETS", "check_place", "export"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and folders that appear whole or not at all, and never in the place of somebody else's folder."""
+"""Folders that appear whole or not at all, and never in the place of somebody else's."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
-from ttmem._atomic import check_target
+from ttmem._atomic import hidden_beside
 from ttmem._errors import BadInputError
 
 MARK = ".ttmem-export"
@@ -37,7 +36,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill; it gets its name when everything is written, and is gone when anything goes wrong."""
     check_folder(path)
     target = Path(os.path.realpath(path))
-    hidden = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    hidden = hidden_beside(target)
     hidden.mkdir()
     try:
         yield hidden
@@ -49,7 +48,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 def _replace(hidden: Path, target: Path) -> None:
     if target.is_dir() and any(target.iterdir()):
-        aside = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.old")
+        aside = hidden_beside(target, "old")
         target.rename(aside)
         try:
             hidden.rename(target)
@@ -59,21 +58,3 @@ def _replace(hidden: Path, target: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
     else:
         hidden.rename(target)
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[TextIO]:
-    """A text file to write piece by piece: a long run's trace is larger than it should be in memory."""
-    check_target(path)
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():  # a pipe or device: renaming over it would destroy it
-        with target.open("w", encoding="utf-8") as stream:
-            yield stream
-        return
-    hidden = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    try:
-        with hidden.open("x", encoding="utf-8") as stream:
-            yield stream
-        hidden.replace(target)
-    finally:
-        hidden.unlink(missing_ok=True)

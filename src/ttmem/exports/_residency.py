@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ttmem.allocator import FreeList
-from ttmem.analysis.lifetimes import TensorLife
-from ttmem.analysis.machine import architecture_of
-from ttmem.exports._lives import all_lives
+from ttmem.analysis.architecture import architecture_of
+from ttmem.analysis.lifetimes import TensorLife, all_lifetimes
+from ttmem.analysis.states import bank_size
 from ttmem.hardware import MEMORIES as HARDWARE_MEMORIES
-from ttmem.profile import MEMORIES, SNAPSHOT, VIEW_TOTAL, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile import MEMORIES, SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Residency:
 
 def residency(profile: Profile, timeline: Timeline) -> Residency:
     """Every buffer of a process with its address."""
-    lives = all_lives(profile, timeline)
+    lives = all_lifetimes(profile, timeline)
     if timeline.buffers is None:
         return Residency(tuple(_laid_out(profile, timeline, lives)), simulated=True)
     buffers = timeline.buffers
-    addresses = dict(enumerate(buffers.address.tolist()))
-    simulated = not all(addresses.values())  # a capture without dispatch allocates nothing, so it has no addresses
+    addresses = {row: life.address for row, life in enumerate(lives) if life.address is not None}
+    simulated = len(addresses) < len(lives)  # a capture without dispatch allocates nothing, so it has no addresses
     if simulated:
         spans = list(zip(buffers.first_block.tolist(), (buffers.last_block + 1).tolist(), strict=True))
         addresses = _simulated(profile, timeline, lives, spans)
@@ -168,11 +168,7 @@ def _simulated(
 
 def _pools(profile: Profile, timeline: Timeline) -> dict[str, FreeList]:
     chip = architecture_of(profile)
-    totals = {}
-    for column, memory in enumerate(MEMORIES):
-        views = timeline.block_view[:, column]
-        views = views[views >= 0]
-        totals[memory] = int(profile.views[views[0], VIEW_TOTAL]) if len(views) else 0
+    totals = {memory: bank_size(profile, timeline, memory)[1] for memory in MEMORIES}
     l1_base = max(0, chip.l1_bytes_per_core - totals["L1"] - totals["L1_SMALL"])
     dram_base = max(chip.dram_alignment_bytes, chip.dram_bytes_per_bank - totals["DRAM"] - totals["TRACE"])
     bases = {

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ttmem.exports._residency import Residency, Resident
-from ttmem.exports._visualizer_machine import grid_of_timeline
+from ttmem.exports._visualizer_device import grid_of_timeline
+from ttmem.exports._visualizer_schema import BUFFER_TYPES
 from ttmem.hardware import Grid
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 
-_BUFFER_TYPES = {"DRAM": 0, "L1": 1, "L1_SMALL": 3, "TRACE": 4}
 _MAKE, _FREE = "buffer_allocate", "buffer_deallocate"
 _PARTS = (
     ("circular_buffers", "circular_buffer_allocate", "globally_allocated"),
@@ -80,10 +80,11 @@ def _held_before(profile: Profile, timeline: Timeline) -> list[int]:
 def _program(timeline: Timeline, position: int, grid: Grid | None) -> Iterator[Node]:
     """What programs needed beside tensors: one node per kind, with the bytes of the fullest core on all cores."""
     needs = timeline.programs_l1
-    if needs is None or grid is None or needs.tensors[position] < 0:
+    parts = None if needs is None or grid is None else needs.parts(position)
+    if needs is None or grid is None or parts is None:
         return
     cores = f"{{[0-0 - {grid.columns - 1}-{grid.rows - 1}]}}"
-    sizes = [(int(getattr(needs, part)[position]), kind, shared) for part, kind, shared in _PARTS]
+    sizes = [(parts[part], kind, shared) for part, kind, shared in _PARTS]
     start = {"kind": "circular_buffer_deallocate_all", "params": {"device_id": 0}}
     if any(size for size, _, _ in sizes):
         yield start
@@ -132,7 +133,7 @@ class _Graph:
             kind,
             {
                 "address": item.address,
-                "buffer_type": _BUFFER_TYPES.get(memory, 0),
+                "buffer_type": BUFFER_TYPES.get(memory, 0),
                 "device_id": 0,
                 "layout": item.life.type.placement.upper() or "INTERLEAVED",
                 "max_size_per_bank": item.life.bytes_per_bank,

@@ -6,6 +6,8 @@ from __future__ import annotations
 import sqlite3
 
 VERSION = "3.3"
+BUFFER_TYPES = {"DRAM": 0, "L1": 1, "HOST": 2, "L1_SMALL": 3, "TRACE": 4}
+"""The library's numbers of its memories."""
 
 _RANK = "rank int NOT NULL DEFAULT 0"
 _COMPARISON = f"tensor_id int, golden_tensor_id int, matches int, desired_pcc float, actual_pcc float, {_RANK}"

@@ -7,6 +7,7 @@ milliseconds, a state before it stands at i, a moment inside it at i + 1/2.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from ttmem._atomic import new_file
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import seen_memories, state_column
-from ttmem.exports._place import new_file
 from ttmem.profile import SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
 
 OPERATION_MICROSECONDS = 1000
@@ -37,7 +38,7 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
         "counters": "bytes per bank",
         "warnings": list(profile.source.warnings),
     }
-    with new_file(out) as file:
+    with new_file(out) as stream, io.TextIOWrapper(stream, "utf-8") as file:
         file.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(about)}, "traceEvents": [\n')
         separator = ""
         for event in events(profile):
@@ -78,37 +79,29 @@ def _operations(profile: Profile, timeline: Timeline, process: int) -> Iterator[
         details: dict[str, Any] = {"index": index}
         if location := forms.location(form):
             details["location"] = location
-        if needs is not None and needs.tensors[position] >= 0:
-            details["l1_bytes_per_core"] = {
-                "tensors": int(needs.tensors[position]),
-                "circular_buffers": int(needs.circular_buffers[position]),
-                "dataflow_buffers": int(needs.dataflow_buffers[position]),
-                "scratchpads": int(needs.scratchpads[position]),
-            }
-        yield {
-            "ph": "X",
-            "pid": process,
-            "tid": _OPERATIONS,
-            "name": forms.name_of(form),
-            "cat": "operation",
-            "ts": index * OPERATION_MICROSECONDS,
-            "dur": OPERATION_MICROSECONDS,
-            "args": details,
-        }
+        if needs is not None and (parts := needs.parts(position)):
+            details["l1_bytes_per_core"] = parts
+        yield _slice("operation", process, _OPERATIONS, forms.name_of(form), index, index + 1, details)
 
 
 def _programs(timeline: Timeline, process: int) -> Iterator[Event]:
     for program in timeline.programs:
-        yield {
-            "ph": "X",
-            "pid": process,
-            "tid": _PROGRAMS,
-            "name": program.name,
-            "cat": "program",
-            "ts": program.first_operation * OPERATION_MICROSECONDS,
-            "dur": (program.end_operation - program.first_operation) * OPERATION_MICROSECONDS,
-            "args": {"run": program.run, "finished": program.finished},
-        }
+        details = {"run": program.run, "finished": program.finished}
+        first, end = program.first_operation, program.end_operation
+        yield _slice("program", process, _PROGRAMS, program.name, first, end, details)
+
+
+def _slice(kind: str, process: int, thread: int, name: str, first: int, end: int, details: Event) -> Event:
+    return {
+        "ph": "X",
+        "pid": process,
+        "tid": thread,
+        "name": name,
+        "cat": kind,
+        "ts": first * OPERATION_MICROSECONDS,
+        "dur": (end - first) * OPERATION_MICROSECONDS,
+        "args": details,
+    }
 
 
 def _counters(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:

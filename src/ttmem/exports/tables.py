@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profile as flat tables, for people who bring their own tools: one row per operation, state, tensor, ...
 
-Column names carry unit and scope. CSV and Parquet write the same tables.
+Column names carry unit and scope. CSV, Parquet and the methods of ``Profile`` give the same tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ttmem.analysis.failure import failures
-from ttmem.analysis.lifetimes import TensorLife
+from ttmem.analysis.lifetimes import all_lifetimes
 from ttmem.analysis.weights import weights
-from ttmem.exports._lives import all_lives
 from ttmem.profile import (
     BLOCK_NAMES,
+    L1_PARTS,
     MEMORIES,
     VIEW_ALLOCATED,
     VIEW_BANKS,
@@ -29,6 +29,7 @@ from ttmem.profile import (
 )
 
 Values = list[Any]
+_Item = TypeVar("_Item")
 INTEGER, TEXT, TRUTH = "integer", "text", "truth"
 
 
@@ -50,9 +51,9 @@ class Table:
 
 def tables(profile: Profile) -> Iterator[Table]:
     """All tables of a profile, one at a time: a long run makes large ones."""
-    yield _operations(profile)
-    yield _states(profile)
-    yield _tensors(profile)
+    yield operations(profile)
+    yield states(profile)
+    yield tensors(profile)
     yield _weights(profile)
     yield _failures(profile)
     yield _source(profile)
@@ -62,7 +63,8 @@ def _rank(timeline: Timeline) -> int | None:
     return timeline.rank if timeline.rank >= 0 else None
 
 
-def _operations(profile: Profile) -> Table:
+def operations(profile: Profile) -> Table:
+    """One row per executed operation."""
     forms = profile.forms
     locations: dict[int, str] = {}
     columns: dict[str, Values] = {
@@ -75,10 +77,7 @@ def _operations(profile: Profile) -> Table:
             "program",
             "run",
             "line",
-            "l1_tensors_bytes_per_core",
-            "l1_circular_buffers_bytes_per_core",
-            "l1_dataflow_buffers_bytes_per_core",
-            "l1_scratchpads_bytes_per_core",
+            *(f"l1_{part}_bytes_per_core" for part in L1_PARTS),
             "l1_programs_measured",
         )
     }
@@ -105,10 +104,9 @@ def _operations(profile: Profile) -> Table:
 def _needs(timeline: Timeline) -> Iterator[tuple[str, Values]]:
     """What programs needed in L1, for sources that know it."""
     needs = timeline.programs_l1
-    parts = ("tensors", "circular_buffers", "dataflow_buffers", "scratchpads")
     nothing = [None] * len(timeline)
     known = needs.tensors >= 0 if needs is not None else None
-    for part in parts:
+    for part in L1_PARTS:
         values = getattr(needs, part).tolist() if needs is not None else nothing
         if known is not None and not known.all():
             values = [value if here else None for value, here in zip(values, known.tolist(), strict=True)]
@@ -116,7 +114,7 @@ def _needs(timeline: Timeline) -> Iterator[tuple[str, Values]]:
     yield "l1_programs_measured", [bool(value) for value in needs.measured.tolist()] if needs is not None else nothing
 
 
-def _states(profile: Profile) -> Table:
+def states(profile: Profile) -> Table:
     """One row per state and memory that it shows."""
     figures = {
         "banks": VIEW_BANKS,
@@ -142,81 +140,62 @@ def _states(profile: Profile) -> Table:
     return Table("states", {name: Column(kinds.get(name, INTEGER), values) for name, values in columns.items()})
 
 
-def _tensors(profile: Profile) -> Table:
-    lives = [(timeline, life) for timeline in profile.timelines for life in all_lives(profile, timeline)]
-    addresses = [address for timeline in profile.timelines for address in _addresses(timeline)]
-    if len(addresses) != len(lives):
-        addresses = [None] * len(lives)
-
-    def integers(of: Any) -> Column:
-        return Column(INTEGER, [of(life) for _, life in lives])
-
-    def texts(of: Any) -> Column:
-        return Column(TEXT, [of(life) for _, life in lives])
-
-    return Table(
+def tensors(profile: Profile) -> Table:
+    """One row per tensor and the part of the run in which it lived."""
+    lives = [(timeline, life) for timeline in profile.timelines for life in all_lifetimes(profile, timeline)]
+    return _table(
         "tensors",
+        lives,
         {
-            "rank": Column(INTEGER, [_rank(timeline) for timeline, _ in lives]),
-            "name": texts(lambda life: life.name),
-            "shape": texts(lambda life: "x".join(map(str, life.type.shape))),
-            "dtype": texts(lambda life: life.type.dtype),
-            "layout": texts(lambda life: life.type.layout),
-            "memory": texts(lambda life: life.type.memory),
-            "placement": texts(lambda life: life.type.placement),
-            "address": Column(INTEGER, addresses),
-            "bytes_per_bank": integers(lambda life: life.bytes_per_bank),
-            "logical_bytes": integers(lambda life: life.type.logical_bytes),
-            "padded_bytes": integers(lambda life: life.type.padded_bytes),
-            "producer_index": integers(lambda life: life.producer_index),
-            "producer": texts(lambda life: life.producer_name),
-            "location": texts(lambda life: life.location),
-            "first_index": integers(lambda life: life.first_index),
-            "last_index": integers(lambda life: life.last_index),
-            "last_use_index": integers(lambda life: life.last_use_index),
-            "weight": Column(TRUTH, [_is_weight(life) for _, life in lives]),
+            "rank": (INTEGER, lambda row: _rank(row[0])),
+            "name": (TEXT, lambda row: row[1].name),
+            "shape": (TEXT, lambda row: "x".join(map(str, row[1].type.shape))),
+            "dtype": (TEXT, lambda row: row[1].type.dtype),
+            "layout": (TEXT, lambda row: row[1].type.layout),
+            "memory": (TEXT, lambda row: row[1].type.memory),
+            "placement": (TEXT, lambda row: row[1].type.placement),
+            "address": (INTEGER, lambda row: row[1].address),
+            "bytes_per_bank": (INTEGER, lambda row: row[1].bytes_per_bank),
+            "logical_bytes": (INTEGER, lambda row: row[1].type.logical_bytes),
+            "padded_bytes": (INTEGER, lambda row: row[1].type.padded_bytes),
+            "producer_index": (INTEGER, lambda row: row[1].producer_index),
+            "producer": (TEXT, lambda row: row[1].producer_name),
+            "location": (TEXT, lambda row: row[1].location),
+            "first_index": (INTEGER, lambda row: row[1].first_index),
+            "last_index": (INTEGER, lambda row: row[1].last_index),
+            "last_use_index": (INTEGER, lambda row: row[1].last_use_index),
+            "weight": (TRUTH, lambda row: row[1].weight),
         },
     )
 
 
-def _addresses(timeline: Timeline) -> list[int | None]:
-    """Known where the source holds the buffers themselves."""
-    if timeline.buffers is None:
-        return []
-    return [address or None for address in timeline.buffers.address.tolist()]
-
-
-def _is_weight(life: TensorLife) -> bool:
-    return life.weight
-
-
 def _weights(profile: Profile) -> Table:
-    found = weights(profile).entries
-    return Table(
+    return _table(
         "weights",
+        weights(profile).entries,
         {
-            "name": Column(TEXT, [weight.name for weight in found]),
-            "shape": Column(TEXT, ["x".join(map(str, weight.shape)) for weight in found]),
-            "dtype": Column(TEXT, [weight.dtype for weight in found]),
-            "logical_bytes": Column(INTEGER, [weight.bytes for weight in found]),
-            "kind": Column(TEXT, [weight.kind for weight in found]),
-            "where": Column(TEXT, [weight.where for weight in found]),
+            "name": (TEXT, lambda weight: weight.name),
+            "shape": (TEXT, lambda weight: "x".join(map(str, weight.shape))),
+            "dtype": (TEXT, lambda weight: weight.dtype),
+            "logical_bytes": (INTEGER, lambda weight: weight.bytes),
+            "kind": (TEXT, lambda weight: weight.kind),
+            "where": (TEXT, lambda weight: weight.where),
         },
     )
 
 
 def _failures(profile: Profile) -> Table:
-    found = failures(profile)
-    return Table(
+    return _table(
         "failures",
+        failures(profile),
         {
-            "rank": Column(INTEGER, [item.rank if item.rank >= 0 else None for item in found]),
-            "class": Column(TEXT, [item.failure_class for item in found]),
-            "memory": Column(TEXT, [item.memory for item in found]),
-            "operation_index": Column(INTEGER, [item.operation_index for item in found]),
-            "operation": Column(TEXT, [item.operation_name for item in found]),
-            "message": Column(TEXT, [item.message for item in found]),
-            "survived": Column(TRUTH, [item.survived for item in found]),
+            "rank": (INTEGER, lambda failure: failure.rank if failure.rank >= 0 else None),
+            "class": (TEXT, lambda failure: failure.failure_class),
+            "memory": (TEXT, lambda failure: failure.memory),
+            "operation_index": (INTEGER, lambda failure: failure.operation_index),
+            "operation": (TEXT, lambda failure: failure.operation_name),
+            "message": (TEXT, lambda failure: failure.message),
+            "survived": (TRUTH, lambda failure: failure.survived),
         },
     )
 
@@ -230,6 +209,8 @@ def _source(profile: Profile) -> Table:
         *((f"fact: {key}", str(value)) for key, value in profile.facts.items()),
         *(("warning", warning) for warning in profile.source.warnings),
     ]
-    return Table(
-        "source", {"key": Column(TEXT, [key for key, _ in rows]), "value": Column(TEXT, [value for _, value in rows])}
-    )
+    return _table("source", rows, {"key": (TEXT, lambda row: row[0]), "value": (TEXT, lambda row: row[1])})
+
+
+def _table(name: str, rows: Sequence[_Item], columns: Mapping[str, tuple[str, Callable[[_Item], Any]]]) -> Table:
+    return Table(name, {head: Column(kind, [value(row) for row in rows]) for head, (kind, value) in columns.items()})

@@ -18,17 +18,16 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem._version import __version__
 from ttmem.analysis.failure import failures
-from ttmem.exports._place import check_folder, new_folder
+from ttmem.exports._place import new_folder
 from ttmem.exports._residency import Residency, Resident, residency
+from ttmem.exports._visualizer_device import device_row
 from ttmem.exports._visualizer_graph import captured_graph
-from ttmem.exports._visualizer_machine import device_row
-from ttmem.exports._visualizer_schema import VERSION, create_indexes, create_tables
-from ttmem.profile import HOST, Profile, TensorType, Timeline
+from ttmem.exports._visualizer_schema import BUFFER_TYPES, VERSION, create_indexes, create_tables
+from ttmem.profile import Profile, TensorType, Timeline
 
 MOST_BUFFER_ROWS = 20_000_000
 """One row per buffer and operation that it survives: beyond this the visualizer itself cannot open the report."""
 
-_BUFFER_TYPES = {"DRAM": 0, "L1": 1, HOST: 2, "L1_SMALL": 3, "TRACE": 4}
 _LAYOUTS = {"interleaved": 0, "height_sharded": 2, "width_sharded": 3, "block_sharded": 4, "nd_sharded": 5}
 _PLACE = re.compile(r"(?P<file>.+?\.\w+):(?P<line>\d+)(?::\d+)?")
 _LARGEST_SOURCE_BYTES = 4 << 20
@@ -38,7 +37,6 @@ Row = tuple[Any, ...]
 
 def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     """Write the folder; ``with_source`` embeds the user's files that operations point to."""
-    check_folder(out)
     found = [residency(profile, timeline) for timeline in profile.timelines]
     rows = sum(item.rows for item in found)
     if rows > MOST_BUFFER_ROWS:
@@ -221,7 +219,7 @@ def _buffer_rows(found: Residency, rank: int) -> Iterator[Row]:
 
 
 def _buffer_type(item: Resident) -> int:
-    return _BUFFER_TYPES.get(item.life.type.memory, 0)
+    return BUFFER_TYPES.get(item.life.type.memory, 0)
 
 
 def _spec(type_: TensorType) -> tuple[str, str, str, str]:

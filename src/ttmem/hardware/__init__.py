@@ -20,6 +20,7 @@ from ttmem.hardware.data_types import (
 )
 from ttmem.hardware.memories import DRAM, L1, L1_SMALL, MEMORIES, TRACE, Memory
 from ttmem.hardware.memory_map import MemoryMap, OpenSettings, Pool, open_board
+from ttmem.hardware.mocks import Chip, Mock
 from ttmem.hardware.releases import DEFAULT_RELEASE, RELEASES, Release, Reserved
 from ttmem.hardware.tiles import LEGAL_TILES, TILE_32X32, Tile
 
@@ -51,10 +52,12 @@ __all__ = [
     "WORMHOLE",
     "Architecture",
     "Board",
+    "Chip",
     "DataType",
     "Grid",
     "Memory",
     "MemoryMap",
+    "Mock",
     "OpenSettings",
     "Pool",
     "Registry",

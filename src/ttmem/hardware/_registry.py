@@ -33,12 +33,25 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, values: Iterable[T], *, fold: Callable[[str], str] = _fold) -> None:
         self._kind = kind
         self._fold = fold
-        self._values = tuple(values)
+        self._values: tuple[T, ...] = ()
         self._by_name: dict[str, T] = {}
-        for value in self._values:
-            for spelling in (value.name, *value.aliases):
-                if self._by_name.setdefault(fold(spelling), value) is not value:
-                    raise ValueError(f"{kind} {spelling!r} is registered twice")
+        for value in values:
+            self.add(value)
+
+    def add(self, value: T) -> T:
+        """Register one more value, under all its names; it is found by everything that asks this registry."""
+        spellings = {self._fold(spelling): spelling for spelling in (value.name, *value.aliases)}
+        if taken := [spelling for folded, spelling in spellings.items() if folded in self._by_name]:
+            raise ValueError(f"{self._kind} {taken[0]!r} is registered twice")
+        self._by_name.update(dict.fromkeys(spellings, value))
+        self._values = (*self._values, value)
+        return value
+
+    def remove(self, name: str) -> None:
+        """Forget a value that was added, with all its names."""
+        gone = self.find(name)
+        self._values = tuple(value for value in self._values if value is not gone)
+        self._by_name = {spelling: value for spelling, value in self._by_name.items() if value is not gone}
 
     def find(self, name: str) -> T:
         """The value of that name, or a BadInputError that suggests the nearest one."""

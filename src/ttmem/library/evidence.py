@@ -22,6 +22,7 @@ from ttmem.circular_buffers.evidence import (
     ProgramPeakFact,
 )
 from ttmem.library import sources
+from ttmem.library.read import read
 from ttmem.readers import registry
 from ttmem.readers.byte_source import Head, OpenedSource, Progress
 from ttmem.readers.log_facts import LogFactsReader
@@ -45,7 +46,7 @@ def circular_buffer_evidence(source: str, *, progress: Progress | None = None) -
             return _of_capture(opened)
         reader = registry.detect(head, registry.PROFILE, registry.PROFILER_FACTS, registry.LOG_FACTS)
         if reader is not None and reader.gives == registry.PROFILER_FACTS:
-            return Evidence(opened.name, PROFILER, profiler=reader.loaded.read(opened.lines(progress), opened.name))
+            return Evidence(opened.name, PROFILER, profiler=reader.read(opened.lines(progress), opened.name))
         if head.is_text:
             return _of_text(opened, progress)
         if reader in (None, registry.FALLBACK):
@@ -57,7 +58,7 @@ def _of_profile(source: str) -> Evidence:
     """A source that only the readers understand; its profile tells what programs took, if its maker knew."""
     from ttmem.analysis.programs_l1 import programs_peak
 
-    profile = sources.read(source)
+    profile = read(source)
     peak = programs_peak(profile)
     fact = None
     if peak is not None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``explain_source``: every failure in a source of any kind, explained; for ``ttmem explain`` and other callers."""
+"""``ttmem.explain``: every failure in a text or a source of any kind, explained."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ttmem._errors import BadInputError, TtmemError
 from ttmem.library import sources as _sources
@@ -27,6 +27,28 @@ class Explained:
 
     diagnoses: list[Diagnosis]
     notes: tuple[str, ...] = ()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The document of ``ttmem explain --json``: one entry per failure."""
+        from ttmem.reports.explain.document import document
+
+        return [entry.to_json() for entry in document(self.diagnoses)]
+
+
+def explain(
+    source: str | Path, *, board: str | None = None, alive: bool | None = None, progress: Progress | None = None
+) -> Explained:
+    """What happened in memory, in numbers, and what to change.
+
+    ``source`` is a failure message, a file, ``-`` for standard input or the name of a stored report; ``board`` says
+    where it happened. ``alive`` tells whether a log is read as a profile too, so that the diagnosis can name what was
+    alive (None: where that is quick). Text that tells of no failure is an answer: one diagnosis of class ``none``.
+    """
+    if board is not None:
+        from ttmem.hardware import BOARDS
+
+        board = BOARDS.find(board).name
+    return explain_source(str(source), find_source(str(source)), board=board, alive=alive, progress=progress)
 
 
 def find_source(source: str) -> Located | None:
@@ -52,10 +74,11 @@ def explain_source(
     ``alive`` says whether a log is read as a profile too, so that the diagnosis can name what was alive; None: where it
     is quick. What cannot be read raises ``TtmemError``; text that tells of no failure is an answer.
     """
-    from ttmem import explain
+    from ttmem.explain import diagnoses
+    from ttmem.explain import explain as explain_text
 
     if located is None:
-        return Explained(explain.explain(source, board=board))
+        return Explained(explain_text(source, board=board))
     if (profile := _profile_in(located)) is not None:
         return Explained(_of_profile(profile, board=board))
     notes: list[str] = []
@@ -69,7 +92,7 @@ def explain_source(
             return Explained(_with_profile(found, located, board=board, progress=progress), tuple(notes))
         if alive is None:
             notes.append(f"next: ttmem explain {located.path} --alive  (also tells what was alive)")
-    return Explained(explain.diagnoses(found, board=board), tuple(notes))
+    return Explained(diagnoses(found, board=board), tuple(notes))
 
 
 def _profile_in(located: Located) -> Profile | None:
@@ -125,7 +148,7 @@ def _with_profile(found: Found, located: Located, *, board: str | None, progress
 
     try:
         profile = readers.read(located.path, progress=progress)
-        known = {failure.as_failure.key: failure for failure in failures(profile)}
+        known = {failure.key: failure for failure in failures(profile)}
     except TtmemError:
         known = {}  # a damaged log: the failures that it tells of are explained all the same
     return [

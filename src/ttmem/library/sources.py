@@ -4,16 +4,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ttmem._errors import BadInputError
 from ttmem.store import store
-
-if TYPE_CHECKING:
-    from ttmem.profile import Profile
 
 STDIN = "-"
 
@@ -45,25 +40,6 @@ def locate(source: str | Path) -> Located:
     if stored := store.find(str(source)):
         return Located(stored.profile_path, stored)
     raise BadInputError(f"no such file or stored report '{source}'{_guess(str(source))}")
-
-
-def read(
-    source: str | Path,
-    *,
-    jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    mlir: Sequence[str] = (),
-    name: str | None = None,
-) -> Profile:
-    """The memory history of a source: a runtime log, a saved profile or the name of a stored report.
-
-    Raises ``TtmemError`` for whatever cannot be read, with the reason and what to do about it.
-    """
-    from ttmem import readers
-
-    profile = readers.read(locate(source).path, jobs=jobs, progress=progress, mlir=mlir, name=name)
-    # A saved profile keeps the name it was saved under unless another one is asked for.
-    return profile if name is None else profile.renamed(name)
 
 
 def _exists(path: Path) -> bool:

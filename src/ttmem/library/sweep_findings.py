@@ -12,7 +12,7 @@ from ttmem._errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
 from ttmem.operators.bound import device_dtype
-from ttmem.readers.test_results import read_place
+from ttmem.readers.test_results.folder import read_place
 from ttmem.results import BOUNDED, UNKNOWN, Result
 from ttmem.sweep.advice import Adviser
 from ttmem.sweep.findings import Findings

@@ -4,5 +4,6 @@
 from __future__ import annotations
 
 from ttmem.mcp_server.server import serve
+from ttmem.mcp_server.tools import Tool, tools_of
 
-__all__ = ["serve"]
+__all__ = ["Tool", "serve", "tools_of"]

@@ -16,10 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ttmem
-
-_YES, _NO = 0, 1
 TIMEOUT_SECONDS = 900.0
+_START = f"""
+import sys
+sys.path[:] = [{str(Path(__file__).parents[2])!r}, *(place for place in sys.path if place)]
+from ttmem.commands import main
+sys.exit(main())
+"""
+"""The same ttmem, installed or not, and no module of the working folder, where ``-m`` would look first."""
 
 
 class VerbFailedError(Exception):
@@ -31,8 +35,8 @@ class Answer:
     """What a verb said."""
 
     text: str
-    is_no: bool
-    """The verb's answer is no: it does not fit, is over budget, is a regression."""
+    status: int
+    """0: done, or yes. 1: the answer is no (over budget, a regression). Of 'run' and 'test' it is the program's own."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -42,13 +46,16 @@ class Answer:
 
 async def ask(*arguments: str, stdin: str = "") -> Answer:
     """Run a verb to its end; when the agent takes its question back, the process goes with it."""
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ttmem", *arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONPATH": _python_path()},
-    )
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", _START, *arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+    except (OSError, ValueError) as error:  # too long, or with characters that no command line can hold
+        raise VerbFailedError(f"these arguments cannot be passed on: {error}") from None
     try:
         answer, errors = await asyncio.wait_for(child.communicate(stdin.encode("utf-8", "replace")), TIMEOUT_SECONDS)
     except asyncio.TimeoutError:  # a name of its own until Python 3.11
@@ -57,28 +64,10 @@ async def ask(*arguments: str, stdin: str = "") -> Answer:
         if child.returncode is None:
             child.kill()
             await child.wait()
-    if child.returncode not in (_YES, _NO):
+    text = answer.decode("utf-8", "replace")
+    if not text.strip():  # a verb that refuses leaves stdout empty, whatever its status
         raise VerbFailedError(_reason(errors.decode("utf-8", "replace"), child.returncode))
-    return Answer(answer.decode("utf-8", "replace"), is_no=child.returncode == _NO)
-
-
-def options(**values: object) -> list[str]:
-    """``max_dram="80%"`` -> ``--max-dram 80%``; None and False are left out."""
-    words: list[str] = []
-    for name, value in values.items():
-        if value is None or value is False:
-            continue
-        words.append(f"--{name.replace('_', '-')}")
-        if value is not True:
-            words.append(str(value))
-    return words
-
-
-def _python_path() -> str:
-    """The child finds the same ttmem, installed or not."""
-    here = str(Path(ttmem.__file__).parents[1])
-    inherited = os.environ.get("PYTHONPATH", "")
-    return f"{here}{os.pathsep}{inherited}" if inherited else here
+    return Answer(text, child.returncode or 0)
 
 
 def _reason(errors: str, code: int | None) -> str:

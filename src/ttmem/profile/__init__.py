@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one data model that every reader and engine fills and every question reads."""
 
-from ttmem.profile.captured import BufferTable, ProgramsL1
+from ttmem.profile.captured import L1_PARTS, BufferTable, ProgramsL1
 from ttmem.profile.model import (
     AFTER_SUBMIT,
     BEFORE_OPERATION,
@@ -32,6 +32,7 @@ __all__ = [
     "BEFORE_SUBMIT",
     "BLOCK_NAMES",
     "HOST",
+    "L1_PARTS",
     "MEMORIES",
     "SNAPSHOT",
     "VIEW_ALLOCATED",

@@ -65,11 +65,10 @@ def _check_timeline(timeline: Timeline, *, forms: int, views: int) -> None:
 def _check_captured(timeline: Timeline, *, tensor_types: int) -> None:
     needs, buffers = timeline.programs_l1, timeline.buffers
     if needs is not None:
-        columns = (needs.tensors, needs.circular_buffers, needs.dataflow_buffers, needs.scratchpads, needs.measured)
-        _same_length("L1 needs of programs", (timeline.form, *columns))
+        _same_length("L1 needs of programs", (timeline.form, *needs.columns.values()))
     if buffers is None:
         return
-    _same_length("buffers", buffers.columns)
+    _same_length("buffers", buffers.columns.values())
     _within("buffer's memory", buffers.memory, 0, len(MEMORIES))
     _within("buffer's name", buffers.name, 0, len(buffers.names))
     _within("buffer's tensor type", buffers.tensor_type, -1, tensor_types)

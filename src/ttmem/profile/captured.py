@@ -6,16 +6,37 @@ Logs print neither, so both are optional parts of a ``Timeline``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ttmem.profile.operation_forms import Int32, Int64
 
+L1_PARTS = ("tensors", "circular_buffers", "dataflow_buffers", "scratchpads")
+"""Who holds L1 while a program runs: the columns of ``ProgramsL1`` that sum to a moment's total."""
+
+_Table = TypeVar("_Table", bound="_Columns")
+
+
+class _Columns:
+    """A dataclass whose arrays are columns of one length."""
+
+    @property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """All columns by name, to be checked or cut alike."""
+        named = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
+
+    def rows(self: _Table, chosen: slice | NDArray[np.intp]) -> _Table:
+        """The same table with some of its rows."""
+        return replace(self, **{name: column[chosen] for name, column in self.columns.items()})  # type: ignore[type-var]
+
 
 @dataclass(frozen=True, eq=False)
-class BufferTable:
+class BufferTable(_Columns):
     """Every buffer that shows in a memory state, one row each.
 
     A buffer is alive in the states ``first_block`` ... ``last_block``, both included, so the buffers alive in a state
@@ -47,25 +68,9 @@ class BufferTable:
         """How many buffers there are."""
         return len(self.address)
 
-    @property
-    def columns(self) -> tuple[NDArray[np.generic], ...]:
-        """All columns, to be checked or cut alike."""
-        return (
-            self.address,
-            self.memory,
-            self.bytes_per_bank,
-            self.total_bytes,
-            self.first_block,
-            self.last_block,
-            self.producer,
-            self.last_use,
-            self.tensor_type,
-            self.name,
-        )
-
 
 @dataclass(frozen=True, eq=False)
-class ProgramsL1:
+class ProgramsL1(_Columns):
     """Per operation: bytes per core at its worst moment in L1, by who holds them; the parts sum to the moment's total.
 
     Tensors take the same part of every core (banks move in lock step); the program's own buffers count on the core
@@ -83,3 +88,9 @@ class ProgramsL1:
     def __len__(self) -> int:
         """How many operations there are."""
         return len(self.tensors)
+
+    def parts(self, position: int) -> dict[str, int] | None:
+        """Bytes per core at the worst moment of one operation, by who holds them; None when nothing is known of it."""
+        if self.tensors[position] < 0:
+            return None
+        return {part: int(getattr(self, part)[position]) for part in L1_PARTS}

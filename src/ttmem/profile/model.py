@@ -151,9 +151,13 @@ class Source:
     """How far a printed bytes-per-bank figure may be from the true one (logs round to 0.001 MiB)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Profile:
-    """A run's memory history."""
+    """A run's memory history.
+
+    Its methods are for people: ``to_json()`` is the contract, the others are for notebooks. They ask rooms to the right
+    of this one, which is why they import when they are called.
+    """
 
     name: str
     source: Source
@@ -175,3 +179,36 @@ class Profile:
     def renamed(self, name: str) -> Profile:
         """The same history under another name."""
         return replace(self, name=name)
+
+    def operations(self) -> Any:
+        """A pyarrow table with one row per executed operation; ``.to_pandas()`` makes a frame of it."""
+        return self._table("operations")
+
+    def states(self) -> Any:
+        """A pyarrow table with one row per memory state and memory: what was allocated and free in each bank."""
+        return self._table("states")
+
+    def tensors(self) -> Any:
+        """A pyarrow table with one row per tensor: its bytes, who made it, from when to when it lived."""
+        return self._table("tensors")
+
+    def plot(self, memory: str = "DRAM") -> str:
+        """One memory over the operations as SVG text; in a notebook ``IPython.display.SVG(profile.plot("L1"))``."""
+        from ttmem.library import notebook
+
+        return notebook.plot(self, memory)
+
+    def __repr__(self) -> str:
+        """One line; the summary of a notebook tells more."""
+        count = sum(map(len, self.timelines))
+        return f"<Profile {self.name!r}: {self.source.kind}, {count:,} operation{'s' * (count != 1)}>"
+
+    def _repr_html_(self) -> str:
+        from ttmem.library import notebook
+
+        return notebook.summary_html(self)
+
+    def _table(self, name: str) -> Any:
+        from ttmem.library import notebook
+
+        return notebook.table(self, name)

@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every document that ``--json`` answers with: schema id -> where its type is; the schema files are made from this.
+"""Every document that ``--json`` answers with, by its schema: the list is the files ``reports/<subject>/document.py``.
 
 A document is a contract. Keys may be added, never renamed or removed; a change that breaks a reader gets a new number.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
 
-DOCUMENTS: dict[str, str] = {
-    "ttmem.profile/1": "ttmem.reports.profile.document:ProfileDocument",
-    "ttmem.diff/1": "ttmem.reports.diff.document:DiffDocument",
-    "ttmem.check/1": "ttmem.reports.check.document:CheckDocument",
-    "ttmem.explanation/1": "ttmem.reports.explain.document:Explanation",
-}
-"""Names, not types: looking a document up loads its module and no other."""
+from ttmem.reports.kit.documents import Document
 
 
-def document_type(schema: str) -> Any:
-    """The type of a document."""
-    module, _, name = DOCUMENTS[schema].partition(":")
-    return getattr(import_module(module), name)
+def documents() -> dict[str, type[Document]]:
+    """Schema -> type of the document, in the order of the schemas."""
+    for module in Path(__file__).parent.glob("*/document.py"):
+        importlib.import_module(f"ttmem.reports.{module.parent.name}.document")
+    found = {str(one.__struct_config__.tag): one for one in _whole(Document)}
+    return dict(sorted(found.items()))
+
+
+def _whole(document: type[Document]) -> Iterator[type[Document]]:
+    """The descendants that are whole answers, not parts of one."""
+    for one in document.__subclasses__():
+        if one.__struct_config__.tag_field == "schema":
+            yield one
+        yield from _whole(one)

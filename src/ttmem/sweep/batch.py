@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ttmem.allocator import end_of_stack
+from ttmem.allocator import end_of_stack, sentences
 from ttmem.allocator.operations import EXACT, RECORDS, Launch, call_of, plan_call, read_call
 from ttmem.engines.twin import TwinEngine
 from ttmem.explain import classify_oom
@@ -246,22 +246,15 @@ class _RowWriter:
 
     def _out_of_memory(self, total: int, per_bank: int, allocated: int) -> tuple[str, str]:
         pool, name = self._pool, self._family.memory.name
-        free = pool.bytes_per_bank - allocated
+        size, free = pool.bytes_per_bank, pool.bytes_per_bank - allocated
+        sentence = sentences.out_of_memory(total, name, pool.banks, per_bank, size, allocated, free, free)
         end = "." if self._map.release.full_stop_after_oom else ""
-        message = (
-            f"Out of Memory: Not enough space to allocate {total} B {name} buffer across {pool.banks} banks, where "
-            f"each bank needs to store {per_bank} B, but bank size is {pool.bytes_per_bank} B (allocated: "
-            f"{allocated} B, free: {free} B, largest free block: {free} B){end}"
-        )
-        return message, classify_oom(per_bank, pool.bytes_per_bank, allocated, free, free, name)
+        return sentence + end, classify_oom(per_bank, size, allocated, free, free, name)
 
     def _clash(self, taken: int) -> str:
         family = self._family
         lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + family.has_result)
-        return (
-            f"Statically allocated {family.static_family} buffers clash with L1 buffers. L1 buffer allocated at "
-            f"{lowest} and static {family.static_family} buffer region ends at {family.static_end_address}"
-        )
+        return sentences.clash(family.static_family, lowest, family.static_end_address)
 
     def _assumed(self, case: Case) -> tuple[str, ...]:
         """A second operand that the source did not list is named by its shape, which differs from row to row."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ttmem.hardware import DRAM, L1_SMALL, TRACE, MemoryMap
+from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1_SMALL, TRACE, MemoryMap
 from ttmem.tensors.banks import interleaved_bytes_per_bank, round_up, sharded_bytes_per_bank, taken_bytes_per_bank
 from ttmem.tensors.paging import Paging, paging_of
 from ttmem.tensors.spec import CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec
@@ -14,7 +14,7 @@ from ttmem.tensors.spec import CoreRange, InvalidSpecError, NdShard, Shard, Tens
 WRAPPED_PAGES = (
     "so many pages that the library's 32-bit counters wrap: it may take a few bytes and go on as if it fitted"
 )
-ZERO_WIDTH_ND = "an ND-sharded tensor whose last dimension is 0 kills the process (SIGFPE) in ttnn 0.81.1"
+ZERO_WIDTH_ND = f"an ND-sharded tensor whose last dimension is 0 kills the process (SIGFPE) in {DEFAULT_RELEASE}"
 _GRID_ADVICE = (
     "Derive the shard grid from the device (dram_grid_size() for DRAM, compute_with_storage_grid_size() for L1) rather "
     "than assuming a fixed size -- a harvested device exposes fewer banks than an unharvested one of the same type. An "

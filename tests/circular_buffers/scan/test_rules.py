@@ -9,7 +9,8 @@ import pytest
 
 from circular_buffers.scan.planted import COMPUTE, MISTAKES, READER, WRITER, Planted, host, program
 from circular_buffers.scan.sources import DATA, rules_in, scan_folder, write_program
-from ttmem.circular_buffers.scan import RULES
+from support.command_line import ROOT
+from ttmem.circular_buffers.scan import RULES, rules
 
 NAMES = [f"{mistake.rule} {mistake.name}" for mistake in MISTAKES]
 
@@ -35,7 +36,28 @@ def test_its_correct_twin_is_clean(mistake: Planted, tmp_path: Path) -> None:
 
 
 def test_every_rule_has_a_planted_mistake() -> None:
-    assert {mistake.rule for mistake in MISTAKES} == set(RULES) == {f"R{number}" for number in range(1, 14)}
+    assert {mistake.rule for mistake in MISTAKES} == set(RULES)
+
+
+def test_the_folder_is_the_registry() -> None:
+    # GIVEN the files of the folder, one per rule, with the rule's number in front
+    files = sorted(path.stem for path in Path(rules.__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    # THEN each is a rule, in that order, with all its words and at least one check
+    assert [f"r{int(rule.identifier[1:]):02}" for rule in RULES.values()] == [name[:3] for name in files]
+    assert list(RULES) == [f"R{number}" for number in range(1, len(files) + 1)]
+    for rule in RULES.values():
+        assert all((rule.title, rule.why, rule.fix))
+        assert rule.severity in ("error", "warning")
+        assert rule.kernel or rule.program or rule.joined
+
+
+def test_the_manual_lists_the_rules_as_they_are() -> None:
+    manual = (ROOT / "docs" / "cb-scan.md").read_text()
+    for rule in RULES.values():
+        title = f"{rule.title[0].lower()}{rule.title[1:]}" + (f": {rule.detail}" if rule.detail else "")
+        severity = rule.severity + (f", warning {rule.warning_when}" if rule.warning_when else "")
+        assert f"| {rule.identifier} | {title} | {severity} |" in manual
+    assert manual.count("\n| R") == len(RULES)
 
 
 @pytest.mark.parametrize("name", ["fixed_add", "adaptive_add", "descriptor", "dataflow", "helpers"])

@@ -74,7 +74,7 @@ def _tensor_names(value: Any) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """``{"dtype": "bfloat16"}`` is its text, ``{"tuple": [..]}`` its items, a new object the arguments it is made of."""
+    """``{"dtype": "bfloat16"}`` is its text, ``{"tuple": [..]}`` its items, a new object its arguments."""
     if isinstance(value, Mapping):
         if "kwargs" in value:
             return {"new": value["new"], **{name: _plain(item) for name, item in value["kwargs"].items()}}

@@ -3,7 +3,7 @@
 
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, RangeTotal, Sized
 from ttmem.circular_buffers.scan.model import Declaration, Finding, KernelFigures, Skipped
-from ttmem.circular_buffers.scan.rules.registry import RULES, Rule
+from ttmem.circular_buffers.scan.rules import RULES, Rule
 from ttmem.circular_buffers.scan.scanning import Scan, parse_bindings, scan
 
 __all__ = [

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, index_of
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, index_of
 from ttmem.circular_buffers.scan.cpp.syntax import Source, parse
-from ttmem.circular_buffers.scan.host.calls import HostSink
+from ttmem.circular_buffers.scan.host.calls import HostListener
 from ttmem.circular_buffers.scan.host.declarations import Finisher
 from ttmem.circular_buffers.scan.model import APIS, DESCRIPTOR, Declaration, FileScan, KernelUse, Skipped
 
@@ -23,7 +23,6 @@ _DECLARES = re.compile(
     rb"CBDescriptor\s+\w+|DataflowBufferSpec\s*[{(]|DataflowBufferSpec\s+\w+|\bcreate_cb\s*\(|"
     rb"[.>]total_size\s*="
 )
-Helpers = dict[str, list[Function]]
 _Followed = tuple[Function, list[Declaration], list[KernelUse]]
 
 
@@ -91,13 +90,13 @@ def _body(source: Source, function: Function) -> bytes:
 
 
 def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], list[Declaration], list[KernelUse]]:
-    sink = HostSink(index, helpers)
+    listener = HostListener(index, helpers)
     finisher = Finisher(index.source.path)
     relevant = _relevant(index, helpers)
     sites: dict[tuple[str, int, int], Declaration] = {}
     followed: list[_Followed] = []
     for function in relevant:
-        drafts = sink.follow(function)
+        drafts = listener.follow(function)
         title = _title(function, relevant)
         made = finisher.declarations(drafts, title)
         followed.append((function, made, finisher.kernel_uses(drafts, title)))
@@ -105,7 +104,7 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
             own = not declaration.trail and declaration.site[0] == index.source.path
             if own or (declaration.trail and all(name == "lambda" for name, _ in declaration.trail)):
                 sites.setdefault(declaration.site, declaration)
-    declarations, uses = _loose(index, sink, finisher)
+    declarations, uses = _loose(index, listener, finisher)
     for declaration in declarations:
         sites.setdefault(declaration.site, declaration)
     for _, made, used in _programs(followed):
@@ -114,12 +113,12 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
     return declarations, list(sites.values()), uses
 
 
-def _loose(index: FileIndex, sink: HostSink, finisher: Finisher) -> tuple[list[Declaration], list[KernelUse]]:
+def _loose(index: FileIndex, listener: HostListener, finisher: Finisher) -> tuple[list[Declaration], list[KernelUse]]:
     """A fragment without any function around it is a program too."""
     source = index.source
     if not any(_DECLARES.search(source.text[node.start_byte : node.end_byte]) for node in index.loose):
         return [], []
-    drafts = sink.follow_statements(index.loose)
+    drafts = listener.follow_statements(index.loose)
     return finisher.declarations(drafts, FILE_SCOPE), finisher.kernel_uses(drafts, FILE_SCOPE)
 
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ttmem._errors import BadInputError
-from ttmem.circular_buffers.scan._file import Helpers, helpers_in, scan_file
+from ttmem.circular_buffers.scan._file import helpers_in, scan_file
+from ttmem.circular_buffers.scan.cpp.functions import Helpers
 from ttmem.circular_buffers.scan.model import FileScan, Skipped
 
 SUFFIXES = frozenset({".cpp", ".cc", ".cxx", ".c", ".hpp", ".h", ".hh", ".hxx", ".inl", ".ipp"})

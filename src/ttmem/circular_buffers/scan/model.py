@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ttmem.circular_buffers.scan.cpp.expressions import Expression
-from ttmem.circular_buffers.scan.kernel.trace import Trace
+from ttmem.circular_buffers.scan.cpp.expressions import Expression, evaluate, render
+from ttmem.circular_buffers.scan.kernel.trace import PASSED, Trace, buffers_of, of_buffer, operations
 
 CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC = (
     "CircularBufferConfig",
@@ -63,6 +63,14 @@ class Declaration:
     site: tuple[str, int, int]
     """File, line and column of the text that declares it, which several helper calls may share."""
 
+    @property
+    def label(self) -> str:
+        """As messages name it: by its index or its name."""
+        if self.name:
+            return f"'{self.name}'"
+        value = evaluate(self.index)
+        return str(value) if value is not None else f"'{render(self.index)}'"
+
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
@@ -109,6 +117,16 @@ class Kernel:
 
     figures: KernelFigures
     trace: Trace
+
+    def whole_buffers(self, *, even_passed_on: bool = False) -> list[tuple[str, Trace]]:
+        """Each buffer and what is done to it; none where the kernel was not understood as a whole.
+
+        One that goes to a function which was not followed is left out unless that does not matter.
+        """
+        if self.figures.broken:
+            return []
+        passed = {step.buffer for step in operations(self.trace) if step.kind == PASSED and not even_passed_on}
+        return [(buffer, of_buffer(self.trace, buffer)) for buffer in buffers_of(self.trace) if buffer not in passed]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
 from ttmem.circular_buffers.scan.cpp.syntax import require_parser
 from ttmem.circular_buffers.scan.files import find_files, scan_files
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, programs_of
+from ttmem.circular_buffers.scan.join import join
 from ttmem.circular_buffers.scan.kernel.trace import expressions_in
 from ttmem.circular_buffers.scan.model import (
     ERROR,
@@ -34,6 +35,7 @@ from ttmem.circular_buffers.scan.model import (
     KernelFigures,
     Skipped,
 )
+from ttmem.circular_buffers.scan.rules import L1Space, check_joined, check_kernel, check_program
 from ttmem.hardware import MemoryMap
 
 ENUMERATORS = frozenset(
@@ -116,11 +118,6 @@ def assess(
     l1_tensor_bytes: int = 0,
 ) -> Scan:
     """Programs and findings from what the files say."""
-    from ttmem.circular_buffers.scan.rules.host_rules import check_program
-    from ttmem.circular_buffers.scan.rules.join import join
-    from ttmem.circular_buffers.scan.rules.join_rules import check_joined
-    from ttmem.circular_buffers.scan.rules.kernel_rules import check_kernel
-
     declarations = _without_used_helpers([one for scanned in files for one in scanned.declarations])
     programs = programs_of(declarations, bindings, memory_map)
     findings: list[Finding] = []
@@ -128,7 +125,7 @@ def assess(
         if scanned.kernel is not None:
             findings += check_kernel(scanned.kernel, bindings)
     for program in programs:
-        findings += check_program(program, memory_map, l1_tensor_bytes)
+        findings += check_program(program, L1Space(memory_map, l1_tensor_bytes))
     for joined in join(files, programs, bindings):
         findings += check_joined(joined)
     return Scan(

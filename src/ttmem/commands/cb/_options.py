@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from ttmem._errors import BadInputError
+from ttmem.commands._options import board_option, together
 
 if TYPE_CHECKING:
-    from ttmem.circular_buffers.machine import Machine
+    from ttmem.circular_buffers.assumptions import Assumptions
     from ttmem.circular_buffers.strategies import Strategy
     from ttmem.circular_buffers.workload import Workload
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-_OPTIONS = (
+assumption_options = together(
     click.option(
         "--strategy",
         "strategies",
@@ -26,7 +24,7 @@ _OPTIONS = (
         help="fixed, adaptive (both readings), adaptive-guide, adaptive-program, all (default) or a TOML file; "
         "may be repeated.",
     ),
-    click.option("--board", default="n150", show_default=True, metavar="NAME", help="Whose L1 and latencies count."),
+    board_option("Whose L1 and latencies count."),
     click.option("--dtype", default="float32", show_default=True, metavar="TYPE", help="Data type of the tiles."),
     click.option(
         "--tiles-per-barrier",
@@ -58,18 +56,13 @@ _OPTIONS = (
 )
 
 
-def assumption_options(function: _Function) -> _Function:
-    """All of them."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+def assumptions_of(
+    board: str, dtype: str, tiles_per_barrier: int, cores: int, compute_cycles: str | None
+) -> Assumptions:
+    """The assumptions that the options describe."""
+    from ttmem.circular_buffers.assumptions import assume
 
-
-def machine_of(board: str, dtype: str, tiles_per_barrier: int, cores: int, compute_cycles: str | None) -> Machine:
-    """The machine that the options describe."""
-    from ttmem.circular_buffers.machine import machine
-
-    return machine(
+    return assume(
         board,
         data_type=dtype,
         tiles_per_barrier=tiles_per_barrier,

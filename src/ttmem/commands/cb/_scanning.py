@@ -16,4 +16,4 @@ def scan_document(path: str, bindings: tuple[str, ...], *, board: str, quiet: bo
 
     with progress_bar(f"scanning {path}", quiet=quiet) as progress:
         found = scan(path, bindings=parse_bindings(bindings), memory_map=open_board(board), progress=progress)
-    return document(found)
+    return document(found).to_json()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb analyze``: prediction, source code and logs in one report."""
+"""``ttmem cb analyze``: All of it in one report."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem._errors import BadInputError
-from ttmem.commands._options import output_option, quiet_option, refuse_overwriting, writable_place
+from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, writable_place
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._runner import verb
-from ttmem.commands.cb._options import assumption_options, machine_of, strategies_of, workload_of
+from ttmem.commands.cb._options import assumption_options, assumptions_of, strategies_of, workload_of
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.analyze import SourceFacts
@@ -35,7 +35,7 @@ _CPP = frozenset({".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".hxx", ".h", ".in
 @click.option(
     "--bind", "bindings", multiple=True, metavar="NAME=VALUE", help="For the scan: what a name in the code is."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.option("--html", callback=writable_place, metavar="FILE", help="Also write the report as one offline page.")
 @output_option
 @quiet_option
@@ -80,11 +80,11 @@ def command(
     logs = [path for path in paths if not _is_code(path)]
     for path in (*code, *(str(_sources.locate(log).path) for log in logs)):
         refuse_overwriting(path, output, html)
-    machine = machine_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
+    assumptions = assumptions_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
     chosen = strategies_of(strategies)
     analysis = Analysis(
-        simulations=simulating.simulate_multi(workloads, chosen, machine, kernel_bytes=kernel_bytes),
-        curves=simulating.curves(machine) if workloads else (),
+        simulations=simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes),
+        curves=simulating.curves(assumptions) if workloads else (),
         sources=tuple(_scan(path, (*_bindings(single), *bindings), board, quiet) for path in code),
         evidence=tuple(collect(log, quiet=quiet) for log in logs),
     )

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb profile``: what a log, a capture or a profiler table says about circular buffers."""
+"""``ttmem cb profile``: What a log, capture or profiler table says about circular buffers."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-import click
-
-from ttmem.commands._options import output_option, quiet_option, refuse_overwriting, source_argument
+from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, source_argument
 from ttmem.commands._output import color_wanted, columns, emit, json_text
 from ttmem.commands._runner import verb
 
@@ -22,7 +20,7 @@ ttmem cb profile ops_perf_results.csv
 
 @verb("profile", examples=_EXAMPLES)
 @source_argument("source")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @output_option
 @quiet_option
 def command(source: str, as_json: bool, output: Path | None, quiet: bool) -> None:

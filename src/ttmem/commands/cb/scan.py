@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb scan``: circular buffers in C++ code."""
+"""``ttmem cb scan``: Buffers that C++ code declares, whether they fit, which rules kernels break."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import one_of, output_option, quiet_option, refuse_overwriting, writable_place
+from ttmem.commands._options import (
+    board_option,
+    json_option,
+    one_of,
+    output_option,
+    quiet_option,
+    refuse_overwriting,
+    writable_place,
+)
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
@@ -30,7 +38,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
     metavar="NAME=VALUE",
     help="What a name of the code stands for: a number, true, false, a data type or a layout; may be repeated.",
 )
-@click.option("--board", default="n150", show_default=True, metavar="NAME", help="Whose L1 the buffers must fit.")
+@board_option("Whose L1 the buffers must fit.")
 @click.option(
     "--l1-tensors",
     "l1_tensor_bytes",
@@ -44,7 +52,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
     type=click.Choice(["warning", "error"]),
     help="Exit 1 when a finding is at least that severe.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.option("--sarif", callback=writable_place, metavar="FILE", help="Also write the findings as SARIF 2.1.0.")
 @click.option("--all", "everything", is_flag=True, help="Do not cut long lists.")
 @click.option(
@@ -52,7 +60,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes that read a large tree (default: as pays).",
+    help="Processes that read a large tree (default: one per core, at most 8).",
 )
 @output_option
 @quiet_option

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb simulate``: what an allocation of circular buffers costs in L1 and in time."""
+"""``ttmem cb simulate``: What depths cost in L1 and in time: predicted stall, strategies compared."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import output_option, refuse_overwriting, writable_place
+from ttmem.commands._options import json_option, output_option, refuse_overwriting, writable_place
 from ttmem.commands._output import color_wanted, columns, emit, json_text
 from ttmem.commands._runner import verb
-from ttmem.commands.cb._options import assumption_options, machine_of, strategies_of, workload_of
+from ttmem.commands.cb._options import assumption_options, assumptions_of, strategies_of, workload_of
 
 _EXAMPLES = """
 ttmem cb simulate 16 16
@@ -28,7 +28,7 @@ ttmem cb simulate 32 32 --board p150 --tiles-per-barrier 4 --plot depth.svg
     "--multi", is_flag=True, help="The workloads 1, 2, 4, 8, 16, 17, 32, and where pressure becomes critical."
 )
 @assumption_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.option("--html", callback=writable_place, metavar="FILE", help="Also write the report as one offline page.")
 @click.option("--plot", callback=writable_place, metavar="FILE.svg", help="Also draw throughput over depth.")
 @output_option
@@ -65,11 +65,11 @@ def command(
     if multi == (tiles_per_shard is not None) or (not multi and r_tiles is None):
         raise click.UsageError("give TILES_PER_SHARD and R_TILES, or --multi alone")
     refuse_overwriting("-", output, html, plot)
-    machine = machine_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
+    assumptions = assumptions_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
     chosen = strategies_of(strategies)
     workloads = multi_workloads() if multi else (workload_of(str(tiles_per_shard), str(r_tiles)),)
-    found = simulating.simulate_multi(workloads, chosen, machine, kernel_bytes=kernel_bytes)
-    curves = simulating.curves(machine) if plot or html or not multi else ()
+    found = simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes)
+    curves = simulating.curves(assumptions) if plot or html or not multi else ()
     if plot:
         emit(cb_chart.svg(curves), plot)
     if html:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops extract``: the operators of models as cases."""
+"""``ttmem ops extract``: Operators, shapes, types and scalars of models, one case per line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ttmem._errors import BadInputError
-from ttmem.commands._options import output_option, quiet_option, refuse_overwriting
+from ttmem.commands._options import product_place, python_option, quiet_option, refuse_overwriting
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -43,10 +43,16 @@ _MOST_PIXELS = 1 << 20
     show_default=True,
     help="Attention as one operator, or as products and a softmax.",
 )
-@click.option("--python", metavar="PATH", help="An interpreter that has torch (also: TTMEM_TORCH_PYTHON).")
+@python_option("torch", variable="TTMEM_TORCH_PYTHON")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Models traced at once (default: cores).")
 @click.option("--json", "as_json", is_flag=True, help="What each target gave, as one JSON document (needs -o).")
-@output_option
+@click.option(
+    "-o",
+    "--output",
+    callback=product_place,
+    metavar="FILE",
+    help="Write the cases there, atomically, instead of to stdout (-).",
+)
 @quiet_option
 def command(
     targets: tuple[str, ...],

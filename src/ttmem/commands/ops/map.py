@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops map``: which ttnn call stands for each operator."""
+"""``ttmem ops map``: Which ttnn call stands for each operator, and what is supported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem._errors import BadInputError
-from ttmem.commands._options import quiet_option
+from ttmem.commands._options import board_option, json_option, python_option, quiet_option
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -28,11 +28,11 @@ ttmem ops map --json
 
 @verb("map", examples=_EXAMPLES)
 @click.argument("cases", required=False, metavar="[CASES]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.option("-o", "--output", metavar="DIR", help="Write the mapping files and the compatibility matrix there.")
 @click.option("--engine", type=click.Choice(["mock"]), help="Try each operator's example on the real ttnn, on a mock.")
-@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board for --engine.")
-@click.option("--python", metavar="PATH", help="An interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
+@board_option("The mock board for --engine.")
+@python_option()
 @quiet_option
 def command(
     cases: str | None,

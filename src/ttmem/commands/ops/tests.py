@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops tests``: pytest files for the operators of a case file."""
+"""``ttmem ops tests``: pytest files, one per operator, for a card and for the mock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem._errors import BadInputError, MissingPartError
-from ttmem.commands._options import quiet_option
+from ttmem.commands._options import python_option, quiet_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -49,7 +49,7 @@ _L1_SMALL_BYTES = 32768
     show_default=True,
     help="Who predicts: the real ttnn on a mock board, or sizes alone (none).",
 )
-@click.option("--python", metavar="PATH", help="An interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
+@python_option()
 @click.option("--json", "as_json", is_flag=True, help="What was written, as one JSON document.")
 @quiet_option
 def command(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep limits``: the largest shape per operator, memory and board."""
+"""``ttmem sweep limits``: The largest shape per operator that passes, by progressive search."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ttmem.commands._options import one_of, output_option, quiet_option, writable_place
+from ttmem.commands._options import (
+    case_options,
+    engine_option,
+    json_option,
+    one_of,
+    output_option,
+    places_options,
+    quiet_option,
+    words,
+    writable_place,
+)
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
-from ttmem.commands.sweep.run import opening_options, words
 
 if TYPE_CHECKING:
     from ttmem.operators import Case
@@ -37,16 +46,10 @@ ttmem sweep limits --cases cases.jsonl --op convolution --dim 0
 @click.option(
     "--widths", metavar="N,..", help="Widths of the frontier (default 32 to 16384 in powers of two; 'own': no others)."
 )
-@click.option(
-    "--engine", type=click.Choice(["twin", "mock", "card"]), default="twin", show_default=True, help="Who is asked."
-)
-@click.option("--board", "boards", multiple=True, callback=words, metavar="BOARD,..", help="Boards (default n150).")
-@click.option(
-    "--memory", "memories", multiple=True, callback=words, metavar="MEMORY,..", help="DRAM, L1 (default both)."
-)
-@click.option("--layout", "layouts", multiple=True, callback=words, metavar="LAYOUT,..", help="Default tile.")
-@opening_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@engine_option
+@places_options
+@case_options
+@json_option
 @click.option("--markdown", "as_markdown", is_flag=True, help="The table for documentation.")
 @click.option("--html", callback=writable_place, metavar="FILE", help="Also write a page with the frontier plot.")
 @click.option("--svg", callback=writable_place, metavar="FILE", help="Also write the frontier plot.")

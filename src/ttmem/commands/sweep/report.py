@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep report``: the reports of a sweep, or of other tools' results."""
+"""``ttmem sweep report``: The reports of a sweep, or of a folder of other tools' test logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import quiet_option
+from ttmem.commands._options import board_option, folder_option, python_option, quiet_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
@@ -21,15 +21,7 @@ ttmem sweep report results -o reports --advice mock
 
 @verb("report", examples=_EXAMPLES)
 @click.argument("source", metavar="SOURCE", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Where the files go.",
-)
+@folder_option("Where the files go.")
 @click.option(
     "--advice",
     type=click.Choice(["twin", "mock", "none"]),
@@ -37,10 +29,8 @@ ttmem sweep report results -o reports --advice mock
     show_default=True,
     help="Which engine is asked what passes instead.",
 )
-@click.option(
-    "--board", default="n150", show_default=True, metavar="BOARD", help="For advice where a log names no board."
-)
-@click.option("--python", metavar="PATH", help="An interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
+@board_option("For advice where a log names no board.")
+@python_option()
 @click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document.")
 @quiet_option
 def command(

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep run``: cases x boards x memories x layouts on an engine, into a folder with a journal."""
+"""``ttmem sweep run``: Run cases on the twin, a mock board or a card, and keep a journal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ttmem.commands._options import quiet_option
+from ttmem.commands._options import (
+    case_options,
+    engine_option,
+    folder_option,
+    json_option,
+    places_options,
+    quiet_option,
+)
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -27,61 +34,10 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
 """
 
 
-def words(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """``--board n150,p150`` and ``--board n150 --board p150`` are the same."""
-    return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
-
-
-def opening_options(function: Any) -> Any:
-    """How the boards are opened; the same for every verb that asks an engine."""
-    for option in reversed(
-        (
-            click.option(
-                "--l1-small",
-                type=click.IntRange(min=0),
-                default=32768,
-                show_default=True,
-                metavar="BYTES",
-                help="L1_SMALL region per core; convolutions and pools need one.",
-            ),
-            click.option(
-                "--trace-region",
-                type=click.IntRange(min=0),
-                default=0,
-                show_default=True,
-                metavar="BYTES",
-                help="TRACE region in DRAM.",
-            ),
-            click.option(
-                "--dtype",
-                default="bfloat16",
-                show_default=True,
-                metavar="TYPE",
-                help="What the models' floats are on the device; 'model': as recorded.",
-            ),
-            click.option("--python", metavar="PATH", help="An interpreter that has ttnn (also: TTMEM_TTNN_PYTHON)."),
-        )
-    ):
-        function = option(function)
-    return function
-
-
 @verb("run", examples=_EXAMPLES)
 @click.argument("cases", metavar="CASES", type=click.Path(path_type=Path))
-@click.option(
-    "--engine",
-    type=click.Choice(["twin", "mock", "card"]),
-    default="twin",
-    show_default=True,
-    help="The model in Python, the real library without a card, or with one.",
-)
-@click.option("--board", "boards", multiple=True, callback=words, metavar="BOARD,..", help="Boards (default n150).")
-@click.option(
-    "--memory", "memories", multiple=True, callback=words, metavar="MEMORY,..", help="DRAM, L1 (default both)."
-)
-@click.option(
-    "--layout", "layouts", multiple=True, callback=words, metavar="LAYOUT,..", help="tile, row_major (default tile)."
-)
+@engine_option
+@places_options
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -97,16 +53,8 @@ def opening_options(function: Any) -> Any:
     metavar="SECONDS",
     help="Longest a single call may take.",
 )
-@opening_options
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Journal and results; a second call resumes.",
-)
+@case_options
+@folder_option("Journal and results; a second call resumes.")
 @click.option(
     "--strict",
     is_flag=True,
@@ -124,7 +72,7 @@ def opening_options(function: Any) -> Any:
     metavar="FILE",
     help="Write today's failures as such a file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @quiet_option
 def command(
     cases: Path,

@@ -17,18 +17,19 @@ JOBS = ("server", "script", "tests")
 
 
 def load() -> None:
-    """Make ``import ttmem_worker.x`` and ``import ttmem_capture_nodes`` work without their folders on the path."""
+    """Make ``import ttmem_worker.x`` and what it shares with ttmem work without their folders on the path."""
     folder = Path(__file__).resolve().parent
-    _load_package("ttmem_capture_nodes", folder.parents[1] / "capture_nodes")
-    _load_package(NAME, folder)
+    _load("ttmem_sentences", folder.parents[1] / "allocator" / "sentences.py")
+    _load("ttmem_capture_nodes", folder.parents[1] / "capture_nodes" / "__init__.py")
+    _load(NAME, folder / "__init__.py")
 
 
-def _load_package(name: str, folder: Path) -> None:
-    spec = importlib.util.spec_from_file_location(
-        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
+def _load(name: str, file: Path) -> None:
+    """A module, or a package by its ``__init__``."""
+    search = [str(file.parent)] if file.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=search)
     if spec is None or spec.loader is None:
-        raise ImportError(f"cannot load {folder}")
+        raise ImportError(f"cannot load {file}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

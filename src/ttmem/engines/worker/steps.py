@@ -8,7 +8,7 @@ A request is a list of steps, each a small JSON object; each has one answer, ``{
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .devices import OpenOptions, device_facts
 from .library import Library
@@ -16,6 +16,12 @@ from .protocol import MEMORIES, error_text
 from .tensors import describe, device_tensors
 from .values import Values
 from .watching import Seen, Watch
+
+# ``start.py`` loads the library's sentences under a name of their own, where there is no ttmem.
+if TYPE_CHECKING or __name__.startswith("ttmem."):
+    from ttmem.allocator import sentences
+else:
+    import ttmem_sentences as sentences
 
 Step = dict[str, Any]
 Answer = dict[str, Any]
@@ -166,19 +172,23 @@ class Session:
         function = self._values.attribute(step["call"])
         arguments = tuple(self._values.of(value) for value in step.get("args", []))
         options = {name: self._values.of(value) for name, value in step.get("kwargs", {}).items()}
-        seen: list[Seen] = []
+        measured: Answer = {}
+
+        def note(seen: Seen) -> None:
+            # Nothing of it is kept: an error's traceback would keep the tensors of this call alive with it.
+            self._count(seen)
+            measured.update({"l1": seen.l1, "programs": seen.needs})
+            if seen.problem:
+                measured["unmeasured"] = seen.problem
+
         answer: Answer
         try:
-            results = self.watch.call(function, arguments, options, seen.append)
+            results = self.watch.call(function, arguments, options, note)
             self._keep(step.get("out"), results)
             answer = {"results": [self._described(tensor) for tensor in device_tensors(self._library, results)]}
         except Exception as error:
             answer = _refused(error)
-        self._count(seen[0])
-        answer |= {"l1": seen[0].l1, "programs": seen[0].needs}
-        if seen[0].problem:
-            answer["unmeasured"] = seen[0].problem
-        return answer
+        return {**answer, **measured}
 
     def _do_program(self, step: Step) -> Answer:
         """A program of circular buffers alone, to see where they are put; ``io`` must be an allocated tensor."""
@@ -234,12 +244,11 @@ class Session:
         memory = step.get("memory", "DRAM")
         view = self._library.view(self.device, memory)
         total = pages * elements * self._values.bits_of(step["dtype"]) // 8
-        raise RuntimeError(
-            f"Out of Memory: Not enough space to allocate {total} B {memory} buffer across {view.banks} banks, "
-            f"where each bank needs to store {-(-total // max(view.banks, 1))} B, but bank size is {view.total} B "
-            f"(allocated: {view.allocated} B, free: {view.free} B, largest free block: {view.largest_free} B). "
-            "Told by ttmem: the library counts pages in 32 bits and would have wrapped."
+        per_bank = -(-total // max(view.banks, 1))
+        sentence = sentences.out_of_memory(
+            total, memory, view.banks, per_bank, view.total, view.allocated, view.free, view.largest_free
         )
+        raise RuntimeError(f"{sentence}. Added by ttmem: the library counts pages in 32 bits and would have wrapped.")
 
 
 def _refused(error: Exception) -> Answer:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from ttmem.explain.diagnosis._facts import facts
+from ttmem.explain.diagnosis.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.hardware import ARCHITECTURES, BOARDS, RELEASES, Architecture, Board, Release
 
@@ -200,7 +200,7 @@ def _dram_parts(architecture: Architecture, bank_bytes: int, build: list[str], f
     if len(chosen) != 1 or best == 0:
         if options:
             low, high = min(rest for _, rest, _ in options), max(rest for _, rest, _ in options)
-            build.append(f"{low:,} to {high:,} B of every bank are kept apart, mostly a trace region")
+            build.append(f"{low:,} to {high:,} B of every bank are reserved, mostly a trace region")
             found["least_trace_region_bytes_per_bank"] = low
         return
     rest, regions = chosen[0]
@@ -271,7 +271,7 @@ def _l1_base_of_region(
 
 
 def _old_chip(failure: Failure) -> str | None:
-    """A chip that is told by sizes that no board of today has."""
+    """A chip that is known by sizes which no board of today has."""
     numbers = failure.numbers
     bank_bytes = numbers.get("bank_bytes")
     for chip in facts("builds")["old_chip"]:

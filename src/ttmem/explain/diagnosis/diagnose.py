@@ -6,28 +6,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ttmem.explain.diagnosis._advice import (
+from ttmem.explain.diagnosis.advice import (
     REGION,
     REQUEST,
+    ArithmeticRow,
+    FindingRule,
+    Headline,
+    Quantity,
     RemedyRule,
     applying,
-    arithmetic_rows,
-    finding_rules,
-    headlines,
-    quantities,
-    remedy_rules,
 )
-from ttmem.explain.diagnosis._expression import evaluate, holds
 from ttmem.explain.diagnosis.builds import LIKELY, UNKNOWN, BoardGuess
+from ttmem.explain.diagnosis.language import Names, evaluate, fill, holds
 from ttmem.explain.diagnosis.nearest import Nearest, nearest_template
 from ttmem.explain.diagnosis.picture import Picture, picture_of
-from ttmem.explain.diagnosis.savings import Saving, compute, fits_hole, region_solves, room_solves
+from ttmem.explain.diagnosis.savings import Saving, compute, fits_free_block, region_solves, room_solves
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation, situation_of
-from ttmem.explain.diagnosis.tensor_guess import CERTAIN, KnownTensor, TensorGuess
+from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TensorGuess
 from ttmem.explain.failure import Failure
 from ttmem.explain.knowledge.loading import failure_classes
-from ttmem.explain.text._wording import fill
-from ttmem.explain.text.context import Context
+from ttmem.explain.text.context import Context, KnownTensor
+from ttmem.explain.text.sources import Found, find_in_text
 
 _RANKS = {True: 1, None: 2, False: 3}
 
@@ -95,6 +94,21 @@ class Diagnosis:
         return " ".join([self.headline, *(finding.text for finding in self.findings)])
 
 
+def explain(text: str, *, board: str | None = None) -> list[Diagnosis]:
+    """Every failure that a text tells of, each once; a single diagnosis of class ``none`` when it tells of none."""
+    return diagnoses(find_in_text(text), board=board)
+
+
+def diagnoses(found: Found, *, board: str | None = None) -> list[Diagnosis]:
+    """Explain what was found in a source."""
+    if not found.failures:
+        return [diagnose(Failure("none", None, found.head, ""), board=board)]
+    return [
+        diagnose(failure, board=board, context=context)
+        for failure, context in zip(found.failures, found.contexts, strict=True)
+    ]
+
+
 def diagnose(
     failure: Failure,
     *,
@@ -135,20 +149,20 @@ def _confidence(failure: Failure) -> str:
 
 
 def _headline(situation: Situation) -> str:
-    for rule in applying(headlines(), situation.failure.failure_class):
+    for rule in applying(Headline, situation.failure.failure_class):
         if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
             return text
     return next(known.meaning for known in failure_classes() if known.name == situation.failure.failure_class)
 
 
 def _derived(situation: Situation) -> dict[str, int]:
-    names = [rule.name for rule in applying(quantities(), situation.failure.failure_class)]
+    names = [rule.name for rule in applying(Quantity, situation.failure.failure_class)]
     values = {name: situation.number(name) for name in names if name not in situation.failure.numbers}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _arithmetic(situation: Situation) -> Iterable[Figure]:
-    for rule in applying(arithmetic_rows(), situation.failure.failure_class):
+    for rule in applying(ArithmeticRow, situation.failure.failure_class):
         value = evaluate(rule.value, situation.names) if holds(rule.when, situation.names) else None
         label = fill(rule.label, situation.names)
         if isinstance(value, int) and label is not None:
@@ -156,7 +170,7 @@ def _arithmetic(situation: Situation) -> Iterable[Figure]:
 
 
 def _findings(situation: Situation) -> Iterable[Finding]:
-    for rule in applying(finding_rules(), situation.failure.failure_class):
+    for rule in applying(FindingRule, situation.failure.failure_class):
         if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
             yield Finding(rule.id, text, rule.evidence)
 
@@ -164,7 +178,7 @@ def _findings(situation: Situation) -> Iterable[Finding]:
 def _remedies(situation: Situation) -> list[Remedy]:
     found = [
         (0 if rule.is_first else _RANKS[remedy.solves], remedy)
-        for rule in applying(remedy_rules(), situation.failure.failure_class)
+        for rule in applying(RemedyRule, situation.failure.failure_class)
         if holds(rule.when, situation.names) and (remedy := _remedy(rule, situation))
     ]
     # Stable, so that what the threads found best stays first among equals.
@@ -197,7 +211,7 @@ def _saving(rule: RemedyRule, situation: Situation) -> Saving | None:
         return Saving(amount, region_solves(situation, amount))
     if rule.effect == REQUEST:
         need = situation.number("bytes_per_bank")
-        return Saving(amount, None if need is None else fits_hole(situation, max(0, need - amount)))
+        return Saving(amount, None if need is None else fits_free_block(situation, max(0, need - amount)))
     return Saving(amount, room_solves(situation, amount))
 
 
@@ -207,5 +221,5 @@ def _banks_of_pool(situation: Situation) -> int | None:
     return max(pool or 0, situation.number("banks") or 0) or None
 
 
-def _first_filled(texts: Iterable[str], names: Mapping[str, int | float | str | bool]) -> str | None:
+def _first_filled(texts: Iterable[str], names: Names) -> str | None:
     return next((filled for text in texts if (filled := fill(text, names)) is not None), None)

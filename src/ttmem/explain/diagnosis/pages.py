@@ -32,7 +32,7 @@ def page_sizes(total_bytes: int, banks: int, bytes_per_bank: int, alignment_byte
 
 
 def is_even_split(total_bytes: int, banks: int, bytes_per_bank: int) -> bool:
-    """Whether the total divides over the banks without a rest: then any page fits, and none is told."""
+    """Whether the total divides over the banks without a rest: then any page fits, and none is singled out."""
     return banks * bytes_per_bank == total_bytes
 
 

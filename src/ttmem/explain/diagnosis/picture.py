@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation
 
-RESERVED, BUFFERS, OVERLAP, TENSORS, HOLE, SMALL, BEYOND, REQUEST = (
+RESERVED, BUFFERS, OVERLAP, TENSORS, FREE, SMALL, BEYOND, REQUEST = (
     "reserved",
     "buffers",
     "overlap",
     "tensors",
-    "hole",
+    "free",
     "l1_small",
     "beyond",
     "request",
@@ -96,7 +96,7 @@ def _tensors(live: Sequence[LiveTensor], lowest: int, end: int, top: int) -> Ite
     """The tensors above the overlap: where each lies when addresses are known, else from the lowest to the top."""
     placed = _placed(live, "L1")
     if not placed or placed[0][0] != lowest:
-        yield Stretch(TENSORS, end, max(top, end), "tensors and holes, growing down")
+        yield Stretch(TENSORS, end, max(top, end), "tensors and free blocks, growing down")
         return
     yield from _laid_out(placed, end, top)
 
@@ -107,16 +107,16 @@ def _placed(live: Sequence[LiveTensor], memory: str | None) -> list[tuple[int, L
 
 
 def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:
-    """Tensors and the holes between them, from one address to another."""
+    """Tensors and the free blocks between them, from one address to another."""
     position = start
     for address, tensor in placed:
         if address > position:
-            yield Stretch(HOLE, position, address, "holes")
+            yield Stretch(FREE, position, address, "free block")
         first, position = max(address, position), max(position, address + tensor.bytes_per_bank)
         if position > first:
             yield Stretch(TENSORS, first, position, tensor.name)
     if position < end:
-        yield Stretch(HOLE, position, end, "holes")
+        yield Stretch(FREE, position, end, "free block")
 
 
 def _known_layout(situation: Situation) -> tuple[Stretch, ...]:
@@ -148,11 +148,11 @@ def _bank(situation: Situation) -> Picture:
     if allocated is not None:
         stretches.append(Stretch(TENSORS, 0, allocated, "allocated"))
         free = bank - allocated
-        hole = min(largest, free) if largest is not None else free
-        if hole:
-            stretches.append(Stretch(HOLE, allocated, allocated + hole, "the largest hole"))
-        if free > hole:
-            stretches.append(Stretch(HOLE, allocated + hole, bank, "all other holes together"))
+        block = min(largest, free) if largest is not None else free
+        if block:
+            stretches.append(Stretch(FREE, allocated, allocated + block, "the largest free block"))
+        if free > block:
+            stretches.append(Stretch(FREE, allocated + block, bank, "all other free blocks together"))
     else:
         stretches.append(Stretch("unknown", 0, bank, "the message does not say what was allocated"))
     return Picture(f"one {memory} bank, {bank:,} B", max(bank, need), tuple(stretches), request, True)

@@ -46,8 +46,8 @@ class Saving:
     """What the texts of the remedy may use: ``parts``, ``after_bytes_per_bank``, ``which``."""
 
 
-def fits_hole(situation: Situation, need_bytes_per_bank: int) -> bool | None:
-    """Whether a buffer of this share would have fitted the largest hole; None where no hole is printed."""
+def fits_free_block(situation: Situation, need_bytes_per_bank: int) -> bool | None:
+    """Whether a buffer of this share would have fitted the largest free block; None where none is printed."""
     largest_free, bank_bytes = situation.number("largest_free"), situation.number("bank_bytes")
     taken = round_up(need_bytes_per_bank, situation.quantum_bytes)
     if largest_free is not None:
@@ -95,14 +95,14 @@ def _over_chips(situation: Situation, _: str) -> Saving | None:
 
 
 def _in_parts(situation: Situation, counts: Sequence[int]) -> Saving | None:
-    """The fewest parts of which each fits; without a printed hole the fewest that an empty bank could take."""
+    """The fewest parts of which each fits; without a printed free block the fewest that an empty bank could take."""
     pages, need = _pages(situation), situation.number("bytes_per_bank")
-    hole = situation.number("largest_free")
-    hole = situation.number("bank_bytes") if hole is None else hole
-    if not pages or not need or not hole or max(page for _, page in pages) > hole:
+    largest = situation.number("largest_free")
+    largest = situation.number("bank_bytes") if largest is None else largest
+    if not pages or not need or not largest or max(page for _, page in pages) > largest:
         return None
     fewest = min(count for count, _ in pages)
-    for parts in counts[bisect_left(counts, need // hole) :]:  # fewer parts cannot be small enough
+    for parts in counts[bisect_left(counts, need // largest) :]:  # fewer parts cannot be small enough
         if parts > fewest:
             return None
         cut = [(-(-count // parts), page) for count, page in pages]
@@ -162,7 +162,7 @@ def _without_padding(situation: Situation, _: str) -> Saving | None:
         }[other.how]
         need = situation.number("bytes_per_bank") or 0
         names: dict[str, int | str] = {"which": which, "after_bytes_per_bank": other.bytes_per_bank}
-        return Saving(need - other.bytes_per_bank, fits_hole(situation, other.bytes_per_bank), names)
+        return Saving(need - other.bytes_per_bank, fits_free_block(situation, other.bytes_per_bank), names)
     return None
 
 
@@ -288,4 +288,4 @@ def _smaller_request(
     names: dict[str, int | str] = {"after_bytes_per_bank": after}
     if parts is not None:
         names["parts"] = parts
-    return Saving(need - after, fits_hole(situation, after), names)
+    return Saving(need - after, fits_free_block(situation, after), names)

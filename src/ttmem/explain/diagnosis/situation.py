@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ttmem.explain.diagnosis._advice import applying, quantities
-from ttmem.explain.diagnosis._expression import Value, evaluate
+from ttmem.explain.diagnosis.advice import Quantity, applying
 from ttmem.explain.diagnosis.builds import BoardGuess, core_range_of, guess_board, l1_bases
-from ttmem.explain.diagnosis.tensor_guess import KnownTensor, TensorGuess, guess_tensor
+from ttmem.explain.diagnosis.language import Value, evaluate
+from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor
 from ttmem.explain.failure import Failure
-from ttmem.explain.text.context import Context
+from ttmem.explain.text.context import Context, KnownTensor
 from ttmem.hardware import ARCHITECTURES
 
 _LARGEST_QUANTUM_BYTES = 64
@@ -102,7 +102,7 @@ def situation_of(
     names.update(_of_context(context))
     names.update(_of_tensor(tensor))
     names.update(_of_live(failure.memory, live))
-    for quantity in applying(quantities(), failure.failure_class):
+    for quantity in applying(Quantity, failure.failure_class):
         value = evaluate(quantity.value, names)
         if value is not None:
             names[quantity.name] = value

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
-from ttmem.explain.diagnosis._facts import facts
 from ttmem.explain.diagnosis.builds import LIKELY, POSSIBLE, UNKNOWN
+from ttmem.explain.diagnosis.facts import facts
 from ttmem.explain.diagnosis.pages import is_even_split, page_sizes
 from ttmem.explain.failure import Failure
+from ttmem.explain.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
 from ttmem.tensors import LAYOUTS, ROW_MAJOR, InvalidSpecError, TensorSpec, interleaved_bytes_per_bank, paging_of
 from ttmem.tensors.banks import round_up
@@ -28,17 +29,6 @@ _MOST_TOKENS = 131072
 _ROW_TYPES: tuple[DataType, ...] = (BFLOAT16, FLOAT32)
 _DISTINCTIVE, _RARE, _VERY_RARE = 16, 100, 300
 """Odd parts from which on a page, a vocabulary by its hidden size, or one by any size is not met by chance."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownTensor:
-    """A tensor that the text or the profile names near the failure."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    layout: str = ""
-    """Empty: not said; both are tried."""
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +64,15 @@ def guess_tensor(
         return match
     even = bool(banks and share and is_even_split(total, banks, share))
     pages = page_sizes(total, banks, share, alignment) if banks and share else ()
-    told = pages if not even else ()
+    decisive = pages if not even else ()
     if banks and share and not pages:
         return TensorGuess(UNKNOWN, "no page size gives this share per bank: a figure is mistyped, or cut")
-    if (by_name := _by_dimensions(total, told, alignment)) is not None:
+    if (by_name := _by_dimensions(total, decisive, alignment)) is not None:
         if not pages:  # a size alone tells what, not how it is laid out
             return replace(by_name, layout=None, page_bytes=None, pages=None)
         return replace(by_name, page_candidates=pages, confidence=POSSIBLE if even else by_name.confidence)
-    if told:
-        return _by_page(total, told)
+    if decisive:
+        return _by_page(total, decisive)
     if even and failure.memory == "L1":
         text = f"unknown: sharded, or dealt evenly, with {share:,} B on each of {banks} cores"
     elif even:
@@ -231,9 +221,9 @@ def _named(
     *,
     is_logits: bool = False,
 ) -> TensorGuess:
-    in_rows = layout == ROW_MAJOR.name
-    count = shape[0] if in_rows else prod(round_up(size, 32) for size in shape) // 1024
-    text = f"{_shape_text(shape)} {dtype} in {'rows' if in_rows else 'tiles'}: {role}"
+    row_major = layout == ROW_MAJOR.name
+    count = shape[0] if row_major else prod(round_up(size, 32) for size in shape) // 1024
+    text = f"{_shape_text(shape)} {dtype}{', row-major' if row_major else ' in tiles'}: {role}"
     return TensorGuess(confidence, text, shape, dtype.name, layout, page, count, pages, is_logits=is_logits)
 
 

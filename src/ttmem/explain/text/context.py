@@ -11,11 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from ttmem.explain.diagnosis.tensor_guess import KnownTensor
 from ttmem.hardware import BOARDS, DATA_TYPES
 
 _MOST_TENSORS = 64
 _LARGEST_DIMENSION = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTensor:
+    """A tensor that the text or the profile names near the failure."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str = ""
+    """Empty: not said; both are tried."""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,7 @@ class Context:
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
+    boards = "|".join(re.escape(board.name) for board in BOARDS if board.runs_operations)
     return {
         "executing": re.compile(r"Executing operation: (?:[^\n\"]{0,400}= )?\"?(ttnn\.\w+|ttcore\.\w+|ttir\.\w+)"),
         "python": re.compile(r"python_fully_qualified_name=['\"](ttnn\.[\w.]+)"),
@@ -48,7 +59,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
         "setting": re.compile(r"(l1_small_size|trace_region_size|worker_l1_size)['\"]?\s*[=:]\s*(\d{1,12})"),
         "sweep": re.compile(r"\bFAIL_L1_OUT_OF_MEM\b|\bfail_l1_out_of_mem\b"),
         "architecture": re.compile(r"\b(wormhole_b0|wormhole|blackhole|grayskull)\b", re.IGNORECASE),
-        "board": re.compile(r"(?<![\w-])(n150|n300|t3k|galaxy|p100|p150|p300)[a-d]?(?![\w-])", re.IGNORECASE),
+        "board": re.compile(rf"(?<![\w-])({boards})[a-d]?(?![\w-])", re.IGNORECASE),
         "python_tensor": re.compile(
             r"shape=(?:ttnn\.)?Shape\(\[([\d, ]*)\]\)(?:, dtype=DataType[:.]+(\w+))?(?:, layout=Layout[:.]+(\w+))?"
         ),

@@ -11,12 +11,22 @@ from ttmem.explain.failure import Failure
 from ttmem.explain.knowledge.loading import rank_of, templates
 from ttmem.explain.text._cleaning import CleanText
 from ttmem.explain.text._envelope import envelopes, exception_sites, is_within_error, strip_source_suffix
-from ttmem.explain.text._signals import signal_of
 from ttmem.explain.text._template import Match, Template, matches
 from ttmem.explain.text.deduplicate import deduplicate
 
 _SITE_WIDTH = 600
 """How far before its message the ``TT_FATAL @ file:line`` of an exception may stand."""
+
+_SIGNAL_OF_WORD = {
+    "segmentation fault": "SIGSEGV",
+    "aborted": "SIGABRT",
+    "abort": "SIGABRT",
+    "bus error": "SIGBUS",
+    "illegal instruction": "SIGILL",
+    "floating point exception": "SIGFPE",
+    "killed": "SIGKILL",
+}
+_SIGNAL_OF_NUMBER = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,7 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
         else:
             del numbers["region_end"]  # no clash at all: the last figure of the sentence was cut
     if failure_class == "crash":
-        signal = signal_of(texts.pop("death", None), numbers.get("exit_code"))
+        signal = _signal_of(texts.pop("death", None), numbers.get("exit_code"))
         if signal is not None:
             texts["signal"] = signal
     return Failure(
@@ -98,6 +108,15 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
         line=clean.line_at(match.start),
         is_warning=template.rank in ("warning", "chatter"),
     )
+
+
+def _signal_of(word: str | None, exit_code: int | None) -> str | None:
+    """The signal's name; shells report a death by signal n as exit code 128 + n (Linux numbers)."""
+    if word is not None:
+        return _SIGNAL_OF_WORD.get(word.lower(), word if word.startswith("SIG") else None)
+    if exit_code is not None:
+        return _SIGNAL_OF_NUMBER.get(exit_code - 128)
+    return None
 
 
 def _without_overlaps(hits: Iterable[_Hit]) -> list[_Hit]:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``explain``: from any text, however long, to a diagnosis of every failure that it tells of."""
+"""From any source, however long, to the failures that it tells of and what stands around each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ttmem.explain.diagnosis.diagnose import Diagnosis, diagnose
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
 from ttmem.explain.text.deduplicate import deduplicate
@@ -33,21 +32,6 @@ class Found:
     """It holds lines of a tt-mlir runtime: a profile can be read from it."""
     head: str = ""
     """How the text begins, for an answer to one that tells of no failure."""
-
-
-def explain(text: str, *, board: str | None = None) -> list[Diagnosis]:
-    """Every failure that a text tells of, each once; a single diagnosis of class ``none`` when it tells of none."""
-    return diagnoses(find_in_text(text), board=board)
-
-
-def diagnoses(found: Found, *, board: str | None = None) -> list[Diagnosis]:
-    """Explain what was found in a source."""
-    if not found.failures:
-        return [diagnose(Failure("none", None, found.head, ""), board=board)]
-    return [
-        diagnose(failure, board=board, context=context)
-        for failure, context in zip(found.failures, found.contexts, strict=True)
-    ]
 
 
 def find_in_text(text: str) -> Found:
@@ -78,16 +62,16 @@ def _chained(first: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _found(pieces: Iterable[Piece], scanner: LogScanner | None, *, head: bytes, lines: int = 0) -> Found:
-    told: list[Failure] = []
+    prints: list[Failure] = []
     around: dict[int, Context] = {}
     for piece in pieces:
         failures = find_failures(piece.text, first_line=piece.first_line, include_other=True)
-        told += failures
+        prints += failures
         rows = piece.text.split("\n") if failures else []
         for failure in failures:
             if failure.line is not None and failure.line not in around:
                 around[failure.line] = _context(rows, failure.line - piece.first_line, piece.operation)
-    unique = deduplicate(told)
+    unique = deduplicate(prints)
     concerning = [failure for failure in unique if failure.failure_class != "none"]
     shown = concerning or unique
     return Found(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.readers.byte_source import OpenedSource
-from ttmem.readers.registry import TEST_RESULTS, detect
+from ttmem.readers.registry import TEST_RESULTS, detect, readers
 from ttmem.readers.test_results import pytest_log
 from ttmem.readers.test_results._names import NoResultsError, operator_of
 from ttmem.results import PASS, Result
@@ -64,7 +64,7 @@ def read_place(place: Path) -> FolderResults:
         raise BadInputError(
             "no test results found",
             where=str(place),
-            hint="known: results of 'ttmem sweep run', test_*_results.txt, JUnit XML, tt-metal sweep JSON or CSV",
+            hint=f"known: results of 'ttmem sweep run', {', '.join(one.title for one in readers(TEST_RESULTS))}",
         )
     if doubled:
         notes.append(f"{doubled} tests are in more than one file and count once")
@@ -90,7 +90,7 @@ def _read(file: Path, source: str) -> tuple[list[Result] | None, tuple[str, ...]
         log = pytest_log.read_log(text, source)
         return list(log.results), log.notes, operator_of(file.name)
     try:
-        return reader.loaded.read(text, source), (), ""
+        return reader.read(text, source), (), ""
     except NoResultsError:
         return None, (), ""
 

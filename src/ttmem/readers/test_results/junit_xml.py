@@ -14,7 +14,7 @@ from ttmem.results import PASS, Outcome, Result
 from ttmem.results.classify import classify, classify_skip
 
 KIND = "junit-xml"
-TITLE = "JUnit XML"
+TITLE = "JUnit XML of a test run"
 _BEGINS = re.compile(rb"<test(?:suites?|case)\b")
 
 

@@ -14,7 +14,7 @@ from ttmem.results import PASS, Outcome, Result
 from ttmem.results.classify import classify, classify_skip
 
 KIND = "pytest-log"
-TITLE = "log of pytest"
+TITLE = "log of a pytest run"
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SECTION = re.compile(r"^=+ (.*?) =+\s*$")
@@ -75,8 +75,8 @@ class PytestLog:
 
 def sniff(head: Head) -> bool:
     """By the name that scripts give such logs, or by what pytest prints."""
-    named = head.unpacked_name.endswith(("_results.txt", "_results.log"))
-    return named or bool(_PRINTED.search(head.content))
+    is_named = head.unpacked_name.endswith(("_results.txt", "_results.log"))
+    return head.is_text and (is_named or bool(_PRINTED.search(head.content)))
 
 
 def read(text: str, source: str) -> list[Result]:

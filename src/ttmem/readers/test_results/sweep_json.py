@@ -19,7 +19,7 @@ from ttmem.results import PASS, SKIPPED, Outcome, Result
 from ttmem.results.classify import classify
 
 KIND = "sweep-json"
-TITLE = "results of tt-metal's sweep framework (JSON)"
+TITLE = "JSON of tt-metal's sweep framework"
 _NAMES = ("op_name", "full_test_name", "sweep_name", "test_name")
 _PASSED = {"pass", "passed", "success", "xpass"}
 _NOT_RUN = {"not_run", "skipped", "skip"}

@@ -3,36 +3,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+import msgspec
 
 from ttmem.circular_buffers.analyze import Analysis, cross_checks
 from ttmem.circular_buffers.simulate import critical_points
-from ttmem.reports.cb_profile import document as cb_profile_document
-from ttmem.reports.cb_simulate import document as cb_document
+from ttmem.reports.cb_profile import document as cb_profile
+from ttmem.reports.cb_scan.document import CbScan
+from ttmem.reports.cb_simulate import document as cb_simulate
+from ttmem.reports.kit.documents import Document
 
-SCHEMA = "ttmem.cb-analysis/1"
+
+class ScannedSource(Document, frozen=True):
+    """One file or folder of C++ code."""
+
+    name: str
+    by_strategy: dict[str, int] = msgspec.field(name="strategies")
+    known_bytes: int
+    open_sizes: int
+    document: CbScan = msgspec.field(name="scan")
 
 
-def document(analysis: Analysis, *, multi: bool) -> dict[str, Any]:
-    """``simulation`` is a document of ``cb simulate``, ``sources`` of ``cb scan``, ``evidence`` of ``cb profile``."""
-    simulation: dict[str, Any] | None = None
+class CbAnalysis(Document, frozen=True, tag_field="schema", tag="ttmem.cb-analysis/1"):
+    """Prediction, source code and evidence beside each other."""
+
+    cross_checks: tuple[str, ...]
+    simulation: cb_simulate.CbSimulation | None
+    sources: tuple[ScannedSource, ...]
+    evidence: tuple[cb_profile.CbProfile, ...]
+
+
+def document(analysis: Analysis, *, multi: bool) -> CbAnalysis:
+    """All parts that there are."""
+    simulation = None
     if multi:
-        simulation = cb_document.multi(analysis.simulations, critical_points(analysis.simulations))
+        simulation = cb_simulate.multi(analysis.simulations, critical_points(analysis.simulations))
     elif analysis.simulations:
-        simulation = cb_document.single(analysis.simulations[0], analysis.curves)
-    return {
-        "schema": SCHEMA,
-        "cross_checks": cross_checks(analysis),
-        "simulation": simulation,
-        "sources": [
-            {
-                "name": source.name,
-                "strategies": dict(source.by_strategy),
-                "known_bytes": source.known_bytes,
-                "open_sizes": source.open_sizes,
-                "scan": source.document,
-            }
-            for source in analysis.sources
-        ],
-        "evidence": [cb_profile_document.document(evidence) for evidence in analysis.evidence],
-    }
+        simulation = cb_simulate.single(analysis.simulations[0], analysis.curves)
+    return CbAnalysis.of(
+        analysis,
+        cross_checks=cross_checks(analysis),
+        simulation=simulation,
+        evidence=[cb_profile.document(evidence) for evidence in analysis.evidence],
+    )

@@ -4,91 +4,79 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ttmem.circular_buffers.analyze import Analysis, SourceFacts, cross_checks
 from ttmem.circular_buffers.depths import Curve
 from ttmem.circular_buffers.simulate import Simulation, critical_points
 from ttmem.reports.cb_profile import tables as cb_profile_tables
+from ttmem.reports.cb_simulate import chart
 from ttmem.reports.cb_simulate import tables as cb_tables
-from ttmem.reports.cb_simulate import terminal as cb_terminal
-from ttmem.reports.cb_simulate.tables import CbTable, kib
-from ttmem.reports.kit.units import counted, one_line, short, thousands
+from ttmem.reports.kit.pages import Section
+from ttmem.reports.kit.tables import Table
+from ttmem.reports.kit.units import counted, kib, one_line, short, thousands
 
 _MOST_ROWS = 200
 _EXPRESSION_CHARACTERS = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One section: sentences, tables, perhaps the drawing."""
-
-    key: str
-    title: str
-    lines: tuple[str, ...] = ()
-    tables: tuple[CbTable, ...] = ()
-    curves: tuple[Curve, ...] = ()
-
-
-def parts(analysis: Analysis) -> list[Part]:
+def sections(analysis: Analysis) -> list[Section]:
     """What there is, in the order of the questions: does it matter, why, what does the code do, what was seen."""
-    found: list[Part] = []
-    checks = cross_checks(analysis)
-    if checks:
-        found.append(Part("checks", "What the parts say of each other", tuple(map(one_line, checks))))
+    found: list[Section] = []
+    if checks := cross_checks(analysis):
+        found.append(Section("checks", "What the parts say of each other", remarks=checks))
     if len(analysis.simulations) > 1:
         found.append(_scaling(analysis.simulations))
     elif analysis.simulations:
         found.append(_single(analysis.simulations[0]))
     if analysis.curves:
-        title = "Throughput over depth (simulated)"
-        about = (
-            "One tile in, one tile out, both buffers equally deep. Lines: constant transfer times; bands: times that "
-            "vary by 0.6 of their mean."
-        )
-        found.append(Part("depth", title, (about,), (_curve_table(analysis.curves),), analysis.curves))
+        found.append(_depth(analysis.curves))
     if len(analysis.sources) > 1:
         found.append(_side_by_side(analysis.sources))
     found += [_source(source, number) for number, source in enumerate(analysis.sources)]
     for number, evidence in enumerate(analysis.evidence):
-        lines = (*cb_profile_tables.sentences(evidence), *cb_profile_tables.instead(evidence))
-        tables = tuple(cb_profile_tables.tables(evidence))
-        found.append(
-            Part(f"evidence-{number}", f"Evidence: {one_line(evidence.name)}", tuple(map(one_line, lines)), tables)
-        )
+        lines = [*cb_profile_tables.sentences(evidence), *cb_profile_tables.instead(evidence)]
+        tables = cb_profile_tables.tables(evidence)
+        found.append(Section(f"evidence-{number}", f"Evidence: {one_line(evidence.name)}", tables, remarks=lines))
     if analysis.simulations:
-        assumed = cb_tables.assumption_lines(analysis.simulations[0].machine)
-        found.append(Part("assumptions", "What the simulation assumes", tuple(assumed)))
+        assumed = cb_tables.assumption_lines(analysis.simulations[0].assumptions)
+        found.append(Section("assumptions", "What the simulation assumes", remarks=assumed))
     return found
 
 
-def _single(simulation: Simulation) -> Part:
-    workload = simulation.workload
-    builders = (cb_tables.predicted, cb_tables.allocated, cb_tables.compatible, cb_tables.choices)
-    lines = [*cb_tables.headline(simulation), *cb_tables.causes([simulation]), *cb_terminal.failures(simulation)]
-    title = f"{workload} tiles ({workload.class_name} workload)"
-    return Part("simulation", title, tuple(lines), tuple(build(simulation) for build in builders))
+def _single(simulation: Simulation) -> Section:
+    lines = [*cb_tables.headline(simulation), *cb_tables.causes([simulation]), *cb_tables.failures(simulation)]
+    return Section("simulation", cb_tables.title(simulation), cb_tables.of_workload(simulation), remarks=lines)
 
 
-def _scaling(simulations: Sequence[Simulation]) -> Part:
+def _scaling(simulations: Sequence[Simulation]) -> Section:
     lines = [*cb_tables.critical_lines(critical_points(simulations)), *cb_tables.causes(simulations)]
-    return Part("scaling", "Scaling over workloads", tuple(lines), (cb_tables.scaling(simulations),))
+    return Section("scaling", "Scaling over workloads", [cb_tables.scaling(simulations)], remarks=lines)
 
 
-def _curve_table(curves: Sequence[Curve]) -> CbTable:
-    from ttmem.reports.cb_simulate.chart import rates
-
+def _depth(curves: Sequence[Curve]) -> Section:
+    """The drawing, and its figures as a table for formats that do not draw."""
     depths = sorted({point.depth_tiles for curve in curves for point in curve.points})
     rows = []
     for curve in curves:
-        known = {point.depth_tiles: rates(point.tiles_per_kilocycle) for point in curve.points}
+        known = {point.depth_tiles: chart.rates(point) for point in curve.points}
         rows.append((str(curve.tiles_per_barrier), *(known.get(depth, "-") for depth in depths)))
     heads = ("Tiles per barrier", *(f"depth {depth}" for depth in depths))
-    return CbTable("Tiles per 1000 cycles", heads, tuple(rows))
+    about = (
+        "One tile in, one tile out, both buffers equally deep. Lines: constant transfer times; bands: times that "
+        "vary by 0.6 of their mean."
+    )
+    return Section(
+        "depth",
+        "Throughput over depth (simulated)",
+        [Table.of_texts(heads, rows, left=1, title="Tiles per 1000 cycles")],
+        remarks=[about],
+        drawing=chart.svg(curves),
+        drawing_role="depth-chart",
+    )
 
 
-def _side_by_side(sources: Sequence[SourceFacts]) -> Part:
+def _side_by_side(sources: Sequence[SourceFacts]) -> Section:
     """Two versions of a program: the same question to each."""
     questions: list[tuple[str, Any]] = [
         ("Files", lambda one: thousands(int(_files(one)))),
@@ -101,22 +89,15 @@ def _side_by_side(sources: Sequence[SourceFacts]) -> Part:
         ("Findings", lambda one: thousands(len(one.findings))),
     ]
     names = tuple(short(one.name, 40) for one in sources)
-    overview = CbTable(
-        "Side by side",
-        ("", *names),
-        tuple((title, *(ask(one) for one in sources)) for title, ask in questions),
-    )
+    rows = [(title, *(ask(one) for one in sources)) for title, ask in questions]
+    overview = Table.of_texts(("", *names), rows, left=1, title="Side by side")
     indices = list(dict.fromkeys(_index(one) for source in sources for one in source.declarations))
-    sizes = CbTable(
-        "Size by buffer index",
-        ("Index", *names),
-        tuple((index, *(_sizes_at(source, index) for source in sources)) for index in indices[:_MOST_ROWS]),
-        left=1 + len(sources),
-    )
-    return Part("sources", "Source code side by side", (), (overview, sizes))
+    rows = [(index, *(_sizes_at(source, index) for source in sources)) for index in indices[:_MOST_ROWS]]
+    sizes = Table.of_texts(("Index", *names), rows, title="Size by buffer index")
+    return Section("sources", "Source code side by side", [overview, sizes])
 
 
-def _source(source: SourceFacts, number: int) -> Part:
+def _source(source: SourceFacts, number: int) -> Section:
     strategies = ", ".join(f"{count} {name}" for name, count in source.by_strategy.most_common())
     line = (
         f"{counted(int(_files(source)), 'file')}, {counted(len(source.declarations), 'declaration')}"
@@ -134,17 +115,14 @@ def _source(source: SourceFacts, number: int) -> Part:
         )
         for one in source.declarations[:_MOST_ROWS]
     )
-    tables = [
-        CbTable(
-            "Declarations (read from the code)", ("Where", "API", "Index", "Size", "Strategy", "Borrowed"), rows, left=6
-        )
-    ]
+    heads = ("Where", "API", "Index", "Size", "Strategy", "Borrowed")
+    tables = [Table.of_texts(heads, rows, title="Declarations (read from the code)")]
     if source.findings:
         found = tuple(
             (str(one["rule"]), f"{one['file']}:{one['line']}", short(str(one["message"]), 300))
             for one in source.findings[:_MOST_ROWS]
         )
-        tables.append(CbTable("Findings", ("Rule", "Where", "What"), found, left=3))
+        tables.append(Table.of_texts(("Rule", "Where", "What"), found, title="Findings"))
     if kernels := source.document.get("kernels"):
         tables.append(_kernels(kernels))
     left_out = []
@@ -152,7 +130,7 @@ def _source(source: SourceFacts, number: int) -> Part:
         left_out.append(f"bound: {', '.join(f'{name} = {value}' for name, value in bound.items())}")
     if len(source.declarations) > _MOST_ROWS:
         left_out.append(f"{thousands(len(source.declarations) - _MOST_ROWS)} declarations are not listed here")
-    return Part(f"source-{number}", f"Source code: {one_line(source.name)}", (line, *left_out), tuple(tables))
+    return Section(f"source-{number}", f"Source code: {one_line(source.name)}", tables, remarks=[line, *left_out])
 
 
 _KERNEL_FIGURES = (
@@ -167,12 +145,13 @@ _KERNEL_FIGURES = (
 )
 
 
-def _kernels(kernels: Sequence[Mapping[str, Any]]) -> CbTable:
+def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Table:
     """Size and complexity of the source; what a binary takes of the kernel ring only a build tells."""
     rows = tuple(
         (str(one["file"]), *(str(one.get(key, "-")) for key, _ in _KERNEL_FIGURES)) for one in kernels[:_MOST_ROWS]
     )
-    return CbTable("Kernels (read from the code)", ("File", *(title for _, title in _KERNEL_FIGURES)), rows)
+    heads = ("File", *(title for _, title in _KERNEL_FIGURES))
+    return Table.of_texts(heads, rows, left=1, title="Kernels (read from the code)")
 
 
 def _files(source: SourceFacts) -> int:

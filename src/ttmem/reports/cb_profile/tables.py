@@ -6,7 +6,7 @@ from __future__ import annotations
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
 from ttmem.evidence import log_facts
 from ttmem.evidence.log_facts import Fact, LogFacts
-from ttmem.reports.cb_simulate.tables import CbTable
+from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import counted, one_line, short, thousands
 
 _ROWS = 20
@@ -48,15 +48,15 @@ def instead(evidence: Evidence) -> list[str]:
     return [] if evidence.has_events or evidence.has_facts else list(INSTEAD)
 
 
-def tables(evidence: Evidence) -> list[CbTable]:
+def tables(evidence: Evidence) -> list[Table]:
     """All that has rows."""
-    found: list[CbTable] = []
+    found: list[Table] = []
     if evidence.programs:
         found.append(_programs(evidence))
     if evidence.peak:
         parts = tuple((name.replace("_", " "), thousands(value)) for name, value in evidence.peak.parts.items())
         title = f"Fullest operation, bytes per core (captured): {one_line(evidence.peak.operation)}"
-        found.append(CbTable(title, ("Part", "Bytes per core"), parts))
+        found.append(Table.of_texts(("Part", "Bytes per core"), parts, left=1, title=title))
     if evidence.profiler and evidence.profiler.measured:
         found.append(_measured(evidence))
     if evidence.log:
@@ -64,7 +64,7 @@ def tables(evidence: Evidence) -> list[CbTable]:
     return found
 
 
-def _programs(evidence: Evidence) -> CbTable:
+def _programs(evidence: Evidence) -> Table:
     ordered = sorted(evidence.programs, key=lambda program: -program.bytes_per_core)
     rows = [
         (
@@ -78,10 +78,11 @@ def _programs(evidence: Evidence) -> CbTable:
         for program in ordered
     ]
     heads = ("Operation", "Kind", "Buffers", "Borrowed", "B per core", "Margin B")
-    return CbTable(f"Programs (captured; {counted(len(rows), 'program')})", heads, tuple(rows[:_ROWS]), left=2)
+    title = f"Programs (captured; {counted(len(rows), 'program')})"
+    return Table.of_texts(heads, rows[:_ROWS], left=2, title=title)
 
 
-def _measured(evidence: Evidence) -> CbTable:
+def _measured(evidence: Evidence) -> Table:
     assert evidence.profiler is not None
     ordered = sorted(evidence.profiler.measured, key=lambda row: -(row.wait_front_ns + row.reserve_back_ns))
     rows = tuple(
@@ -95,10 +96,10 @@ def _measured(evidence: Evidence) -> CbTable:
         for row in ordered[:_ROWS]
     )
     heads = ("Operation", "Kernel ns", "Wait front ns", "Reserve back ns", "Stall %")
-    return CbTable("Compute's waits (measured)", heads, rows)
+    return Table.of_texts(heads, rows, left=1, title="Compute's waits (measured)")
 
 
-def _log_tables(log: LogFacts) -> list[CbTable]:
+def _log_tables(log: LogFacts) -> list[Table]:
     found = []
     if buffers := log.of(log_facts.BUFFER):
         rows = tuple(
@@ -110,11 +111,11 @@ def _log_tables(log: LogFacts) -> list[CbTable]:
             for fact in buffers[:_ROWS]
         )
         title = f"Buffers that operations print (debug log; {counted(log.counts[log_facts.BUFFER], 'line')})"
-        found.append(CbTable(title, ("Buffer", "Line", "Page B", "Pages", "Bytes"), rows))
+        found.append(Table.of_texts(("Buffer", "Line", "Page B", "Pages", "Bytes"), rows, left=1, title=title))
     for kind, title in _TITLES.items():
         if facts := log.of(kind):
             rows = tuple((str(fact.line), _words(fact)) for fact in facts[:_ROWS])
-            found.append(CbTable(f"{title}; {counted(log.counts[kind], 'line')}", ("Line", "Says"), rows, left=2))
+            found.append(Table.of_texts(("Line", "Says"), rows, title=f"{title}; {counted(log.counts[kind], 'line')}"))
     if log.events:
         rows = tuple(
             (
@@ -126,7 +127,8 @@ def _log_tables(log: LogFacts) -> list[CbTable]:
             for index, seen in sorted(log.events.items())
         )
         heads = ("Buffer", "Reserved", "Pushed", "Waited", "Popped", "Most held", "Left")
-        found.append(CbTable("Events printed by kernels (TTMEM lines), pages", heads, rows))
+        title = "Events printed by kernels (TTMEM lines), pages"
+        found.append(Table.of_texts(heads, rows, left=1, title=title))
     return found
 
 

@@ -1,64 +1,214 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scan of C++ code as one JSON document: the keys of the contract, and beside them what they rest on."""
+"""What ``ttmem cb scan --json`` says: the keys of the contract, and beside them what they rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
 
-from ttmem.circular_buffers.scan import Declaration, Finding, KernelFigures, ProgramTotals, Scan, Sized
+import msgspec
+
+from ttmem.circular_buffers import scan as scanning
+from ttmem.circular_buffers.scan import ProgramTotals, Scan, Sized
 from ttmem.circular_buffers.scan.cpp.arithmetic import format_of
 from ttmem.circular_buffers.scan.cpp.expressions import Bindings, Evaluation, Expression, leaves, render
+from ttmem.reports.kit.documents import Document
 
 
-def document(scan: Scan) -> dict[str, Any]:
-    """`files`, `declarations` and `findings`; programs, kernels and counts are additions."""
+class Place(Document, frozen=True):
+    """A line of a file."""
+
+    file: str
+    line: int
+
+
+class Call(Document, frozen=True):
+    """A helper function on the way to a declaration."""
+
+    function: str
+    line: int
+
+
+class Declaration(Document, frozen=True):
+    """A buffer that the code declares; sizes are null until every name in them is bound."""
+
+    file: str
+    line: int
+    api: str
+    index: int | str | None
+    """A number, the name of a dataflow buffer, or the expression as written."""
+    total: str
+    """As the source has it."""
+    page: str
+    total_bytes: int | None = msgspec.field(name="bytes")
+    format: str | None
+    strategy: str
+    """``fixed``, ``adaptive`` or ``unknown``."""
+    borrowed: bool
+    """It lies in a tensor's memory and takes none of its own."""
+    indices: tuple[int | str, ...]
+    size_class: str = msgspec.field(name="class")
+    total_expanded: str
+    unknowns: tuple[str, ...]
+    """Names that the size waits for."""
+    page_bytes: int | None
+    pages: int | None
+    core_ranges: str | None
+    program: str
+    conditions: tuple[str, ...]
+    active: bool
+    """False: its conditions are known not to hold."""
+    borrowed_if: str | None
+    repeats: str | None
+    through: tuple[Call, ...]
+    declared_at: Place
+
+
+class Finding(Document, frozen=True):
+    """A rule that does not hold, or may not."""
+
+    rule: str
+    file: str
+    line: int
+    message: str
+    severity: str
+    why: str
+    fix: str
+
+
+class RangeTotal(Document, frozen=True):
+    """Buffers of one core range."""
+
+    core_ranges: str | None
+    bytes_per_core: int
+    buffers: int
+    unknown: int
+
+
+class Placed(Document, frozen=True):
+    """Where a buffer lies."""
+
+    index: int | str | None
+    line: int
+    address: int | None
+    total_bytes: int | None = msgspec.field(name="bytes")
+
+
+class Program(Document, frozen=True):
+    """One program against one board."""
+
+    file: str
+    line: int
+    name: str
+    bytes_per_core: int
+    is_lower_bound: bool
+    buffers: int
+    borrowed: int
+    unknown: int
+    ranges: tuple[RangeTotal, ...] = msgspec.field(name="core_ranges")
+    placement: tuple[Placed, ...]
+    end_address: int | None
+    free_bytes_per_core: int | None
+    """Negative: the buffers do not fit."""
+    assumed_one_core: bool
+    """Ranges with unknown cores were placed as if they shared a core."""
+
+
+class Kernel(Document, frozen=True):
+    """Size and complexity of a kernel's source."""
+
+    file: str
+    entry: str
+    source_bytes: int
+    lines: int
+    code_lines: int
+    buffers: int
+    buffer_operations: int
+    loops: int
+    deepest_loop: int
+    branches: int
+    noc_calls: int
+    barriers: int
+    broken: bool = msgspec.field(name="partly_understood")
+
+
+class Summary(Document, frozen=True):
+    """Counts; a site is a declaration where it is written, however often it is reached."""
+
+    sites: int
+    sites_by_api: dict[str, int]
+    sites_by_class: dict[str, int]
+    declarations_by_strategy: dict[str, int]
+    programs: int
+    kernels: int
+    errors: int
+    warnings: int
+
+
+class Skipped(Document, frozen=True):
+    """A file that could not be read, or not in full."""
+
+    file: str
+    reason: str
+
+
+class CbScan(Document, frozen=True, tag_field="schema", tag="ttmem.cb-scan/1"):
+    """Circular and dataflow buffers in C++ code, and the rules that kernels break."""
+
+    files: int
+    declarations: tuple[Declaration, ...]
+    findings: tuple[Finding, ...]
+    programs: tuple[Program, ...]
+    kernels: tuple[Kernel, ...]
+    summary: Summary
+    board: str | None
+    bindings: dict[str, bool | int | float | str]
+    skipped: tuple[Skipped, ...]
+    broken: tuple[str, ...] = msgspec.field(name="partly_understood")
+
+
+def document(scan: Scan) -> CbScan:
+    """Everything found under a path."""
     sized = {id(one.declaration): one for program in scan.programs for one in program.buffers}
-    return {
-        "files": scan.files,
-        "declarations": [_declaration(one, sized[id(one)], scan.bindings) for one in scan.declarations],
-        "findings": [_finding(one) for one in scan.findings],
-        "programs": [_program(one) for one in scan.programs],
-        "kernels": [_kernel(one) for one in scan.kernels],
-        "summary": _summary(scan),
-        "board": scan.memory_map.board_name if scan.memory_map is not None else None,
-        "bindings": dict(scan.bindings),
-        "skipped": [{"file": one.file, "reason": one.reason} for one in scan.skipped],
-        "partly_understood": list(scan.broken),
-    }
+    return CbScan.of(
+        scan,
+        declarations=[_declaration(one, sized[id(one)], scan.bindings) for one in scan.declarations],
+        programs=[_program(one) for one in scan.programs],
+        summary=Summary(
+            sites=len(scan.sites),
+            sites_by_api=dict(scan.apis()),
+            sites_by_class=dict(scan.classes()),
+            declarations_by_strategy=Counter(declaration.strategy for declaration in scan.declarations),
+            programs=len(scan.programs),
+            kernels=len(scan.kernels),
+            errors=scan.count("error"),
+            warnings=scan.count("warning"),
+        ),
+        board=scan.memory_map.board_name if scan.memory_map is not None else None,
+    )
 
 
-def _declaration(declaration: Declaration, sized: Sized, bindings: Bindings) -> dict[str, Any]:
+def _declaration(declaration: scanning.Declaration, sized: Sized, bindings: Bindings) -> Declaration:
     total = declaration.total
-    return {
-        "file": declaration.file,
-        "line": declaration.line,
-        "api": declaration.api,
-        "index": index_of(sized),
-        "total": written(declaration, total),
-        "page": written(declaration, declaration.page),
-        "bytes": sized.total_bytes,
-        "format": format_text(declaration, bindings),
-        "strategy": declaration.strategy,
-        "borrowed": sized.borrowed,
-        "indices": [_number_or_text(index, bindings) for index in declaration.indices],
-        "class": declaration.size_class,
-        "total_expanded": render(total, expand=True),
-        "unknowns": list(leaves(total)) if total is not None and sized.total_bytes is None else [],
-        "page_bytes": sized.page_bytes,
-        "pages": sized.pages,
-        "core_ranges": written(declaration, declaration.core_ranges) or None,
-        "program": declaration.program,
-        "conditions": [str(condition) for condition in declaration.conditions],
-        "active": sized.active,
-        "borrowed_if": str(declaration.borrowed_if) if declaration.borrowed_if is not None else None,
-        "repeats": render(declaration.repeats) if declaration.repeats is not None else None,
-        "through": [{"function": function, "line": line} for function, line in declaration.trail],
-        "declared_at": {"file": declaration.site[0], "line": declaration.site[1]},
-    }
+    return Declaration.of(
+        sized,
+        declaration,
+        index=index_of(sized),
+        total=written(declaration, total),
+        page=written(declaration, declaration.page),
+        format=format_text(declaration, bindings),
+        indices=[_number_or_text(index, bindings) for index in declaration.indices],
+        total_expanded=render(total, expand=True),
+        unknowns=leaves(total) if total is not None and sized.total_bytes is None else (),
+        core_ranges=written(declaration, declaration.core_ranges) or None,
+        conditions=[str(condition) for condition in declaration.conditions],
+        borrowed_if=str(declaration.borrowed_if) if declaration.borrowed_if is not None else None,
+        repeats=render(declaration.repeats) if declaration.repeats is not None else None,
+        through=[Call(function, line) for function, line in declaration.trail],
+        declared_at=Place(*declaration.site[:2]),
+    )
 
 
-def written(declaration: Declaration, expression: Expression | None) -> str:
+def written(declaration: scanning.Declaration, expression: Expression | None) -> str:
     """As the source has it; behind a helper's parameters the caller's arguments."""
     return render(expression, expand=bool(declaration.trail))
 
@@ -77,7 +227,7 @@ def _number_or_text(expression: Expression, bindings: Bindings) -> int | str:
     return number if number is not None else render(expression)
 
 
-def format_text(declaration: Declaration, bindings: Bindings) -> str | None:
+def format_text(declaration: scanning.Declaration, bindings: Bindings) -> str | None:
     """The format's name where it is known, else the expression behind it."""
     if declaration.format is None:
         return None
@@ -87,76 +237,16 @@ def format_text(declaration: Declaration, bindings: Bindings) -> str | None:
     return render(declaration.format, expand=True) or None
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "file": finding.file,
-        "line": finding.line,
-        "message": finding.message,
-        "severity": finding.severity,
-        "why": finding.why,
-        "fix": finding.fix,
-    }
-
-
-def _program(program: ProgramTotals) -> dict[str, Any]:
-    return {
-        "file": program.file,
-        "line": program.line,
-        "name": program.name,
-        "bytes_per_core": program.bytes_per_core,
-        "is_lower_bound": program.unknown > 0,
-        "buffers": len(program.buffers),
-        "borrowed": sum(1 for one in program.buffers if one.borrowed),
-        "unknown": program.unknown,
-        "core_ranges": [
-            {
-                "core_ranges": one.core_ranges or None,
-                "bytes_per_core": one.bytes_per_core,
-                "buffers": one.buffers,
-                "unknown": one.unknown,
-            }
-            for one in program.ranges
-        ],
-        "placement": [
-            {"index": index_of(one), "line": one.declaration.line, "address": address, "bytes": one.total_bytes}
+def _program(program: ProgramTotals) -> Program:
+    return Program.of(
+        program,
+        is_lower_bound=program.unknown > 0,
+        buffers=len(program.buffers),
+        borrowed=sum(1 for one in program.buffers if one.borrowed),
+        ranges=[RangeTotal.of(one, core_ranges=one.core_ranges or None) for one in program.ranges],
+        placement=[
+            Placed(index_of(one), one.declaration.line, address, one.total_bytes)
             for one, address in zip(program.counted, program.addresses, strict=False)
         ],
-        "end_address": program.end_address,
-        "free_bytes_per_core": program.free_bytes_per_core,
-        "assumed_one_core": not program.ranges_are_known,
-    }
-
-
-def _kernel(figures: KernelFigures) -> dict[str, Any]:
-    return {
-        "file": figures.file,
-        "entry": figures.entry,
-        "source_bytes": figures.source_bytes,
-        "lines": figures.lines,
-        "code_lines": figures.code_lines,
-        "buffers": figures.buffers,
-        "buffer_operations": figures.buffer_operations,
-        "loops": figures.loops,
-        "deepest_loop": figures.deepest_loop,
-        "branches": figures.branches,
-        "noc_calls": figures.noc_calls,
-        "barriers": figures.barriers,
-        "partly_understood": figures.broken,
-    }
-
-
-def _summary(scan: Scan) -> Mapping[str, Any]:
-    strategies: dict[str, int] = {}
-    for declaration in scan.declarations:
-        strategies[declaration.strategy] = strategies.get(declaration.strategy, 0) + 1
-    return {
-        "sites": len(scan.sites),
-        "sites_by_api": dict(scan.apis()),
-        "sites_by_class": dict(scan.classes()),
-        "declarations_by_strategy": strategies,
-        "programs": len(scan.programs),
-        "kernels": len(scan.kernels),
-        "errors": scan.count("error"),
-        "warnings": scan.count("warning"),
-    }
+        assumed_one_core=not program.ranges_are_known,
+    )

@@ -3,49 +3,55 @@
 
 from __future__ import annotations
 
-import io
 from os.path import commonpath
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from ttmem.circular_buffers.scan import Finding, KernelFigures, ProgramTotals, Scan, Sized
 from ttmem.reports.cb_scan.document import format_text, index_of, written
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.tables import Table, name_column, number_column
 from ttmem.reports.kit.units import counted, one_line, short, thousands
 
 _PROGRAMS = 12
 _BUFFERS = 40
 _KERNELS = 15
 _FINDINGS = 40
+_BUFFER_COLUMNS = (
+    number_column("line", str),
+    name_column("buffer"),
+    number_column("bytes", str),
+    number_column("pages", str),
+    *map(name_column, ("format", "size", "cores", "as written")),
+)
+_KERNEL_FIGURES = {
+    "code_lines": "lines",
+    "buffers": "buffers",
+    "buffer_operations": "calls",
+    "loops": "loops",
+    "deepest_loop": "deep",
+    "branches": "ifs",
+    "noc_calls": "NoC",
+    "barriers": "barriers",
+}
+"""Attribute of a kernel's figures -> head of its column."""
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
 def render(scan: Scan, *, width: int = 100, color: bool = False, everything: bool = False) -> str:
     """Text for a terminal of this width; long lists are cut unless everything is wanted."""
-    file = io.StringIO()
-    console = Console(
-        file=file,
-        width=max(width, 60),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        no_color=not color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
+    report = TextReport(width, color=color)
     base = _base(scan)
-    _head(console, scan)
+    _head(report, scan)
     programs = sorted(scan.programs, key=lambda one: (-one.bytes_per_core, one.file, one.line))
     for program in programs if everything else programs[:_PROGRAMS]:
-        _program(console, program, scan, base)
+        _program(report, program, scan, base)
     if not everything and len(programs) > _PROGRAMS:
         more = counted(len(programs) - _PROGRAMS, "more program")
-        console.print(f"\n{more} with fewer known bytes (--all shows them)")
-    _kernels(console, scan.kernels, base, everything=everything)
-    _findings(console, scan.findings, base, everything=everything)
-    _left_out(console, scan, base)
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+        report.print(f"\n{more} with fewer known bytes (--all shows them)")
+    _kernels(report, scan.kernels, base, everything=everything)
+    _findings(report, scan.findings, base, everything=everything)
+    _left_out(report, scan, base)
+    return report.text()
 
 
 def _base(scan: Scan) -> Path:
@@ -62,42 +68,29 @@ def _shown(file: str, base: Path) -> str:
     return file
 
 
-def _head(console: Console, scan: Scan) -> None:
+def _head(report: TextReport, scan: Scan) -> None:
     strategies = {"fixed": 0, "adaptive": 0, "unknown": 0}
     for declaration in scan.declarations:
         strategies[declaration.strategy] += 1
-    console.print(
+    report.print(
         f"{counted(scan.files, 'file')}, {counted(len(scan.declarations), 'buffer')} in "
         f"{counted(len(scan.programs), 'program')}, {counted(len(scan.kernels), 'kernel')}",
         style="bold",
     )
     if scan.declarations:
-        console.print(", ".join(f"{count} {name}" for name, count in strategies.items() if count) + " in size")
+        report.print(", ".join(f"{count} {name}" for name, count in strategies.items() if count) + " in size")
     if scan.bindings:
-        console.print("with " + ", ".join(f"{name} = {value}" for name, value in scan.bindings.items()))
+        report.print("with " + ", ".join(f"{name} = {value}" for name, value in scan.bindings.items()))
 
 
-def _program(console: Console, program: ProgramTotals, scan: Scan, base: Path) -> None:
-    console.print()
-    console.print(f"{one_line(program.name)}  {_shown(program.file, base)}:{program.line}", style="bold")
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column, right in (
-        ("line", True),
-        ("buffer", False),
-        ("bytes", True),
-        ("pages", True),
-        ("format", False),
-        ("size", False),
-        ("cores", False),
-        ("as written", False),
-    ):
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
-    for one in program.buffers[:_BUFFERS]:
-        table.add_row(*_row(one, scan, console.width))
+def _program(report: TextReport, program: ProgramTotals, scan: Scan, base: Path) -> None:
+    report.print()
+    report.print(f"{one_line(program.name)}  {_shown(program.file, base)}:{program.line}", style="bold")
+    rows = [_row(one, scan, report.width) for one in program.buffers[:_BUFFERS]]
     if len(program.buffers) > _BUFFERS:
-        table.add_row("", f"{len(program.buffers) - _BUFFERS} more", "", "", "", "", "", "")
-    console.print(table)
-    console.print(_sum(program, scan))
+        rows.append(("", f"{len(program.buffers) - _BUFFERS} more", *[""] * 6))
+    report.print(Table(_BUFFER_COLUMNS, rows))
+    report.print(_sum(program, scan))
 
 
 def _row(one: Sized, scan: Scan, width: int) -> tuple[str, ...]:
@@ -139,58 +132,42 @@ def _sum(program: ProgramTotals, scan: Scan) -> str:
     return ", ".join(parts)
 
 
-def _kernels(console: Console, kernels: tuple[KernelFigures, ...], base: Path, *, everything: bool) -> None:
+def _kernels(report: TextReport, kernels: tuple[KernelFigures, ...], base: Path, *, everything: bool) -> None:
     if not kernels:
         return
-    console.print()
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("kernel", overflow="fold")
-    for column in ("lines", "buffers", "calls", "loops", "deep", "ifs", "NoC", "barriers"):
-        table.add_column(column, justify="right", no_wrap=True)
+    report.print()
     ranked = sorted(kernels, key=lambda one: -one.code_lines)
-    for one in ranked if everything else ranked[:_KERNELS]:
-        table.add_row(
-            short(_shown(one.file, base), max(24, console.width - 62)),
-            *(
-                str(figure)
-                for figure in (
-                    one.code_lines,
-                    one.buffers,
-                    one.buffer_operations,
-                    one.loops,
-                    one.deepest_loop,
-                    one.branches,
-                    one.noc_calls,
-                    one.barriers,
-                )
-            ),
-        )
+    longest = max(24, report.width - 62)
+    rows = [
+        [short(_shown(one.file, base), longest), *(str(getattr(one, figure)) for figure in _KERNEL_FIGURES)]
+        for one in (ranked if everything else ranked[:_KERNELS])
+    ]
     if not everything and len(ranked) > _KERNELS:
-        table.add_row(f"{len(ranked) - _KERNELS} more (--all)", *[""] * 8)
-    console.print(table)
+        rows.append([f"{len(ranked) - _KERNELS} more (--all)", *[""] * len(_KERNEL_FIGURES)])
+    report.print(Table.of_texts(("kernel", *_KERNEL_FIGURES.values()), rows, left=1))
 
 
-def _findings(console: Console, findings: tuple[Finding, ...], base: Path, *, everything: bool) -> None:
-    console.print()
+def _findings(report: TextReport, findings: tuple[Finding, ...], base: Path, *, everything: bool) -> None:
+    report.print()
     if not findings:
-        console.print("No rule is broken, as far as the code tells.")
+        report.print("No rule is broken, as far as the code tells.")
         return
     ranked = sorted(findings, key=lambda one: one.severity != "error")
     explained: set[str] = set()
     for one in ranked if everything else ranked[:_FINDINGS]:
         place = f"{_shown(one.file, base)}:{one.line}"
-        console.print(f"{place}: {one.severity} {one.rule}: {one_line(one.message)}", style=_STYLES[one.severity])
+        report.print(f"{place}: {one.severity} {one.rule}: {one_line(one.message)}", style=_STYLES[one.severity])
         if one.rule not in explained:
             explained.add(one.rule)
-            console.print(f"    why: {one.why}")
-            console.print(f"    fix: {one.fix}")
+            report.print(f"    why: {one.why}")
+            report.print(f"    fix: {one.fix}")
     if not everything and len(ranked) > _FINDINGS:
-        console.print(f"{counted(len(ranked) - _FINDINGS, 'more finding')} (--all shows them)")
+        report.print(f"{counted(len(ranked) - _FINDINGS, 'more finding')} (--all shows them)")
 
 
-def _left_out(console: Console, scan: Scan, base: Path) -> None:
+def _left_out(report: TextReport, scan: Scan, base: Path) -> None:
     for one in scan.skipped:
-        console.print(f"skipped {_shown(one.file, base)}: {one.reason}")
+        report.print(f"skipped {_shown(one.file, base)}: {one.reason}")
     if scan.broken:
         parts = counted(len(scan.broken), "file")
-        console.print(f"{parts} understood in part; rules that need the whole stay silent there")
+        report.print(f"{parts} understood in part; rules that need the whole stay silent there")

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``ttmem cb simulate --json`` says: a contract, keys may be added."""
+"""What ``ttmem cb simulate --json`` says."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from ttmem.circular_buffers.depths import TOLERANCE_PERCENT, Curve, Recommendation
+import msgspec
+
+from ttmem.circular_buffers import assumptions as assumed
+from ttmem.circular_buffers import depths, simulate
 from ttmem.circular_buffers.l1_use import L1Use
-from ttmem.circular_buffers.machine import SEEDS, VARIATIONS, Machine
 from ttmem.circular_buffers.pressure import score_band
-from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
-from ttmem.circular_buffers.workload import Workload
-
-SCHEMA = "ttmem.cb-simulate/1"
+from ttmem.reports.kit.documents import UNSET, Document, UnsetType, rounded
 
 COMPUTED, SIMULATED, HEURISTIC, MEASURED = "computed", "simulated", "heuristic", "measured"
 
@@ -33,144 +31,235 @@ ORIGINS = {
 }
 """How each figure came to be; nothing of a simulation is measured on a card except the latencies it is fed with."""
 
+_ORIGINS_OF_ASSUMPTIONS = {
+    "read_cycles": "measured on one core and on all (tt-metal noc_latencies.yaml), interpolated",
+    "compute_cycles_per_pair": "assumed",
+    "sync_cycles": "assumed",
+    "variation_of_transfer_times": "assumed",
+}
 
-def single(simulation: Simulation, curves: Sequence[Curve] = ()) -> dict[str, Any]:
+Range = tuple[float, float]
+
+
+class Tiles(Document, frozen=True):
+    """Tile counts of one core's job: every A tile is combined with every B tile."""
+
+    tiles_per_shard: int
+    r_tiles: int
+
+
+class Workload(Tiles, frozen=True):
+    """A job and the guide's class for it."""
+
+    class_name: str = msgspec.field(name="class")
+
+
+class Occupancy(Document, frozen=True):
+    """How full a buffer was."""
+
+    mean_tiles: float
+    highest_tiles: int
+
+
+class KernelConfig(Document, frozen=True):
+    """The ring that holds kernel binaries and buffer configurations."""
+
+    kernel_config_bytes: int = msgspec.field(name="ring_bytes")
+    buffer_config_bytes: int
+    kernel_bytes: int | None
+    kernel_config_percent: float = msgspec.field(name="used_percent")
+    kernels_fit: bool | None = msgspec.field(name="fits")
+    """null: the size of the binaries is not known."""
+
+
+class L1(Document, frozen=True):
+    """Where the buffers lie in L1."""
+
+    base_address: int
+    region_end_address: int
+    free_bytes_before: int
+    used_percent: float
+    fits: bool
+    failure: str | None
+    """In the library's words."""
+    kernel_config: KernelConfig
+    index_gaps: int
+
+
+class Strategy(Document, frozen=True):
+    """What one strategy gives a workload; a pair is a range over what is assumed."""
+
+    tiles: dict[str, int]
+    total_bytes: int = msgspec.field(name="bytes")
+    miss_rate_percent: float
+    pressure_score: int
+    pressure_band: str
+    risk: str
+    utilisation_percent: float
+    stall_percent: Range
+    """Share of its time that the compute kernel waits."""
+    depth_loss_percent: Range
+    """What unlimited depth would save of the time."""
+    cause: str
+    cycles_per_pair: Range | None
+    """null: it hangs."""
+    wait_front_percent: float
+    reserve_back_percent: float
+    occupancy: dict[str, Occupancy]
+    memory_efficiency_percent: float | None
+    deadlock: tuple[str, ...]
+    broken_rules: tuple[str, ...]
+    simulated: Tiles
+    l1: L1
+
+
+class Choice(Document, frozen=True):
+    """Depths that are worth their L1."""
+
+    tiles_per_barrier: int
+    tiles: dict[str, int]
+    total_bytes: int = msgspec.field(name="bytes")
+    cycles_per_pair: Range
+    loss_percent: float
+    within_percent: float
+    reaches_bound: bool
+
+
+class SimulatedWorkload(Document, frozen=True):
     """One workload."""
-    found = {"schema": SCHEMA, **_workload(simulation), "assumptions": assumptions(simulation.machine)}
-    return {**found, "origins": ORIGINS, "throughput_over_depth": [_curve(curve) for curve in curves]}
+
+    workload: Workload
+    strategies: dict[str, Strategy]
+    recommendation: Choice
+    choices: tuple[Choice, ...]
 
 
-def multi(simulations: Sequence[Simulation], critical: Mapping[str, Critical]) -> dict[str, Any]:
-    """The scaling table."""
-    return {
-        "schema": SCHEMA,
-        "workloads": [_workload(simulation) for simulation in simulations],
-        "critical": {
-            name: {
-                "by_guide": _place(point.by_guide),
-                "by_simulation": _place(point.by_simulation),
-                "loss_percent": CRITICAL_LOSS_PERCENT,
-            }
-            for name, point in critical.items()
-        },
-        "assumptions": assumptions(simulations[0].machine) if simulations else {},
-        "origins": ORIGINS,
-    }
+class Critical(Document, frozen=True):
+    """The first workload at which a strategy is under high pressure."""
+
+    by_guide: Tiles | None
+    by_simulation: Tiles | None
+    loss_percent: float
 
 
-def assumptions(machine: Machine) -> dict[str, Any]:
+class Assumptions(Document, frozen=True):
     """Everything that the simulated figures rest on."""
-    return {
-        "board": machine.memory_map.board_name,
-        "architecture": machine.architecture.name,
-        "release": str(machine.memory_map.source),
-        "dtype": machine.data_type.name,
-        "tile_bytes": machine.tile_bytes,
-        "tiles_per_barrier": machine.tiles_per_barrier,
-        "cores": machine.cores,
-        "compute_cycles_per_pair": list(machine.compute_cycles),
-        "sync_cycles": machine.sync_cycles,
-        "variation_of_transfer_times": list(VARIATIONS),
-        "seeds": list(SEEDS),
-        "read_cycles": round(machine.transfer_cycles("read", machine.tiles_per_barrier), 1),
-        "write_cycles": round(machine.transfer_cycles("write", 1), 1),
-        "origin": {
-            "read_cycles": "measured on one core and on all (tt-metal noc_latencies.yaml), interpolated",
-            "compute_cycles_per_pair": "assumed",
-            "sync_cycles": "assumed",
-            "variation_of_transfer_times": "assumed",
+
+    board: str
+    architecture: str
+    release: str
+    dtype: str
+    tile_bytes: int
+    tiles_per_barrier: int
+    cores: int
+    compute_cycles: Range = msgspec.field(name="compute_cycles_per_pair")
+    sync_cycles: float
+    variation_of_transfer_times: tuple[float, ...]
+    seeds: tuple[int, ...]
+    read_cycles: float
+    write_cycles: float
+    origin: dict[str, str]
+
+
+class DepthCurve(Document, frozen=True):
+    """Throughput over the depth of both buffers."""
+
+    tiles_per_barrier: int
+    depth_tiles: tuple[int, ...]
+    tiles_per_kilocycle: tuple[Range, ...]
+
+
+class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag="ttmem.cb-simulate/1"):
+    """One workload, or with ``--multi`` several under ``workloads``."""
+
+    workload: Workload | UnsetType = UNSET
+    strategies: dict[str, Strategy] | UnsetType = UNSET
+    recommendation: Choice | UnsetType = UNSET
+    choices: tuple[Choice, ...] | UnsetType = UNSET
+    workloads: tuple[SimulatedWorkload, ...] | UnsetType = UNSET
+    critical: dict[str, Critical] | UnsetType = UNSET
+    assumptions: Assumptions
+    origins: dict[str, str]
+    """How each figure came to be: computed, simulated or heuristic."""
+    throughput_over_depth: tuple[DepthCurve, ...] | UnsetType = UNSET
+
+
+def single(simulation: simulate.Simulation, curves: Sequence[depths.Curve] = ()) -> CbSimulation:
+    """One workload."""
+    return CbSimulation.of(
+        _workload(simulation),
+        assumptions=_assumptions(simulation.assumptions),
+        origins=ORIGINS,
+        throughput_over_depth=[
+            DepthCurve(
+                curve.tiles_per_barrier,
+                tuple(point.depth_tiles for point in curve.points),
+                tuple(rounded(point.tiles_per_kilocycle, 3) for point in curve.points),
+            )
+            for curve in curves
+        ],
+    )
+
+
+def multi(simulations: Sequence[simulate.Simulation], critical: Mapping[str, simulate.Critical]) -> CbSimulation:
+    """The scaling table; there is at least one workload."""
+    return CbSimulation.of(
+        workloads=[_workload(simulation) for simulation in simulations],
+        critical={
+            name: Critical.of(point, loss_percent=simulate.CRITICAL_LOSS_PERCENT) for name, point in critical.items()
         },
-    }
+        assumptions=_assumptions(simulations[0].assumptions),
+        origins=ORIGINS,
+    )
 
 
-def _workload(simulation: Simulation) -> dict[str, Any]:
-    workload = simulation.workload
-    return {
-        "workload": {**_tiles(workload), "class": workload.class_name},
-        "strategies": {name: _strategy(result) for name, result in simulation.results.items()},
-        "recommendation": _recommendation(simulation.best),
-        "choices": [_recommendation(choice) for choice in simulation.recommendations],
-    }
+def _assumptions(given: assumed.Assumptions) -> Assumptions:
+    return Assumptions.of(
+        given,
+        board=given.memory_map.board_name,
+        architecture=given.architecture.name,
+        release=str(given.memory_map.source),
+        dtype=given.data_type.name,
+        variation_of_transfer_times=assumed.VARIATIONS,
+        seeds=assumed.SEEDS,
+        read_cycles=round(given.transfer_cycles("read", given.tiles_per_barrier), 1),
+        write_cycles=round(given.transfer_cycles("write", 1), 1),
+        origin=_ORIGINS_OF_ASSUMPTIONS,
+    )
 
 
-def _strategy(result: StrategyResult) -> dict[str, Any]:
-    stall, guess = result.stall, result.heuristic
-    return {
-        "tiles": dict(result.tiles),
-        "bytes": result.total_bytes,
-        "miss_rate_percent": round(guess.miss_rate_percent, 2),
-        "pressure_score": stall.pressure_score,
-        "pressure_band": score_band(stall.pressure_score),
-        "risk": guess.risk,
-        "utilisation_percent": round(guess.utilisation_percent, 2),
-        "stall_percent": _range(stall.stall_percent),
-        "depth_loss_percent": _range(stall.depth_loss_percent),
-        "cause": stall.cause,
-        "cycles_per_pair": None if math.isinf(stall.cycles_per_pair[1]) else _range(stall.cycles_per_pair),
-        "wait_front_percent": round(stall.wait_front_percent, 2),
-        "reserve_back_percent": round(stall.reserve_back_percent, 2),
-        "occupancy": {
-            name: {"mean_tiles": round(held.mean_tiles, 2), "highest_tiles": held.highest_tiles}
-            for name, held in stall.occupancy.items()
-        },
-        "memory_efficiency_percent": _rounded(result.memory_efficiency_percent),
-        "deadlock": list(stall.deadlock),
-        "broken_rules": list(result.broken_rules),
-        "simulated": _tiles(stall.simulated),
-        "l1": _l1(result.l1),
-    }
+def _workload(simulation: simulate.Simulation) -> SimulatedWorkload:
+    return SimulatedWorkload.of(
+        simulation,
+        strategies={name: _strategy(result) for name, result in simulation.results.items()},
+        recommendation=_choice(simulation.best),
+        choices=[_choice(choice) for choice in simulation.recommendations],
+    )
 
 
-def _l1(use: L1Use) -> dict[str, Any]:
-    return {
-        "base_address": use.base_address,
-        "region_end_address": use.region_end_address,
-        "free_bytes_before": use.free_bytes_before,
-        "used_percent": round(use.used_percent, 2),
-        "fits": use.failure is None,
-        "failure": use.failure,
-        "kernel_config": {
-            "ring_bytes": use.kernel_config_bytes,
-            "buffer_config_bytes": use.buffer_config_bytes,
-            "kernel_bytes": use.kernel_bytes,
-            "used_percent": round(use.kernel_config_percent, 2),
-            "fits": use.kernels_fit,
-        },
-        "index_gaps": len(use.gap_indices),
-    }
+def _strategy(result: simulate.StrategyResult) -> Strategy:
+    stall = result.stall
+    return Strategy.of(
+        stall,
+        result.heuristic,
+        result,
+        decimals=2,
+        pressure_band=score_band(stall.pressure_score),
+        cycles_per_pair=None if math.isinf(stall.cycles_per_pair[1]) else rounded(stall.cycles_per_pair),
+        occupancy={name: Occupancy.of(held, decimals=2) for name, held in stall.occupancy.items()},
+        l1=_l1(result.l1),
+    )
 
 
-def _recommendation(choice: Recommendation) -> dict[str, Any]:
-    return {
-        "tiles_per_barrier": choice.tiles_per_barrier,
-        "tiles": dict(choice.tiles),
-        "bytes": choice.total_bytes,
-        "cycles_per_pair": _range(choice.cycles_per_pair),
-        "loss_percent": round(choice.loss_percent, 2),
-        "within_percent": TOLERANCE_PERCENT,
-        "reaches_bound": choice.reaches_bound,
-    }
+def _l1(use: L1Use) -> L1:
+    return L1.of(
+        use,
+        decimals=2,
+        fits=use.failure is None,
+        kernel_config=KernelConfig.of(use, decimals=2),
+        index_gaps=len(use.gap_indices),
+    )
 
 
-def _curve(curve: Curve) -> dict[str, Any]:
-    return {
-        "tiles_per_barrier": curve.tiles_per_barrier,
-        "depth_tiles": [point.depth_tiles for point in curve.points],
-        "tiles_per_kilocycle": [_range(point.tiles_per_kilocycle, 3) for point in curve.points],
-    }
-
-
-def _tiles(workload: Workload) -> dict[str, int]:
-    return {"tiles_per_shard": workload.tiles_per_shard, "r_tiles": workload.r_tiles}
-
-
-def _place(workload: Workload | None) -> dict[str, int] | None:
-    return None if workload is None else _tiles(workload)
-
-
-def _range(bounds: tuple[float, float], decimals: int = 2) -> list[float]:
-    return [round(bounds[0], decimals), round(bounds[1], decimals)]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
+def _choice(choice: depths.Recommendation) -> Choice:
+    return Choice.of(choice, decimals=2, within_percent=depths.TOLERANCE_PERCENT)

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ttmem.circular_buffers._noc_table import TRANSFER_BYTES, TRANSFERS
+from ttmem.circular_buffers.assumptions import VARIATIONS, Assumptions
 from ttmem.circular_buffers.depths import TOLERANCE_PERCENT, Recommendation
-from ttmem.circular_buffers.machine import VARIATIONS, Machine
+from ttmem.circular_buffers.noc import TRANSFER_BYTES, TRANSFERS
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
 from ttmem.circular_buffers.stall import (
     COMPUTE_BOUND,
@@ -18,9 +17,8 @@ from ttmem.circular_buffers.stall import (
     START_UP,
     WRITER_BOUND,
 )
-from ttmem.reports.kit.units import one_line
-
-KIB = 1024
+from ttmem.reports.kit.tables import Table
+from ttmem.reports.kit.units import bounds_text, kib, one_line
 
 _CAUSES = {
     READER_BOUND: "compute waits for the reader: more tiles per barrier help, more depth alone does not",
@@ -32,14 +30,19 @@ _CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CbTable:
-    """Heads and rows; the first ``left`` columns are words, the others figures."""
+def title(simulation: Simulation) -> str:
+    """What was simulated."""
+    return f"{simulation.workload} tiles ({simulation.workload.class_name} workload)"
 
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: int = 1
+
+def of_workload(simulation: Simulation) -> list[Table]:
+    """All tables about one workload."""
+    return [build(simulation) for build in (predicted, allocated, compatible, choices)]
+
+
+def failures(simulation: Simulation) -> list[str]:
+    """What does not fit, in the library's words."""
+    return [f"{name}: {result.l1.failure}" for name, result in simulation.results.items() if result.l1.failure]
 
 
 def headline(simulation: Simulation) -> list[str]:
@@ -54,13 +57,13 @@ def headline(simulation: Simulation) -> list[str]:
             lines.append(f"{one_line(name)}: breaks a rule. {'; '.join(result.broken_rules)}")
             continue
         lines.append(
-            f"{one_line(name)}: compute stalls {span(stall.stall_percent)} % of the time ({stall.cause}); deeper "
-            f"buffers could save {span(stall.depth_loss_percent)} %"
+            f"{one_line(name)}: compute stalls {bounds_text(stall.stall_percent)} % of the time ({stall.cause}); "
+            f"deeper buffers could save {bounds_text(stall.depth_loss_percent)} %"
         )
     choice = simulation.best
     lines.append(
         f"Recommended: {choice.tiles_per_barrier} tiles per barrier with {tiles_text(choice.tiles)} = "
-        f"{kib(choice.total_bytes)} KB, {span(choice.cycles_per_pair, 0)} cycles per pair of tiles"
+        f"{kib(choice.total_bytes)} KB, {bounds_text(choice.cycles_per_pair, 0)} cycles per pair of tiles"
     )
     return lines
 
@@ -71,24 +74,24 @@ def causes(simulations: Sequence[Simulation]) -> list[str]:
     return [f"{cause}: {_CAUSES[cause]}" for cause in _CAUSES if cause in seen]
 
 
-def predicted(simulation: Simulation) -> CbTable:
+def predicted(simulation: Simulation) -> Table:
     """The simulated figures."""
     rows = tuple(
         (
             one_line(name),
-            span(result.stall.stall_percent),
-            span(result.stall.depth_loss_percent),
-            "-" if result.stall.cause == DEADLOCK else span(result.stall.cycles_per_pair, 0),
+            bounds_text(result.stall.stall_percent),
+            bounds_text(result.stall.depth_loss_percent),
+            "-" if result.stall.cause == DEADLOCK else bounds_text(result.stall.cycles_per_pair, 0),
             str(result.stall.pressure_score),
             result.stall.cause,
         )
         for name, result in simulation.results.items()
     )
     heads = ("Strategy", "Stall %", "Lost to depth %", "Cycles per pair", "Score", "Cause")
-    return CbTable("Predicted (simulated)", heads, rows)
+    return Table.of_texts(heads, rows, left=1, title="Predicted (simulated)")
 
 
-def allocated(simulation: Simulation) -> CbTable:
+def allocated(simulation: Simulation) -> Table:
     """The computed figures: tiles and L1."""
     names = list(dict.fromkeys(name for result in simulation.results.values() for name in result.tiles))
     rows = tuple(
@@ -103,10 +106,10 @@ def allocated(simulation: Simulation) -> CbTable:
         for name, result in simulation.results.items()
     )
     heads = ("Strategy", *names, "KB", "% of L1", "Fits", "Kernel config B")
-    return CbTable("Allocated (computed)", heads, rows)
+    return Table.of_texts(heads, rows, left=1, title="Allocated (computed)")
 
 
-def compatible(simulation: Simulation) -> CbTable:
+def compatible(simulation: Simulation) -> Table:
     """The guide's figures."""
     rows = tuple(
         (
@@ -119,15 +122,15 @@ def compatible(simulation: Simulation) -> CbTable:
         for name, result in simulation.results.items()
     )
     heads = ("Strategy", "CB1 miss %", "Thrashing risk", "Utilisation %", "Pressure by it")
-    return CbTable("As the guide counts (heuristic: not a slowdown)", heads, rows)
+    return Table.of_texts(heads, rows, left=1, title="As the guide counts (heuristic: not a slowdown)")
 
 
-def choices(simulation: Simulation) -> CbTable:
+def choices(simulation: Simulation) -> Table:
     """Depths worth their L1, per batch size."""
     rows = tuple(_choice(choice, choice is simulation.best) for choice in simulation.recommendations)
     heads = ("Tiles per barrier", "Depths", "KB", "Cycles per pair", "Lost %", "")
     title = f"Depths within {TOLERANCE_PERCENT:g} % of unlimited depth (simulated)"
-    return CbTable(title, heads, rows, left=2)
+    return Table.of_texts(heads, rows, left=2, title=title)
 
 
 def _choice(choice: Recommendation, best: bool) -> tuple[str, ...]:
@@ -136,13 +139,13 @@ def _choice(choice: Recommendation, best: bool) -> tuple[str, ...]:
         str(choice.tiles_per_barrier),
         tiles_text(choice.tiles),
         kib(choice.total_bytes),
-        span(choice.cycles_per_pair, 0),
+        bounds_text(choice.cycles_per_pair, 0),
         f"{choice.loss_percent:.1f}",
         remark,
     )
 
 
-def scaling(simulations: Sequence[Simulation]) -> CbTable:
+def scaling(simulations: Sequence[Simulation]) -> Table:
     """All workloads and strategies."""
     rows = []
     for simulation in simulations:
@@ -154,14 +157,14 @@ def scaling(simulations: Sequence[Simulation]) -> CbTable:
                     one_line(name),
                     "/".join(map(str, result.tiles.values())),
                     kib(result.total_bytes),
-                    span(result.stall.stall_percent),
-                    span(result.stall.depth_loss_percent),
+                    bounds_text(result.stall.stall_percent),
+                    bounds_text(result.stall.depth_loss_percent),
                     f"{result.heuristic.miss_rate_percent:.1f}",
                     result.heuristic.risk,
                 )
             )
     heads = ("Workload", "Class", "Strategy", "Tiles", "KB", "Stall %", "Lost to depth %", "Miss %", "Risk")
-    return CbTable("Scaling (stall simulated, miss rate and risk heuristic)", heads, tuple(rows), left=4)
+    return Table.of_texts(heads, rows, left=4, title="Scaling (stall simulated, miss rate and risk heuristic)")
 
 
 def critical_lines(critical: Mapping[str, Critical]) -> list[str]:
@@ -177,7 +180,7 @@ def critical_lines(critical: Mapping[str, Critical]) -> list[str]:
     return lines
 
 
-def assumption_lines(machine: Machine) -> list[str]:
+def assumption_lines(machine: Assumptions) -> list[str]:
     """What the simulation rests on, in words."""
     low, high = machine.compute_cycles
     batch, cores = machine.tiles_per_barrier, machine.cores
@@ -205,17 +208,6 @@ def assumption_lines(machine: Machine) -> list[str]:
 def tiles_text(tiles: Mapping[str, int]) -> str:
     """``cb0=4 cb1=4``."""
     return " ".join(f"{name}={count}" for name, count in tiles.items())
-
-
-def kib(amount_bytes: int) -> str:
-    """``48`` for 49152 B: KiB, called KB as the guide does."""
-    return f"{amount_bytes / KIB:,.1f}".removesuffix(".0")
-
-
-def span(bounds: tuple[float, float], decimals: int = 1) -> str:
-    """``28.9-82.5``, or one figure when both ends print alike."""
-    low, high = (f"{bound:,.{decimals}f}" for bound in bounds)
-    return low if low == high else f"{low}-{high}"
 
 
 def _fits(result: StrategyResult) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from ttmem.analysis.budget import Verdict
-from ttmem.reports.kit.documents import Document, OperationPlace
+from ttmem.reports.kit.documents import Document
+from ttmem.reports.profile.document import OperationPlace
 
 
-class VerdictEntry(Document, frozen=True, kw_only=True):
+class VerdictEntry(Document, frozen=True):
     """One limit: its figures in ``unit``, and the operation to look at."""
 
     rule: str
@@ -25,10 +25,9 @@ class VerdictEntry(Document, frozen=True, kw_only=True):
     line: int | None
 
 
-class CheckDocument(Document, frozen=True, kw_only=True):
+class CheckDocument(Document, frozen=True, tag_field="schema", tag="ttmem.check/1"):
     """``ok`` is the answer: all limits hold."""
 
-    schema: Literal["ttmem.check/1"] = "ttmem.check/1"
     ok: bool
     verdicts: list[VerdictEntry]
 

@@ -7,7 +7,6 @@ The answer is a list of explanations, one per failure in the order of the text, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import msgspec
 
@@ -19,14 +18,14 @@ _MOST_LIVE = 100
 _MOST_CANDIDATES = 20
 
 
-class Thread(Document, frozen=True, kw_only=True):
+class Thread(Document, frozen=True):
     """An issue or pull request that showed it."""
 
     thread: str
     url: str
 
 
-class RemedyEntry(Document, frozen=True, kw_only=True):
+class RemedyEntry(Document, frozen=True):
     """What to change; ``saves_bytes`` counts all banks of a chip, or one core where static buffers are concerned."""
 
     do: str
@@ -44,7 +43,7 @@ class RemedyEntry(Document, frozen=True, kw_only=True):
         return cls.of(remedy, caution=remedy.caution or None, evidence=_threads(remedy.evidence))
 
 
-class TensorGuessEntry(Document, frozen=True, kw_only=True):
+class TensorGuessEntry(Document, frozen=True):
     """Which tensor it may have been."""
 
     confidence: str
@@ -58,7 +57,7 @@ class TensorGuessEntry(Document, frozen=True, kw_only=True):
     padding_ratio: float | None
 
 
-class FigureEntry(Document, frozen=True, kw_only=True):
+class FigureEntry(Document, frozen=True):
     """A step of the arithmetic."""
 
     label: str
@@ -66,7 +65,7 @@ class FigureEntry(Document, frozen=True, kw_only=True):
     note: str
 
 
-class FindingEntry(Document, frozen=True, kw_only=True):
+class FindingEntry(Document, frozen=True):
     """What the figures say."""
 
     id: str
@@ -74,7 +73,7 @@ class FindingEntry(Document, frozen=True, kw_only=True):
     evidence: list[Thread]
 
 
-class BoardGuessEntry(Document, frozen=True, kw_only=True):
+class BoardGuessEntry(Document, frozen=True):
     """Which board and build it was, and from what."""
 
     architecture: str | None
@@ -85,7 +84,7 @@ class BoardGuessEntry(Document, frozen=True, kw_only=True):
     numbers: dict[str, int]
 
 
-class ContextEntry(Document, frozen=True, kw_only=True):
+class ContextEntry(Document, frozen=True):
     """What else the text names."""
 
     operation: str | None
@@ -94,22 +93,22 @@ class ContextEntry(Document, frozen=True, kw_only=True):
     frames: list[str]
 
 
-class LiveTensorEntry(Document, frozen=True, kw_only=True):
+class LiveTensorEntry(Document, frozen=True):
     """A tensor that was alive."""
 
-    tensor: str
+    name: str = msgspec.field(name="tensor")
     memory: str
     bytes_per_bank: int
     shape: list[int]
     dtype: str
     layout: str
-    weight: bool
-    idle: bool
+    is_weight: bool = msgspec.field(name="weight")
+    is_idle: bool = msgspec.field(name="idle")
     producer: str
     address: int | None
 
 
-class StretchEntry(Document, frozen=True, kw_only=True):
+class StretchEntry(Document, frozen=True):
     """A part of a bank or core, by addresses."""
 
     kind: str
@@ -118,17 +117,17 @@ class StretchEntry(Document, frozen=True, kw_only=True):
     label: str
 
 
-class PictureEntry(Document, frozen=True, kw_only=True):
+class PictureEntry(Document, frozen=True):
     """A bank or core to scale; ``schematic`` says that sizes are known and places are not."""
 
     title: str
     end: int
-    schematic: bool
+    is_schematic: bool = msgspec.field(name="schematic")
     stretches: list[StretchEntry]
     request: StretchEntry | None
 
 
-class NearestTemplate(Document, frozen=True, kw_only=True):
+class NearestTemplate(Document, frozen=True):
     """The known message that comes nearest to an unknown one."""
 
     template: str
@@ -137,17 +136,16 @@ class NearestTemplate(Document, frozen=True, kw_only=True):
     share: float
 
 
-class Explanation(Document, frozen=True, kw_only=True):
+class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanation/1"):
     """One failure. Byte figures of the allocator are per bank."""
 
-    schema: Literal["ttmem.explanation/1"] = "ttmem.explanation/1"
     failure_class: str = msgspec.field(name="class")
     memory: str | None
     numbers: dict[str, int]
     diagnosis: str
     tensor_guess: TensorGuessEntry | None
     remedies: list[RemedyEntry]
-    line: int
+    line: int | None
     headline: str
     confidence: str
     message: str
@@ -157,11 +155,11 @@ class Explanation(Document, frozen=True, kw_only=True):
     derived: dict[str, int]
     arithmetic: list[FigureEntry]
     findings: list[FindingEntry]
-    board_guess: BoardGuessEntry
+    board: BoardGuessEntry = msgspec.field(name="board_guess")
     context: ContextEntry
     alive: list[LiveTensorEntry]
     picture: PictureEntry | None
-    nearest_template: NearestTemplate | None
+    nearest: NearestTemplate | None = msgspec.field(name="nearest_template")
 
 
 def document(diagnoses: Sequence[Diagnosis]) -> list[Explanation]:
@@ -170,31 +168,19 @@ def document(diagnoses: Sequence[Diagnosis]) -> list[Explanation]:
 
 
 def _explanation(diagnosis: Diagnosis) -> Explanation:
-    failure, guess, picture, context = diagnosis.failure, diagnosis.tensor, diagnosis.picture, diagnosis.context
+    failure, guess, context = diagnosis.failure, diagnosis.tensor, diagnosis.context
     largest = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)[:_MOST_LIVE]
     return Explanation.of(
         diagnosis,
-        **{name: getattr(failure, name) for name in ("failure_class", "memory", "line", "message", "texts")},
-        numbers=failure.numbers,
-        is_warning=failure.is_warning,
+        failure,
         template=failure.template or None,
         diagnosis=diagnosis.text,
         tensor_guess=guess
-        and TensorGuessEntry.of(
-            guess,
-            page_candidates=guess.page_candidates[:_MOST_CANDIDATES],
-            padding_ratio=round(guess.padding_ratio, 4) if guess.padding_ratio is not None else None,
-        ),
+        and TensorGuessEntry.of(guess, decimals=4, page_candidates=guess.page_candidates[:_MOST_CANDIDATES]),
         remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies],
         findings=[FindingEntry.of(finding, evidence=_threads(finding.evidence)) for finding in diagnosis.findings],
-        board_guess=diagnosis.board,
         context=ContextEntry.of(context, operation=context.operation or None, test=context.test or None),
-        alive=[
-            LiveTensorEntry.of(tensor, tensor=tensor.name, weight=tensor.is_weight, idle=tensor.is_idle)
-            for tensor in largest
-        ],
-        picture=picture and PictureEntry.of(picture, schematic=picture.is_schematic),
-        nearest_template=diagnosis.nearest,
+        alive=largest,
     )
 
 

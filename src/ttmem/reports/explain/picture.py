@@ -13,20 +13,20 @@ _CELLS = {
     "buffers": ("#", "▓"),
     "overlap": ("X", "X"),
     "tensors": ("@", "█"),
-    "hole": ("_", "_"),
+    "free": ("_", "_"),
     "l1_small": ("s", "s"),
     "beyond": (">", ">"),
     "request": ("R", "R"),
     "unknown": ("?", "?"),
 }
 """Kind -> (ASCII, with block characters): kinds differ by character, so that nothing is lost without colour."""
-_SMALLER_HOLES = (":", ":")
+_SMALLER_FREE_BLOCKS = (":", ":")
 _STYLES = {
     "reserved": "dim",
     "buffers": "yellow",
     "overlap": "bold red",
     "tensors": "cyan",
-    "hole": "green",
+    "free": "green",
     "l1_small": "blue",
     "beyond": "bold red",
     "request": "magenta",
@@ -64,11 +64,11 @@ def draw(picture: Picture, *, width: int, ascii_only: bool = False) -> list[Line
 
 
 def _cell(stretch: Stretch, pick: int) -> str:
-    return _SMALLER_HOLES[pick] if _is_scattered(stretch) else _CELLS[stretch.kind][pick]
+    return _SMALLER_FREE_BLOCKS[pick] if _is_scattered(stretch) else _CELLS[stretch.kind][pick]
 
 
 def _is_scattered(stretch: Stretch) -> bool:
-    return stretch.kind == "hole" and stretch.label.startswith("all other")
+    return stretch.kind == "free" and stretch.label.startswith("all other")
 
 
 def _columns(picture: Picture, cells: int) -> list[tuple[Stretch, int]]:

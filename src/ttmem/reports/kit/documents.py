@@ -1,65 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What typed documents have in common: fields in the order of the answer, keyword arguments, no change afterwards."""
+"""What typed documents have in common: fields in the order of the answer, no change afterwards.
+
+A field has the name that the analysis gives the figure, so that most of a document is filled from the result's own
+attributes; where the key of the JSON differs, ``msgspec.field(name=...)`` says so. A text below a field describes it:
+``tools/schemas.py`` writes it into ``docs/schemas``.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-__all__ = ["UNSET", "Document", "OperationPlace", "OperationRef", "UnsetType", "rank_or_none"]
+__all__ = ["UNSET", "Document", "UnsetType", "rounded"]
 
 _Document = TypeVar("_Document", bound="Document")
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a JSON answer. A field that is UNSET is left out of it.
+    """A JSON answer, or a part of one. A field that is UNSET is left out of it.
 
-    A whole answer begins with ``schema: Literal["ttmem.NAME/1"] = "ttmem.NAME/1"`` and stands in
-    ``reports/documents.py``.
+    A whole answer says so with ``tag_field="schema", tag="ttmem.NAME/1"``: its first key.
     """
 
     @classmethod
-    def of(cls: type[_Document], source: object, /, **given: Any) -> _Document:
-        """The document of a result: what is not given is the source's attribute of the same name, at every depth."""
-        return msgspec.convert(_Overlay(source, given), cls, from_attributes=True)
+    def of(cls: type[_Document], *sources: object, decimals: int | None = None, **given: object) -> _Document:
+        """What the sources hold under the names of the fields, the first that has one, floats rounded; or ``given``.
+
+        Results in lists and mappings become parts by the names of their fields alone.
+        """
+        found: dict[str, object] = {}
+        for name, key in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
+            values = (getattr(source, name, UNSET) for source in sources)
+            value = given[name] if name in given else next((one for one in values if one is not UNSET), UNSET)
+            if value is not UNSET:
+                found[key] = value if name in given else rounded(value, decimals)
+        return msgspec.convert(found, cls, from_attributes=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, texts and numbers."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        """Plain dictionaries, lists, texts and numbers, as a reader of the JSON gets them."""
+        plain: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(self)))
         return plain
 
 
-class _Overlay:
-    """An object seen with some attributes of its own; one that is UNSET hides the object's."""
-
-    def __init__(self, source: object, given: dict[str, Any]) -> None:
-        self.__dict__.update({name: value for name, value in given.items() if value is not UNSET})
-        self.__dict__["_behind"] = source, {name for name, value in given.items() if value is UNSET}
-
-    def __getattr__(self, name: str) -> Any:
-        source, hidden = self.__dict__["_behind"]
-        if name in hidden:
-            raise AttributeError(name)
-        return getattr(source, name)
-
-
-class OperationRef(Document, frozen=True, kw_only=True):
-    """An executed operation; the index is null for what no operation of the source did."""
-
-    index: int | None
-    name: str
-
-
-class OperationPlace(Document, frozen=True, kw_only=True):
-    """An executed operation and where its program's source has it."""
-
-    index: int
-    name: str
-    location: str
-
-
-def rank_or_none(rank: int) -> int | None:
-    """Sources without MPI have no ranks."""
-    return rank if rank >= 0 else None
+def rounded(value: Any, decimals: int | None = 2) -> Any:
+    """Floats, alone or as the ends of a range, to so many decimals; anything else as it is."""
+    if decimals is None:
+        return value
+    if isinstance(value, float):
+        return round(value, decimals)
+    if isinstance(value, tuple) and value and isinstance(value[0], float):
+        return tuple(round(bound, decimals) for bound in value)
+    return value

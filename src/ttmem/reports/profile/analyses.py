@@ -5,19 +5,18 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ttmem.analysis.consumers import LiveSet, alive_at_peak
-from ttmem.analysis.distribution import Distribution, distribution
-from ttmem.analysis.failure import RunFailure, failure, failures
+from ttmem.analysis.consumers import alive_at_peak
+from ttmem.analysis.distribution import distribution
+from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
-from ttmem.analysis.fragmentation import Fragmentation, fragmentation
-from ttmem.analysis.growth import Growth, growth
-from ttmem.analysis.load_phase import LoadPhase, load_phase
-from ttmem.analysis.padding import Padding, padding_at_peak
-from ttmem.analysis.peaks import Peak, peaks
-from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
-from ttmem.analysis.runs import Run, counted_runs, runs
-from ttmem.analysis.weights import Weights, weights
-from ttmem.explain import Diagnosis
+from ttmem.analysis.fragmentation import fragmentation
+from ttmem.analysis.growth import growth
+from ttmem.analysis.load_phase import load_phase
+from ttmem.analysis.padding import padding_at_peak
+from ttmem.analysis.peaks import peaks
+from ttmem.analysis.programs_l1 import programs_peak
+from ttmem.analysis.runs import counted_runs, runs
+from ttmem.analysis.weights import weights
 from ttmem.profile import Profile
 
 
@@ -26,6 +25,8 @@ class Analyses:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
+        self.pages: dict[str, str] = {}
+        """Pages rendered so far, by the profile's name: the store and ``--html`` want the same one."""
 
     def are_about(self, profile: Profile) -> bool:
         """Whether this is the same history, whatever it is called."""
@@ -37,69 +38,24 @@ class Analyses:
             and known.source == profile.source
         )
 
-    @cached_property
-    def peaks(self) -> dict[str, Peak]:
-        return peaks(self._profile)
-
-    @cached_property
-    def programs_peak(self) -> ProgramPeak | None:
-        """The fullest L1 with the programs' own buffers, where a capture knows them."""
-        return programs_peak(self._profile)
-
-    @cached_property
-    def dram(self) -> LiveSet | None:
-        """What was alive at the DRAM peak."""
-        return alive_at_peak(self._profile, "DRAM")
-
-    @cached_property
-    def l1(self) -> LiveSet | None:
-        """What was alive at the L1 peak."""
-        return alive_at_peak(self._profile, "L1")
-
-    @cached_property
-    def padding(self) -> Padding:
-        return padding_at_peak(self._profile, self.dram)
-
-    @cached_property
-    def weights(self) -> Weights:
-        return weights(self._profile)
-
-    @cached_property
-    def distribution(self) -> Distribution:
-        return distribution(self._profile)
-
-    @cached_property
-    def fragmentation(self) -> dict[str, Fragmentation]:
-        return fragmentation(self._profile)
-
-    @cached_property
-    def growth(self) -> dict[str, Growth]:
-        return growth(self._profile)
-
-    @cached_property
-    def load_phase(self) -> LoadPhase | None:
-        return load_phase(self._profile)
-
-    @cached_property
-    def failure(self) -> RunFailure | None:
-        return failure(self._profile)
-
-    @cached_property
-    def diagnosis(self) -> Diagnosis | None:
-        """Why the run failed and what to change, with what was alive."""
-        return None if self.failure is None else diagnose_failure(self._profile, self.failure)
-
-    @cached_property
-    def failures(self) -> list[RunFailure]:
-        return failures(self._profile)
-
-    @cached_property
-    def runs(self) -> list[Run]:
-        return runs(self._profile)
-
-    @cached_property
-    def counted_runs(self) -> int:
-        return counted_runs(self._profile)
+    peaks = cached_property(lambda self: peaks(self._profile))
+    programs_peak = cached_property(lambda self: programs_peak(self._profile))
+    """The fullest L1 with the programs' own buffers, where a capture knows them."""
+    dram = cached_property(lambda self: alive_at_peak(self._profile, "DRAM"))
+    """What was alive at the DRAM peak."""
+    l1 = cached_property(lambda self: alive_at_peak(self._profile, "L1"))
+    padding = cached_property(lambda self: padding_at_peak(self._profile, self.dram))
+    weights = cached_property(lambda self: weights(self._profile))
+    distribution = cached_property(lambda self: distribution(self._profile))
+    fragmentation = cached_property(lambda self: fragmentation(self._profile))
+    growth = cached_property(lambda self: growth(self._profile))
+    load_phase = cached_property(lambda self: load_phase(self._profile))
+    runs = cached_property(lambda self: runs(self._profile))
+    counted_runs = cached_property(lambda self: counted_runs(self._profile))
+    failure = cached_property(lambda self: failure(self._profile))
+    failures = cached_property(lambda self: failures(self._profile))
+    diagnosis = cached_property(lambda self: diagnose_failure(self._profile, self.failure) if self.failure else None)
+    """Why the run failed and what to change, with what was alive."""
 
 
 _latest: list[Analyses] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,9 +25,9 @@ from ttmem.analysis.runs import Run
 from ttmem.analysis.states import state_column
 from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
-from ttmem.profile import Profile
+from ttmem.profile import Profile, Source
 from ttmem.reports.explain.document import RemedyEntry
-from ttmem.reports.kit.documents import UNSET, Document, OperationPlace, OperationRef, UnsetType, rank_or_none
+from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.analyses import analyses
 
 _MOST_CONSUMERS = 1000
@@ -35,19 +35,22 @@ _MOST_CONSUMERS = 1000
 _MOST_PADDED = 100
 
 
-class SourceEntry(Document, frozen=True, kw_only=True):
-    """What was read."""
+class OperationRef(Document, frozen=True):
+    """An executed operation; the index is null for what no operation of the source did."""
 
-    kind: str
+    index: int | None
     name: str
-    bytes: int
-    lines: int
-    unrecognised_lines: int
-    warnings: list[str]
-    state_error_bytes: int
 
 
-class OperationCounts(Document, frozen=True, kw_only=True):
+class OperationPlace(Document, frozen=True):
+    """An executed operation and where its program's source has it."""
+
+    index: int
+    name: str
+    location: str
+
+
+class OperationCounts(Document, frozen=True):
     """Executed operations; compute leaves out deallocate and get_device."""
 
     executed: int
@@ -55,7 +58,7 @@ class OperationCounts(Document, frozen=True, kw_only=True):
     by_name: dict[str, int] | UnsetType = UNSET
 
 
-class ProgramEntry(Document, frozen=True, kw_only=True):
+class ProgramEntry(Document, frozen=True):
     """One distinct program; ``operations`` are its own, not those of programs it calls."""
 
     name: str
@@ -64,7 +67,7 @@ class ProgramEntry(Document, frozen=True, kw_only=True):
     const_eval: bool
 
 
-class RunEntry(Document, frozen=True, kw_only=True):
+class RunEntry(Document, frozen=True):
     """One top-level execution of a program."""
 
     run: int
@@ -94,7 +97,7 @@ class MemoryPeak(Document, frozen=True, kw_only=True):
     free_bytes_at_peak: int
     largest_free_bytes_at_peak: int
     end_bytes_per_bank: int
-    error_bytes_per_bank: int
+    error_bytes: int = msgspec.field(name="error_bytes_per_bank")
     rank: int | None
     peak_with_programs_bytes_per_core: int | UnsetType = UNSET
     parts: dict[str, int] | UnsetType = UNSET
@@ -102,7 +105,7 @@ class MemoryPeak(Document, frozen=True, kw_only=True):
     operations_with_unmeasured_programs: int | UnsetType = UNSET
 
 
-class RankEntry(Document, frozen=True, kw_only=True):
+class RankEntry(Document, frozen=True):
     """One process's own figures."""
 
     rank: int | None
@@ -110,7 +113,7 @@ class RankEntry(Document, frozen=True, kw_only=True):
     memories: dict[str, MemoryPeak]
 
 
-class WeightEntry(Document, frozen=True, kw_only=True):
+class WeightEntry(Document, frozen=True):
     """One weight, counted once over all graphs; logical bytes on one chip."""
 
     name: str
@@ -122,7 +125,7 @@ class WeightEntry(Document, frozen=True, kw_only=True):
     graphs: list[str]
 
 
-class WeightsEntry(Document, frozen=True, kw_only=True):
+class WeightsEntry(Document, frozen=True):
     """All weights."""
 
     count: int
@@ -134,7 +137,7 @@ class WeightsEntry(Document, frozen=True, kw_only=True):
     entries: list[WeightEntry]
 
 
-class _TensorEntry(Document, frozen=True, kw_only=True):
+class _TensorEntry(Document, frozen=True):
     tensor: str
     name: str
     shape: list[int]
@@ -144,7 +147,7 @@ class _TensorEntry(Document, frozen=True, kw_only=True):
     location: str
 
 
-class PaddedTensor(_TensorEntry, frozen=True, kw_only=True):
+class PaddedTensor(_TensorEntry, frozen=True):
     """A tensor alive at the DRAM peak and what its padding costs on the device."""
 
     logical_bytes: int
@@ -153,7 +156,7 @@ class PaddedTensor(_TensorEntry, frozen=True, kw_only=True):
     overhead_percent: float | None
 
 
-class PaddingEntry(Document, frozen=True, kw_only=True):
+class PaddingEntry(Document, frozen=True):
     """All DRAM tensors alive at the DRAM peak."""
 
     logical_bytes: int
@@ -162,25 +165,25 @@ class PaddingEntry(Document, frozen=True, kw_only=True):
     top: list[PaddedTensor]
 
 
-class Consumer(_TensorEntry, frozen=True, kw_only=True):
+class Consumer(_TensorEntry, frozen=True):
     """A tensor alive at the DRAM peak, from its first to its last operation."""
 
-    bytes: int
+    padded_bytes: int = msgspec.field(name="bytes")
     bytes_per_bank: int
-    alive: Annotated[list[int], msgspec.Meta(min_length=2, max_length=2)]
-    last_use: int | None
+    alive: tuple[int, int]
+    last_use_index: int | None = msgspec.field(name="last_use")
     weight: bool
     program: str
 
 
-class ConsumersNotListed(Document, frozen=True, kw_only=True):
+class ConsumersNotListed(Document, frozen=True):
     """The smaller ones together."""
 
     count: int
     bytes_per_bank: int
 
 
-class FragmentationEntry(Document, frozen=True, kw_only=True):
+class FragmentationEntry(Document, frozen=True):
     """Free bytes that lie outside the largest free block."""
 
     worst_bytes_per_bank: int
@@ -188,12 +191,12 @@ class FragmentationEntry(Document, frozen=True, kw_only=True):
     worst_at: OperationRef
     at_peak_bytes_per_bank: int
     threshold_percent: float
-    states_above_threshold_percent: float
-    error_bytes_per_bank: int
+    share_above_threshold_percent: float = msgspec.field(name="states_above_threshold_percent")
+    error_bytes: int = msgspec.field(name="error_bytes_per_bank")
     rank: int | None
 
 
-class GrowthEntry(Document, frozen=True, kw_only=True):
+class GrowthEntry(Document, frozen=True):
     """How much higher each run starts."""
 
     verdict: str
@@ -204,7 +207,7 @@ class GrowthEntry(Document, frozen=True, kw_only=True):
     rank: int | None
 
 
-class LoadPhaseEntry(Document, frozen=True, kw_only=True):
+class LoadPhaseEntry(Document, frozen=True):
     """How the weights came in."""
 
     memory: str
@@ -219,7 +222,7 @@ class LoadPhaseEntry(Document, frozen=True, kw_only=True):
     rank: int | None
 
 
-class FailureEntry(Document, frozen=True, kw_only=True):
+class FailureEntry(Document, frozen=True):
     """A failure that the source tells of; ``bytes_per_bank`` is what each bank needed.
 
     ``diagnosis`` and ``remedies`` go with the one that ended the run; ``ttmem explain`` gives the whole of it.
@@ -249,12 +252,11 @@ class FailureEntry(Document, frozen=True, kw_only=True):
 _FAILURE_FIGURES = ("requested_bytes", "bytes_per_bank", "bank_bytes", "banks", "allocated", "free", "largest_free")
 
 
-class ProfileDocument(Document, frozen=True, kw_only=True):
+class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.profile/1"):
     """A run's memory history, summed up."""
 
-    schema: Literal["ttmem.profile/1"] = "ttmem.profile/1"
     name: str
-    source: SourceEntry
+    source: Source
     facts: dict[str, Any]
     operations: OperationCounts
     programs: list[ProgramEntry]
@@ -300,24 +302,16 @@ def document(profile: Profile) -> ProfileDocument:
         fragmentation={
             memory: FragmentationEntry.of(
                 item,
-                worst_percent=round(item.worst_percent, 4),
+                decimals=4,
                 worst_at=OperationRef(index=item.worst_at_index, name=item.worst_at_name),
-                states_above_threshold_percent=round(item.share_above_threshold_percent, 4),
-                error_bytes_per_bank=item.error_bytes,
-                rank=rank_or_none(item.rank),
+                rank=_rank(item.rank),
             )
             for memory, item in known.fragmentation.items()
         },
         growth={
-            memory: GrowthEntry.of(
-                item,
-                bytes_per_bank_per_run=round(item.bytes_per_bank_per_run, 4),
-                error_bytes_per_run=round(item.error_bytes_per_run, 4),
-                rank=rank_or_none(item.rank),
-            )
-            for memory, item in known.growth.items()
+            memory: GrowthEntry.of(item, decimals=4, rank=_rank(item.rank)) for memory, item in known.growth.items()
         },
-        load_phase=known.load_phase and LoadPhaseEntry.of(known.load_phase, rank=rank_or_none(known.load_phase.rank)),
+        load_phase=known.load_phase and LoadPhaseEntry.of(known.load_phase, rank=_rank(known.load_phase.rank)),
         failure=failed and _failure(failed, known.diagnosis),
         failures=[_failure(item) for item in known.failures],
     )
@@ -352,7 +346,7 @@ def _run_list(profile: Profile, found: Sequence[Run]) -> list[RunEntry]:
             RunEntry.of(
                 run,
                 run=run.number,
-                rank=rank_or_none(run.rank),
+                rank=_rank(run.rank),
                 first_index=run.first_index if operations else None,
                 last_index=run.end_index - 1 if operations else None,
                 operations=operations,
@@ -368,7 +362,7 @@ def _ranks(profile: Profile) -> list[RankEntry]:
         counts = distribution_of(profile, index)
         listed.append(
             RankEntry(
-                rank=rank_or_none(timeline.rank),
+                rank=_rank(timeline.rank),
                 operations=OperationCounts(executed=counts.executed, compute=counts.compute),
                 memories={memory: _memory(peak) for memory, peak in peaks_of(profile, index).items()},
             )
@@ -382,8 +376,7 @@ def _memory(peak: Peak, programs: ProgramPeak | None = None) -> MemoryPeak:
         peak_at=OperationRef(index=peak.at_index, name=peak.at_name),
         peak_within_operation=True if peak.within_operation else UNSET,
         caused_by=caused_by(peak),
-        error_bytes_per_bank=peak.error_bytes,
-        rank=rank_or_none(peak.rank),
+        rank=_rank(peak.rank),
     )
     if programs is None:
         return found
@@ -419,6 +412,7 @@ def _padding(found: Padding) -> PaddingEntry:
         top=[
             PaddedTensor.of(
                 life.type,
+                life,
                 **_tensor(life),
                 overhead_percent=round(100 * life.type.padding_bytes / life.type.logical_bytes, 4)
                 if life.type.logical_bytes
@@ -431,23 +425,13 @@ def _padding(found: Padding) -> PaddingEntry:
 
 def _consumers(live: LiveSet | None) -> list[Consumer]:
     return [
-        Consumer.of(
-            life.type,
-            **_tensor(life),
-            bytes=life.type.padded_bytes,
-            bytes_per_bank=life.bytes_per_bank,
-            alive=(life.first_index, life.last_index),
-            last_use=life.last_use_index,
-            weight=life.weight,
-            program=life.program,
-        )
+        Consumer.of(life, life.type, **_tensor(life), alive=(life.first_index, life.last_index))
         for life in (live.tensors[:_MOST_CONSUMERS] if live else ())
     ]
 
 
 def _tensor(life: TensorLife) -> dict[str, Any]:
-    producer = OperationRef(index=life.producer_index, name=life.producer_name)
-    return {"tensor": life.name, "name": life.name, "producer": producer, "location": life.location}
+    return {"tensor": life.name, "producer": OperationRef(index=life.producer_index, name=life.producer_name)}
 
 
 def _failure(item: RunFailure, diagnosis: Diagnosis | None = None) -> FailureEntry:
@@ -458,7 +442,12 @@ def _failure(item: RunFailure, diagnosis: Diagnosis | None = None) -> FailureEnt
         item,
         operation=place,
         **{name: item.numbers.get(name) for name in _FAILURE_FIGURES},
-        rank=rank_or_none(item.rank),
+        rank=_rank(item.rank),
         diagnosis=diagnosis.text if diagnosis else UNSET,
         remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies] if diagnosis else UNSET,
     )
+
+
+def _rank(rank: int) -> int | None:
+    """Sources without MPI have no ranks."""
+    return rank if rank >= 0 else None

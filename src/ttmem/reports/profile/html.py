@@ -40,8 +40,14 @@ _MOST_REPLAYED_AGAIN = 100_000
 
 
 def render(profile: Profile) -> str:
-    """The page."""
+    """The page; rendered once for a profile, however often it is written."""
     known = analyses(profile)
+    if profile.name not in known.pages:
+        known.pages[profile.name] = _page(profile, known)
+    return known.pages[profile.name]
+
+
+def _page(profile: Profile, known: Analyses) -> str:
     failing = known.failure.operation_index if known.failure else None
     charts = [
         memory_chart(profile, known.peaks[memory], known.runs, failing)

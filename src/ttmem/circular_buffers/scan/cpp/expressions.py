@@ -6,7 +6,7 @@ Nodes are shared (a variable used ten times is one node), so everything that wal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, PURE, UNARY, Value
@@ -148,6 +148,27 @@ def operands(expression: Expression) -> tuple[Expression, ...]:
     if isinstance(expression, Record):
         return tuple(value for _, value in expression.fields)
     return ()
+
+
+def rebuilt(expression: Expression, parts: Sequence[Expression]) -> Expression:
+    """The same node on other operands, in the order of `operands`; a leaf is itself."""
+    if isinstance(expression, Named):
+        return Named(expression.name, parts[0])
+    if isinstance(expression, Unary):
+        return Unary(expression.operator, parts[0])
+    if isinstance(expression, Binary):
+        return Binary(expression.operator, parts[0], parts[1])
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(parts))
+    if isinstance(expression, Choice):
+        return Choice(parts[0], parts[1], parts[2])
+    if isinstance(expression, Items):
+        return Items(tuple(parts), expression.complete)
+    if isinstance(expression, Record):
+        return Record(
+            expression.type_name, tuple((name, part) for (name, _), part in zip(expression.fields, parts, strict=True))
+        )
+    return expression
 
 
 class Evaluation:

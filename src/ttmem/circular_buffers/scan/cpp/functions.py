@@ -69,6 +69,10 @@ class Function:
         return needed <= arguments <= len(self.parameters)
 
 
+Helpers = dict[str, list[Function]]
+"""Functions of other files that may be followed, by name."""
+
+
 @dataclass(slots=True)
 class FileIndex:
     """The names of one file."""

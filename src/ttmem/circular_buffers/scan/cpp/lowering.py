@@ -26,9 +26,9 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     evaluate,
     plain,
 )
-from ttmem.circular_buffers.scan.cpp.folding import argument_leaf, fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.functions import Function, last_name, parameters_of
 from ttmem.circular_buffers.scan.cpp.names import Names
+from ttmem.circular_buffers.scan.cpp.rewriting import argument_leaf, fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node
 from ttmem.circular_buffers.scan.cpp.values import Lambda, draft_in
 
@@ -43,14 +43,14 @@ _ARGUMENT_READERS = frozenset(
 
 
 class Lowering(Names):
-    """Expressions under an environment; statements are in `_interpreter`."""
+    """Expressions under an environment; statements are in `interpreter`."""
 
     def inline(self, function: Function, arguments: Sequence[Expression], node: Node) -> Expression | None:
         """Follow a call; None when it is too deep or too long to follow."""
         raise NotImplementedError
 
     def lower(self, node: Node | None) -> Expression:
-        """The value of an expression; calls inside it are reported to the sink on the way."""
+        """The value of an expression; calls inside it are reported to the listener on the way."""
         if node is None:
             return Symbol("", OPAQUE)
         rule = _RULES.get(node.type)
@@ -160,7 +160,7 @@ class Lowering(Names):
     def built(self, type_name: str, value: Expression, node: Node) -> Expression:
         if isinstance(value, Record):
             value = Record(type_name, value.fields)
-        made = self.sink.construct(type_name, value, node)
+        made = self.listener.construct(type_name, value, node)
         if made is not None:
             return made
         if isinstance(value, Items) and len(value.items) == 1 and type_name in _SAME:
@@ -234,14 +234,14 @@ class Lowering(Names):
             followed = self._follow(name, arguments, node)
             if followed is not None:
                 return followed
-        heard = self.sink.call(name, receiver, arguments, node)
+        heard = self.listener.call(name, receiver, arguments, node)
         if heard is not None:
             return heard
         if receiver is None and name in PURE:
             return fold(Call(name, tuple(arguments)))
         if receiver is not None:
             return self._method(name, receiver, receiver_node, arguments, node)
-        if self.sink.doubts_calls and node.parent is not None and node.parent.type == "expression_statement":
+        if self.listener.doubts_calls and node.parent is not None and node.parent.type == "expression_statement":
             self._may_change(node.child_by_field_name("arguments"))
         return Symbol(self.source.of(node), CALL)
 
@@ -306,7 +306,7 @@ class Lowering(Names):
             receiver = self.lower(left.child_by_field_name("argument"))
             field = last_name(self.source, left.child_by_field_name("field"))
             if operator == "=":
-                draft = self.sink.assign_field(receiver, field, value, node)
+                draft = self.listener.assign_field(receiver, field, value, node)
                 if draft is not None and left.child_by_field_name("argument").type == "identifier":
                     self.variables[self.source.of(left.child_by_field_name("argument"))] = draft
         target = self.source.of(left)

@@ -19,11 +19,10 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Text,
     plain,
 )
-from ttmem.circular_buffers.scan.cpp.folding import fold, unwrapped
-from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
+from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
-from ttmem.circular_buffers.scan.cpp.values import Guard, Lambda
-from ttmem.circular_buffers.scan.host.sink import Sink
+from ttmem.circular_buffers.scan.cpp.values import Guard, Lambda, Listener
 
 _ENUMERATIONS = frozenset(
     {"DataFormat", "DataType", "Layout", "TensorMemoryLayout", "BufferType", "ShardOrientation", "MathFidelity"}
@@ -34,10 +33,10 @@ _ENUMERATIONS = frozenset(
 class Names:
     """Variables, constants and literals: what an expression is made of."""
 
-    def __init__(self, index: FileIndex, sink: Sink, elsewhere: dict[str, list[Function]] | None = None) -> None:
+    def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
         self.index = index
         self.source: Source = index.source
-        self.sink = sink
+        self.listener = listener
         self.variables: dict[str, Expression] = {}
         self.guards: tuple[Guard, ...] = ()
         self.trail: tuple[tuple[str, int], ...] = ()
@@ -50,7 +49,7 @@ class Names:
         """Lambdas that were defined and not called by name: they may still be called by somebody else."""
 
     def lower(self, node: Node | None) -> Expression:
-        """The value of an expression; calls inside it are reported to the sink on the way."""
+        """The value of an expression; calls inside it are reported to the listener on the way."""
         raise NotImplementedError
 
     def identifier(self, node: Node) -> Expression:

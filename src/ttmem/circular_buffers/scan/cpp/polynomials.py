@@ -16,6 +16,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Unary,
     render,
 )
+from ttmem.circular_buffers.scan.cpp.rewriting import substituted
 
 Monomial = tuple[str, ...]
 Polynomial = Mapping[Monomial, int]
@@ -124,8 +125,6 @@ class Amounts:
         return {(self._leaf(render(expression, expand=True)),): 1}
 
     def _substituted(self, expression: Expression) -> Polynomial | None:
-        from ttmem.circular_buffers.scan.cpp.substitution import substituted
-
         assert self._passed is not None
         changed = substituted(expression, self._passed)
         if changed is None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that exist only while a function is followed: lambdas, and objects that are still being filled in."""
+"""What exists only while a function is followed: lambdas, objects that are still being filled in, and who listens."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ttmem.circular_buffers.scan.cpp.expressions import Expression, Named, Symbol
+from ttmem.circular_buffers.scan.cpp.expressions import Expression, plain
 from ttmem.circular_buffers.scan.cpp.functions import Function
+from ttmem.circular_buffers.scan.cpp.syntax import Node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,16 +51,43 @@ class DraftValue(Expression):
     draft: Draft
 
 
+class Listener:
+    """Hears what a function does while it is followed: the host's declarations, or a kernel's buffer operations.
+
+    An answer of None leaves the value to whoever follows the function.
+    """
+
+    doubts_calls = True
+    """Whether a function that was not read may have changed the variables it was given."""
+
+    def call(
+        self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
+    ) -> Expression | None:
+        """A function, or a method of the receiver."""
+
+    def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
+        """An object of some type."""
+
+    def assign_field(self, receiver: Expression, field: str, value: Expression, node: Node) -> Expression | None:
+        """`receiver.field = value`."""
+
+    def enter_loop(self, trips: Expression, node: Node) -> None:
+        """What follows happens so many times, until `exit_loop`."""
+
+    def exit_loop(self) -> None:
+        """The loop is over."""
+
+    def enter_branch(self, condition: Expression, text: str) -> None:
+        """What follows happens under a condition, until `otherwise`, and then without it, until `exit_branch`."""
+
+    def otherwise(self) -> None:
+        """The other side of the branch."""
+
+    def exit_branch(self) -> None:
+        """The branch is over."""
+
+
 def draft_in(expression: Expression | None) -> Draft | None:
     """The draft that a value refers to."""
-    while isinstance(expression, Named):
-        expression = expression.value
-    return expression.draft if isinstance(expression, DraftValue) else None
-
-
-def without_drafts(expression: Expression, text: str) -> Expression:
-    """A value that may be kept after the function ended."""
-    inner = expression
-    while isinstance(inner, Named):
-        inner = inner.value
-    return Symbol(text, "opaque") if isinstance(inner, (DraftValue, Lambda)) else expression
+    value = plain(expression) if expression is not None else None
+    return value.draft if isinstance(value, DraftValue) else None

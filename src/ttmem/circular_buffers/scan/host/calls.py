@@ -21,11 +21,11 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Text,
     plain,
 )
-from ttmem.circular_buffers.scan.cpp.folding import fold
-from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers
+from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
+from ttmem.circular_buffers.scan.cpp.rewriting import fold
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
-from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Guard, draft_in
-from ttmem.circular_buffers.scan.host.interpreter import Interpreter
+from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Guard, Listener, draft_in
 from ttmem.circular_buffers.scan.model import CONFIG, CREATE_CB, DATAFLOW_SPEC, DESCRIPTOR, DESCRIPTOR_FIELDS
 
 KERNEL = "kernel"
@@ -45,12 +45,10 @@ _SETTERS = {
 }
 
 
-class HostSink:
+class HostListener(Listener):
     """Collects drafts of buffers and kernels while functions are followed."""
 
-    doubts_calls = True
-
-    def __init__(self, index: FileIndex, elsewhere: dict[str, list[Function]] | None = None) -> None:
+    def __init__(self, index: FileIndex, elsewhere: Helpers | None = None) -> None:
         self.interpreter = Interpreter(index, self, elsewhere)
         self.drafts: list[Draft] = []
         self.made = 0
@@ -73,7 +71,7 @@ class HostSink:
         work()
         return sorted(self.drafts, key=lambda draft: draft.order)
 
-    # --- the sink -----------------------------------------------------------------------------------------------
+    # --- what is heard -----------------------------------------------------------------------------------------------
 
     def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
         if type_name in _PROGRAM_TYPES:
@@ -139,15 +137,6 @@ class HostSink:
     def exit_loop(self) -> None:
         self._loops.pop()
         self._outer_loops = min(self._outer_loops, len(self._loops))
-
-    def enter_branch(self, condition: Expression, text: str) -> None:
-        """Guards are kept by the interpreter."""
-
-    def otherwise(self) -> None:
-        """As above."""
-
-    def exit_branch(self) -> None:
-        """As above."""
 
     # --- drafts -------------------------------------------------------------------------------------------------
 

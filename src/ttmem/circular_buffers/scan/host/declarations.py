@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttmem.circular_buffers.scan._portable import Portable
 from ttmem.circular_buffers.scan.cpp.expressions import (
     Binary,
     Choice,
@@ -20,6 +19,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     plain,
     render,
 )
+from ttmem.circular_buffers.scan.cpp.rewriting import Portable
 from ttmem.circular_buffers.scan.cpp.values import Draft, Guard
 from ttmem.circular_buffers.scan.host import classes
 from ttmem.circular_buffers.scan.host.calls import KERNEL, named_text

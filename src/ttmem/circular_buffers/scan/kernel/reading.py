@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ttmem.circular_buffers.scan._portable import Portable
 from ttmem.circular_buffers.scan.cpp.expressions import (
     Expression,
     Integer,
@@ -18,9 +17,10 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     render,
 )
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function
+from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
+from ttmem.circular_buffers.scan.cpp.rewriting import Portable
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of, walk
-from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, draft_in
-from ttmem.circular_buffers.scan.host.interpreter import Interpreter
+from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Listener, draft_in
 from ttmem.circular_buffers.scan.kernel.trace import (
     BARRIER,
     OPERATIONS,
@@ -59,7 +59,7 @@ def looks_like_a_kernel(text: bytes) -> bool:
     return bool(_ENTRY.search(text))
 
 
-class KernelSink:
+class KernelListener(Listener):
     """Builds the trace while the kernel's entry function is followed."""
 
     doubts_calls = False
@@ -75,7 +75,7 @@ class KernelSink:
         self.interpreter.run(function)
         return tuple(self._stack[0])
 
-    # --- the sink -----------------------------------------------------------------------------------------------
+    # --- what is heard -----------------------------------------------------------------------------------------------
 
     def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
         if type_name not in BUFFER_TYPES or not isinstance(value, Items) or not value.items:
@@ -105,9 +105,6 @@ class KernelSink:
             return DraftValue(pointer) if name.endswith("_ptr") else None
         elif not _PRIMITIVE.search(name):
             self._pass_on([*arguments, *self.interpreter.template_arguments], node)
-        return None
-
-    def assign_field(self, receiver: Expression, field: str, value: Expression, node: Node) -> Expression | None:
         return None
 
     def enter_loop(self, trips: Expression, node: Node) -> None:
@@ -224,7 +221,7 @@ def kernel_of(index: FileIndex, text: bytes) -> Kernel | None:
     names = [(one or other).decode() for one, other in _ENTRY_NAME.findall(text)]
     entry = next((index.functions[name][-1] for name in names if name in index.functions), None)
     name = names[0] if names else ""
-    trace: Trace = KernelSink(index).follow(entry) if entry is not None else ()
+    trace: Trace = KernelListener(index).follow(entry) if entry is not None else ()
     return Kernel(_figures(index, name, text, trace, broken=index.source.broken or entry is None), trace)
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ttmem.circular_buffers.scan.cpp.expressions import Expression
+from ttmem.circular_buffers.scan.cpp.expressions import LOOP, Expression, Symbol, every_node
+from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial, plus, times
 
 RESERVE, PUSH, WAIT, POP = "reserve_back", "push_back", "wait_front", "pop_front"
 OPERATIONS = frozenset({RESERVE, PUSH, WAIT, POP})
@@ -48,16 +49,30 @@ Step = Operation | Loop | Branch
 Trace = tuple["Step", ...]
 
 
+def every_step(trace: Trace) -> Iterator[Step]:
+    """Loops, branches and operations, each before what it encloses."""
+    for step in trace:
+        yield step
+        if isinstance(step, Loop):
+            yield from every_step(step.body)
+        elif isinstance(step, Branch):
+            yield from every_step(step.yes)
+            yield from every_step(step.no)
+
+
 def operations(trace: Trace) -> Iterator[Operation]:
     """Every operation, whatever encloses it."""
-    for step in trace:
-        if isinstance(step, Operation):
-            yield step
-        elif isinstance(step, Loop):
-            yield from operations(step.body)
-        else:
-            yield from operations(step.yes)
-            yield from operations(step.no)
+    return (step for step in every_step(trace) if isinstance(step, Operation))
+
+
+def buffers_of(trace: Trace) -> list[str]:
+    """Every buffer that a kernel operates on, in order of first use."""
+    return list(dict.fromkeys(step.buffer for step in operations(trace) if step.kind in OPERATIONS))
+
+
+def buffer_name(buffer: str) -> str:
+    """A buffer's identity as messages name it."""
+    return buffer if buffer.isdigit() or "::" in buffer else f"'{buffer}'"
 
 
 def of_buffer(trace: Trace, buffer: str) -> Trace:
@@ -79,12 +94,37 @@ def of_buffer(trace: Trace, buffer: str) -> Trace:
 
 def expressions_in(trace: Trace) -> list[Expression | None]:
     """Counts, trip counts and conditions."""
-    found: list[Expression | None] = []
+    return [
+        step.count if isinstance(step, Operation) else step.trips if isinstance(step, Loop) else step.condition
+        for step in every_step(trace)
+    ]
+
+
+def total_of(trace: Trace, kind: str, amounts: Amounts) -> Polynomial | None:
+    """Pages moved by all operations of a kind; None where a branch or a loop makes it unknowable."""
+    total: Polynomial = {}
     for step in trace:
+        part: Polynomial | None
         if isinstance(step, Operation):
-            found.append(step.count)
+            if step.kind != kind:
+                continue
+            part = None if depends_on_a_loop(step.count) else amounts.of(step.count)
         elif isinstance(step, Loop):
-            found += [step.trips, *expressions_in(step.body)]
+            body, trips = total_of(step.body, kind, amounts), amounts.of(step.trips)
+            if body == {}:
+                continue
+            part = times(body, trips) if body is not None and trips is not None else None
         else:
-            found += [step.condition, *expressions_in(step.yes), *expressions_in(step.no)]
-    return found
+            yes, no = total_of(step.yes, kind, amounts), total_of(step.no, kind, amounts)
+            part = yes if yes is not None and yes == no else None
+        if part is None:
+            return None
+        total = plus(total, part)
+    return total
+
+
+def depends_on_a_loop(expression: Expression | None) -> bool:
+    """Whether a count changes from one turn of a loop to the next, or is not known at all."""
+    if expression is None:
+        return True
+    return any(isinstance(node, Symbol) and node.kind == LOOP for node in every_node(expression))

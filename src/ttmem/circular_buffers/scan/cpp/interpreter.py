@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow a function from its first statement to its last, once: what each variable holds where a buffer is declared.
+
+Both sides of an `if` are followed and their variables merged into choices; a loop body is followed once, with the
+variables that it changes unknown; calls of functions and lambdas of the same file (or of a scanned header) are followed
+into their bodies, so that a helper's parameters become the caller's arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    LOOP,
+    MEMBER,
+    NAME,
+    OPAQUE,
+    PARAMETER,
+    Binary,
+    Choice,
+    Evaluation,
+    Expression,
+    Integer,
+    Items,
+    Named,
+    Symbol,
+    Unary,
+    plain,
+)
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, declared_name, last_name
+from ttmem.circular_buffers.scan.cpp.lowering import Lowering
+from ttmem.circular_buffers.scan.cpp.merging import assigned_in, declared_in, is_list, merged, trips, updated
+from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
+from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
+from ttmem.circular_buffers.scan.cpp.values import DraftValue, Guard, Lambda, Listener, draft_in
+
+DEEPEST_CALL = 8
+MOST_STATEMENTS = 60_000
+"""Per followed function, calls included: far above any program factory, and an end to code that explodes."""
+_PRIMITIVE = frozenset({"primitive_type", "sized_type_specifier"})
+_ENDINGS = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One call being followed."""
+
+    returned: Expression | None = None
+
+
+class Interpreter(Lowering):
+    """Statements; the values of expressions are in `lowering`."""
+
+    def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
+        super().__init__(index, listener, elsewhere)
+        self._frame = _Frame()
+        self._depth = 0
+        self._left = MOST_STATEMENTS
+        self._evaluation = Evaluation()
+
+    def run(self, function: Function) -> None:
+        """Follow a function with its parameters unknown."""
+        self._left = MOST_STATEMENTS
+        self.variables = {name: Symbol(name, PARAMETER) for name in function.template_parameters if name}
+        for parameter in function.parameters:
+            if parameter.name:
+                self.variables[parameter.name] = Symbol(parameter.name, PARAMETER)
+        self.statement(function.body)
+        self._run_lambdas()
+
+    def run_statements(self, nodes: Sequence[Node]) -> None:
+        """Follow statements that stand outside of any function, as in a fragment."""
+        self._left = MOST_STATEMENTS
+        self.variables = {}
+        self.several(nodes)
+        self._run_lambdas()
+
+    def _run_lambdas(self) -> None:
+        """Lambdas handed to somebody else: followed on their own, with their parameters unknown."""
+        for closure in list(self.uncalled.values()):
+            self.variables = dict(closure.seen)
+            for parameter in closure.function.parameters:
+                self.variables[parameter.name] = Symbol(parameter.name, PARAMETER)
+            self.statement(closure.function.body)
+        self.uncalled.clear()
+
+    def inline(self, function: Function, arguments: Sequence[Expression], node: Node) -> Expression | None:
+        if self._depth >= DEEPEST_CALL or self._left <= 0 or function.body is None:
+            return None
+        if function.name == "lambda":
+            self._followed(function)
+        kept = (self.variables, self._frame, self.trail, self.source, self.index, self.guards)
+        self.trail = (*self.trail, (function.name, line_of(node)))
+        self._depth += 1
+        try:
+            self.variables = self._parameters(function, arguments)
+            self.source, self.index = function.source, function.home or self.index
+            self._frame = _Frame()
+            self.statement(function.body)
+            returned = self._frame.returned
+        finally:
+            changed = self.variables
+            self.variables, self._frame, self.trail, self.source, self.index, self.guards = kept
+            self._depth -= 1
+        if function.name == "lambda":
+            self._captured(function, changed)
+        self._returned_by_reference(function, changed, node)
+        if returned is None:
+            return Symbol(self.source.of(node), MEMBER)
+        if function.name == "lambda" or isinstance(plain(returned), (DraftValue, Lambda, Items)):
+            return returned
+        return Named(self.source.of(node), returned)  # so that the call can be bound by its name
+
+    def _followed(self, function: Function) -> None:
+        for key, closure in list(self.uncalled.items()):
+            if closure.function.body.id == function.body.id:
+                del self.uncalled[key]
+
+    def _parameters(self, function: Function, arguments: Sequence[Expression]) -> dict[str, Expression]:
+        inner = dict(self.variables) if function.name == "lambda" else {}
+        for position, name in enumerate(function.template_parameters):
+            if name and position < len(self.template_arguments):
+                inner[name] = Named(name, unwrapped(self.template_arguments[position], name))
+            elif name:
+                inner[name] = Symbol(name, PARAMETER)
+        for position, parameter in enumerate(function.parameters):
+            if not parameter.name:
+                continue
+            if position < len(arguments):
+                inner[parameter.name] = Named(parameter.name, unwrapped(arguments[position], parameter.name))
+            elif parameter.default is not None:
+                inner[parameter.name] = Named(parameter.name, self.lower(parameter.default))
+            else:
+                inner[parameter.name] = Symbol(parameter.name, PARAMETER)
+        return inner
+
+    def _captured(self, function: Function, changed: dict[str, Expression]) -> None:
+        """What a lambda assigned to variables around it."""
+        own = {parameter.name for parameter in function.parameters}
+        for name, value in changed.items():
+            if name in self.variables and name not in own:
+                self.variables[name] = value
+
+    def _returned_by_reference(self, function: Function, changed: dict[str, Expression], node: Node) -> None:
+        listed = node.child_by_field_name("arguments")
+        given = [child for child in listed.named_children if child.type != "comment"] if listed is not None else []
+        for parameter, argument in zip(function.parameters, given, strict=False):
+            if parameter.by_reference and argument.type == "identifier" and parameter.name in changed:
+                name = self.source.of(argument)
+                if draft_in(self.variables.get(name)) is None:
+                    self.variables[name] = Named(name, unwrapped(changed[parameter.name], name))
+
+    # --- statements ---------------------------------------------------------------------------------------------
+
+    def statement(self, node: Node | None) -> bool:
+        """Follow a statement; True when control does not go on behind it."""
+        if node is None or self._left <= 0:
+            return False
+        self._left -= 1
+        rule = _STATEMENTS.get(node.type)
+        if rule is not None:
+            return rule(self, node)
+        if node.type in _ENDINGS:
+            return True
+        if node.type.endswith("_expression"):
+            self.lower(node)
+            return False
+        return self.several(node.named_children)
+
+    def several(self, nodes: Sequence[Node]) -> bool:
+        """A sequence; what stands behind a statement that never goes on is not followed."""
+        guards = self.guards
+        for node in nodes:
+            if self.statement(node):
+                self.guards = guards
+                return True
+        self.guards = guards
+        return False
+
+    def block(self, node: Node) -> bool:
+        before = dict(self.variables)
+        ended = self.several(node.named_children)
+        for name in declared_in(self.source, node):
+            if name in before:
+                self.variables[name] = before[name]
+            else:
+                self.variables.pop(name, None)
+        return ended
+
+    def declaration(self, node: Node) -> bool:
+        type_node = node.child_by_field_name("type")
+        type_name = last_name(self.source, type_node)
+        if any(child.type == "type_qualifier" for child in node.named_children):
+            self.unchanging.update(declared_in(self.source, node))
+        for child in node.children_by_field_name("declarator"):
+            if child.type == "init_declarator":
+                self._initialised(child, type_name)
+            elif child.type == "function_declarator" and type_node is not None and type_node.type not in _PRIMITIVE:
+                self._constructed(child, type_name)
+            else:
+                name = declared_name(self.source, child)
+                made = self.listener.construct(type_name, None, child)
+                self.variables[name] = made if made is not None else Named(name, Symbol(name, NAME))
+        return False
+
+    def _initialised(self, node: Node, type_name: str) -> None:
+        declarator, value_node = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        value = self.lower(value_node)
+        if declarator is not None and declarator.type == "structured_binding_declarator":
+            self._bound_together(declarator, value)
+            return
+        name = declared_name(self.source, declarator)
+        if value_node is not None and value_node.type in ("initializer_list", "argument_list"):
+            value = self.built(type_name, value, node)
+            if isinstance(value, Items) and len(value.items) == 1 and not is_list(type_name):
+                value = value.items[0]
+        self.variables[name] = value if isinstance(plain(value), Lambda) else Named(name, unwrapped(value, name))
+
+    def _bound_together(self, declarator: Node, value: Expression) -> None:
+        items = plain(value)
+        for position, child in enumerate(declarator.named_children):
+            name = self.source.of(child)
+            if isinstance(items, Items) and position < len(items.items):
+                self.variables[name] = Named(name, items.items[position])
+            elif draft_in(value) is not None:
+                self.variables[name] = value
+            else:
+                self.variables[name] = Symbol(name, MEMBER)
+
+    def _constructed(self, node: Node, type_name: str) -> None:
+        """`DataflowBuffer x(dfb::x);` looks like a function declaration to any parser without types."""
+        name = declared_name(self.source, node)
+        listed = node.child_by_field_name("parameters")
+        arguments = []
+        for child in listed.named_children if listed is not None else ():
+            inner = child.child_by_field_name("type") or child
+            arguments.append(self._as_value(inner))
+        made = self.listener.construct(type_name, Items(tuple(arguments)), node)
+        self.variables[name] = Named(name, made) if made is not None else Symbol(name, NAME)
+
+    def _as_value(self, node: Node) -> Expression:
+        if node.type == "qualified_identifier":
+            return self.qualified(node)
+        if node.type in ("type_identifier", "identifier"):
+            return self.look_up(self.source.of(node))
+        return self.lower(node)
+
+    def returning(self, node: Node) -> bool:
+        if node.named_children:
+            value = self.lower(node.named_children[0])
+            if self._frame.returned is None:
+                self._frame.returned = value
+            elif self.guards:
+                guard = self.guards[-1]
+                before = self._frame.returned
+                both = (value, before) if guard.holds else (before, value)
+                drafts = [one for one in both if draft_in(one) is not None]
+                self._frame.returned = drafts[0] if drafts else Choice(guard.condition, *both)
+            else:
+                self._frame.returned = self._later_return(value)
+        return True
+
+    def _later_return(self, value: Expression) -> Expression:
+        before = self._frame.returned
+        assert before is not None
+        if isinstance(before, DraftValue) or draft_in(value) is not None:
+            return value
+        return Choice(Symbol("returned early", OPAQUE), before, value)
+
+    def branch(self, node: Node) -> bool:
+        condition_node = node.child_by_field_name("condition")
+        initialiser = condition_node.child_by_field_name("initializer") if condition_node is not None else None
+        if initialiser is not None:
+            self.statement(initialiser.named_children[0] if initialiser.named_children else None)
+        condition = self.lower(condition_node)
+        text = self.source.of(condition_node).strip("()") if condition_node is not None else ""
+        yes, no = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
+        return self.fork(condition, text, lambda: self.statement(yes), lambda: self.statement(no))
+
+    def fork(self, condition: Expression, text: str, yes: Callable[[], bool], no: Callable[[], bool]) -> bool:
+        """Both ways, merged; only one where the condition is a constant of the file."""
+        known = self._evaluation.integer(condition)
+        if known is not None:
+            return yes() if known else no()
+        guards, before = self.guards, self.variables
+        self.listener.enter_branch(condition, text)
+        self.variables = dict(before)
+        self.guards = (*guards, Guard(condition, True, text))
+        ended_yes = yes()
+        when_true = self.variables
+        self.listener.otherwise()
+        self.variables = dict(before)
+        self.guards = (*guards, Guard(condition, False, text))
+        ended_no = no()
+        when_false = self.variables
+        self.listener.exit_branch()
+        self.guards = guards
+        if ended_yes and not ended_no:
+            self.variables = updated(before, when_false)
+            self.guards = (*guards, Guard(condition, False, text))
+        elif ended_no and not ended_yes:
+            self.variables = updated(before, when_true)
+            self.guards = (*guards, Guard(condition, True, text))
+        else:
+            self.variables = updated(before, merged(condition, when_true, when_false))
+        return ended_yes and ended_no
+
+    def preprocessor(self, node: Node) -> bool:
+        """A condition of the build: both ways, like an `if` whose condition is the macro."""
+        name = node.child_by_field_name("name") or node.child_by_field_name("condition")
+        alternative = node.child_by_field_name("alternative")
+        text = self.source.of(name) if name is not None else ""
+        skipped = {part.id for part in (name, alternative) if part is not None}
+        body = [child for child in node.named_children if child.id not in skipped]
+        condition: Expression = Symbol(text, NAME)
+        if node.children and self.source.of(node.children[0]) == "#ifndef":
+            condition = Unary("!", condition)
+        return self.fork(condition, text, lambda: self.several(body), lambda: self.statement(alternative))
+
+    def cases(self, node: Node) -> bool:
+        condition = node.child_by_field_name("condition")
+        chosen = self.lower(condition)
+        body = node.child_by_field_name("body")
+        listed = [child for child in body.named_children if child.type == "case_statement"] if body is not None else []
+        self._case(chosen, self.source.of(condition).strip("()") if condition is not None else "", listed, 0)
+        return False
+
+    def _case(self, chosen: Expression, text: str, listed: list[Node], position: int) -> bool:
+        if position == len(listed):
+            return False
+        case = listed[position]
+        value = case.child_by_field_name("value")
+        body = [child for child in case.named_children if value is None or child.id != value.id]
+        if value is None:
+            self.several(body)
+            return False
+        condition = fold(Binary("==", chosen, self.lower(value)))
+        words = f"{text} == {self.source.of(value)}"
+        follow: Callable[[], bool] = lambda: self._case(chosen, text, listed, position + 1)  # noqa: E731
+        return self.fork(condition, words, lambda: self.several(body) and False, follow)
+
+    # --- loops --------------------------------------------------------------------------------------------------
+
+    def loop(self, node: Node) -> bool:
+        before = dict(self.variables)
+        trips: Expression = Symbol(self.source.of(node).split("{")[0].strip(), LOOP)
+        if node.type == "for_statement":
+            trips = self._counted(node) or trips
+        elif node.type == "for_range_loop":
+            trips = self._ranged(node) or trips
+        own = set(self.variables) - set(before)
+        body = node.child_by_field_name("body")
+        for name in assigned_in(self.source, node):
+            if name in self.variables and draft_in(self.variables[name]) is None:
+                self.variables[name] = Named(name, Symbol(name, LOOP))
+        self.listener.enter_loop(trips, node)
+        guards = self.guards
+        if node.type == "while_statement":
+            self.lower(node.child_by_field_name("condition"))
+        self.statement(body)
+        self.guards = guards
+        self.listener.exit_loop()
+        for name in own:
+            self.variables.pop(name, None)
+        return False
+
+    def _ranged(self, node: Node) -> Expression | None:
+        over = plain(self.lower(node.child_by_field_name("right")))
+        name = declared_name(self.source, node.child_by_field_name("declarator"))
+        if name:
+            self.variables[name] = Symbol(name, LOOP)
+        return Integer(len(over.items)) if isinstance(over, Items) and over.complete else None
+
+    def _counted(self, node: Node) -> Expression | None:
+        """How often `for (i = a; i < b; i += s)` runs; None for anything else."""
+        initialiser, condition = node.child_by_field_name("initializer"), node.child_by_field_name("condition")
+        update = node.child_by_field_name("update")
+        self.statement(initialiser)
+        if condition is None or update is None or condition.type != "binary_expression":
+            return None
+        name = self.source.of(condition.child_by_field_name("left"))
+        operator = self.source.of(condition.child_by_field_name("operator"))
+        start, end = self.variables.get(name), self.lower(condition.child_by_field_name("right"))
+        words = self.source.of(update).replace(" ", "")
+        if start is None or operator not in ("<", "<=", "!="):
+            return None
+        step: Expression
+        if words in (f"{name}++", f"++{name}"):
+            step = Integer(1)
+        elif update.type == "assignment_expression" and words.startswith(f"{name}+="):
+            step = self.lower(update.child_by_field_name("right"))
+        else:
+            return None
+        return trips(plain(start), end, step, inclusive=operator == "<=")
+
+
+_STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {
+    "compound_statement": Interpreter.block,
+    "declaration": Interpreter.declaration,
+    "expression_statement": lambda self, node: bool(
+        [self.lower(child) for child in node.named_children if child.type != "comment"] and _throws(self, node)
+    ),
+    "return_statement": Interpreter.returning,
+    "if_statement": Interpreter.branch,
+    "preproc_ifdef": Interpreter.preprocessor,
+    "preproc_if": Interpreter.preprocessor,
+    "preproc_elif": Interpreter.preprocessor,
+    "switch_statement": Interpreter.cases,
+    "for_statement": Interpreter.loop,
+    "for_range_loop": Interpreter.loop,
+    "while_statement": Interpreter.loop,
+    "do_statement": Interpreter.loop,
+    "comment": lambda self, node: False,
+    "function_definition": lambda self, node: False,
+    "preproc_def": lambda self, node: False,
+    "preproc_function_def": lambda self, node: False,
+}
+
+
+def _throws(interpreter: Interpreter, node: Node) -> bool:
+    return interpreter.source.text[node.start_byte : node.start_byte + 8] == b"TT_THROW"

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where ways meet: variables after an `if`, and before and after a loop."""
+
+from __future__ import annotations
+
+from ttmem.circular_buffers.scan.cpp.expressions import Binary, Call, Choice, Expression, Integer, Items, Named, plain
+from ttmem.circular_buffers.scan.cpp.functions import declared_name
+from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
+from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, walk
+from ttmem.circular_buffers.scan.cpp.values import draft_in
+
+_LISTS = ("vector", "std::vector", "array", "auto", "map", "unordered", "set", "SmallVector", "Group")
+
+
+def trips(start: Expression, end: Expression, step: Expression, *, inclusive: bool) -> Expression:
+    span = end if isinstance(start, Integer) and start.value == 0 else _span(start, end)
+    if inclusive:
+        span = fold(Binary("+", span, Integer(1)))
+    if isinstance(step, Integer) and step.value == 1:
+        return span
+    return fold(Call("div_up", (span, step)))
+
+
+def _span(start: Expression, end: Expression) -> Expression:
+    """`for (i = first; i < first + n; ...)` runs n times whatever `first` is."""
+    total = plain(end)
+    if isinstance(total, Binary) and total.operator == "+":
+        if plain(total.left) is start:
+            return total.right
+        if plain(total.right) is start:
+            return total.left
+    return fold(Binary("-", end, start))
+
+
+def is_list(type_name: str) -> bool:
+    return type_name.startswith(
+        ("vector", "std::vector", "array", "auto", "map", "unordered", "set", "SmallVector", "Group")
+    )
+
+
+def merged(condition: Expression, yes: dict[str, Expression], no: dict[str, Expression]) -> dict[str, Expression]:
+    """One environment from two: a variable that differs becomes a choice."""
+    merged = {}
+    for name, value in yes.items():
+        other = no.get(name)
+        if other is None or other is value or draft_in(value) is not None:
+            merged[name] = value
+        elif isinstance(plain(value), Items) and isinstance(plain(other), Items):
+            merged[name] = Named(name, _common(plain(value), plain(other)))
+        else:
+            merged[name] = Named(name, Choice(condition, unwrapped(value, name), unwrapped(other, name)))
+    for name, value in no.items():
+        merged.setdefault(name, value)
+    return merged
+
+
+def _common(yes: Expression, no: Expression) -> Items:
+    assert isinstance(yes, Items)
+    assert isinstance(no, Items)
+    shared = []
+    for one, other in zip(yes.items, no.items, strict=False):
+        if one is not other:
+            break
+        shared.append(one)
+    return Items(
+        tuple(shared), complete=yes.complete and no.complete and len(yes.items) == len(no.items) == len(shared)
+    )
+
+
+def updated(environment: dict[str, Expression], values: dict[str, Expression]) -> dict[str, Expression]:
+    """Lambdas hold on to the environment they were defined in: it is changed, not replaced."""
+    environment.clear()
+    environment.update(values)
+    return environment
+
+
+def declared_in(source: Source, block: Node) -> list[str]:
+    """Names that a block, or one declaration, introduces."""
+    names: list[str] = []
+    for child in [block] if block.type == "declaration" else block.named_children:
+        if child.type == "declaration":
+            names.extend(declared_name(source, d) for d in child.children_by_field_name("declarator"))
+    return names
+
+
+def assigned_in(source: Source, loop: Node) -> set[str]:
+    found = set()
+    for node in walk(loop):
+        if node.type == "assignment_expression":
+            found.add(source.of(node.child_by_field_name("left")))
+        elif node.type == "update_expression":
+            found.add(source.of(node.child_by_field_name("argument")))
+    return found

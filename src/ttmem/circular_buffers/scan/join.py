@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host and kernels together: which declaration a kernel means, and what the host passes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath, PurePosixPath
+
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    Binary,
+    Bindings,
+    Evaluation,
+    Expression,
+    Integer,
+    Symbol,
+    plain,
+    render,
+)
+from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial, as_constant
+from ttmem.circular_buffers.scan.host.programs import ProgramTotals, Sized
+from ttmem.circular_buffers.scan.kernel.trace import (
+    OPERATIONS,
+    PASSED,
+    Operation,
+    Trace,
+    buffers_of,
+    of_buffer,
+    operations,
+    total_of,
+)
+from ttmem.circular_buffers.scan.model import FileScan, Kernel, KernelUse
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedBuffer:
+    """A declaration as a kernel sees it."""
+
+    kernel: JoinedKernel
+    identity: str
+    """What the kernel calls it."""
+    key: str
+    """One per index, shared by the program's kernels; indices that share memory still have counters of their own."""
+    candidates: tuple[Sized, ...]
+    """More than one where conditions decide."""
+    trace: Trace
+    """What the kernel does to it."""
+
+    @property
+    def name(self) -> str:
+        """As messages name it."""
+        declaration = self.candidates[0].declaration
+        return f"{declaration.label} ({PurePath(declaration.file).name}:{declaration.line})"
+
+    @property
+    def capacities(self) -> list[Polynomial]:
+        """Pages, for every declaration that may be meant; empty when one of them is not known."""
+        found = [capacity(one, self.kernel.amounts.of_the_host) for one in self.candidates]
+        return [pages for pages in found if pages is not None] if None not in found else []
+
+    @property
+    def pages(self) -> int | None:
+        """Its capacity, when every declaration that may be meant has the same number."""
+        numbers = {as_constant(pages) for pages in self.capacities}
+        return numbers.pop() if len(numbers) == 1 else None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it goes to a function that was not followed, or the kernel is not understood as a whole."""
+        return self.kernel.kernel.figures.broken or any(
+            step.kind == PASSED and step.buffer == self.identity for step in operations(self.kernel.trace)
+        )
+
+    @property
+    def may_start_full(self) -> bool:
+        """Whether it may hold pages before anybody pushes one, because a tensor lies in it."""
+        return any(one.borrowed or one.declaration.borrowed_if for one in self.candidates)
+
+    def steps(self, kind: str) -> list[Operation]:
+        """The operations of one kind, in order."""
+        return [step for step in operations(self.trace) if step.kind == kind]
+
+    def total(self, kind: str) -> Polynomial | None:
+        """Pages moved by all operations of a kind; None where that is not known."""
+        return total_of(self.trace, kind, self.kernel.amounts)
+
+    def only_count(self, kind: str) -> int | None:
+        """The pages of each operation of a kind, when all move the same number."""
+        counts = {self.kernel.amounts.integer(step.count) for step in self.steps(kind)}
+        return counts.pop() if len(counts) == 1 else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedKernel:
+    """A kernel in a program, its buffers found and its arguments filled in."""
+
+    use: KernelUse
+    kernel: Kernel
+    amounts: Amounts
+    buffers: dict[str, JoinedBuffer] = field(default_factory=dict)
+    """By what the kernel calls them."""
+
+    @property
+    def file(self) -> str:
+        return self.kernel.figures.file
+
+    @property
+    def trace(self) -> Trace:
+        return self.kernel.trace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedProgram:
+    """A program with those of its kernels that were scanned."""
+
+    program: ProgramTotals
+    kernels: tuple[JoinedKernel, ...]
+    complete: bool
+    """Every kernel it names was found and understood as a whole."""
+
+    @property
+    def buffers(self) -> list[JoinedBuffer]:
+        """Every buffer of every kernel: one that two kernels share is there twice."""
+        return [buffer for member in self.kernels for buffer in member.buffers.values()]
+
+    @property
+    def keys(self) -> list[str]:
+        return list(dict.fromkeys(buffer.key for buffer in self.buffers))
+
+    def touching(self, key: str, kind: str) -> list[JoinedBuffer]:
+        """A buffer as those kernels see it that do such an operation to it."""
+        return [buffer for buffer in self.buffers if buffer.key == key and buffer.steps(kind)]
+
+
+def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings: Bindings) -> list[JoinedProgram]:
+    """Every program with its kernels; kernels that no program names go to the only program around, if there is one."""
+    kernels = {scan.file: scan.kernel for scan in files if scan.kernel is not None}
+    by_name: dict[str, list[str]] = {}
+    for file in kernels:
+        by_name.setdefault(PurePosixPath(file).name, []).append(file)
+    uses: dict[tuple[str, str], list[KernelUse]] = {}
+    for scan in files:
+        for use in scan.kernel_uses:
+            uses.setdefault((use.file, use.program), []).append(use)
+    named: set[str] = set()
+    joined = []
+    for program in programs:
+        mine = uses.get((program.file, program.name), [])
+        found = [(use, find_kernel(use.source, by_name)) for use in mine]
+        named.update(file for _, file in found if file is not None)
+        members = [join_kernel(use, kernels[file], program, bindings) for use, file in found if file is not None]
+        complete = bool(members) and len(members) == len(mine) and not any(m.kernel.figures.broken for m in members)
+        joined.append(JoinedProgram(program, tuple(members), complete))
+    orphans = [file for file in kernels if file not in named]
+    if len(joined) == 1 and orphans and not joined[0].kernels:
+        joined = [_adopt(joined[0], [kernels[file] for file in orphans], bindings)]
+    return [one for one in joined if one.kernels]
+
+
+def _adopt(lone: JoinedProgram, kernels: Sequence[Kernel], bindings: Bindings) -> JoinedProgram:
+    """One program and kernels beside it that it does not name: they can only belong to it."""
+    program = lone.program
+    members = []
+    for kernel in kernels:
+        use = KernelUse(program.file, program.line, program.name, kernel.figures.file, None, None)
+        members.append(join_kernel(use, kernel, program, bindings))
+    return JoinedProgram(program, tuple(members), complete=False)
+
+
+def find_kernel(source: str, by_name: Mapping[str, Sequence[str]]) -> str | None:
+    """The scanned file with the longest common end; None when two are as good."""
+    parts = PurePosixPath(source).parts
+    candidates = by_name.get(parts[-1], ()) if parts else ()
+    scored = sorted(((_common_end(parts, PurePosixPath(file).parts), file) for file in candidates), reverse=True)
+    if not scored or (len(scored) > 1 and scored[0][0] == scored[1][0]):
+        return None
+    return scored[0][1]
+
+
+def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
+    length = 0
+    for a, b in zip(reversed(one), reversed(other), strict=False):
+        if a != b:
+            break
+        length += 1
+    return length
+
+
+def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings: Bindings) -> JoinedKernel:
+    """Fill in a kernel's arguments and find its buffers."""
+    passed = _passed(use)
+    evaluation = Evaluation(bindings)
+    identities = {step.buffer: step.identity for step in operations(kernel.trace) if step.kind in OPERATIONS}
+    joined = JoinedKernel(use, kernel, Amounts(bindings, passed))
+    for identity in buffers_of(kernel.trace):
+        found = _declared(identities[identity], use, passed, program, evaluation)
+        if found:
+            number = evaluation.integer(_passed_on(identities[identity], passed))
+            key = str(number) if number is not None and not found[0].declaration.name else _key(found[0])
+            own = of_buffer(kernel.trace, identity)
+            joined.buffers[identity] = JoinedBuffer(joined, identity, key, tuple(found), own)
+    return joined
+
+
+def _passed(use: KernelUse) -> dict[str, Expression]:
+    """What the host passes, by the name that the kernel reads it with."""
+    passed: dict[str, Expression] = {}
+    for position, value in enumerate(use.compile_time_args or ()):
+        passed[f"get_compile_time_arg_val({position})"] = value
+    for name, value in use.named_args:
+        passed[f"args::{name}"] = value
+        passed[name] = value  # a template parameter of the entry function
+    return passed
+
+
+def _passed_on(identity: Expression | None, passed: Mapping[str, Expression]) -> Expression:
+    value = plain(identity) if identity is not None else Symbol("", "opaque")
+    return passed.get(value.text, value) if isinstance(value, Symbol) else value
+
+
+def _key(one: Sized) -> str:
+    declaration = one.declaration
+    if declaration.name:
+        return declaration.name
+    return str(one.index) if one.index is not None else render(declaration.index, expand=True)
+
+
+def _declared(
+    identity: Expression | None,
+    use: KernelUse,
+    passed: Mapping[str, Expression],
+    program: ProgramTotals,
+    evaluation: Evaluation,
+) -> list[Sized]:
+    if identity is None:
+        return []
+    active = [one for one in program.buffers if one.active]
+    value = plain(identity)
+    if isinstance(value, Symbol) and value.text.startswith("dfb::"):
+        accessor = value.text.removeprefix("dfb::")
+        names = {buffer for buffer, name, _ in use.bindings if name == accessor}
+        return [one for one in active if one.declaration.name and one.declaration.name in names]
+    if isinstance(value, Symbol) and value.text in passed:
+        value = plain(passed[value.text])
+        identity = value
+    number = evaluation.integer(identity)
+    if number is not None:
+        return [one for one in active if number in _indices(one, evaluation)]
+    text = render(value, expand=True)
+    return [one for one in active if one.declaration.index is not None and _same(one, text)]
+
+
+def _indices(one: Sized, evaluation: Evaluation) -> list[int | None]:
+    return [one.index, *(evaluation.integer(index) for index in one.declaration.indices)]
+
+
+def _same(one: Sized, text: str) -> bool:
+    return text != "" and render(one.declaration.index, expand=True) == text
+
+
+def capacity(one: Sized, amounts: Amounts) -> Polynomial | None:
+    """Pages that a buffer holds: a number, or what multiplies its page size."""
+    if one.pages is not None:
+        return amounts.of(Integer(one.pages))
+    pages = pages_expression(one.declaration.total, one.declaration.page)
+    return amounts.of(pages) if pages is not None else None
+
+
+def pages_expression(total: Expression | None, page: Expression | None) -> Expression | None:
+    """`pages * page` without the page."""
+    if total is None or page is None:
+        return None
+    product = plain(total)
+    wanted = render(page, expand=True)
+    if isinstance(product, Binary) and product.operator == "*":
+        if render(product.right, expand=True) == wanted:
+            return product.left
+        if render(product.left, expand=True) == wanted:
+            return product.right
+    if render(product, expand=True) == wanted:
+        return Integer(1)
+    return None

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rule is: its words, how severe it is, and how it is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
+from ttmem.circular_buffers.scan.host.programs import ProgramTotals
+from ttmem.circular_buffers.scan.join import JoinedProgram
+from ttmem.circular_buffers.scan.model import ERROR, Finding, Kernel
+from ttmem.hardware import MemoryMap
+
+
+class Breach(NamedTuple):
+    """Where a rule does not hold."""
+
+    file: str
+    line: int
+    message: str
+    severity: str = ""
+    """Where it is not the rule's own."""
+
+
+class L1Space(NamedTuple):
+    """What buffers have to share a core's L1 with."""
+
+    memory_map: MemoryMap | None
+    """None: no board is given."""
+    tensor_bytes: int
+
+
+Breaches = Iterator[Breach]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule; its checks say where it applies: to a kernel alone, to a program's declarations, or to both together."""
+
+    identifier: str
+    title: str
+    why: str
+    """The consequence of breaking it."""
+    fix: str
+    """The usual way out."""
+    severity: str = ERROR
+    warning_when: str = ""
+    """When an error is a warning only; for the manual."""
+    detail: str = ""
+    """What the title leaves out; for the manual."""
+    kernel: Callable[[Kernel, Amounts], Breaches] | None = None
+    program: Callable[[ProgramTotals, L1Space], Breaches] | None = None
+    joined: Callable[[JoinedProgram], Breaches] | None = None
+    only_without_errors: bool = False
+    """A joined check that explains nothing where another rule has found an error in the program."""
+
+    def findings(self, breaches: Iterable[Breach]) -> list[Finding]:
+        """The breaches with the rule's reason and remedy."""
+        return [
+            Finding(self.identifier, found.severity or self.severity, *found[:3], self.why, self.fix)
+            for found in breaches
+        ]

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the verbs that answer with a Profile share: reading with a progress bar, rendering, storing, the next step."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ttmem._errors import BadInputError, TtmemError
+from ttmem.commands._options import refuse_overwriting
+from ttmem.commands._output import color_wanted, columns, emit, json_text, note, warn
+from ttmem.commands._progress import progress_bar
+from ttmem.library.read import read as _read
+from ttmem.library.sources import STDIN, Located, locate
+
+if TYPE_CHECKING:
+    from ttmem.profile import Profile
+    from ttmem.store.store import StoredReport
+
+_CLEAR_LINE = "\r\x1b[K"
+
+
+def protect(*sources: str | None, outputs: tuple[Path | None, ...]) -> None:
+    """Find the sources, before anything is read, and refuse outputs that would land on one of them."""
+    for source in sources:
+        if source is not None:
+            refuse_overwriting(locate(source).path, *outputs)
+
+
+def read(source: str, *, quiet: bool, **options: Any) -> Profile:
+    """``ttmem.read`` with a progress bar."""
+    with progress_bar(f"reading {source}", quiet=quiet) as progress:
+        return _read(source, progress=progress, **options)
+
+
+def follow_to_the_end(located: Located, *, name: str | None, idle_seconds: float | None, quiet: bool) -> Profile:
+    """The profile of a growing log when it has stopped growing, or when the user has seen enough."""
+    from ttmem.readers import default_name
+    from ttmem.readers.runtime_log._follow import follow
+
+    if located.stored or located.path == STDIN:
+        raise BadInputError("--follow needs a log file", hint="standard input is read to its end without --follow")
+    watched = not quiet and sys.stderr.isatty()
+    note(f"following {located.path}; Ctrl-C ends with the answer", quiet=quiet)
+    profile = follow(
+        located.path,
+        name=name or default_name(located.path),
+        on_update=_show_state if watched else None,
+        idle_seconds=idle_seconds,
+    )
+    if watched:
+        print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
+    return profile
+
+
+def _show_state(profile: Profile) -> None:
+    """One line on the terminal says where memory stands."""
+    from ttmem.analysis.amounts import megabytes, percent
+    from ttmem.analysis.peaks import peaks
+
+    parts = [f"{sum(map(len, profile.timelines)):,} operations"]
+    parts += [
+        f"{memory} {megabytes(peak.end_bytes_per_bank)} per bank, peak {megabytes(peak.peak_bytes_per_bank)}"
+        f" ({percent(peak.peak_percent)})"
+        for memory, peak in peaks(profile).items()
+        if memory in ("DRAM", "L1")
+    ]
+    print(f"{_CLEAR_LINE}{' | '.join(parts)}", end="", file=sys.stderr, flush=True)
+
+
+def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
+    """The profile in one of the formats; the terminal's own when none was asked for."""
+    if form == "json":
+        return json_text(profile.to_json())
+    if form == "llm":
+        from ttmem.reports.profile import markdown as llm
+
+        return llm.render(profile)
+    if form == "csv":
+        from ttmem.reports.profile import csv as csv_table
+
+        return csv_table.render(profile)
+    from ttmem.reports.profile import terminal
+
+    return terminal.render(profile, width=columns(), color=not to_file and color_wanted(sys.stdout))
+
+
+def deliver(
+    profile: Profile,
+    form: str | None,
+    *,
+    html_path: Path | None,
+    output: Path | None,
+    quiet: bool,
+    store: Callable[[], StoredReport | None],
+) -> StoredReport | None:
+    """Print the answer and write the page; what cannot be rendered is not stored either."""
+    answer = render(profile, form, to_file=output is not None)
+    page = render_page(profile) if html_path else ""
+    kept = store()
+    if html_path:
+        emit(page, html_path)
+    emit(answer, output)
+    for path in filter(None, (output, html_path)):
+        note(f"wrote {path}", quiet=quiet)
+    return kept
+
+
+def render_page(profile: Profile) -> str:
+    """The report as one offline page."""
+    from ttmem.reports.profile import html
+
+    return html.render(profile)
+
+
+def keep(profile: Profile, located: Located, *, name: str | None) -> StoredReport | None:
+    """Store the profile. A home that cannot be written to costs the copy, not the answer."""
+    from ttmem.library.keep import keep as keep_profile
+
+    try:
+        return keep_profile(profile, origin=located.origin, name=name)
+    except (OSError, TtmemError) as error:
+        warn(f"the report was not stored: {error}; TTMEM_HOME says where, --no-store switches it off")
+        return None
+
+
+def say_what_next(report: StoredReport | None, *, quiet: bool, stored_now: bool = True, verb: str = "profile") -> None:
+    """Where the report went, and the command that one would type next."""
+    if report is None:
+        return
+    if stored_now:
+        note(f"stored as '{report.name}' in {report.folder}", quiet=quiet)
+    options = {"profile": "--llm", "check": "--max-dram 80%"}[verb]
+    note(f"next: ttmem {verb} {report.name} {options}", quiet=quiet)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The language of the knowledge: expressions (``bytes_per_bank - largest_free``) and sentences with slots for them.
+
+Names are what is known of a failure. A message may lack any of its figures, so an expression has a value, or none
+because a name in it is unknown; a sentence that needs an unknown figure cannot be filled.
+
+A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}`` 1,024 B, ``{free:mb}`` 0.001 MB,
+``{free:plain}`` 1024 (to be typed), ``{percent(free, bank_bytes):percent}`` 12.5%, ``{tensors:of tensor}`` 2 tensors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+from ttmem._expression import ExpressionError, Language, NoValueError
+
+Value = int | float | str | bool
+Names = Mapping[str, Value]
+
+_LANGUAGE = Language(
+    constants=(int, float, str),
+    groups=True,
+    partial=True,
+    functions={
+        "ceil_div": lambda value, by: -(-value // by),
+        "round_up": lambda value, to: -(-value // to) * to,
+        "percent": lambda part, whole: 100 * part / whole,
+        "min": min,
+        "max": max,
+    },
+)
+
+
+def evaluate(expression: str, names: Names) -> Value | None:
+    """The value, or None when it depends on a name that is not known (or on a division by nothing)."""
+    try:
+        value: Value = _LANGUAGE.evaluate(expression, names)
+    except NoValueError:
+        return None
+    return value
+
+
+def holds(condition: str, names: Names) -> bool:
+    """Whether a condition is known to be true; no condition always holds."""
+    return not condition or evaluate(condition, names) is True
+
+
+_MIB = 1 << 20
+
+
+def _grouped(value: Value) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _megabytes(value: Value) -> str:
+    """MiB, which the library and its logs call MB; small amounts keep their bytes, or they would read 0.00."""
+    amount = float(value)
+    return f"{amount / _MIB:,.2f} MB" if amount >= _MIB // 100 else f"{int(amount):,} B"
+
+
+_FORMATS: dict[str, Callable[[Value], str]] = {
+    "": _grouped,
+    "bytes": lambda value: f"{_grouped(value)} B",
+    "mb": _megabytes,
+    "plain": str,
+    "percent": lambda value: f"{float(value):.1f}%",
+}
+
+
+def _formatted(value: Value, form: str) -> str:
+    kind, _, noun = form.partition(" ")
+    if kind == "of":
+        return f"{_grouped(value)} {noun}{'' if value == 1 else 's'}"
+    return _FORMATS[form](value)
+
+
+def fill(text: str, names: Names) -> str | None:
+    """The sentence, or None when a figure that it needs is not known."""
+    out: list[str] = []
+    for literal, expression, form in _pieces(text):
+        out.append(literal)
+        if expression:
+            value = evaluate(expression, names)
+            if value is None:
+                return None
+            out.append(_formatted(value, form))
+    return "".join(out)
+
+
+def expressions_in(text: str) -> list[str]:
+    """What the slots of a sentence look at; for the tests of the knowledge."""
+    return [expression for _, expression, _ in _pieces(text) if expression]
+
+
+@cache
+def _slot() -> re.Pattern[str]:
+    return re.compile(r"\{([^{}:]+)(?::([A-Za-z0-9 ]+))?\}")
+
+
+@cache
+def _pieces(text: str) -> tuple[tuple[str, str, str], ...]:
+    return tuple(_split(text))
+
+
+def _split(text: str) -> Iterator[tuple[str, str, str]]:
+    position = 0
+    for slot in _slot().finditer(text):
+        form = slot[2] or ""
+        if form not in _FORMATS and not form.startswith("of "):
+            raise ExpressionError(f"no format {form!r} in {text!r}; known: {', '.join(filter(None, _FORMATS))}")
+        yield _plain(text[position : slot.start()]), slot[1], form
+        position = slot.end()
+    yield _plain(text[position:]), "", ""
+
+
+def _plain(text: str) -> str:
+    if "{" in text or "}" in text:
+        raise ExpressionError(f"a slot that cannot be read in {text!r}")
+    return text

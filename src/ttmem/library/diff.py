@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem.diff``: what grew from one profile to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem.analysis.budget import PERCENT, Amount, Limit, parse_limit
+from ttmem.analysis.diff import MemoryDiff
+from ttmem.analysis.diff import diff as compare
+from ttmem.library.read import Progress, Source, read
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed, and whether it is more than was allowed."""
+
+    changes: MemoryDiff
+    limit: Limit | None
+    """What ``fail_on`` asked for; None when any growth is fine."""
+
+    @property
+    def regression(self) -> bool:
+        """Whether the peak of any memory grew by more than the limit."""
+        limit = self.limit
+        return limit is not None and self.changes.grows_over(limit.amount, in_percent=limit.unit == PERCENT)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``ttmem diff --json``."""
+        from ttmem.reports.diff.document import document
+
+        return document(self.changes, self.regression).to_json()
+
+
+def diff(
+    before: Source,
+    after: Source,
+    *,
+    fail_on: Amount | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Difference:
+    """Compare two sources: which memory grew, which tensor, and the operation that made it.
+
+    ``fail_on`` is the growth of a peak from which on it is a regression: ``"5%"``, ``0.05`` or bytes per bank.
+    """
+    limit = None if fail_on is None else parse_limit(fail_on)  # a wrong limit is told before minutes of reading
+    first, second = (read(source, jobs=jobs, progress=progress) for source in (before, after))
+    return Difference(compare(first, second), limit)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem.read``: the memory history of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ttmem.library.sources import locate
+from ttmem.profile import Profile
+
+Source = str | Path | Profile
+"""A path, ``-`` for standard input, the name of a stored report, or a profile that was read before."""
+Progress = Callable[[int, int], None]
+"""Called with (bytes done, bytes in all) while a source is read."""
+
+
+def read(
+    source: Source,
+    *,
+    run: int | str | None = None,
+    rank: int | None = None,
+    name: str | None = None,
+    mlir: Sequence[str] = (),
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """What ``ttmem profile`` reads: a runtime log, a capture, a visualizer report, a saved or stored profile, ...
+
+    ``run`` (a number from 0, ``"last"`` or ``"all"``) and ``rank`` narrow it to one part; operation indices stay those
+    of the whole source. ``name`` renames the profile, ``mlir`` lists module dumps that belong to a log, ``jobs`` is the
+    number of processes that read a large one. Raises ``TtmemError`` for whatever cannot be read, with the reason.
+    """
+    profile = source if isinstance(source, Profile) else _read(source, name, mlir, jobs, progress)
+    if name is not None:  # a saved profile keeps the name it was saved under unless another one is asked for
+        profile = profile.renamed(name)
+    if run is None and rank is None:
+        return profile
+    from ttmem.analysis.select import select
+
+    return select(profile, run=run, rank=rank)
+
+
+def _read(
+    source: str | Path, name: str | None, mlir: Sequence[str], jobs: int | None, progress: Progress | None
+) -> Profile:
+    from ttmem import readers
+
+    return readers.read(locate(source).path, jobs=jobs, progress=progress, mlir=mlir, name=name)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem.run``: a ttnn script on a mock board or a card, and what it did to the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from ttmem.engines.running import CapturedRun, RunSettings, Supervision, run_script
+
+
+def run(
+    script: str | Path,
+    arguments: Sequence[str] = (),
+    *,
+    board: str = "n150",
+    card: bool = False,
+    name: str | None = None,
+    python: str | None = None,
+    l1_small: int | None = None,
+    trace_region: int | None = None,
+    timeout: float | None = None,
+    programs: bool = True,
+    output: int | None = None,
+    own_session: bool = False,
+    supervise: Supervision = lambda _: nullcontext(),
+) -> CapturedRun:
+    """Run the user's own, unedited script in a process of its own and capture its memory.
+
+    The result holds its ``profile``, whose failure is the script's, and its exit ``status``. ``python`` is an
+    interpreter that has ttnn, ``l1_small`` and ``trace_region`` are bytes, ``timeout`` seconds; ``programs=False``
+    saves the time to measure what programs need in L1. ``output`` is a file descriptor for what the script prints,
+    ``own_session`` and ``supervise`` are for callers that pass signals on.
+    """
+    settings = RunSettings(
+        board=board,
+        card=card,
+        python=python,
+        l1_small_bytes=l1_small,
+        trace_region_bytes=trace_region,
+        timeout_seconds=timeout,
+        measure_programs=programs,
+    )
+    return run_script(
+        script, arguments, settings=settings, name=name, output=output, own_session=own_session, supervise=supervise
+    )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem.sweep``: cases x boards x memories x layouts on an engine, into a folder with a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ttmem.operators import Case, read_cases
+from ttmem.results import Result
+from ttmem.sweep import expectations
+from ttmem.sweep.expectations import Deviation
+from ttmem.sweep.journal import read_results
+from ttmem.sweep.plan import SWEPT_MEMORIES, Settings, make_plan
+from ttmem.sweep.progress import Finished
+from ttmem.sweep.run import Watch, run_sweep
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRun:
+    """The results of the cases that were asked for, whether this call asked them or an earlier one."""
+
+    finished: Finished
+    results: tuple[Result, ...]
+    unexpected: tuple[Deviation, ...]
+    """What differs from the expectations, or did not pass when the call was strict."""
+
+    @property
+    def statuses(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Board -> memory -> status -> how many."""
+        counts: dict[str, dict[str, dict[str, int]]] = {}
+        for result in self.results:
+            here = counts.setdefault(result.board, {}).setdefault(result.memory, {})
+            here[result.status] = here.get(result.status, 0) + 1
+        return counts
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``ttmem sweep run --json``."""
+        finished = self.finished
+        return {
+            "folder": str(finished.folder),
+            "results": str(finished.results),
+            "cases": finished.total,
+            "asked": finished.asked,
+            "resumed": finished.resumed,
+            "seconds": round(finished.seconds, 3),
+            "statuses": self.statuses,
+            "unexpected": [deviation.to_json() for deviation in self.unexpected],
+        }
+
+
+def sweep(
+    cases: str | Path | Sequence[Case],
+    out: str | Path,
+    *,
+    engine: str = "twin",
+    boards: Sequence[str] = ("n150",),
+    memories: Sequence[str] = SWEPT_MEMORIES,
+    layouts: Sequence[str] = ("tile",),
+    dtype: str = "bfloat16",
+    l1_small: int = 32768,
+    trace_region: int = 0,
+    timeout: float = 60.0,
+    python: str | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    expect: str | Path | None = None,
+    strict: bool = False,
+    watch: Watch | None = None,
+) -> SweepRun:
+    """Ask an engine (``twin``, ``mock``, ``card``) about every case, each alone on an empty device.
+
+    ``cases`` is a file of ``ttmem ops extract`` or the cases themselves. ``out`` is a folder: its journal is the truth,
+    so a second call resumes. ``dtype`` is what the models' floats are on the device (``"model"``: as recorded),
+    ``timeout`` seconds per call, ``scheduler`` a Dask cluster (``tcp://host:port``). ``expect`` is a file of known
+    failures; ``strict`` finds every other case that does not pass. ``watch`` is called with the progress.
+    """
+    settings = Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
+    expected = expectations.read(Path(expect)) if expect is not None else None
+    named, known = (Path(cases), read_cases(cases)) if isinstance(cases, (str, Path)) else (None, cases)
+    plan = make_plan(known, settings=settings, boards=boards, memories=memories, layouts=layouts)
+    facts = {"cases_file": named.name} if named is not None else {}
+    finished = run_sweep(plan, Path(out), workers=workers, scheduler=scheduler, watch=watch, **facts)
+    places = {point.place for point in plan.points}
+    results = [result for result in read_results(Path(out))[0] if result.place in places]
+    return SweepRun(finished, tuple(results), tuple(expectations.compare(results, expected, strict=strict)))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``ttmem live --json`` says, once per sample."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ttmem.reports.kit.documents import Document
+
+SCOPE = "bytes as requested, all banks and cores of one chip; without bank padding and dataflow buffers"
+
+
+class Counters(Document, frozen=True):
+    """Bytes in each memory of one chip, all banks and cores together, as they were asked for."""
+
+    dram_bytes: int
+    l1_bytes: int
+    l1_small_bytes: int
+    trace_bytes: int
+    circular_buffer_bytes: int
+
+
+class Chip(Document, frozen=True):
+    """What lies on one chip behind a device: the gateway itself, or one that is reached through it."""
+
+    chip: int
+    remote: bool
+    held: Counters
+
+
+class Process(Document, frozen=True):
+    """What one process holds on the chip."""
+
+    pid: int
+    name: str
+    running: bool
+    """A killed process leaves its counters behind."""
+    held: Counters
+    updated_ns: int
+    peak: Counters
+    """The highest values since watching began."""
+
+
+class Device(Document, frozen=True):
+    """One chip that a process has opened."""
+
+    device: int
+    """Logical number in the process that attached last."""
+    chip_unique_id: str
+    """A number of 64 bits, as text: a number of JSON would lose digits in a browser."""
+    version: int = msgspec.field(name="layout_version")
+    attached_processes: int
+    updated_ns: int
+    torn: bool
+    """It changed while it was read: the parts may be from different instants."""
+    total: Counters
+    peak: Counters
+    abandoned: Counters
+    """What processes hold that do not run any more."""
+    chips: tuple[Chip, ...]
+    processes: tuple[Process, ...]
+
+
+class Unreadable(Document, frozen=True):
+    """A region that is there but cannot be read, and why."""
+
+    path: str
+    problem: str
+
+
+class LiveSample(Document, frozen=True, tag_field="schema", tag="ttmem.live/1"):
+    """All chips at one moment, with the highest values since watching began."""
+
+    taken_ns: int = msgspec.field(name="time_ns")
+    scope: str
+    devices: tuple[Device, ...]
+    unreadable: tuple[Unreadable, ...]
+    folder: str
+    """Where the regions were looked for."""

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile in a cell of a notebook: what it is, its peaks, how it failed, and DRAM (else L1) over the operations."""
+
+from __future__ import annotations
+
+from ttmem.profile import Profile
+from ttmem.reports.kit import templates
+from ttmem.reports.kit.pages import LONGEST_NAME
+from ttmem.reports.kit.units import counted, one_line, operation_label, short
+from ttmem.reports.profile import tables
+from ttmem.reports.profile.analyses import analyses
+from ttmem.reports.profile.chart import svg
+from ttmem.reports.profile.sentences import runs_text
+
+
+def render(profile: Profile) -> str:
+    """A fragment of HTML that needs no style sheet."""
+    known = analyses(profile)
+    drawn = next((memory for memory in ("DRAM", "L1") if memory in known.peaks), None)
+    failure = known.failure
+    place = ""
+    if failure and failure.operation_index is not None:
+        place = f" at {operation_label(failure.operation_index, failure.operation_name)}"
+    return templates.render(
+        "notebook.html.j2",
+        name=short(profile.name, LONGEST_NAME),
+        about=f"{profile.source.kind}, {counted(known.distribution.executed, 'operation')}, {runs_text(known)}",
+        peaks=tables.peaks(known).only("Memory", "Peak", "% of bank", "Bank", "Banks", "Caused by"),
+        longest_name=LONGEST_NAME,
+        failure=f"{failure.failure_class}{place}: {one_line(failure.message)[:400]}" if failure else "",
+        drawing=templates.markup(svg(profile, drawn)) if drawn else "",
+    )

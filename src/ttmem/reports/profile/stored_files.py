@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the store keeps of a profile: three data files, the page, and the whole profile.
+
+The data files hold columns with dictionaries, not one object per operation: half a million operations stay small and
+load at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from ttmem.profile import (
+    BLOCK_NAMES,
+    MEMORIES,
+    VIEW_ALLOCATED,
+    VIEW_BANKS,
+    VIEW_FREE,
+    VIEW_LARGEST_FREE,
+    VIEW_TOTAL,
+    OperationForms,
+    Profile,
+    storage,
+)
+from ttmem.profile.operation_forms import Int64
+from ttmem.reports.profile import html
+from ttmem.reports.profile.analyses import analyses
+
+_VIEW_COLUMNS = (
+    ("banks", VIEW_BANKS),
+    ("total_bytes_per_bank", VIEW_TOTAL),
+    ("allocated_bytes_per_bank", VIEW_ALLOCATED),
+    ("free_bytes_per_bank", VIEW_FREE),
+    ("largest_free_bytes_per_bank", VIEW_LARGEST_FREE),
+)
+_TYPE_FACTS = ("shape", "dtype", "layout", "memory", "placement", "logical_bytes", "padded_bytes")
+_PROGRAM_FACTS = ("name", "parent", "run", "caller", "first_operation", "end_operation", "finished", "line")
+
+
+def files(profile: Profile) -> Iterator[tuple[str, bytes]]:
+    """(file name after ``<name>_``, content)."""
+    encoder = msgspec.json.Encoder()
+    yield "memory.json", encoder.encode(memory_document(profile))
+    yield "operations.json", encoder.encode(operations_document(profile))
+    yield "inputs_registry.json", encoder.encode(inputs_document(profile))
+    yield "report.html", html.render(profile).encode("utf-8", "replace")
+    yield "profile.ttmem", storage.to_bytes(profile)
+
+
+def facts(profile: Profile) -> dict[str, object]:
+    """What a listing of the store shows."""
+    dram = analyses(profile).peaks.get("DRAM")
+    return {
+        "kind": profile.source.kind,
+        "operations_executed": sum(len(timeline) for timeline in profile.timelines),
+        "peak_dram_bytes_per_bank": dram.peak_bytes_per_bank if dram else None,
+        "peak_dram_percent": dram.peak_percent if dram else None,
+    }
+
+
+def memory_document(profile: Profile) -> dict[str, Any]:
+    """Per process, one column per fact about a memory state; each memory's column points into ``views`` (-1: none)."""
+    return {
+        "schema": "ttmem.memory/1",
+        "name": profile.name,
+        "states": list(BLOCK_NAMES),
+        "state_error_bytes": profile.source.state_error_bytes,
+        "views": {name: profile.views[:, column].tolist() for name, column in _VIEW_COLUMNS},
+        "processes": [
+            {
+                "rank": timeline.rank,
+                "state": timeline.block_kind.tolist(),
+                "operation": timeline.block_operation.tolist(),
+                "caused_by": timeline.block_cause.tolist(),
+                "line": timeline.block_line.tolist(),
+                **{memory: timeline.block_view[:, column].tolist() for column, memory in enumerate(MEMORIES)},
+            }
+            for timeline in profile.timelines
+        ],
+    }
+
+
+def operations_document(profile: Profile) -> dict[str, Any]:
+    """Per process, one column per fact about an operation; ``form`` points into the distinct operation texts."""
+    return {
+        "schema": "ttmem.operations/1",
+        "name": profile.name,
+        "tensor_types": [_attributes(item, _TYPE_FACTS) for item in profile.tensor_types],
+        "forms": _forms(profile.forms),
+        "processes": [
+            {
+                "rank": timeline.rank,
+                "first_index": timeline.first_index,
+                "form": timeline.form.tolist(),
+                "line": timeline.line.tolist(),
+                "program": timeline.program.tolist(),
+                "retained": sorted(timeline.retained),
+                "programs": [_attributes(program, _PROGRAM_FACTS) for program in timeline.programs],
+            }
+            for timeline in profile.timelines
+        ],
+    }
+
+
+def inputs_document(profile: Profile) -> dict[str, Any]:
+    """Every argument of every graph, as the module dumps name them."""
+    return {"schema": "ttmem.inputs/1", "name": profile.name, "arguments": list(profile.arguments)}
+
+
+def _attributes(item: object, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in names}
+
+
+def _forms(forms: OperationForms) -> dict[str, Any]:
+    """Distinct operations: names and types as numbers into their dictionaries, SSA names as ``results=operands``."""
+    locations: dict[str, int] = {}
+    location = [locations.setdefault(text, len(locations)) for text in _slices(forms.location_pool, forms.location_end)]
+    return {
+        "names": list(forms.names),
+        "name": forms.name.tolist(),
+        "locations": list(locations),
+        "location": location,
+        "values": _slices(forms.ssa_pool, forms.ssa_end),
+        "signatures": [{"operands": operands, "results": results} for operands, results in forms.signatures],
+        "signature": forms.signature.tolist(),
+    }
+
+
+def _slices(pool: bytes, ends: Int64) -> list[str]:
+    """The texts of a pool; one decoding for all of them where every character is one byte."""
+    bounds = [0, *ends.tolist()]
+    if pool.isascii():
+        text = pool.decode("ascii")
+        return [text[start:end] for start, end in pairwise(bounds)]
+    return [pool[start:end].decode("utf-8", "replace") for start, end in pairwise(bounds)]

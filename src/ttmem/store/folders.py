@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders that are there whole or not at all, without a lock: made under a hidden name, then renamed in one step."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+_UNFINISHED = ".unfinished-"
+_UNFINISHED_LIFE_SECONDS = 24 * 3600
+
+
+def write_folder(target: Path, files: Iterable[tuple[str, bytes]], *, replace: bool) -> None:
+    """Make the folder with these files; ``FileExistsError`` when it is taken and may not be replaced."""
+    hidden = _hidden_beside(target)
+    hidden.mkdir()
+    try:
+        for name, content in files:
+            (hidden / name).write_bytes(content)
+        _place(hidden, target, replace=replace)
+    finally:
+        _discard(hidden)
+
+
+def remove_folder(path: Path) -> None:
+    """First out of sight at once, then deleted at leisure."""
+    hidden = _hidden_beside(path)
+    path.rename(hidden)
+    _discard(hidden)
+
+
+def remove_leftovers(root: Path) -> None:
+    """What a killed writer left behind; a day is longer than any write takes."""
+    for entry in root.glob(f"{_UNFINISHED}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - entry.stat().st_mtime > _UNFINISHED_LIFE_SECONDS:
+                _discard(entry)
+
+
+def _hidden_beside(path: Path) -> Path:
+    return path.parent / f"{_UNFINISHED}{os.getpid()}-{os.urandom(6).hex()}"
+
+
+def _discard(path: Path) -> None:
+    """Delete a folder of ours; where somebody put a link, only the link."""
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _place(new: Path, target: Path, *, replace: bool) -> None:
+    """Give the finished folder its name. Afterwards ``new`` is gone or holds what was replaced.
+
+    The kernel refuses to rename a folder onto one that holds files, which is what makes the name a lock.
+    """
+    while True:
+        try:
+            new.rename(target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            if not replace:
+                raise FileExistsError(error.errno, error.strerror, str(target)) from None
+        if _exchange(new, target):
+            return
+        # Without an atomic exchange the name is missing for an instant; another writer may use it, so try again.
+        aside = _hidden_beside(target)
+        with contextlib.suppress(FileNotFoundError):
+            target.rename(aside)
+        _discard(aside)
+
+
+def _exchange(new: Path, target: Path) -> bool:
+    """Swap two names in one step, so that a reader finds the old report or the new one; False where it cannot be."""
+    at_working_folder, exchange = -100, 2
+    try:
+        swap = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    return bool(swap(at_working_folder, os.fsencode(new), at_working_folder, os.fsencode(target), exchange) == 0)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random calls of the records: their choices are made by hypothesis, so that a call that fails shrinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from ttmem.allocator.operations import RECORDS, OperationRecord
+
+T = TypeVar("T")
+Step = dict[str, Any]
+
+
+class HypothesisChoose:
+    """``Choose`` of the records, on hypothesis' ``draw``."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def integer(self, low: int, high: int) -> int:
+        return self._draw(st.integers(low, high))
+
+    def one_of(self, values: Sequence[T]) -> T:
+        return values[self._draw(st.integers(0, len(values) - 1))]
+
+
+@st.composite
+def calls(draw: st.DrawFn, *, bounded: bool = False) -> list[Step]:
+    """A random call of any operation, each family as often as the others."""
+    choose = HypothesisChoose(draw)
+    record = choose.one_of(choose.one_of(_families(r for r in RECORDS if r.draw_bounded or not bounded)))
+    make = record.draw_bounded if bounded and record.draw_bounded else record.draw
+    return make(record, choose)
+
+
+def _families(records: Iterable[OperationRecord]) -> list[list[OperationRecord]]:
+    by_family: dict[str, list[OperationRecord]] = {}
+    for record in records:
+        by_family.setdefault(record.family, []).append(record)
+    return list(by_family.values())
+
+
+def renamed(value: Any, names: dict[str, str]) -> Any:
+    """A step with other names for its tensors."""
+    if isinstance(value, list):
+        return [renamed(item, names) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: names[item] if key in ("tensor", "alloc", "out") and item in names else renamed(item, names)
+        for key, item in value.items()
+    }
