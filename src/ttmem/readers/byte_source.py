@@ -121,21 +121,34 @@ class OpenedSource:
 
     def lines(self, progress: Progress | None = None) -> Iterator[str]:
         """Lines of text."""
-        left = b""
+        splitter = TextLines()
         try:
             for chunk in self.chunks(progress):
-                *whole, left = (left[:_LINE_BYTES] + chunk).split(b"\n")
-                for line in whole:
-                    yield line[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
+                yield from splitter.split(chunk)
         except TruncatedSourceError as error:
             raise BadInputError(f"cannot be read to its end: {error.reason}", where=self.name) from error
-        if left:
-            yield left[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
+        yield from splitter.rest()
 
     def _pieces(self, limit: int | None = None) -> Iterator[bytes]:
         if self._damage is not None:
             raise self._damage
         yield from chunks(self._stream, self.name, limit=limit)
+
+
+class TextLines:
+    """Chunks -> whole lines of text; what is left of a chunk waits for the next one."""
+
+    def __init__(self) -> None:
+        self._left = b""
+
+    def split(self, chunk: bytes) -> list[str]:
+        """The lines that end in this chunk."""
+        *whole, self._left = (self._left[:_LINE_BYTES] + chunk).split(b"\n")
+        return [line[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r") for line in whole]
+
+    def rest(self) -> list[str]:
+        """The last line when the source does not end in a line end."""
+        return self.split(b"\n") if self._left else []
 
 
 def _opened(path: Path) -> BinaryIO:
