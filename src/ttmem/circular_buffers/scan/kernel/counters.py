@@ -89,10 +89,8 @@ def run(kernels: Sequence[Sequence[Step]], capacities: Mapping[str, int]) -> lis
                     held[step.buffer] -= step.pages
                 position[kernel] += 1
                 moved = True
-    stopped = [
-        (kernel, steps[at]) for kernel, (steps, at) in enumerate(zip(kernels, position, strict=True)) if at < len(steps)
-    ]
-    return [Blocked(kernel, step, _available(step, held, capacities)) for kernel, step in stopped]
+    left = [(kernel, steps[at:]) for kernel, (steps, at) in enumerate(zip(kernels, position, strict=True))]
+    return [Blocked(kernel, rest[0], _available(rest[0], held, capacities)) for kernel, rest in left if rest]
 
 
 def _available(step: Step, held: Mapping[str, int], capacities: Mapping[str, int]) -> int:
