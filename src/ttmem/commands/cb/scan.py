@@ -40,9 +40,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
     help="L1 that tensors take per bank: buffers that reach them clash.",
 )
 @click.option(
-    "--fail-on",
-    type=click.Choice(["warning", "error"]),
-    help="Exit 1 when a finding is at least that severe.",
+    "--fail-on", type=click.Choice(["warning", "error"]), help="Exit 1 when a finding is at least that severe."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--sarif", callback=writable_place, metavar="FILE", help="Also write the findings as SARIF 2.1.0.")

@@ -24,12 +24,7 @@ from ttmem.circular_buffers.scan.cpp.rewriting import Portable
 from ttmem.circular_buffers.scan.cpp.values import Draft
 from ttmem.circular_buffers.scan.host import classes
 from ttmem.circular_buffers.scan.host.calls import KERNEL, named_text
-from ttmem.circular_buffers.scan.model import (
-    DATAFLOW_SPEC,
-    DESCRIPTOR_FIELDS,
-    Declaration,
-    KernelUse,
-)
+from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, DESCRIPTOR_FIELDS, Declaration, KernelUse
 
 
 class Finisher:
