@@ -86,7 +86,7 @@ def command(
     case runs alone on an empty device ("isolated": true on each result).
     """
     import ttmem
-    from ttmem.reports.sweep import terminal
+    from ttmem.reports.sweep.terminal import render
     from ttmem.sweep import expectations
 
     with live_table(quiet=quiet) as watch:
@@ -94,10 +94,7 @@ def command(
     if save_expectations:
         expectations.write(save_expectations, found.results)
         note(f"wrote {save_expectations}", quiet=quiet)
-    emit(
-        json_text(found.to_json()) if as_json else terminal.render(found.results, found.finished, found.unexpected),
-        None,
-    )
+    emit(json_text(found.document) if as_json else render(found.results, found.finished, found.unexpected), None)
     return 1 if found.unexpected else 0
 
 

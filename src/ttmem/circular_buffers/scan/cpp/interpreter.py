@@ -18,6 +18,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     PARAMETER,
     Binary,
     Choice,
+    Condition,
     Evaluation,
     Expression,
     Integer,
@@ -32,7 +33,7 @@ from ttmem.circular_buffers.scan.cpp.lowering import Lowering
 from ttmem.circular_buffers.scan.cpp.merging import assigned_in, declared_in, is_list, merged, trips, updated
 from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
-from ttmem.circular_buffers.scan.cpp.values import DraftValue, Guard, Lambda, Listener, draft_in
+from ttmem.circular_buffers.scan.cpp.values import DraftValue, Lambda, Listener, draft_in
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000
@@ -55,10 +56,7 @@ class Interpreter(Lowering):
     def run(self, function: Function) -> None:
         """Follow a function with its parameters unknown."""
         self._left = MOST_STATEMENTS
-        self.variables = {name: Symbol(name, PARAMETER) for name in function.template_parameters if name}
-        for parameter in function.parameters:
-            if parameter.name:
-                self.variables[parameter.name] = Symbol(parameter.name, PARAMETER)
+        self.variables = _unknown(function)
         self.statement(function.body)
         self._run_lambdas()
 
@@ -72,9 +70,7 @@ class Interpreter(Lowering):
     def _run_lambdas(self) -> None:
         """Lambdas handed to somebody else: followed on their own, with their parameters unknown."""
         for closure in list(self.uncalled.values()):
-            self.variables = dict(closure.seen)
-            for parameter in closure.function.parameters:
-                self.variables[parameter.name] = Symbol(parameter.name, PARAMETER)
+            self.variables = {**closure.seen, **_unknown(closure.function)}
             self.statement(closure.function.body)
         self.uncalled.clear()
 
@@ -114,21 +110,16 @@ class Interpreter(Lowering):
                 del self.uncalled[key]
 
     def _parameters(self, function: Function, arguments: Sequence[Expression]) -> dict[str, Expression]:
-        inner = dict(self.variables) if function.name == "lambda" else {}
-        for position, name in enumerate(function.template_parameters):
-            if name and position < len(self.template_arguments):
-                inner[name] = Named(name, unwrapped(self.template_arguments[position], name))
-            elif name:
-                inner[name] = Symbol(name, PARAMETER)
+        around = self.variables if function.name == "lambda" else {}
+        inner = {**around, **_unknown(function)}
+        for name, given in zip(function.template_parameters, self.template_arguments, strict=False):
+            if name:
+                inner[name] = Named(name, unwrapped(given, name))
         for position, parameter in enumerate(function.parameters):
-            if not parameter.name:
-                continue
-            if position < len(arguments):
+            if parameter.name and position < len(arguments):
                 inner[parameter.name] = Named(parameter.name, unwrapped(arguments[position], parameter.name))
-            elif parameter.default is not None:
+            elif parameter.name and parameter.default is not None:
                 inner[parameter.name] = Named(parameter.name, self.lower(parameter.default))
-            else:
-                inner[parameter.name] = Symbol(parameter.name, PARAMETER)
         return inner
 
     def _captured(self, function: Function, changed: dict[str, Expression]) -> None:
@@ -252,7 +243,7 @@ class Interpreter(Lowering):
                 before = self._returned
                 both = (value, before) if guard.holds else (before, value)
                 drafts = [one for one in both if draft_in(one) is not None]
-                self._returned = drafts[0] if drafts else Choice(guard.condition, *both)
+                self._returned = drafts[0] if drafts else Choice(guard.expression, *both)
             else:
                 self._returned = self._later_return(value)
         return True
@@ -282,22 +273,22 @@ class Interpreter(Lowering):
         guards, before = self.guards, self.variables
         self.listener.enter_branch(condition, text)
         self.variables = dict(before)
-        self.guards = (*guards, Guard(condition, True, text))
+        self.guards = (*guards, Condition(text, True, condition))
         ended_yes = yes()
         when_true = self.variables
         self.listener.otherwise()
         self.variables = dict(before)
-        self.guards = (*guards, Guard(condition, False, text))
+        self.guards = (*guards, Condition(text, False, condition))
         ended_no = no()
         when_false = self.variables
         self.listener.exit_branch()
         self.guards = guards
         if ended_yes and not ended_no:
             self.variables = updated(before, when_false)
-            self.guards = (*guards, Guard(condition, False, text))
+            self.guards = (*guards, Condition(text, False, condition))
         elif ended_no and not ended_yes:
             self.variables = updated(before, when_true)
-            self.guards = (*guards, Guard(condition, True, text))
+            self.guards = (*guards, Condition(text, True, condition))
         else:
             self.variables = updated(before, merged(condition, when_true, when_false))
         return ended_yes and ended_no
@@ -389,6 +380,11 @@ class Interpreter(Lowering):
         else:
             return None
         return trips(plain(start), end, step, inclusive=operator == "<=")
+
+
+def _unknown(function: Function) -> dict[str, Expression]:
+    names = (*function.template_parameters, *(parameter.name for parameter in function.parameters))
+    return {name: Symbol(name, PARAMETER) for name in names if name}
 
 
 _STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {
