@@ -41,11 +41,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from ttmem.reports.stored import terminal
-    from ttmem.reports.stored.document import StoredReports
+    from ttmem.reports.stored import document, terminal
     from ttmem.store import store
 
-    found = StoredReports.of(folder=str(store.folder()), reports=store.listing())
+    found = document.document(str(store.folder()), store.listing())
     if as_json:
         emit(json_text(found), None)
     elif found.reports:

@@ -126,10 +126,10 @@ def channels_last_dims(bound: Bound) -> list[int]:
 
 def pad_pairs(bound: Bound) -> list[dict[str, list[int]]]:
     """torch: pairs from the last dimension on; ttnn: a pair for each dimension in order."""
-    told = sizes(bound.argument("pad"), "pad")
-    if any(size < 0 for size in told):
+    amounts = sizes(bound.argument("pad"), "pad")
+    if any(size < 0 for size in amounts):
         raise CannotRunError("negative padding: a slice, not a pad")
-    pairs = [told[i : i + 2] for i in range(0, len(told), 2)][::-1]
+    pairs = [amounts[i : i + 2] for i in range(0, len(amounts), 2)][::-1]
     return [{"tuple": pair} for pair in [[0, 0]] * (len(bound.first.shape) - len(pairs)) + pairs]
 
 
@@ -225,15 +225,15 @@ def indexes_rows_of_matrix(bound: Bound) -> None:
 
 
 def changes_dtype(bound: Bound) -> bool:
-    told = bound.argument("dtype")
-    return told is not None and bound.device_dtype(told) != bound.device_dtype(bound.first.dtype)
+    dtype = bound.argument("dtype")
+    return dtype is not None and bound.device_dtype(dtype) != bound.device_dtype(bound.first.dtype)
 
 
 def result_dtype(bound: Bound) -> dict[str, str]:
-    told = bound.case.args.get("dtype")
-    if told is None and bound.tensors:
-        told = bound.first.dtype
-    return {"dtype": bound.device_dtype(told or "float32")}
+    dtype = bound.case.args.get("dtype")
+    if dtype is None and bound.tensors:
+        dtype = bound.first.dtype
+    return {"dtype": bound.device_dtype(dtype or "float32")}
 
 
 def _ordered(name: str, part: int, vectors: Callable[[Bound], tuple[list[int], ...]]) -> tuple[str, Rule]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ttmem.capture_nodes import StaticBuffer
+from ttmem.capture_nodes.programs import StaticBuffer
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED
 from ttmem.reports.kit.documents import Document, rounded

@@ -4,27 +4,24 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from ttmem.operators.extraction import Extraction
 from ttmem.reports.kit.units import one_line, thousands
+from ttmem.reports.ops.document import OpsExtraction
 
-SCHEMA = "ttmem.ops-extract/1"
 
-
-def document(found: Extraction, *, attention: str) -> dict[str, Any]:
-    """Totals and one entry per target and size. ``attention`` decides the memory of transformers, so it is told."""
-    return {
-        "schema": SCHEMA,
-        "attention": attention,
-        "cases": len(found.cases),
-        "operators": len({case.op for case in found.cases}),
-        "calls": sum(case.count for case in found.cases),
-        "sources": [source.to_json() for source in found.sources],
-    }
+def document(found: Extraction, *, attention: str) -> OpsExtraction:
+    """Totals and one entry per target and size. ``attention`` decides the memory of transformers, so it is named."""
+    return OpsExtraction.of(
+        attention=attention,
+        cases=len(found.cases),
+        operators=len({case.op for case in found.cases}),
+        calls=sum(case.count for case in found.cases),
+        sources=[source.to_json() for source in found.sources],
+    )
 
 
 def render(found: Extraction, *, width: int = 100, color: bool = False) -> str:
@@ -41,8 +38,8 @@ def render(found: Extraction, *, width: int = 100, color: bool = False) -> str:
     for source in found.sources:
         figures = [thousands(source.calls), thousands(source.operators), thousands(source.cases)]
         parameters = "" if source.parameters is None else thousands(source.parameters)
-        told = ["", "refused", "", ""] if source.refusal else [parameters, *figures]
-        table.add_row(one_line(source.model), source.size, *told, f"{source.seconds:.1f}" if source.seconds else "")
+        cells = ["", "refused", "", ""] if source.refusal else [parameters, *figures]
+        table.add_row(one_line(source.model), source.size, *cells, f"{source.seconds:.1f}" if source.seconds else "")
     console.print(table)
     for source in found.sources:
         for remark in source.remarks:

@@ -9,21 +9,25 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ttmem.allocator.operations import confidence_in
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
 from ttmem.reports.kit.units import one_line, thousands
+from ttmem.reports.ops.document import OpsMap
 
-SCHEMA = "ttmem.ops-map/1"
+_TWIN_MEANS = (
+    "whether the model of ttnn that runs without it knows what plain calls do to memory: exact, bounded (at least so "
+    "much), or none (it has no record of an operation)"
+)
 _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout in CELLS)
 
 
-def document(mapped: Mapped) -> dict[str, Any]:
+def document(mapped: Mapped) -> OpsMap:
     """Everything, for programs."""
-    return {
-        "schema": SCHEMA,
-        "statistics": statistics(mapped),
-        "operators": {one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
-    }
+    return OpsMap.of(
+        statistics=statistics(mapped),
+        operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
+    )
 
 
 def statistics(mapped: Mapped) -> dict[str, Any]:
@@ -78,26 +82,34 @@ def _entry(one: MappedOperator) -> dict[str, Any]:
             "num_inputs": "unknown",
             "category": "unknown",
             "supported": False,
+            "twin": None,
             "note": "not in the catalogue",
         }
     listed = any(name.endswith("[]") for name in operator.tensors)
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "ttnn_function": operator.ttnn or None,
         "torch_function": f"torch.ops.aten.{one.aten}",
         "num_inputs": "variable" if listed or operator.optional else len(operator.tensors),
         "category": operator.kind,
         "supported": operator.support == DEVICE,
         "support": operator.support,
+        "twin": _twin(one) or None,
         "lowering": operator.lowering,
         "tensors": list(operator.tensors) + [f"{name}?" for name in operator.optional],
         "arguments": list(operator.args),
         "expressions": [variant.call for variant in operator.variants],
     }
     if operator.note:
-        told["note"] = operator.note
+        entry["note"] = operator.note
     if one.cells:
-        told["tried"] = {title: one.cells.get(cell, "") for title, cell in zip(_CELL_TITLES, CELLS, strict=True)}
-    return told
+        entry["tried"] = {title: one.cells.get(cell, "") for title, cell in zip(_CELL_TITLES, CELLS, strict=True)}
+    return entry
+
+
+def _twin(one: MappedOperator) -> str:
+    """How certain the twin is of plain calls, by the records of the ttnn operations; empty when nothing is called."""
+    called = one.operator.called if one.operator else ()
+    return confidence_in(called) if called else ""
 
 
 def _use(one: MappedOperator) -> dict[str, Any]:
@@ -114,11 +126,11 @@ def _use(one: MappedOperator) -> dict[str, Any]:
 def matrix_markdown(mapped: Mapped) -> str:
     """``compatibility_matrix.md``: one row per operator."""
     tried = any(one.cells for one in mapped.operators)
-    titles = (
-        ["operator", "ttnn", "kind", "support", "calls", "cases"] + (list(_CELL_TITLES) if tried else []) + ["notes"]
-    )
+    shared = ["operator", "ttnn", "kind", "support", "twin", "calls", "cases"]
+    titles = [*shared, *(_CELL_TITLES if tried else ()), "notes"]
     lines = ["# Operator compatibility", ""]
     lines += [_sentence(mapped), ""]
+    lines += [f"The column twin: {_TWIN_MEANS}.", ""]
     if tried:
         lines += ["The four columns of memory and layout are the example of each operator, run on the mock board.", ""]
     lines += [_row(titles), _row(["---"] * len(titles))]
@@ -130,19 +142,22 @@ def matrix_markdown(mapped: Mapped) -> str:
         function = f"`{operator.ttnn}`" if operator and operator.ttnn else "-"
         figures = [thousands(one.calls), thousands(len(one.cases))] if mapped.from_cases else ["", ""]
         kind = operator.kind if operator else "unknown"
-        lines.append(_row([f"`{one.aten}`", function, kind, support_words(one.support), *figures, *cells, note]))
+        about = [f"`{one.aten}`", function, kind, support_words(one.support), _twin(one)]
+        lines.append(_row([*about, *figures, *cells, note]))
     return "\n".join(lines) + "\n"
 
 
 def _sentence(mapped: Mapped) -> str:
-    told = (
+    sentence = (
         f"{len(mapped.operators)} operators: {mapped.count(DEVICE)} run on the device, "
         f"{mapped.count(FREE)} need no work there, "
         f"{sum(is_unsupported(one.support) for one in mapped.operators)} are the host's or have no form."
     )
     if mapped.calls:
-        told += f" {100 * mapped.covered_calls / mapped.calls:.1f} % of {thousands(mapped.calls)} calls are covered."
-    return told
+        sentence += (
+            f" {100 * mapped.covered_calls / mapped.calls:.1f} % of {thousands(mapped.calls)} calls are covered."
+        )
+    return sentence
 
 
 def _row(cells: list[str]) -> str:
@@ -161,6 +176,7 @@ def render(mapped: Mapped, *, width: int = 100, color: bool = False) -> str:
     table.add_column("ttnn", overflow="fold")
     table.add_column("Kind")
     table.add_column("Support")
+    table.add_column("Twin")
     if mapped.from_cases:
         table.add_column("Calls", justify="right")
         table.add_column("Cases", justify="right")
@@ -170,7 +186,7 @@ def render(mapped: Mapped, *, width: int = 100, color: bool = False) -> str:
     for one in mapped.operators:
         operator = one.operator
         row = [one.aten, (operator.ttnn if operator else "") or "-", operator.kind if operator else "-"]
-        row.append(support_words(one.support))
+        row += [support_words(one.support), _twin(one) or "-"]
         if mapped.from_cases:
             row += [thousands(one.calls), thousands(len(one.cases)), thousands(one.runnable_cases)]
         row += [one.cells.get(cell, "") for cell in CELLS] if tried else []

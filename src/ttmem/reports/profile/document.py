@@ -25,7 +25,7 @@ from ttmem.analysis.runs import Run
 from ttmem.analysis.states import state_column
 from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
-from ttmem.profile import Profile, Source
+from ttmem.profile import Profile
 from ttmem.reports.explain.document import RemedyEntry
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.analyses import analyses
@@ -33,6 +33,18 @@ from ttmem.reports.profile.analyses import analyses
 _MOST_CONSUMERS = 1000
 """A run that never frees holds tens of thousands of tensors; the rest is summed up, not listed."""
 _MOST_PADDED = 100
+
+
+class SourceEntry(Document, frozen=True):
+    """What was read."""
+
+    kind: str
+    name: str
+    bytes: int
+    lines: int
+    unrecognised_lines: int
+    warnings: list[str]
+    state_error_bytes: int
 
 
 class OperationRef(Document, frozen=True):
@@ -256,7 +268,7 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     """A run's memory history, summed up."""
 
     name: str
-    source: Source
+    source: SourceEntry
     facts: dict[str, Any]
     operations: OperationCounts
     programs: list[ProgramEntry]
