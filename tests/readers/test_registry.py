@@ -25,11 +25,11 @@ CONTENTS = {
     "ttrt-memory": b'{"0": {"debug_str": "x"}}',
     "tt-metal-memory-report": b"Program ID, Total Allocatable Size (B), Total Allocated (B)\n",
     "mlir-module": b"module @SyncTensorsGraph {\n",
-    "profiler-csv": b"some line above\nOP CODE,DEVICE KERNEL DURATION [ns]\n",
-    "junit-xml": b'<?xml version="1.0"?>\n<testsuites><testsuite name="pytest">',
-    "sweep-json": b'[{"status": "TestStatus.PASS"}]',
-    "sweep-csv": b"sweep_name,status\n",
+    "junit-xml": b'<?xml version="1.0"?><testsuites><testsuite/></testsuites>',
+    "sweep-json": b'[{"status": "pass", "op_name": "ttnn.add"}]',
+    "sweep-csv": b"op_name,status\nttnn.add,pass\n",
     "pytest-log": b"===== test session starts =====\n",
+    "profiler-csv": b"some line above\nOP CODE,DEVICE KERNEL DURATION [ns]\n",
     "watcher-log": b"Dump #1\nCore (x=1,y=1):    CWFW,CRBW,R,R,R rmsg:D0G|BNT smsg:GGGG k_ids:4|3|5\n",
     "log": b"CB 0 :: PS = 64, NP = 5\n",
 }
@@ -47,7 +47,7 @@ def test_every_kind_is_known_by_its_content(tmp_path: Path, kind: str, content: 
 
 def test_the_list_is_complete() -> None:
     assert [reader.kind for reader in READERS] == [*CONTENTS, "tt-mlir-log"]
-    assert all(reader.loaded.TITLE and callable(reader.loaded.read) for reader in READERS)
+    assert all(reader.title and callable(reader.read) for reader in READERS)
 
 
 def test_what_a_text_is_depends_on_what_is_asked_for(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_an_empty_folder_is_no_kind(tmp_path: Path) -> None:
 @given(st.binary(max_size=200))
 def test_any_beginning_can_be_looked_at(content: bytes) -> None:
     for reader in READERS:
-        assert isinstance(reader.loaded.sniff(Head(Path("x"), content)), bool)
+        assert isinstance(reader.sniff(Head(Path("x"), content)), bool)
 
 
 def test_looking_at_a_log_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import jobs_option, one_of, output_option, quiet_option, source_argument, writable_place
+from ttmem.commands._options import (
+    jobs_option,
+    json_option,
+    one_of,
+    output_option,
+    quiet_option,
+    source_argument,
+    writable_place,
+)
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -29,7 +37,7 @@ _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
 )
 @click.option("--baseline", metavar="SOURCE", help="Compare the peaks with this source.")
 @click.option("--max-growth", metavar="LIMIT", help="How much a peak may exceed the baseline's (default 2%).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.option("--github", "as_github", is_flag=True, help="GitHub annotations.")
 @click.option("--junit", callback=writable_place, metavar="FILE", help="Also write JUnit XML.")
 @click.option("--sarif", callback=writable_place, metavar="FILE", help="Also write SARIF 2.1.0.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import jobs_option, quiet_option, source_argument
+from ttmem.commands._options import jobs_option, quiet_option, selection_options, source_argument
 from ttmem.commands._output import emit, note
 from ttmem.commands._runner import verb
 
@@ -33,8 +33,7 @@ _NEXT = {
     help="A ttnn-visualizer report folder, a Perfetto trace, or a folder of Parquet or CSV tables.",
 )
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="Where to.")
-@click.option("--run", "which_run", default="all", metavar="last|all|N", help="Only one run: the last one or number N.")
-@click.option("--rank", type=int, metavar="R", help="Only one MPI rank.")
+@selection_options
 @click.option("--with-source", is_flag=True, help="Embed your source files where the format has a place for them.")
 @jobs_option
 @quiet_option

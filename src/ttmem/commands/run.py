@@ -9,9 +9,18 @@ from pathlib import Path
 import click
 
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._options import one_of, writable_place
+from ttmem.commands._options import (
+    BYTES,
+    mock_or_card_options,
+    no_programs_option,
+    no_store_option,
+    one_of,
+    profile_form_options,
+    python_option,
+    writable_place,
+)
 from ttmem.commands._output import note
-from ttmem.commands._runner import debug_option
+from ttmem.commands._runner import verb
 
 _EXAMPLES = """
 ttmem run block.py
@@ -33,17 +42,11 @@ class _Run(PassingThrough):
         return super().parse_args(ctx, [*(_SHORT.get(word, word) for word in args[:end]), *args[end:]])
 
 
-@click.command("run", cls=_Run, epilog=_EXAMPLES, context_settings=PASSING_CONTEXT)
+@verb("run", examples=_EXAMPLES, cls=_Run, context=PASSING_CONTEXT)
 @click.argument("script", type=click.Path(), metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board; see 'ttmem boards'.")
-@click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document (schema ttmem.profile/1).")
-@click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens.")
-@click.option("--csv", "as_csv", is_flag=True, help="One row per memory state.")
-@click.option(
-    "--html", "html_path", callback=writable_place, metavar="FILE", help="Also write the report as one offline page."
-)
+@mock_or_card_options
+@profile_form_options
 @click.option(
     "--output",
     callback=writable_place,
@@ -51,14 +54,12 @@ class _Run(PassingThrough):
     help="Write the answer there, atomically, instead of to stdout (also: -o).",
 )
 @click.option("--name", metavar="NAME", help="Call the report NAME (default: after the script).")
-@click.option("--no-store", is_flag=True, help="Do not keep the report under ~/.ttmem (TTMEM_HOME).")
-@click.option("--python", metavar="PATH", help="The interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
+@no_store_option
+@python_option()
 @click.option("--timeout", type=float, metavar="SECONDS", help="End the script after so long.")
-@click.option("--l1-small", type=click.IntRange(min=0), metavar="BYTES", help="Open devices with this L1_SMALL region.")
-@click.option(
-    "--trace-region", type=click.IntRange(min=0), metavar="BYTES", help="Open devices with this trace region."
-)
-@click.option("--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster).")
+@click.option("--l1-small", type=BYTES, metavar="BYTES", help="Open devices with this L1_SMALL region.")
+@click.option("--trace-region", type=BYTES, metavar="BYTES", help="Open devices with this trace region.")
+@no_programs_option
 @click.option("--quiet", is_flag=True, help="No notes on stderr (also: -q).")
 def command(
     script: str,
@@ -121,9 +122,6 @@ def command(
         note(f"{ended} ended with status {run.status}", quiet=quiet)
     _profiles.say_what_next(kept, quiet=quiet)
     return run.status
-
-
-command.params.append(debug_option())
 
 
 def _say_where(board: str, *, card: bool, quiet: bool) -> None:

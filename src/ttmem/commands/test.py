@@ -8,8 +8,9 @@ import sys
 import click
 
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
+from ttmem.commands._options import mock_or_card_options, no_programs_option, python_option
 from ttmem.commands._output import emit, json_text, note
-from ttmem.commands._runner import debug_option
+from ttmem.commands._runner import verb
 
 _EXAMPLES = """
 ttmem test tests/ttnn/unit_tests --board n150
@@ -18,15 +19,14 @@ ttmem test test_block.py --json
 """
 
 
-@click.command("test", cls=PassingThrough, epilog=_EXAMPLES, context_settings=PASSING_CONTEXT)
+@verb("test", examples=_EXAMPLES, cls=PassingThrough, context=PASSING_CONTEXT)
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PATH [PYTEST ARGS]...")
-@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board; see 'ttmem boards'.")
-@click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock.")
+@mock_or_card_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
-@click.option("--python", metavar="PATH", help="The interpreter that has ttnn and pytest (also: TTMEM_TTNN_PYTHON).")
+@python_option("ttnn and pytest")
 @click.option("--timeout", type=float, metavar="SECONDS", help="End pytest after so long.")
 @click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
-@click.option("--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster).")
+@no_programs_option
 def command(
     arguments: tuple[str, ...],
     board: str,
@@ -62,6 +62,3 @@ def command(
     if as_json:
         emit(json_text(suite.to_json()), None)
     return suite.status
-
-
-command.params.append(debug_option())

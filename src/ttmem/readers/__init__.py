@@ -39,7 +39,7 @@ def read(
     reader = detect(head, PROFILE)
     if reader is None:
         raise _unknown(head, str(source))
-    profile: Profile = reader.loaded.read(source, ReadOptions(name or default_name(source), jobs, progress, mlir))
+    profile: Profile = reader.read(source, ReadOptions(name or default_name(source), jobs, progress, mlir))
     return profile
 
 

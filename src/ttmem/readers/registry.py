@@ -8,7 +8,7 @@ one after the other until one knows the source; what does the work is imported b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -47,11 +47,25 @@ class Reader:
     @property
     def kind(self) -> str:
         """The name of what it reads, as answers write it."""
-        return str(self.loaded.KIND)
+        return str(self._loaded.KIND)
 
     @property
-    def loaded(self) -> Any:
-        """The module: its ``sniff`` says whether a source that begins so is of its kind, its ``read`` reads it."""
+    def title(self) -> str:
+        """What it reads, for people."""
+        return str(self._loaded.TITLE)
+
+    def sniff(self, head: Head) -> bool:
+        """Whether a source that begins like this is of its kind."""
+        return bool(self._loaded.sniff(head))
+
+    @property
+    def read(self) -> Callable[..., Any]:
+        """Called as ``gives`` says."""
+        found: Callable[..., Any] = self._loaded.read
+        return found
+
+    @property
+    def _loaded(self) -> Any:
         return import_module(f"ttmem.readers.{self.module}")
 
 
@@ -62,11 +76,11 @@ READERS = (
     Reader("ttrt", PROFILE),
     Reader("memory_report", PROFILE),
     Reader("mlir", PROFILE),
-    Reader("profiler_csv", PROFILER_FACTS),
     Reader("test_results.junit_xml", TEST_RESULTS),
     Reader("test_results.sweep_json", TEST_RESULTS),
     Reader("test_results.sweep_csv", TEST_RESULTS),
     Reader("test_results.pytest_log", TEST_RESULTS),  # its lines may stand in the cells of the others
+    Reader("profiler_csv", PROFILER_FACTS),
     Reader("watcher", WATCHER_FACTS),
     Reader("log_facts", LOG_FACTS),
     Reader("runtime_log", PROFILE),
@@ -82,7 +96,7 @@ def detect(source: str | Path | Head, *gives: str) -> Reader | None:
     What a text holds may depend on who asks: the same log has a memory history and facts about circular buffers.
     """
     head = source if isinstance(source, Head) else Head.of(source)
-    return next((reader for reader in readers(*gives) if reader.loaded.sniff(head)), None)
+    return next((reader for reader in readers(*gives) if reader.sniff(head)), None)
 
 
 def readers(*gives: str) -> Iterator[Reader]:

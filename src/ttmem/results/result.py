@@ -123,10 +123,6 @@ class Result(NamedTuple):
             return self.padded_bytes  # of the only tensor, and in the shape that the device had it in
         return padded_bytes(self.shape, DATA_TYPES.find(self.dtype), self.layout)
 
-    def without_time(self) -> Result:
-        """For comparisons: what may differ between two runs of the same sweep is how long a case took."""
-        return self._replace(outcome=self.outcome._replace(seconds=None))
-
     def to_json(self) -> dict[str, Any]:
         """A line of ``results.jsonl``. ``isolated``: the case had the whole device to itself; how much of it a model
         leaves for an operation is what ``ttmem fit`` answers."""

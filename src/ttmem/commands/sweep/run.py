@@ -97,19 +97,17 @@ def command(
     Small cases come first, so that limits appear early. A run that was interrupted or killed goes on where it was. Each
     case runs alone on an empty device ("isolated": true on each result).
     """
-    from ttmem.library.sweep import sweep
+    import ttmem
     from ttmem.reports.sweep.terminal import render
     from ttmem.sweep import expectations
-    from ttmem.sweep.plan import SWEPT_MEMORIES
 
+    places = {"boards": boards, "memories": memories, "layouts": layouts}
     with live_table(quiet=quiet) as watch:
-        found = sweep(
+        found = ttmem.sweep(
             cases,
             folder,
             engine=engine,
-            boards=boards or ("n150",),
-            memories=memories or SWEPT_MEMORIES,
-            layouts=layouts or ("tile",),
+            **{name: chosen for name, chosen in places.items() if chosen},
             dtype=dtype,
             l1_small=l1_small,
             trace_region=trace_region,

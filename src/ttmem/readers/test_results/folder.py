@@ -64,7 +64,7 @@ def read_place(place: Path) -> FolderResults:
         raise BadInputError(
             "no test results found",
             where=str(place),
-            hint=f"known: results of 'ttmem sweep run', {', '.join(one.loaded.TITLE for one in readers(TEST_RESULTS))}",
+            hint=f"known: results of 'ttmem sweep run', {', '.join(one.title for one in readers(TEST_RESULTS))}",
         )
     if doubled:
         notes.append(f"{doubled} tests are in more than one file and count once")
@@ -90,7 +90,7 @@ def _read(file: Path, source: str) -> tuple[list[Result] | None, tuple[str, ...]
         log = pytest_log.read_log(text, source)
         return list(log.results), log.notes, operator_of(file.name)
     try:
-        return reader.loaded.read(text, source), (), ""
+        return reader.read(text, source), (), ""
     except NoResultsError:
         return None, (), ""
 
