@@ -8,13 +8,8 @@ from dataclasses import dataclass, field
 from ttmem.circular_buffers.scan.cpp.expressions import Expression, evaluate, render
 from ttmem.circular_buffers.scan.kernel.trace import PASSED, Trace, buffers_of, of_buffer, operations
 
-CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC = (
-    "CircularBufferConfig",
-    "create_cb",
-    "CBDescriptor",
-    "CBDescriptor fields",
-    "DataflowBufferSpec",
-)
+CONFIG, CREATE_CB, DATAFLOW_SPEC = "CircularBufferConfig", "create_cb", "DataflowBufferSpec"
+DESCRIPTOR, DESCRIPTOR_FIELDS = "CBDescriptor", "CBDescriptor fields"
 APIS = (CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC)
 FIXED, ADAPTIVE, UNKNOWN = "fixed", "adaptive", "unknown"
 ERROR, WARNING, NOTE = "error", "warning", "note"

@@ -8,16 +8,8 @@ from dataclasses import dataclass
 
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation
 
-RESERVED, BUFFERS, OVERLAP, TENSORS, FREE, SMALL, BEYOND, REQUEST = (
-    "reserved",
-    "buffers",
-    "overlap",
-    "tensors",
-    "free",
-    "l1_small",
-    "beyond",
-    "request",
-)
+RESERVED, BUFFERS, OVERLAP, BEYOND = "reserved", "buffers", "overlap", "beyond"
+TENSORS, FREE, SMALL, REQUEST = "tensors", "free", "l1_small", "request"
 
 
 @dataclass(frozen=True, slots=True)

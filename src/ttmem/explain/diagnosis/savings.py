@@ -12,24 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation
-from ttmem.explain.diagnosis.tensor_guess import CERTAIN, is_even_split
-from ttmem.hardware import (
-    BFLOAT4_B,
-    BFLOAT8_B,
-    BFLOAT16,
-    DATA_TYPES,
-    FLOAT32,
-    MEMORIES,
-    UINT8,
-    DataType,
-    open_board,
-)
+from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split
+from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
 from ttmem.tensors import LAYOUTS, InvalidSpecError, TensorSpec, explain_padding, interleaved_bytes_per_bank, paging_of
 from ttmem.tensors.banks import round_up
 
 _CHIP_COUNTS = (2, 4, 8, 32)
 _FEWEST_PAGES_PER_BANK = 64
-_TILE_PAGES = tuple(dtype.tile_bytes() for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8))
+_TILE_PAGES = tuple(dtype.tile_bytes() for dtype in TILED)
 _MOST_PARTS = 64
 _TILE_ROWS = 32
 _THIN = 32

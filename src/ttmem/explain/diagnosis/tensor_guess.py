@@ -26,7 +26,7 @@ from ttmem.tensors.banks import round_up
 
 CERTAIN = "certain"
 
-_TILED: tuple[DataType, ...] = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8)
+TILED: tuple[DataType, ...] = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8)
 """The formats whose tile sizes differ; integers share theirs with the floats of their width."""
 _MOST_TOKENS = 131072
 _MOST_PAGES_LISTED = 256
@@ -184,7 +184,7 @@ def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
 
 
 def _float_tiles(pages: tuple[int, ...]) -> list[DataType]:
-    return [dtype for dtype in _TILED if dtype.tile_bytes() in pages and dtype is not UINT8]
+    return [dtype for dtype in TILED if dtype.tile_bytes() in pages and dtype is not UINT8]
 
 
 def _by_page(total: int, pages: tuple[int, ...]) -> TensorGuess:

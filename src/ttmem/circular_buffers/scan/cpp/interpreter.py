@@ -55,10 +55,7 @@ class Interpreter(Lowering):
     def run(self, function: Function) -> None:
         """Follow a function with its parameters unknown."""
         self._left = MOST_STATEMENTS
-        self.variables = {name: Symbol(name, PARAMETER) for name in function.template_parameters if name}
-        for parameter in function.parameters:
-            if parameter.name:
-                self.variables[parameter.name] = Symbol(parameter.name, PARAMETER)
+        self.variables = _unknown(function)
         self.statement(function.body)
         self._run_lambdas()
 
@@ -72,9 +69,7 @@ class Interpreter(Lowering):
     def _run_lambdas(self) -> None:
         """Lambdas handed to somebody else: followed on their own, with their parameters unknown."""
         for closure in list(self.uncalled.values()):
-            self.variables = dict(closure.seen)
-            for parameter in closure.function.parameters:
-                self.variables[parameter.name] = Symbol(parameter.name, PARAMETER)
+            self.variables = {**closure.seen, **_unknown(closure.function)}
             self.statement(closure.function.body)
         self.uncalled.clear()
 
@@ -114,21 +109,16 @@ class Interpreter(Lowering):
                 del self.uncalled[key]
 
     def _parameters(self, function: Function, arguments: Sequence[Expression]) -> dict[str, Expression]:
-        inner = dict(self.variables) if function.name == "lambda" else {}
-        for position, name in enumerate(function.template_parameters):
-            if name and position < len(self.template_arguments):
-                inner[name] = Named(name, unwrapped(self.template_arguments[position], name))
-            elif name:
-                inner[name] = Symbol(name, PARAMETER)
+        around = self.variables if function.name == "lambda" else {}
+        inner = {**around, **_unknown(function)}
+        for name, given in zip(function.template_parameters, self.template_arguments, strict=False):
+            if name:
+                inner[name] = Named(name, unwrapped(given, name))
         for position, parameter in enumerate(function.parameters):
-            if not parameter.name:
-                continue
-            if position < len(arguments):
+            if parameter.name and position < len(arguments):
                 inner[parameter.name] = Named(parameter.name, unwrapped(arguments[position], parameter.name))
-            elif parameter.default is not None:
+            elif parameter.name and parameter.default is not None:
                 inner[parameter.name] = Named(parameter.name, self.lower(parameter.default))
-            else:
-                inner[parameter.name] = Symbol(parameter.name, PARAMETER)
         return inner
 
     def _captured(self, function: Function, changed: dict[str, Expression]) -> None:
@@ -389,6 +379,11 @@ class Interpreter(Lowering):
         else:
             return None
         return trips(plain(start), end, step, inclusive=operator == "<=")
+
+
+def _unknown(function: Function) -> dict[str, Expression]:
+    names = (*function.template_parameters, *(parameter.name for parameter in function.parameters))
+    return {name: Symbol(name, PARAMETER) for name in names if name}
 
 
 _STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {
