@@ -27,12 +27,12 @@ sys.exit(main())
 
 
 class VerbFailedError(Exception):
-    """The verb refused; the text is what it told, with its hint."""
+    """The verb refused; the text is its error message, with its hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a verb said."""
+    """What a verb answered."""
 
     text: str
     status: int

@@ -81,10 +81,6 @@ READERS = (
     Reader("test_results.sweep_csv", TEST_RESULTS),
     Reader("test_results.pytest_log", TEST_RESULTS),  # its lines may stand in the cells of the others
     Reader("profiler_csv", PROFILER_FACTS),
-    Reader("test_results.junit_xml", TEST_RESULTS),
-    Reader("test_results.sweep_json", TEST_RESULTS),
-    Reader("test_results.sweep_csv", TEST_RESULTS),
-    Reader("test_results.pytest_log", TEST_RESULTS),  # its lines may stand in the cells of the others
     Reader("watcher", WATCHER_FACTS),
     Reader("log_facts", LOG_FACTS),
     Reader("runtime_log", PROFILE),
