@@ -26,8 +26,6 @@ ttmem cb analyze 16 16 add_customer.cpp add_fixed.cpp --html report.html
 ttmem cb analyze ops_perf_results.csv watcher.log --json
 """
 
-_CPP = frozenset({".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".hxx", ".h", ".inl"})
-
 
 @verb("analyze", examples=_EXAMPLES)
 @click.argument("words", nargs=-1, metavar="[T R] [PATH]... [LOG]...")
@@ -118,7 +116,9 @@ def _bindings(workload: Workload | None) -> tuple[str, ...]:
 
 
 def _is_code(path: str) -> bool:
-    return Path(path).suffix.lower() in _CPP or (Path(path).is_dir() and not _is_report_folder(Path(path)))
+    from ttmem.circular_buffers.scan.files import SUFFIXES
+
+    return Path(path).suffix.lower() in SUFFIXES or (Path(path).is_dir() and not _is_report_folder(Path(path)))
 
 
 def _is_report_folder(folder: Path) -> bool:

@@ -94,9 +94,7 @@ def situation_of(
     context = context or Context()
     guessed = guess_board(failure, board=board, hints=context.hints)
     tensor = guess_tensor(
-        failure,
-        alignment_bytes=page_alignment_bytes(failure, guessed),
-        known=[*tensors, *context.tensors],
+        failure, alignment_bytes=page_alignment_bytes(failure, guessed), known=[*tensors, *context.tensors]
     )
     names: dict[str, Value] = {"failure_class": failure.failure_class, "template": failure.template}
     if failure.memory is not None:

@@ -113,6 +113,18 @@ class Record(Expression):
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition under which a statement runs or a declaration is made."""
+
+    text: str
+    holds: bool
+    expression: Expression
+
+    def __str__(self) -> str:
+        return self.text if self.holds else f"!({self.text})"
+
+
 Bindings = Mapping[str, Value]
 NO_BINDINGS: Bindings = {}
 

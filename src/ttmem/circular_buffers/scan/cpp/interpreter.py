@@ -18,6 +18,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     PARAMETER,
     Binary,
     Choice,
+    Condition,
     Evaluation,
     Expression,
     Integer,
@@ -32,7 +33,7 @@ from ttmem.circular_buffers.scan.cpp.lowering import Lowering
 from ttmem.circular_buffers.scan.cpp.merging import assigned_in, declared_in, is_list, merged, trips, updated
 from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
-from ttmem.circular_buffers.scan.cpp.values import DraftValue, Guard, Lambda, Listener, draft_in
+from ttmem.circular_buffers.scan.cpp.values import DraftValue, Lambda, Listener, draft_in
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000
@@ -242,7 +243,7 @@ class Interpreter(Lowering):
                 before = self._returned
                 both = (value, before) if guard.holds else (before, value)
                 drafts = [one for one in both if draft_in(one) is not None]
-                self._returned = drafts[0] if drafts else Choice(guard.condition, *both)
+                self._returned = drafts[0] if drafts else Choice(guard.expression, *both)
             else:
                 self._returned = self._later_return(value)
         return True
@@ -272,22 +273,22 @@ class Interpreter(Lowering):
         guards, before = self.guards, self.variables
         self.listener.enter_branch(condition, text)
         self.variables = dict(before)
-        self.guards = (*guards, Guard(condition, True, text))
+        self.guards = (*guards, Condition(text, True, condition))
         ended_yes = yes()
         when_true = self.variables
         self.listener.otherwise()
         self.variables = dict(before)
-        self.guards = (*guards, Guard(condition, False, text))
+        self.guards = (*guards, Condition(text, False, condition))
         ended_no = no()
         when_false = self.variables
         self.listener.exit_branch()
         self.guards = guards
         if ended_yes and not ended_no:
             self.variables = updated(before, when_false)
-            self.guards = (*guards, Guard(condition, False, text))
+            self.guards = (*guards, Condition(text, False, condition))
         elif ended_no and not ended_yes:
             self.variables = updated(before, when_true)
-            self.guards = (*guards, Guard(condition, True, text))
+            self.guards = (*guards, Condition(text, True, condition))
         else:
             self.variables = updated(before, merged(condition, when_true, when_false))
         return ended_yes and ended_no

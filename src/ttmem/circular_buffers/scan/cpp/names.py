@@ -11,6 +11,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     NAME,
     OPAQUE,
     Binary,
+    Condition,
     Enumerator,
     Expression,
     Integer,
@@ -22,7 +23,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
 from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
-from ttmem.circular_buffers.scan.cpp.values import Guard, Lambda, Listener
+from ttmem.circular_buffers.scan.cpp.values import Lambda, Listener
 
 
 class Names:
@@ -33,7 +34,7 @@ class Names:
         self.source: Source = index.source
         self.listener = listener
         self.variables: dict[str, Expression] = {}
-        self.guards: tuple[Guard, ...] = ()
+        self.guards: tuple[Condition, ...] = ()
         self.trail: tuple[tuple[str, int], ...] = ()
         self._elsewhere = elsewhere or {}
         self.template_arguments: list[Expression] = []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
     Binary,
+    Condition,
     Expression,
     Integer,
     Items,
@@ -25,7 +26,7 @@ from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpe
 from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
 from ttmem.circular_buffers.scan.cpp.rewriting import fold
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
-from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Guard, Listener, draft_in
+from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Listener, draft_in
 from ttmem.circular_buffers.scan.model import CONFIG, CREATE_CB, DATAFLOW_SPEC, DESCRIPTOR, DESCRIPTOR_FIELDS
 
 KERNEL = "kernel"
@@ -147,6 +148,7 @@ class HostListener(Listener):
         self.made += 1
         draft = Draft(
             kind,
+            self.interpreter.source.path,
             line_of(node),
             int(node.start_point[1]),
             guards=self.interpreter.guards,
@@ -154,7 +156,6 @@ class HostListener(Listener):
             repeats=self._repeats(),
             order=self.made,
         )
-        draft.fields["site file"] = Text(self.interpreter.source.path)
         self.drafts.append(draft)
         return draft
 
@@ -164,10 +165,10 @@ class HostListener(Listener):
             total = trips if total is None else fold(Binary("*", total, trips))
         return total
 
-    def _extra_guards(self, draft: Draft) -> tuple[Guard, ...]:
+    def _extra_guards(self, draft: Draft) -> tuple[Condition, ...]:
         """Conditions that hold where a field is set but not where its object was made."""
-        made_under = {id(guard.condition) for guard in draft.guards}
-        return tuple(guard for guard in self.interpreter.guards if id(guard.condition) not in made_under)
+        made_under = {id(guard.expression) for guard in draft.guards}
+        return tuple(guard for guard in self.interpreter.guards if id(guard.expression) not in made_under)
 
     def _config(self, arguments: Sequence[Expression], node: Node) -> Expression:
         if len(arguments) == 1 and draft_in(arguments[0]) is not None:
