@@ -40,7 +40,10 @@ class Answer:
 
     @property
     def document(self) -> dict[str, Any]:
-        found = json.loads(self.text)
+        try:
+            found = json.loads(self.text)
+        except ValueError:
+            raise VerbFailedError(f"the answer is no JSON: {self.text[:200]}") from None
         return found if isinstance(found, dict) else {"entries": found}
 
 
