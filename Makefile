@@ -59,6 +59,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/cli_docs.py --check
+	$(BIN)/python tools/operations_docs.py --check
 	$(BIN)/python tools/schemas.py --check
 
 test: setup lint
@@ -72,6 +73,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python tools/cli_docs.py
+	$(BIN)/python tools/operations_docs.py
 	$(BIN)/python tools/schemas.py
 
 # The managed ttnn stays in the user's own TTMEM_HOME, so that it is not installed again; reports of the demo do not.

@@ -61,7 +61,17 @@ def test_static_buffers_of_simple_operations(a_plan, expected):
 
 def test_softmax_keeps_a_row_of_tiles():
     assert sum(static(plan("softmax", tensor(1, 1, 64, 64)))[0]) == 30720
-    assert plan("softmax", tensor(1, 1, 32, 65536)).confidence == "bounded"
+    # THEN the stable form, which is the default, keeps the maxima too
+    assert static(plan("softmax", tensor(1, 1, 64, 64), numeric_stable=False)) == [(8192, 8192, 4096, 12288)]
+    padded = [sum(static(plan("softmax", tensor(1, 1, 64, 50), numeric_stable=stable))[0]) for stable in (True, False)]
+    assert padded == [2 * 8192 + 2 * 4096 + 14336, 2 * 8192 + 4096 + 12288]
+    # AND rows that do not fit a core are streamed, 80 tiles at a time
+    streamed = plan("softmax", tensor(1, 1, 32, 65536))
+    assert (streamed.confidence, static(streamed)[0][0]) == ("exact", 80 * 2048)
+    # AND along the height the tiles of a column are kept
+    assert static(plan("softmax", tensor(1, 1, 64, 64), dim=-2)) == [(4096, 6144, 4096, 8192, 8192, 8192, 4096)]
+    # AND along outer dimensions a few, however many there are
+    assert static(plan("softmax", tensor(2, 64, 64), dim=0)) == [(4096, 4096, 16384, 2048, 4096)]
 
 
 def test_matmul_with_a_program_config_is_exact():
@@ -193,7 +203,7 @@ def test_calls_that_make_no_sense_are_bad_input(name, inputs, arguments, message
     ("name", "inputs", "arguments", "message"),
     [
         ("relu", (), {}, "relu needs a tensor"),
-        ("transpose", (SQUARE,), {"dim0": 1}, "transpose needs the argument 'dim2'"),
+        ("transpose", (SQUARE,), {"dim1": 1}, "transpose needs the argument 'dim2'"),
         ("slice", (SQUARE,), {"begins": [0, 0, 0, 0], "ends": [1, 1, 65, 64]}, "slice 0:65:1 of a dimension of 64"),
         ("concat", (SQUARE, tensor(1, 1, 32, 64)), {"dim": 3}, "All dimensions must be the same size except"),
     ],

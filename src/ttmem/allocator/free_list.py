@@ -74,10 +74,6 @@ class FreeList:
             return self.base_address + self._sizes[0][0]
         return self.base_address
 
-    @property
-    def live_blocks(self) -> int:
-        return len(self._taken)
-
     def blocks(self) -> list[tuple[int, int, bool]]:
         """All blocks in address order: address, bytes, whether it is taken."""
         free = [

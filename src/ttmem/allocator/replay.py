@@ -112,14 +112,37 @@ def _numbers(value: Any, count: int) -> bool:
     return isinstance(value, list) and len(value) == count and all(type(n) is int for n in value)
 
 
+class Placements:
+    """Of `alloc` steps on one device: scripts repeat a few specs, and reading one costs more than allocating it."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._known: dict[Hashable, Placement] = {}
+
+    def of(self, step: Mapping[str, Any], where: str = "") -> Placement:
+        key: Hashable = None
+        # Only the keys of a plain tensor: anything else, right or wrong, is read in full.
+        if len(step) == 5 and "shard" not in step:
+            try:
+                key = (tuple(step["shape"]), step["dtype"], step["layout"], step["memory"])
+                placement = self._known.get(key)
+            except (KeyError, TypeError):
+                key = placement = None
+            if placement is not None:
+                return placement
+        placement = self._device.place(spec_from_step(step, where))
+        if key is not None:
+            self._known[key] = placement
+        return placement
+
+
 class ScriptRunner:
     """Runs steps on a device and remembers the names; a failed allocation has none, so freeing it does nothing."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self._buffers: dict[str, Buffer | None] = {}
-        # A script repeats the same few specs, and reading one costs more than allocating it.
-        self._placements: dict[Hashable, Placement] = {}
+        self._placements = Placements(device)
 
     def step(self, step: Mapping[str, Any], where: str = "") -> StepResult:
         name = step.get("alloc")
@@ -129,7 +152,7 @@ class ScriptRunner:
             raise BadInputError(f"{name!r} is allocated already; free it first", where=where)
         self._buffers[name] = None
         try:
-            buffer = self.device.allocate_placed(self._placement(step, where))
+            buffer = self.device.allocate_placed(self._placements.of(step, where))
         except (OutOfMemoryError, InvalidSpecError) as failure:
             return StepResult(False, None, failure)
         self._buffers[name] = buffer
@@ -145,22 +168,6 @@ class ScriptRunner:
         if buffer is not None:
             self.device.free(buffer)
         return _FREED
-
-    def _placement(self, step: Mapping[str, Any], where: str) -> Placement:
-        key: Hashable = None
-        # Only the keys of a plain tensor: anything else, right or wrong, is read in full.
-        if len(step) == 5 and "shard" not in step:
-            try:
-                key = (tuple(step["shape"]), step["dtype"], step["layout"], step["memory"])
-                placement = self._placements.get(key)
-            except (KeyError, TypeError):
-                key = placement = None
-            if placement is not None:
-                return placement
-        placement = self.device.place(spec_from_step(step, where))
-        if key is not None:
-            self._placements[key] = placement
-        return placement
 
 
 _FREED = StepResult(True)

@@ -27,7 +27,7 @@ ttmem explain run.log --issue -o issue.md
 
 @verb("explain", examples=_EXAMPLES)
 @click.argument("source", required=False, metavar='[FILE | - | "TEXT"]')
-@click.option("--board", metavar="BOARD", help="Where it happened (n150, n300, t3k, galaxy, p100, p150, p300).")
+@click.option("--board", metavar="BOARD", help="Where it happened; see 'ttmem boards'.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list with one entry per failure.")
 @click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent.")
 @click.option("--issue", "as_issue", is_flag=True, help="Markdown for an issue report, without paths, users and hosts.")

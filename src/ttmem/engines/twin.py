@@ -12,7 +12,7 @@ has no use for that, the twin allocates it where it has no record of the operati
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -20,12 +20,12 @@ from ttmem._errors import BadInputError, TtmemError
 from ttmem.allocator import (
     Buffer,
     BufferClashError,
-    BufferOverflowError,
     Checkpoint,
     Device,
     OutOfMemoryError,
     Program,
     StaticBuffer,
+    StaticBuffersError,
 )
 from ttmem.allocator.operations import (
     BOUNDED,
@@ -41,11 +41,12 @@ from ttmem.allocator.operations import (
     run_call,
 )
 from ttmem.allocator.operations.elementwise import broadcast_shape
-from ttmem.allocator.replay import spec_from_step
+from ttmem.allocator.replay import Placements
 from ttmem.engines.engine import EngineSettings, Step
 from ttmem.explain import classify_oom
+from ttmem.explain.knowledge.loading import failure_class_named
 from ttmem.hardware import MEMORIES, OpenSettings, open_board
-from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
+from ttmem.results.outcome import INVALID, PASS, UNSUPPORTED, Outcome
 from ttmem.tensors import CoreRange, Placement, TensorSpec
 
 Answer = dict[str, Any]
@@ -118,19 +119,8 @@ class TwinEngine:
         self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
         self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
-        self._placements: dict[Hashable, Placement] = {}
         self._described: dict[int, Answer] = {}
         """By the identity of placements, which the device keeps."""
-        self._actions: dict[str, Callable[[Step], Answer]] = {
-            "open": self._open,
-            "alloc": self._allocate,
-            "host": self._make_on_host,
-            "free": self._free,
-            "view": self._view,
-            "call": self._call,
-            "program": self._program,
-            "clear": self._clear,
-        }
 
     def __enter__(self) -> TwinEngine:
         return self
@@ -173,7 +163,7 @@ class TwinEngine:
         failure: TtmemError | None = None
         for step in steps:
             try:
-                answers.append(self._action(step)(step))
+                answers.append({"ok": True, **self._do(step)})
             except TtmemError as error:
                 failure = failure or error
                 answers.append({"ok": False, "error": error.message, "kind": type(error).__name__})
@@ -210,45 +200,32 @@ class TwinEngine:
         for steps in cases:
             yield self.ask(steps, isolated=isolated, stop=stop)
 
-    def _action(self, step: Step) -> Callable[[Step], Answer]:
-        """By the first key of a step, as the worker tells them apart."""
-        kind = next(iter(step), "")
-        try:
-            return self._actions[kind]
-        except KeyError:
-            raise BadInputError(f"unknown step '{kind}'") from None
-
     def _judged(self, failure: TtmemError | None) -> dict[str, Any]:
         """Status, class and figures of the first step that failed."""
         if failure is None:
             return {"status": PASS}
+        if isinstance(failure, NoRecordError):
+            return {"status": UNSUPPORTED, "message": f"not judged: {failure.message}; ask --engine mock"}
+        figures: dict[str, Any] = {"message": failure.message}
         if isinstance(failure, OutOfMemoryError):
-            return {
-                "status": OOM,
-                "message": failure.message,
-                "needed_bytes": failure.total_bytes,
-                "bytes_per_bank": failure.bytes_per_bank,
-                "memory": failure.memory.name,
-                "failure_class": classify_oom(
+            known = failure_class_named(
+                classify_oom(
                     failure.bytes_per_bank,
                     failure.bank_bytes,
                     failure.allocated_bytes_per_bank,
                     failure.free_bytes_per_bank,
                     failure.largest_free_bytes_per_bank,
                     failure.memory.name,
-                ),
-            }
-        if isinstance(failure, (BufferClashError, BufferOverflowError)):
-            is_clash = isinstance(failure, BufferClashError)
-            return {
-                "status": CLASH if is_clash else OVERFLOW,
-                "failure_class": "buffers/clash" if is_clash else "buffers/overflow",
-                "message": failure.message,
-                "memory": "L1",
-            }
-        if isinstance(failure, NoRecordError):
-            return {"status": UNSUPPORTED, "message": f"not judged: {failure.message}; ask --engine mock"}
-        return {"status": INVALID, "message": failure.message}
+                )
+            )
+            figures |= {"needed_bytes": failure.total_bytes, "bytes_per_bank": failure.bytes_per_bank}
+            figures["memory"] = failure.memory.name
+        elif isinstance(failure, StaticBuffersError):
+            known = failure_class_named("buffers/" + ("clash" if isinstance(failure, BufferClashError) else "overflow"))
+            figures["memory"] = known.memory
+        else:
+            return {"status": INVALID, **figures}
+        return {"status": known.status, "failure_class": known.name, **figures}
 
     def _doubt(self, level: str, why: str) -> None:
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):
@@ -269,19 +246,27 @@ class TwinEngine:
         self._device = _WatchedDevice(open_board(self.settings.board, opened))
         self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
-        self._placements.clear()
+        self._placements = Placements(self._device)
         self._described.clear()
+
+    def _do(self, step: Step) -> Answer:
+        """By the first key of a step, as the worker tells them apart."""
+        kind = next(iter(step), "")
+        action = getattr(self, f"_do_{kind}", None)
+        if action is None:
+            raise BadInputError(f"unknown step '{kind}'")
+        answer: Answer = action(step)
+        return answer
 
     # --- steps --------------------------------------------------------------------------------------------------
 
-    def _open(self, step: Step) -> Answer:
-        told = step["open"]
+    def _do_open(self, step: Step) -> Answer:
+        wanted = step["open"]
         names = ("l1_small_size", "trace_region_size", "worker_l1_size")
-        small, trace, worker = (int(told.get(name) or 0) for name in names)
-        self._start(OpenSettings(small, trace, worker, told.get("dispatch")))
+        small, trace, worker = (int(wanted.get(name) or 0) for name in names)
+        self._start(OpenSettings(small, trace, worker, wanted.get("dispatch")))
         memory_map = self._opened().memory_map
         return {
-            "ok": True,
             "arch": memory_map.architecture.ttnn_name,
             "grid": [memory_map.grid.columns, memory_map.grid.rows],
             "pools": {p.memory.name: [p.banks, p.base_address, p.bytes_per_bank] for p in memory_map.pools},
@@ -289,35 +274,24 @@ class TwinEngine:
             "l1_alignment": memory_map.architecture.l1_alignment_bytes,
         }
 
-    def _allocate(self, step: Step) -> Answer:
+    def _do_alloc(self, step: Step) -> Answer:
         device = self._opened()
-        buffer = device.allocate_placed(self._placement(step))
+        buffer = device.allocate_placed(self._placements.of(step))
         self._tensors.keep(step["alloc"], buffer, buffer.placement.spec, device)
-        return self._told(buffer)
+        return self._described_at(buffer)
 
-    def _placement(self, step: Step) -> Placement:
-        """Cases repeat the same few specs, and reading one costs more than allocating it."""
-        if "shard" in step or "tile" in step:
-            return self._opened().place(spec_from_step(step))
-        key = (tuple(step["shape"]), step["dtype"], step.get("layout"), step.get("memory"))
-        placement = self._placements.get(key)
-        if placement is None:
-            placement = self._placements[key] = self._opened().place(spec_from_step(step))
-        return placement
-
-    def _make_on_host(self, step: Step) -> Answer:
+    def _do_host(self, step: Step) -> Answer:
         self._on_host.add(step["host"])
-        return {"ok": True}
+        return {}
 
-    def _free(self, step: Step) -> Answer:
+    def _do_free(self, step: Step) -> Answer:
         self._tensors.drop(step["free"], self._opened(), by_force=step.get("force", True))
-        return {"ok": True}
+        return {}
 
-    def _view(self, step: Step) -> Answer:
+    def _do_view(self, step: Step) -> Answer:
         memory, device = MEMORIES.find(step["view"]), self._opened()
         view = device.view(memory)
         answer: Answer = {
-            "ok": True,
             "allocated": view.allocated_bytes_per_bank,
             "free": view.free_bytes_per_bank,
             "largest_free": view.largest_free_bytes_per_bank,
@@ -327,24 +301,24 @@ class TwinEngine:
             answer["blocks"] = [[address - base, size, taken] for address, size, taken in device.blocks(memory)]
         return answer
 
-    def _program(self, step: Step) -> Answer:
+    def _do_program(self, step: Step) -> Answer:
         buffers = [
             StaticBuffer(one["bytes"], tuple(CoreRange(*r) for r in one["ranges"]), one["page_bytes"], (one["index"],))
             for one in step["program"]
         ]
         layout = self._opened().launch(Program(tuple(buffers)))
         self.warnings += layout.warnings
-        return {"ok": True, "addresses": list(layout.addresses)}
+        return {"addresses": list(layout.addresses)}
 
-    def _clear(self, step: Step) -> Answer:
+    def _do_clear(self, step: Step) -> Answer:
         device = self._opened()
         for name in list(self._tensors.named):
             self._tensors.drop(name, device)
         if step["clear"] == "cache":
             self._cache.clear(device)
-        return {"ok": True}
+        return {}
 
-    def _call(self, step: Step) -> Answer:
+    def _do_call(self, step: Step) -> Answer:
         written, device = read_call(step), self._opened()
         record = RECORDS.get(written.function)
         if record is None or not self._on_host.isdisjoint(written.tensors):
@@ -384,19 +358,18 @@ class TwinEngine:
         device, out = self._opened(), step.get("out")
         name = out if isinstance(out, str) else out[0] if out else ""
         self._tensors.keep(name, buffer, spec, device)
-        told = self._told(Buffer(buffer.address, device.place(spec)))
+        described = self._described_at(Buffer(buffer.address, device.place(spec)))
         if not name:
             self._tensors.drop(name, device)
-        return {"ok": True, "results": [told]}
+        return {"results": [described]}
 
-    def _told(self, buffer: Buffer) -> Answer:
+    def _described_at(self, buffer: Buffer) -> Answer:
         """What a tensor says of itself, in the worker's words."""
         placement = buffer.placement
         described = self._described.get(id(placement))
         if described is None:
             spec, paging = placement.spec, placement.paging
             described = self._described[id(placement)] = {
-                "ok": True,
                 "shape": list(spec.shape),
                 "padded": list(paging.padded_shape),
                 "dtype": spec.dtype.name,

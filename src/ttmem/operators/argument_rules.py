@@ -83,13 +83,19 @@ def squeezed_size(bound: Bound) -> list[int]:
     return [size for axis, size in enumerate(bound.first.shape) if size != 1 or axis not in named]
 
 
+def _size_along(bound: Bound, axis: int) -> int:
+    if not bound.first.shape:
+        raise CannotRunError("a tensor without dimensions has nothing along one")
+    return bound.first.shape[axis]
+
+
 def half_of_dim(bound: Bound) -> int:
     """For a split whose size is not known."""
-    return max(-(-bound.first.shape[_axis(bound, bound.argument("dim"))] // 2), 1)
+    return max(-(-_size_along(bound, _axis(bound, bound.argument("dim"))) // 2), 1)
 
 
 def halves_of_dim(bound: Bound) -> list[int]:
-    size, half = bound.first.shape[_axis(bound, bound.argument("dim"))], half_of_dim(bound)
+    size, half = _size_along(bound, _axis(bound, bound.argument("dim"))), half_of_dim(bound)
     return [half, size - half] if size > half else [half]
 
 
@@ -102,7 +108,7 @@ def _vectors(bound: Bound, axis: int, start: int, end: int, step: int) -> tuple[
 
 def _slice(bound: Bound) -> tuple[list[int], list[int], list[int]]:
     axis = _axis(bound, bound.argument("dim"))
-    size = bound.first.shape[axis]
+    size = _size_along(bound, axis)
     start, end, step = (bound.argument(name) for name in ("start", "end", "step"))
     begin, stop, stride = slice(start, end, step).indices(size)
     if stop <= begin:
@@ -112,7 +118,7 @@ def _slice(bound: Bound) -> tuple[list[int], list[int], list[int]]:
 
 def _select(bound: Bound) -> tuple[list[int], list[int], list[int]]:
     axis = _axis(bound, bound.argument("dim"))
-    size, index = bound.first.shape[axis], bound.argument("index")
+    size, index = _size_along(bound, axis), bound.argument("index")
     if not isinstance(index, int) or not -size <= index < size:
         raise CannotRunError(f"index {index!r} is outside of {size}")
     return _vectors(bound, axis, index % size, index % size + 1, 1)
@@ -126,10 +132,10 @@ def channels_last_dims(bound: Bound) -> list[int]:
 
 def pad_pairs(bound: Bound) -> list[dict[str, list[int]]]:
     """torch: pairs from the last dimension on; ttnn: a pair for each dimension in order."""
-    told = sizes(bound.argument("pad"), "pad")
-    if any(size < 0 for size in told):
+    amounts = sizes(bound.argument("pad"), "pad")
+    if any(size < 0 for size in amounts):
         raise CannotRunError("negative padding: a slice, not a pad")
-    pairs = [told[i : i + 2] for i in range(0, len(told), 2)][::-1]
+    pairs = [amounts[i : i + 2] for i in range(0, len(amounts), 2)][::-1]
     return [{"tuple": pair} for pair in [[0, 0]] * (len(bound.first.shape) - len(pairs)) + pairs]
 
 
@@ -201,7 +207,9 @@ def finite_eps(bound: Bound) -> float:
 
 
 def transposed_first(bound: Bound) -> list[int]:
-    """A second operand that fits, where the source does not tell it."""
+    """A second operand that fits, where the source does not list it."""
+    if len(bound.first.shape) < 2:
+        raise CannotRunError(f"{_shape(bound)} is no matrix")
     *outer, rows, columns = _shape(bound)
     return [*outer, columns, rows]
 
@@ -225,15 +233,15 @@ def indexes_rows_of_matrix(bound: Bound) -> None:
 
 
 def changes_dtype(bound: Bound) -> bool:
-    told = bound.argument("dtype")
-    return told is not None and bound.device_dtype(told) != bound.device_dtype(bound.first.dtype)
+    dtype = bound.argument("dtype")
+    return dtype is not None and bound.device_dtype(dtype) != bound.device_dtype(bound.first.dtype)
 
 
 def result_dtype(bound: Bound) -> dict[str, str]:
-    told = bound.case.args.get("dtype")
-    if told is None and bound.tensors:
-        told = bound.first.dtype
-    return {"dtype": bound.device_dtype(told or "float32")}
+    dtype = bound.case.args.get("dtype")
+    if dtype is None and bound.tensors:
+        dtype = bound.first.dtype
+    return {"dtype": bound.device_dtype(dtype or "float32")}
 
 
 def _ordered(name: str, part: int, vectors: Callable[[Bound], tuple[list[int], ...]]) -> tuple[str, Rule]:
@@ -315,7 +323,7 @@ RULES: dict[str, Rule] = {
     "like_index": lambda bound: list(bound.tensor("index").shape),
     "like_channels": like_channels,
     "transposed_first": transposed_first,
-    "square_of_last": lambda bound: [bound.first.shape[-1]] * 2,
+    "square_of_last": lambda bound: [_size_along(bound, -1)] * 2,
     "selects_rows_of_matrix": selects_rows_of_matrix,
     "indexes_rows_of_matrix": indexes_rows_of_matrix,
     "first_index": lambda bound: {"tensor": "indices.0"},

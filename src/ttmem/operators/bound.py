@@ -68,8 +68,8 @@ class Bound:
             raise CannotRunError(f"argument '{name}' is not in the case")
         from ttmem.operators.argument_rules import rule
 
-        told = self.operator.missing[name]
-        value = rule(told[1:])(self) if isinstance(told, str) and told.startswith("=") else told
+        default = self.operator.missing[name]
+        value = rule(default[1:])(self) if isinstance(default, str) and default.startswith("=") else default
         note = f"{name}={value}"
         if note not in self.assumed:
             self.assumed.append(note)

@@ -26,15 +26,15 @@ class CaseTensor:
     name: str = ""
     """Its name in the aten schema, the same for all items of a list; empty: by position."""
     is_parameter: bool = False
-    """A weight, which lives as long as the model does; told of the first call and no part of a case's identity."""
+    """A weight, which lives as long as the model does; as the first call says and no part of a case's identity."""
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
+        entry: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
         if self.name:
-            told["name"] = self.name
+            entry["name"] = self.name
         if self.is_parameter:
-            told["parameter"] = True
-        return told
+            entry["parameter"] = True
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class ModelUse:
     """Module paths, the first few of them."""
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"model": self.model, "count": self.count}
+        entry: dict[str, Any] = {"model": self.model, "count": self.count}
         if self.size:
-            told["size"] = self.size
+            entry["size"] = self.size
         if self.modules:
-            told["modules"] = list(self.modules)
-        return told
+            entry["modules"] = list(self.modules)
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         """One line of a case file."""
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "id": self.id,
             "op": self.op,
             "tensors": [tensor.to_json() for tensor in self.tensors],
@@ -95,10 +95,10 @@ class Case:
             "count": self.count,
         }
         if self.outputs:
-            told["outputs"] = [tensor.to_json() for tensor in self.outputs]
+            entry["outputs"] = [tensor.to_json() for tensor in self.outputs]
         if self.uses:
-            told["uses"] = [use.to_json() for use in self.uses]
-        return told
+            entry["uses"] = [use.to_json() for use in self.uses]
+        return entry
 
 
 def _identity(case: Case) -> str:
@@ -113,34 +113,34 @@ def _identity(case: Case) -> str:
     return "-".join(part for part in (case.op, shapes, digest) if part)
 
 
-def case_from_json(told: Any, *, where: str = "") -> Case:
+def case_from_json(raw: Any, *, where: str = "") -> Case:
     """The case of one line; ``BadInputError`` says which key is wrong."""
-    if not isinstance(told, Mapping):
+    if not isinstance(raw, Mapping):
         raise BadInputError("a case is a JSON object", where=where)
-    op = told.get("op")
+    op = raw.get("op")
     if not isinstance(op, str) or not re.fullmatch(r"\w+", op):
         raise BadInputError(f"'op' must be an aten name without overload, not {op!r}", where=where)
-    arguments = told.get("args", {})
+    arguments = raw.get("args", {})
     if not isinstance(arguments, Mapping):
         raise BadInputError("'args' must be an object: argument name -> value", where=where)
-    identity = told.get("id", "")
+    identity = raw.get("id", "")
     if not isinstance(identity, str):
         raise BadInputError("'id' must be a text", where=where)
     return Case(
         op=op,
-        tensors=_tensors(told.get("tensors", []), "tensors", where),
+        tensors=_tensors(raw.get("tensors", []), "tensors", where),
         args=dict(arguments),
-        uses=_uses(told, where),
-        outputs=_tensors(told.get("outputs", []), "outputs", where),
+        uses=_uses(raw, where),
+        outputs=_tensors(raw.get("outputs", []), "outputs", where),
         id=identity,
     )
 
 
-def _tensors(told: Any, key: str, where: str) -> tuple[CaseTensor, ...]:
-    if not isinstance(told, list) or not all(isinstance(item, Mapping) for item in told):
+def _tensors(raw: Any, key: str, where: str) -> tuple[CaseTensor, ...]:
+    if not isinstance(raw, list) or not all(isinstance(item, Mapping) for item in raw):
         raise BadInputError(f"'{key}' must be a list of objects with 'shape' and 'dtype'", where=where)
     found = []
-    for item in told:
+    for item in raw:
         shape = item.get("shape")
         if not isinstance(shape, list) or not all(_is_count(size) for size in shape):
             raise BadInputError(f"'shape' in '{key}' must be a list of sizes, not {shape!r}", where=where)
@@ -151,9 +151,9 @@ def _tensors(told: Any, key: str, where: str) -> tuple[CaseTensor, ...]:
     return tuple(found)
 
 
-def _uses(told: Mapping[str, Any], where: str) -> tuple[ModelUse, ...]:
+def _uses(raw: Mapping[str, Any], where: str) -> tuple[ModelUse, ...]:
     """``uses`` where the line has it; else from ``models`` and ``count``, which say less."""
-    uses = told.get("uses")
+    uses = raw.get("uses")
     if isinstance(uses, list):
         if not all(isinstance(use, Mapping) and isinstance(use.get("model"), str) for use in uses):
             raise BadInputError("'uses' must be a list of objects with 'model'", where=where)
@@ -166,10 +166,10 @@ def _uses(told: Mapping[str, Any], where: str) -> tuple[ModelUse, ...]:
             )
             for use in uses
         )
-    models = told.get("models", [])
+    models = raw.get("models", [])
     if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
         raise BadInputError("'models' must be a list of names", where=where)
-    count = _count(told.get("count", 1), where)
+    count = _count(raw.get("count", 1), where)
     if not models:
         return (ModelUse("", count),) if count != 1 else ()
     each, rest = divmod(count, len(models))

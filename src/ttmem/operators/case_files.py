@@ -34,11 +34,11 @@ def _parsed(text: str, place: str) -> Iterator[Case]:
             continue
         where = f"{place}:{number}"
         try:
-            told = json.loads(line)
+            raw = json.loads(line)
         except (ValueError, RecursionError) as error:
             problem = getattr(error, "msg", None) or "nested too deeply"
             raise BadInputError(f"not JSON: {problem}", where=where, hint="one JSON object per line") from None
-        yield case_from_json(told, where=where)
+        yield case_from_json(raw, where=where)
 
 
 def _check_identities(cases: list[Case], place: str) -> None:

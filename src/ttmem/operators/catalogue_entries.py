@@ -16,7 +16,6 @@ from ttmem.operators.case import Case, CaseTensor
 
 DEVICE, FREE, HOST, NONE = "device", "free", "host", "none"
 """Support: runs on the device; nothing is to be done there; the host's work; no form known."""
-SUPPORTS = (DEVICE, FREE, HOST, NONE)
 
 _FILES = ("elementwise.toml", "movement.toml", "compute.toml", "creation.toml")
 _CALLED = re.compile(r"\bttnn(?:\.\w+)+(?=\()")
@@ -79,6 +78,11 @@ class Operator:
         return HOST if self.lowering == "host" else NONE
 
     @property
+    def called(self) -> tuple[str, ...]:
+        """The ttnn operations of all its variants, each once."""
+        return tuple(dict.fromkeys(name for variant in self.variants for name in _CALLED.findall(variant.call)))
+
+    @property
     def tensor_names(self) -> tuple[str, ...]:
         """All tensor arguments without the marks of lists."""
         return tuple(name.removesuffix("[]") for name in (*self.tensors, *self.optional))
@@ -90,11 +94,11 @@ class Operator:
         """The smallest call that shows the operator at work."""
         tensors: list[CaseTensor] = []
         for name in self.tensor_names:
-            told = self.example.get(name)
-            if not isinstance(told, list):
+            value = self.example.get(name)
+            if not isinstance(value, list):
                 continue
             dtype = self.example_dtypes.get(name, "bfloat16")
-            shapes = told if self.is_list(name) else [told]
+            shapes = value if self.is_list(name) else [value]
             tensors += [CaseTensor(tuple(shape), dtype, name) for shape in shapes]
         named = {tensor.name for tensor in tensors}
         return Case(self.aten, tuple(tensors), {k: v for k, v in self.example.items() if k not in named})
@@ -154,8 +158,8 @@ def _operator(aten: str, entry: Mapping[str, Any], names: Mapping[str, Any]) -> 
     def spelled(text: str) -> str:
         return re.sub(r"\{(\w+)\}", lambda match: words[match[1]], text)
 
-    told = entry.get("variants") or ([{"call": entry["call"]}] if "call" in entry else [])
-    variants = tuple(Variant(spelled(variant["call"]), variant.get("when", "")) for variant in told)
+    forms = entry.get("variants") or ([{"call": entry["call"]}] if "call" in entry else [])
+    variants = tuple(Variant(spelled(variant["call"]), variant.get("when", "")) for variant in forms)
     called = list(dict.fromkeys(_CALLED.findall(variants[-1].call))) if variants else []
     return Operator(
         aten=aten,

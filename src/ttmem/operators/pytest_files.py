@@ -291,11 +291,11 @@ def _is_large(recipe: Recipe) -> bool:
 
 
 def _users(case: Case) -> list[str]:
-    told = []
+    lines = []
     for use in case.uses[:4]:
         size = f" {use.size}" if use.size else ""
         module = f" ({use.modules[0]})" if use.modules else ""
-        told.append(f"{use.model or 'used'}{size}: {use.count} x{module}"[:110])
+        lines.append(f"{use.model or 'used'}{size}: {use.count} x{module}"[:110])
     if len(case.uses) > 4:
-        told.append(f"and {len(case.uses) - 4} more")
-    return [line.replace("\n", " ") for line in told]
+        lines.append(f"and {len(case.uses) - 4} more")
+    return [line.replace("\n", " ") for line in lines]

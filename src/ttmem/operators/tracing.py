@@ -198,9 +198,9 @@ def _trace_of(job: TraceJob, answer: dict[str, Any]) -> Trace:
         return _without_cases(job, answer)
     size = answer["size"]
     cases = []
-    for told in answer["cases"]:
-        use = ModelUse(job.model, told["count"], size, tuple(told["modules"]))
-        cases.append(case_from_json({**told, "uses": [use.to_json()]}))
+    for raw in answer["cases"]:
+        use = ModelUse(job.model, raw["count"], size, tuple(raw["modules"]))
+        cases.append(case_from_json({**raw, "uses": [use.to_json()]}))
     return Trace(
         job,
         tuple(cases),

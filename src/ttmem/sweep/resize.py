@@ -108,16 +108,16 @@ def _batch(case: Case, dim: int, length: int) -> Case | None:
 def _other_dims(case: Case, dim: int, length: int) -> Case | None:
     """Any dimension but those that the operator works along."""
     rank = len(case.tensors[0].shape)
-    told = case.args.get("dim", case.args.get("dims", -1 if "softmax" in case.op else 0))
-    used = told if isinstance(told, list) else [told]
+    dims = case.args.get("dim", case.args.get("dims", -1 if "softmax" in case.op else 0))
+    used = dims if isinstance(dims, list) else [dims]
     if any(not isinstance(one, int) for one in used) or dim in {one % rank for one in used}:
         return None
     return _first_only(case, dim, length)
 
 
 def _reduction(case: Case, dim: int, length: int) -> Case | None:
-    told = case.args.get("dim")
-    if told in (None, []):
+    dims = case.args.get("dim")
+    if dims in (None, []):
         return None  # over everything: partial results would have to be reduced again
     return _other_dims(case, dim, length)
 

@@ -5,7 +5,7 @@ from ttmem.allocator.operations.plan import BOUNDED, EXACT, UNKNOWN, Allocate, C
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord
 from ttmem.allocator.operations.registry import NO_RECORD, RECORDS, confidence_in, plan_call
 from ttmem.allocator.operations.run import ProgramCache, Result, run_call
-from ttmem.allocator.operations.written import WrittenCall, call_of, read_call, write_call
+from ttmem.allocator.operations.written import WrittenCall, call_of, read_call, record_of, write_call
 
 __all__ = [
     "BOUNDED",
@@ -29,6 +29,7 @@ __all__ = [
     "confidence_in",
     "plan_call",
     "read_call",
+    "record_of",
     "run_call",
     "write_call",
 ]

@@ -8,9 +8,10 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.written import write_call
+from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType, Memory
 from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
@@ -193,73 +194,40 @@ def _always(spec: TensorSpec) -> bool:
 
 def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
     placed = [argument.samples[0] for argument in arguments if argument.position is not None]
-    example = tuple(write_call(name, [draws.EXAMPLE_TENSOR], *placed))
-    return OperationRecord(name, "unary", unary, _draw_unary, example, arguments, is_sized_by_elements=_always)
+    example = write_call(name, [EXAMPLE_TENSOR], *placed)
+    return record_of(example, unary, _draw_unary, *arguments, family="unary", is_sized_by_elements=_always)
 
 
-def _binary_record(name: str, *arguments: Argument, has_in_place_form: bool = True) -> OperationRecord:
-    return OperationRecord(
-        name,
-        "binary",
+def _binary_record(name: str, *arguments: Argument) -> OperationRecord:
+    return record_of(
+        write_call(name, [EXAMPLE_TENSOR] * 2),
         binary,
         _draw_binary,
-        tuple(write_call(name, [draws.EXAMPLE_TENSOR] * 2)),
-        (Argument("other", 0, None), *arguments),
+        Argument("other", 0, None),
+        *arguments,
+        family="binary",
         draw_bounded=_draw_binary if arguments else None,
         is_sized_by_elements=_always,
-        has_in_place_form=has_in_place_form,
+        has_in_place_form=True,
     )
 
 
+_PLAIN_UNARY = (
+    "abs exp hardsigmoid hardswish identity log mish neg reciprocal relu relu6 rsqrt sigmoid sign silu sqrt square tanh"
+)
 RECORDS = (
-    *map(
-        _unary_record,
-        (
-            "abs",
-            "exp",
-            "hardsigmoid",
-            "hardswish",
-            "identity",
-            "log",
-            "mish",
-            "neg",
-            "reciprocal",
-            "relu",
-            "relu6",
-            "rsqrt",
-            "sigmoid",
-            "sign",
-            "silu",
-            "sqrt",
-            "square",
-            "tanh",
-        ),
-    ),
+    *map(_unary_record, _PLAIN_UNARY.split()),
     _unary_record("gelu", Argument("fast_and_approximate_mode", default=False, samples=(False, True))),
     _unary_record("hardtanh", *(Argument(name, default=None, samples=(0.5,)) for name in ("min_val", "max_val"))),
     _unary_record("leaky_relu", Argument("negative_slope", 0, samples=(0.1,))),
-    _unary_record(
-        "softplus", Argument("beta", default=1, samples=(1.0, 2.0)), Argument("threshold", default=20, samples=(20.0,))
-    ),
-    *map(_binary_record, ("add", "subtract", "multiply", "divide")),
-    _binary_record("sub"),
-    _binary_record("mul"),
+    _unary_record("softplus", *(Argument(name, default=None, samples=(1.0, 20.0)) for name in ("beta", "threshold"))),
+    *map(_binary_record, ("add", "subtract", "multiply", "divide", "sub", "mul")),
     _binary_record("div", Argument("rounding_mode", default=None, samples=("floor", "trunc"))),
-    OperationRecord(
-        "typecast",
-        "typecast",
-        typecast,
-        _draw_typecast,
-        tuple(write_call("typecast", [draws.EXAMPLE_TENSOR], {"dtype": "bfloat8_b"})),
-        (Argument("dtype", 0),),
+    record_of(
+        write_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}), typecast, _draw_typecast, Argument("dtype", 0)
     ),
-    OperationRecord(
-        "clone",
-        "clone",
-        clone,
-        _draw_clone,
-        tuple(write_call("clone", [draws.EXAMPLE_TENSOR])),
-        # The static buffers of row-major tensors are as wide as their rows.
-        is_sized_by_elements=lambda spec: spec.layout is TILE,
+    # The static buffers of row-major clones are as wide as their rows.
+    record_of(
+        write_call("clone", [EXAMPLE_TENSOR]), clone, _draw_clone, is_sized_by_elements=lambda spec: spec.layout is TILE
     ),
 )

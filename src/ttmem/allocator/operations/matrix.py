@@ -12,7 +12,7 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import result_like
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.written import write_call
+from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32
 from ttmem.tensors import TensorSpec
 
@@ -28,15 +28,16 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
             f"The width of the first tensor must be equal to the height of the second tensor: "
             f"{list(first.shape)} x {list(second.shape)}"
         )
-    told = call.arguments["dtype"]
-    dtype = first.dtype if told is None else DATA_TYPES.find(str(told))
+    wanted = call.arguments["dtype"]
+    dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
     # Without a wish the result goes to DRAM, whatever the inputs.
     result = replace(
         result_like(first, call.memory or DRAM, dtype), shape=(*first.shape[:-1], second.shape[-1]), shard=None
     )
     slot = plan.allocate(result)
     config = call.arguments["program_config"]
-    if config is None or config.get("new", _MULTICAST) != _MULTICAST or len(call.inputs) > 2:
+    was_compared = config is not None and config.get("new", _MULTICAST) == _MULTICAST and len(call.inputs) == 2
+    if not was_compared or call.arguments["transpose_b"]:
         smallest = _blocks(first, second, result, {"per_core_M": 1, "per_core_N": 1, "in0_block_w": 1})
         plan.launch_at_least(smallest, "without a program config the library chooses blocks to fill what is left of L1")
     else:
@@ -90,8 +91,11 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
     height, depth, width = (choose.one_of(draws.SIZES) for _ in range(3))
     first = draws.tensor(choose, [*batch, height, depth], tile_only=True)
     has_weight = record.name == "linear"
-    second = draws.tensor(choose, [1, 1, depth, width] if has_weight else [*batch, depth, width], tile_only=True)
-    steps = write_call(record.name, [first, second], memory=draws.wish(choose))
+    is_transposed = not choose.integer(0, 2)
+    matrix = [width, depth] if is_transposed else [depth, width]
+    second = draws.tensor(choose, [1, 1, *matrix] if has_weight else [*batch, *matrix], tile_only=True)
+    named = {"transpose_b": True} if is_transposed else {}
+    steps = write_call(record.name, [first, second], memory=draws.wish(choose), **named)
     if has_weight and choose.integer(0, 1):
         *made, call = steps
         made.append({"alloc": "bias", **second, "shape": [1, width]})
@@ -100,17 +104,14 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 RECORDS = tuple(
-    OperationRecord(
-        name,
-        "matmul",
+    record_of(
+        write_call(name, [draws.EXAMPLE_TENSOR] * 2),
         matmul,
         _draw_matmul,
-        tuple(write_call(name, [draws.EXAMPLE_TENSOR] * 2)),
-        (
-            Argument("program_config", default=None),
-            Argument("dtype", default=None),
-            Argument("transpose_b", default=False),
-        ),
+        Argument("program_config", default=None),
+        Argument("dtype", default=None),
+        Argument("transpose_b", default=False),
+        family="matmul",
         confidence=BOUNDED,
         draw_bounded=_draw_without_config,
     )

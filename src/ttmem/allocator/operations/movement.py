@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import cast, double_buffered_tiles, result_like
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.written import write_call
+from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM
 from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, TensorSpec, paging_of, round_up
 
@@ -249,46 +250,34 @@ def _draw_to_layout(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 RECORDS = (
-    OperationRecord(
-        "concat",
-        "concat",
+    record_of(
+        write_call("concat", [EXAMPLE_TENSOR] * 2, -1, as_list=True),
         concat,
         _draw_concat,
-        tuple(write_call("concat", [draws.EXAMPLE_TENSOR] * 2, -1, as_list=True)),
-        (Argument("dim", 0),),
+        Argument("dim", 0),
         draw_bounded=_draw_concat_anywhere,
     ),
-    OperationRecord(
-        "slice",
-        "slice",
+    record_of(
+        write_call("slice", [EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64]),
         slice_,
         _draw_slice,
-        tuple(write_call("slice", [draws.EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64])),
-        (Argument("begins", 0), Argument("ends", 1), Argument("steps", 2, None)),
+        *(Argument("begins", 0), Argument("ends", 1), Argument("steps", 2, None)),
         draw_bounded=_draw_slice_off_the_grid,
     ),
-    OperationRecord(
-        "pad",
-        "pad",
+    record_of(
+        write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
         pad,
         _draw_pad,
-        tuple(write_call("pad", [draws.EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0)),
-        (Argument("padding", 0), Argument("value", 1, 0.0)),
+        *(Argument("padding", 0), Argument("value", 1, 0.0)),
     ),
-    OperationRecord(
-        "to_memory_config",
-        "to_memory_config",
-        to_memory_config,
-        _draw_to_memory_config,
-        tuple(write_call("to_memory_config", [draws.EXAMPLE_TENSOR], {"memory": "L1"})),
+    record_of(
+        write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}), to_memory_config, _draw_to_memory_config
     ),
-    OperationRecord(
-        "to_layout",
-        "to_layout",
+    record_of(
+        write_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
         to_layout,
         _draw_to_layout,
-        tuple(write_call("to_layout", [draws.EXAMPLE_TENSOR], {"layout": "row_major"})),
-        (Argument("layout", 0),),
+        Argument("layout", 0),
         confidence=BOUNDED,
         draw_bounded=_draw_to_layout,
     ),

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import cast, clone, double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import to_memory_config
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.written import write_call
+from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16
 from ttmem.hardware.tiles import FACE_WIDTH
 from ttmem.tensors import TILE, TensorSpec, paging_of, round_up
@@ -151,20 +152,12 @@ def _draw_permute(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 RECORDS = (
-    OperationRecord(
-        "transpose",
-        "transpose",
+    record_of(
+        write_call("transpose", [EXAMPLE_TENSOR], -2, -1),
         transpose,
         _draw_transpose,
-        tuple(write_call("transpose", [draws.EXAMPLE_TENSOR], -2, -1)),
-        (Argument("dim1", 0), Argument("dim2", 1)),
+        Argument("dim1", 0),
+        Argument("dim2", 1),
     ),
-    OperationRecord(
-        "permute",
-        "permute",
-        permute,
-        _draw_permute,
-        tuple(write_call("permute", [draws.EXAMPLE_TENSOR], [0, 2, 1, 3])),
-        (Argument("dims", 0),),
-    ),
+    record_of(write_call("permute", [EXAMPLE_TENSOR], [0, 2, 1, 3]), permute, _draw_permute, Argument("dims", 0)),
 )

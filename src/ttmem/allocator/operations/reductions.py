@@ -7,11 +7,12 @@ from dataclasses import replace
 from math import prod
 
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import fill_padding, has_tile_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.written import write_call
+from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, DataType
 from ttmem.tensors import TILE, TensorSpec
 
@@ -20,7 +21,7 @@ _WORTH_BATCHING = 4
 
 _STREAMED_TILES = 80
 """A softmax whose rows do not fit a core reads so many tiles at a time."""
-_MOST_BYTES_OF_COLUMNS = 512 * 1024
+_MOST_BYTES_ALONG = 512 * 1024
 
 
 def _accumulator(dtype: DataType) -> DataType:
@@ -36,14 +37,15 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     result = result_like(source, call.memory)
     slot = plan.allocate(result)
     axis = int(call.arguments["dim"]) % max(rank, 1)
-    if source.shard is not None or axis < rank - 2 or rank > 4:
-        plan.launch_at_least(
-            [], "softmax over one of the last two dimensions of interleaved tiles is modelled, up to rank 4"
-        )
-    elif axis == rank - 1:
+    if source.shard is not None:
+        plan.launch_at_least([], "softmax of interleaved tiles is modelled")
+    elif axis == rank - 1 and rank <= 4:
         plan.launch(_softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"])))
+    elif axis >= rank - 2:
+        plan.launch(_softmax_along(source, plan, -(-source.shape[axis] // 32)))
     else:
-        plan.launch(_softmax_of_columns(source, plan))
+        tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
+        plan.launch([2 * tile, 2 * tile, 4 * wide, tile, wide])
     return plan.finish(slot, result)
 
 
@@ -66,16 +68,12 @@ def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> l
     return [read, 2 * block * tile, rows, (2 if stable else 1) * inner + 5 * plain]
 
 
-def _softmax_of_columns(source: TensorSpec, plan: PlanWriter) -> list[int]:
-    """All tiles of a column at once, as long as the library's estimate of them stays below half a megabyte."""
-    tiles = -(-source.shape[-2] // 32)
-    tile, inner, wide = (
-        source.dtype.tile_bytes(source.tile),
-        _accumulator(source.dtype).tile_bytes(),
-        FLOAT32.tile_bytes(),
-    )
+def _softmax_along(source: TensorSpec, plan: PlanWriter, tiles: int) -> list[int]:
+    """So many tiles at once, as long as the library's estimate of them stays below half a megabyte."""
+    tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
+    inner = _accumulator(source.dtype).tile_bytes()
     estimate = plan.memory_map.l1_base_address + 2 * tiles * tile + 2 * inner + 2 * tiles * wide + 3 * wide
-    if estimate > _MOST_BYTES_OF_COLUMNS:
+    if estimate > _MOST_BYTES_ALONG:
         return [2 * tile, 3 * inner, 2 * tile, 2 * wide, 4 * wide]
     return [tiles * tile, 3 * inner, tiles * tile, tiles * wide, 2 * wide, tiles * wide, wide]
 
@@ -119,11 +117,12 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
 
 
 def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, tile_only=True)
+    source = draws.tensor(choose, tile_only=True)
+    dim = choose.one_of((-1, -1, -1, -2, -len(source["shape"])))
     if not choose.integer(0, 3):
-        source["shape"][-1] *= choose.one_of((8, 32, 64))
+        source["shape"][dim] *= choose.one_of((8, 32, 64))  # rows that do not fit a core
     _, named = draws.options(record, choose)
-    return write_call(record.name, [source], memory=draws.wish(choose), dim=choose.one_of((-1, -1, -2)), **named)
+    return write_call(record.name, [source], memory=draws.wish(choose), dim=dim, **named)
 
 
 def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -142,22 +141,19 @@ def _draw_any_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 RECORDS = (
-    OperationRecord(
-        "softmax",
-        "softmax",
+    record_of(
+        write_call("softmax", [EXAMPLE_TENSOR], dim=-1, numeric_stable=True),
         softmax,
         _draw_softmax,
-        tuple(write_call("softmax", [draws.EXAMPLE_TENSOR], dim=-1, numeric_stable=True)),
-        (Argument("dim", default=-1), Argument("numeric_stable", default=True, samples=(True, False))),
+        *(Argument("dim", default=-1), Argument("numeric_stable", default=True, samples=(True, False))),
     ),
     *(
-        OperationRecord(
-            name,
-            "reduce",
+        record_of(
+            write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
             reduce,
             _draw_reduce,
-            tuple(write_call(name, [draws.EXAMPLE_TENSOR], dim=-1, keepdim=True)),
-            (Argument("dim", default=None), Argument("keepdim", default=False)),
+            *(Argument("dim", default=None), Argument("keepdim", default=False)),
+            family="reduce",
             draw_bounded=_draw_any_reduce,
         )
         for name in ("sum", "mean", "max", "min")

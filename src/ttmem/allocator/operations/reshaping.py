@@ -14,8 +14,8 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import cast, result_like
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
-from ttmem.allocator.operations.record import Argument, Choose, Draw, OperationRecord, PlanFunction, Step
-from ttmem.allocator.operations.written import write_call
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
 from ttmem.tensors import ROW_MAJOR, InvalidSpecError, TensorSpec, paging_of, round_up
 
@@ -212,25 +212,19 @@ def _draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [source], choose.integer(-rank, rank - 1))
 
 
-_SHAPE = Argument("shape", 0)
-_DIM = Argument("dim", 0)
-
-
-def _record(
-    name: str,
-    plan: PlanFunction,
-    argument: Argument,
-    value: object,
-    draw: Draw,
-    draw_bounded: Draw | None = None,
-) -> OperationRecord:
-    example = tuple(write_call(name, [draws.EXAMPLE_TENSOR], value))
-    return OperationRecord(name, "reshape", plan, draw, example, (argument,), draw_bounded=draw_bounded)
-
-
-RECORDS = (
-    _record("reshape", reshape, _SHAPE, [1, 64, 2, 32], _draw_reshape, _draw_reshape_of_rows),
-    _record("view", reshape, _SHAPE, [64, 64], _draw_view),
-    _record("squeeze", squeeze, _DIM, 0, _draw_squeeze),
-    _record("unsqueeze", unsqueeze, _DIM, 0, _draw_squeeze),
+RECORDS = tuple(
+    record_of(
+        write_call(name, [draws.EXAMPLE_TENSOR], value),
+        plan,
+        draw,
+        argument,
+        family="reshape",
+        draw_bounded=_draw_reshape_of_rows if name == "reshape" else None,
+    )
+    for name, plan, argument, value, draw in (
+        ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),
+        ("view", reshape, Argument("shape", 0), [64, 64], _draw_view),
+        ("squeeze", squeeze, Argument("dim", 0), 0, _draw_squeeze),
+        ("unsqueeze", unsqueeze, Argument("dim", 0), 0, _draw_squeeze),
+    )
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations.plan import Call
-from ttmem.allocator.operations.record import REQUIRED, OperationRecord, Step
+from ttmem.allocator.operations.record import REQUIRED, Argument, Draw, OperationRecord, PlanFunction, Step
 from ttmem.hardware import MEMORIES, Memory
 from ttmem.tensors import TensorSpec
 
@@ -118,3 +118,11 @@ def write_call(
     allocations = [{"alloc": own, **tensor} for own, tensor in zip(names, tensors, strict=True)]
     arguments = [given] if as_list else given
     return [*allocations, {"call": f"ttnn.{name}", "args": [*arguments, *values], "kwargs": kwargs, "out": "result"}]
+
+
+def record_of(
+    example: list[Step], plan: PlanFunction, draw: Draw, *arguments: Argument, family: str = "", **more: Any
+) -> OperationRecord:
+    """A record that is named as its example's call, and alone in its family unless that is named."""
+    name = str(example[-1]["call"]).removeprefix("ttnn.")
+    return OperationRecord(name, family or name, plan, draw, tuple(example), arguments, **more)

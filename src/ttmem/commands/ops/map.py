@@ -108,13 +108,13 @@ def _tried(wanted: set[str] | None, *, board: str, python: str | None, quiet: bo
     ):
         outcomes = engine.ask_all([recipe.steps for recipe in recipes], stop=True)
         for done, ((aten, cell), outcome) in enumerate(zip(asked, outcomes, strict=True), 1):
-            tried.setdefault(aten, {})[cell] = _told(outcome.status, recipes[done - 1], cell[1])
+            tried.setdefault(aten, {})[cell] = _cell(outcome.status, recipes[done - 1], cell[1])
             if progress:
                 progress(done, len(asked))
     return dict(tried)
 
 
-def _told(status: str, recipe: Recipe, layout: str) -> str:
+def _cell(status: str, recipe: Recipe, layout: str) -> str:
     """A call whose inputs must have the other layout was not tried in this one."""
     layouts = {tensor.layout for tensor in recipe.inputs if not tensor.on_host}
     if layouts and layout not in layouts:

@@ -46,10 +46,10 @@ def read_list(path: str | Path) -> CaseList:
 def _is_case_file(text: str) -> bool:
     """Files of our own are merged like any other list."""
     try:
-        told = json.loads(text.lstrip().split("\n", 1)[0])
+        first = json.loads(text.lstrip().split("\n", 1)[0])
     except (ValueError, RecursionError):
         return False
-    return isinstance(told, dict) and "op" in told and "tensors" in told
+    return isinstance(first, dict) and "op" in first and "tensors" in first
 
 
 def _from_json(text: str, place: Path) -> CaseList:

@@ -83,10 +83,10 @@ def tensor_of(value: Any) -> CaseTensor | None:
     return CaseTensor(tuple(shape), type_of(value.get("original_dtype", value.get("dtype"))))
 
 
-def type_of(told: Any) -> str:
+def type_of(name: Any) -> str:
     """``DataType.BFLOAT16`` -> ``bfloat16``; what is not known is taken as that too."""
     try:
-        return DATA_TYPES.find(str(told)).name
+        return DATA_TYPES.find(str(name)).name
     except Exception:
         return "bfloat16"
 

@@ -93,8 +93,8 @@ def _sizes(value: Any) -> list[tuple[int, ...]]:
 
 
 def _types(vector: Mapping[str, Any], count: int) -> list[str]:
-    told = [type_of(_literal(value)) for name, value in vector.items() if "dtype" in name and "output" not in name]
-    return (told + [told[-1] if told else "bfloat16"] * count)[:count]
+    types = [type_of(_literal(value)) for name, value in vector.items() if "dtype" in name and "output" not in name]
+    return (types + [types[-1] if types else "bfloat16"] * count)[:count]
 
 
 def _scalars(op: str, vector: Mapping[str, Any]) -> dict[str, Any]:

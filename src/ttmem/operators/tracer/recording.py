@@ -30,7 +30,7 @@ _ONE_RESULT = {
 """Their other results exist for the backward pass."""
 _MOST_MODULES = 8
 
-Told = dict[str, Any]
+Entry = dict[str, Any]
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
@@ -41,7 +41,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.calls = 0
         self.path: list[str] = []
         """Names of the modules that are running, outermost first."""
-        self._cases: dict[str, Told] = {}
+        self._cases: dict[str, Entry] = {}
         # Tensors are kept by identity: a number may be used again once its tensor is gone.
         self._parameters = dict(parameters)
 
@@ -53,13 +53,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self._record(name, func._schema, args, kwargs or {}, result)
         return result
 
-    def cases(self) -> list[Told]:
+    def cases(self) -> list[Entry]:
         """In the order of first sight."""
         return list(self._cases.values())
 
     def _record(self, name: str, schema: Any, args: Any, kwargs: Any, result: Any) -> None:
-        tensors: list[Told] = []
-        scalars: Told = {}
+        tensors: list[Entry] = []
+        scalars: Entry = {}
         only_parameters = True
         for argument, value in _given(schema, args, kwargs):
             found = _tensors_in(value)
@@ -77,13 +77,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         outputs = [{"shape": list(tensor.shape), "dtype": type_name(tensor.dtype)} for tensor in results]
         self._count({"op": name, "tensors": tensors, "args": scalars, "outputs": outputs})
 
-    def _tensor(self, tensor: Any, argument: str) -> Told:
-        told: Told = {"shape": list(tensor.shape), "dtype": type_name(tensor.dtype), "name": argument}
+    def _tensor(self, tensor: Any, argument: str) -> Entry:
+        entry: Entry = {"shape": list(tensor.shape), "dtype": type_name(tensor.dtype), "name": argument}
         if id(tensor) in self._parameters:
-            told["parameter"] = True
-        return told
+            entry["parameter"] = True
+        return entry
 
-    def _count(self, case: Told) -> None:
+    def _count(self, case: Entry) -> None:
         self.calls += 1
         named = [(tensor["shape"], tensor["dtype"], tensor["name"]) for tensor in case["tensors"]]
         key = repr((case["op"], named, case["args"]))

@@ -26,13 +26,13 @@ def main() -> int:
     return 0
 
 
-def answer_of(told: dict[str, Any]) -> dict[str, Any]:
+def answer_of(job_json: dict[str, Any]) -> dict[str, Any]:
     """``{"cases": ...}`` or ``{"problem": text, "kind": ...}``."""
     from .errors import TracerError, sentence
 
     started = time.perf_counter()
     try:
-        answer = _traced(told)
+        answer = _traced(job_json)
     except TracerError as error:
         answer = {"problem": str(error), "kind": error.kind}
     except (Exception, SystemExit) as error:
@@ -40,12 +40,12 @@ def answer_of(told: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "version": VERSION, "seconds": time.perf_counter() - started}
 
 
-def _traced(told: dict[str, Any]) -> dict[str, Any]:
+def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
     from . import fake_model, targets, torchvision_repair
 
     torchvision_repair.make_importable()
-    size = told.get("size")
-    job = targets.Job(**{**told, "size": tuple(size) if size else None})
+    size = job_json.get("size")
+    job = targets.Job(**{**job_json, "size": tuple(size) if size else None})
     model = targets.find(job)
     try:
         built = fake_model.build(model.load)

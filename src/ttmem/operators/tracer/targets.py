@@ -203,10 +203,6 @@ def _image_size(config: Any, job: Job) -> tuple[int, int]:
     return job.size
 
 
-def _takes_images(model: Any) -> bool:
-    return getattr(model, "main_input_name", "pixel_values") == "pixel_values"
-
-
 def _hf_inputs(model: Any, config: Any, size: tuple[int, int], job: Job) -> dict[str, Any]:
     name = getattr(model, "main_input_name", "pixel_values")
     if name == "pixel_values":

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A record is all that is known of an operation: whoever asks for something finds it there, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import TypeVar
+
+import pytest
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations import (
+    BOUNDED,
+    EXACT,
+    RECORDS,
+    UNKNOWN,
+    Argument,
+    OperationRecord,
+    call_of,
+    confidence_in,
+    read_call,
+    write_call,
+)
+from ttmem.allocator.operations.elementwise import unary
+from ttmem.engines.twin import TwinEngine
+
+T = TypeVar("T")
+TENSOR = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
+
+
+class RandomChoose:
+    """Choices of a pseudo-random generator."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = Random(seed)
+
+    def integer(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
+
+    def one_of(self, values: Sequence[T]) -> T:
+        return self._random.choice(values)
+
+
+@pytest.mark.parametrize("name", RECORDS.names())
+def test_examples_run_and_are_as_certain_as_the_record_says(name: str) -> None:
+    record = RECORDS.find(name)
+    outcome = TwinEngine(board="n150").ask(record.example)
+    assert (outcome.status, outcome.confidence) == ("pass", record.confidence), outcome.doubt
+
+
+@pytest.mark.parametrize("name", RECORDS.names())
+def test_random_calls_use_no_argument_that_the_record_does_not_know(name: str) -> None:
+    record, choose = RECORDS.find(name), RandomChoose(name)
+    drawn = {EXACT: 0, BOUNDED: 0, UNKNOWN: 0}
+    for draw in filter(None, (record.draw, record.draw_bounded)):
+        for _ in range(60):
+            *_, call = steps = draw(record, choose)
+            written = read_call(call)
+            assert RECORDS.find(written.function) is record
+            assert call_of(record, written, ()).unknown_options == ()
+            outcome = TwinEngine(board="n150").ask(steps)
+            assert outcome.status in ("pass", "clash", "overflow", "oom", "invalid"), outcome
+            drawn[outcome.confidence] += 1
+    assert drawn[EXACT] > 20 or (record.confidence == BOUNDED and drawn[BOUNDED] > 20), drawn
+
+
+def test_what_a_call_says_is_read_once_for_all_operations() -> None:
+    written = read_call(
+        {
+            "call": "ttnn.concat",
+            "args": [[{"tensor": "a"}, {"tensor": "b"}], 1],
+            "kwargs": {"memory_config": {"memory": "L1"}, "groups": {"tuple": [1, 2]}},
+            "out": "c",
+        }
+    )
+    assert (written.function, written.tensors, written.values) == ("concat", ("a", "b"), (1,))
+    assert (str(written.memory), dict(written.options), written.target) == ("L1", {"groups": [1, 2]}, None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"call": "ttnn.add_", "args": [{"tensor": "a"}, {"tensor": "b"}]},
+        {"call": "ttnn.add", "args": [{"tensor": "a"}, {"tensor": "b"}], "kwargs": {"output_tensor": {"tensor": "a"}}},
+    ],
+)
+def test_in_place_forms_are_the_same_operation(call: dict[str, object]) -> None:
+    written = read_call(call)
+    record = RECORDS.find(written.function)
+    assert (record.name, written.tensors, written.target) == ("add", ("a", "b"), "a")
+    assert call_of(record, written, ()).in_place
+
+
+def test_an_option_that_nobody_compared_is_a_doubt() -> None:
+    steps = write_call("relu", [TENSOR], sub_core_grids=1)
+    outcome = TwinEngine(board="n150").ask(steps)
+    assert (outcome.confidence, outcome.doubt) == (BOUNDED, "calls with sub_core_grids were not compared")
+
+
+def test_a_missing_argument_is_named() -> None:
+    with pytest.raises(BadInputError, match=r"ttnn\.permute needs 'dims'"):
+        call_of(RECORDS.find("permute"), read_call({"call": "ttnn.permute", "args": [{"tensor": "a"}]}), ())
+
+
+def test_certainty_is_that_of_the_least_certain_operation() -> None:
+    assert confidence_in(["ttnn.relu", "ttnn.add_"]) == "exact"
+    assert confidence_in(["ttnn.relu", "ttnn.matmul"]) == "bounded"
+    assert confidence_in(["ttnn.matmul", "ttnn.conv2d"]) == "none"
+
+
+@pytest.fixture
+def made_up() -> Iterator[OperationRecord]:
+    """An operation that only this test knows."""
+    yield RECORDS.add(
+        OperationRecord(
+            "made_up",
+            "unary",
+            unary,
+            RECORDS.find("relu").draw,
+            tuple(write_call("made_up", [TENSOR], 3)),
+            (Argument("power", 0, samples=(2, 3)),),
+        )
+    )
+    RECORDS.remove("made_up")
+
+
+def test_one_record_is_all_an_operation_needs(made_up: OperationRecord) -> None:
+    # GIVEN a record that was added WHEN it is asked for THEN the twin, its certainty and its random calls are there
+    outcome = TwinEngine(board="n150").ask(made_up.example)
+    assert (outcome.status, outcome.confidence, outcome.l1_parts["dataflow_buffers"]) == ("pass", "exact", 8192)
+    assert confidence_in(["ttnn.made_up"]) == "exact"
+    *_, call = made_up.draw(made_up, RandomChoose("made_up"))
+    assert (call["call"], call["args"][1] in (2, 3)) == ("ttnn.made_up", True)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write docs/operations.md from the records of operations, or check that it is current.
+
+python tools/operations_docs.py            # write
+python tools/operations_docs.py --check    # exit 1 when the file and the records disagree
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ttmem.allocator.operations import BOUNDED, EXACT, RECORDS, OperationRecord
+from ttmem.hardware import DEFAULT_RELEASE
+from ttmem.operators import catalogue
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
+
+_HEAD = """\
+<!-- Written by tools/operations_docs.py from the records of operations: `make docs` renews it, `make lint` checks. -->
+
+# Operations that the twin knows
+
+The twin is a model of ttnn's memory that needs no ttnn. Of each operation below it has a record
+(`src/ttmem/allocator/operations/`): its arguments, what it does to memory, how a random call of it is drawn. Random
+calls are made on {release} and on the twin, and every address, message and free block is compared (`make oracle`).
+
+- **exact**: a plain call as in the example was compared and is right to the byte. Some calls of an exact operation are
+  less certain (uneven shards, row-major tensors, options that are not listed); each answer says how certain it is, and
+  why.
+- **bounded**: the result is right, and the call needs at least as much as the twin says.
+
+Operations write into a tensor that is there when they are given `output_tensor=`; those with a form of their own for
+it (`add_`) are marked. An operation that is not listed has no record: `ttmem ops map` shows it as `none`, and sweeps on
+the twin say what they left open. In the examples `t0` and `t1` are bfloat16 tiles of 1x1x64x64.
+"""
+
+
+def document() -> str:
+    """The whole page."""
+    lines = [_HEAD.format(release=DEFAULT_RELEASE)]
+    counts = {level: sum(record.confidence == level for record in RECORDS) for level in (EXACT, BOUNDED)}
+    lines += [f"{len(RECORDS)} operations: {counts[EXACT]} exact, {counts[BOUNDED]} bounded.", ""]
+    lines += ["| operation | family | plain calls | example | arguments besides tensors | aten operators |"]
+    lines += ["|---|---|---|---|---|---|"]
+    users = _users()
+    for record in sorted(RECORDS, key=lambda record: record.name):
+        name = f"`ttnn.{record.name}`" + (f", `{record.name}_`" if record.has_in_place_form else "")
+        arguments = ", ".join(f"`{argument.name}`" for argument in record.arguments) or "-"
+        aten = ", ".join(f"`{one}`" for one in users.get(record.name, ())) or "-"
+        lines.append(f"| {name} | {record.family} | {record.confidence} | {_example(record)} | {arguments} | {aten} |")
+    return "\n".join(lines) + "\n"
+
+
+def _users() -> dict[str, list[str]]:
+    """Operators of the catalogue by the operation that they call."""
+    found: dict[str, list[str]] = {}
+    for operator in catalogue().operators.values():
+        for name in operator.called:
+            record = RECORDS.get(name)
+            if record and operator.aten not in found.setdefault(record.name, []):
+                found[record.name].append(operator.aten)
+    return found
+
+
+def _example(record: OperationRecord) -> str:
+    call = record.example[-1]
+    words = [_word(value) for value in call["args"]]
+    words += [f"{name}={_word(value)}" for name, value in call["kwargs"].items()]
+    return f"`{record.name}({', '.join(words)})`"
+
+
+def _word(value: Any) -> str:
+    """A value of a step as Python would write it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_word, value))}]"
+    if not isinstance(value, dict):
+        return repr(value)
+    ((kind, item),) = value.items()
+    return f"({', '.join(map(repr, item))})" if kind == "tuple" else str(item)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write docs/operations.md from the records of operations.")
+    parser.add_argument("--check", action="store_true", help="only say whether the file is current")
+    wanted = document()
+    if parser.parse_args().check:
+        if DOCUMENT.is_file() and DOCUMENT.read_text(encoding="utf-8") == wanted:
+            return 0
+        print("docs/operations.md is not what the records say; run `make docs`", file=sys.stderr)
+        return 1
+    DOCUMENT.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
