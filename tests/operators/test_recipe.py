@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ttmem.operators import CannotRunError, Case, CaseTensor, recipe_of
+from ttmem.operators import CannotRunError, Case, CaseTensor, catalogue, recipe_of
 
 
 def case(op: str, *shapes: tuple[int, ...], dtype: str = "float32", **args: Any) -> Case:
@@ -213,3 +215,22 @@ def test_a_value_that_is_a_tensor_of_one_element_is_a_number_on_both_sides() -> 
     recipe = recipe_of(filled)
     assert recipe.steps[-1]["kwargs"]["fill_value"] == 0.0
     assert recipe.reference == {"value": 0.0}
+
+
+@pytest.mark.parametrize("op", sorted(catalogue().operators))
+def test_no_shape_is_more_than_a_case_that_cannot_run(op: str) -> None:
+    """Lists of other tools hold anything: tensors without dimensions, three where there should be one."""
+    for rank in range(6):
+        for count in (1, 2, 3):
+            with contextlib.suppress(CannotRunError):
+                recipe_of(case(op, *[(3, 32, 1, 64, 2)[:rank]] * count))
+
+
+def test_calls_say_what_they_make_where_the_case_knows_it() -> None:
+    # GIVEN an elementwise operator of two calls, and another with recorded results
+    scaled = recipe_of(case("add", (4, 32), (4, 32), alpha=2))
+    split = recipe_of(replace(case("split", (8, 32), split_size=4), outputs=(CaseTensor((4, 32)),) * 2))
+    # THEN every call of the first makes tensors like its inputs, and the last of the second what was recorded
+    assert [step["makes"] for step in scaled.described_steps if "call" in step] == ["elementwise"] * 2
+    assert [step["makes"] for step in split.described_steps if "call" in step] == [[[4, 32], [4, 32]]]
+    assert not any("makes" in step for step in scaled.steps)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -46,18 +47,14 @@ _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
 @quiet_option
 def command(
     source: str,
-    max_dram: str | None,
-    max_l1: str | None,
-    max_padding: str | None,
     baseline: str | None,
-    max_growth: str | None,
     as_json: bool,
     as_github: bool,
     junit: Path | None,
     sarif: Path | None,
     output: Path | None,
-    jobs: int | None,
     quiet: bool,
+    **limits: Any,
 ) -> int:
     """Whether SOURCE stays within a memory budget: exit 0 when every limit holds, 1 when one does not.
 
@@ -71,21 +68,12 @@ def command(
     from ttmem.reports.check import junit as junit_report
     from ttmem.reports.check import sarif as sarif_report
 
-    if max_growth is not None and baseline is None:
+    if limits["max_growth"] is not None and baseline is None:
         raise click.UsageError("--max-growth needs --baseline SOURCE")
     form = one_of(json=as_json, github=as_github)
     _profiles.protect(source, baseline, outputs=(output, junit, sarif))
     with progress_bar(f"reading {' and '.join(filter(None, (source, baseline)))}", quiet=quiet) as progress:
-        found = ttmem.check(
-            source,
-            max_dram=max_dram,
-            max_l1=max_l1,
-            max_padding=max_padding,
-            baseline=baseline,
-            max_growth=max_growth,
-            jobs=jobs,
-            progress=progress,
-        )
+        found = ttmem.check(source, baseline=baseline, progress=progress, **limits)
     for path, report in ((junit, junit_report), (sarif, sarif_report)):
         if path:
             emit(report.render(found.verdicts, found.source_name), path)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,10 +43,8 @@ def command(
     target: str,
     out: Path,
     which_run: str,
-    rank: int | None,
-    with_source: bool,
-    jobs: int | None,
     quiet: bool,
+    **part: Any,
 ) -> None:
     """Write SOURCE in the format of another tool and print where it went.
 
@@ -58,9 +57,7 @@ def command(
 
     _profiles.protect(source, outputs=(out,))
     with progress_bar(f"reading {source}", quiet=quiet) as progress:
-        written = ttmem.export(
-            source, target, out, run=which_run, rank=rank, with_source=with_source, jobs=jobs, progress=progress
-        )
+        written = ttmem.export(source, target, out, run=which_run, progress=progress, **part)
     emit(str(written), None)
     if following := _NEXT.get(target):
         note(f"next: {following.format(out=written)}", quiet=quiet)

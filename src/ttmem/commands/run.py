@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -64,8 +65,6 @@ class _Run(PassingThrough):
 def command(
     script: str,
     arguments: tuple[str, ...],
-    board: str,
-    card: bool,
     as_json: bool,
     as_llm: bool,
     as_csv: bool,
@@ -73,12 +72,9 @@ def command(
     output: Path | None,
     name: str | None,
     no_store: bool,
-    python: str | None,
-    timeout: float | None,
-    l1_small: int | None,
-    trace_region: int | None,
     no_programs: bool,
     quiet: bool,
+    **settings: Any,
 ) -> int:
     """Run SCRIPT, your own unedited ttnn program, on a mock board and tell what it did to the memory.
 
@@ -94,20 +90,10 @@ def command(
     form = one_of(json=as_json, llm=as_llm, csv=as_csv)
     if name is not None:
         name = store.check_name(name)
-    _say_where(board, card=card, quiet=quiet)
+    _say_where(settings["board"], card=settings["card"], quiet=quiet)
+    printed = sys.stderr.fileno()
     run = ttmem.run(
-        script,
-        arguments,
-        board=board,
-        card=card,
-        name=name,
-        python=python,
-        l1_small=l1_small,
-        trace_region=trace_region,
-        timeout=timeout,
-        programs=not no_programs,
-        output=sys.stderr.fileno(),
-        **passing_signals(),
+        script, arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
     )
     kept = _profiles.deliver(
         run.profile,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -27,16 +28,7 @@ ttmem test test_block.py --json
 @click.option("--timeout", type=float, metavar="SECONDS", help="End pytest after so long.")
 @click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
 @no_programs_option
-def command(
-    arguments: tuple[str, ...],
-    board: str,
-    card: bool,
-    as_json: bool,
-    python: str | None,
-    timeout: float | None,
-    values: bool,
-    no_programs: bool,
-) -> int:
+def command(arguments: tuple[str, ...], as_json: bool, no_programs: bool, **settings: Any) -> int:
     """Run a pytest suite of ttnn programs on a mock board and tell the peak memory of every test.
 
     The fixtures device and mesh_device are there unless the suite has its own; @pytest.mark.ttmem(max_l1="90%",
@@ -46,17 +38,8 @@ def command(
     """
     import ttmem
 
-    suite = ttmem.test(
-        arguments,
-        board=board,
-        card=card,
-        python=python,
-        timeout=timeout,
-        programs=not no_programs,
-        values=values,
-        output=sys.stderr.fileno() if as_json else None,
-        **passing_signals(),
-    )
+    printed = sys.stderr.fileno() if as_json else None
+    suite = ttmem.test(arguments, programs=not no_programs, output=printed, **settings, **passing_signals())
     if suite.timed_out:
         note("pytest ran out of time")
     if as_json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes.programs import nodes_of, programs_of
@@ -24,7 +25,7 @@ from ttmem.circular_buffers.evidence import (
 from ttmem.library import sources
 from ttmem.library.read import read
 from ttmem.readers import registry
-from ttmem.readers.byte_source import Head, OpenedSource, Progress, TextLines, TruncatedSourceError
+from ttmem.readers.byte_source import OpenedSource, Progress, TextLines, TruncatedSourceError
 from ttmem.readers.log_facts import LogFactsReader
 from ttmem.readers.watcher import WatcherReader
 
@@ -32,7 +33,7 @@ from ttmem.readers.watcher import WatcherReader
 def circular_buffer_evidence(source: str, *, progress: Progress | None = None) -> Evidence:
     """Everything that a source says about circular buffers; ``progress`` is called with (bytes read, bytes in all)."""
     path = sources.locate(source).path
-    if Head.of(path).is_folder:
+    if isinstance(path, Path) and path.is_dir():
         return _of_profile(source)
     with OpenedSource(path) as opened:
         head = opened.head

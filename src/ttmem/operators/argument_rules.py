@@ -83,13 +83,19 @@ def squeezed_size(bound: Bound) -> list[int]:
     return [size for axis, size in enumerate(bound.first.shape) if size != 1 or axis not in named]
 
 
+def _size_along(bound: Bound, axis: int) -> int:
+    if not bound.first.shape:
+        raise CannotRunError("a tensor without dimensions has nothing along one")
+    return bound.first.shape[axis]
+
+
 def half_of_dim(bound: Bound) -> int:
     """For a split whose size is not known."""
-    return max(-(-bound.first.shape[_axis(bound, bound.argument("dim"))] // 2), 1)
+    return max(-(-_size_along(bound, _axis(bound, bound.argument("dim"))) // 2), 1)
 
 
 def halves_of_dim(bound: Bound) -> list[int]:
-    size, half = bound.first.shape[_axis(bound, bound.argument("dim"))], half_of_dim(bound)
+    size, half = _size_along(bound, _axis(bound, bound.argument("dim"))), half_of_dim(bound)
     return [half, size - half] if size > half else [half]
 
 
@@ -102,7 +108,7 @@ def _vectors(bound: Bound, axis: int, start: int, end: int, step: int) -> tuple[
 
 def _slice(bound: Bound) -> tuple[list[int], list[int], list[int]]:
     axis = _axis(bound, bound.argument("dim"))
-    size = bound.first.shape[axis]
+    size = _size_along(bound, axis)
     start, end, step = (bound.argument(name) for name in ("start", "end", "step"))
     begin, stop, stride = slice(start, end, step).indices(size)
     if stop <= begin:
@@ -112,7 +118,7 @@ def _slice(bound: Bound) -> tuple[list[int], list[int], list[int]]:
 
 def _select(bound: Bound) -> tuple[list[int], list[int], list[int]]:
     axis = _axis(bound, bound.argument("dim"))
-    size, index = bound.first.shape[axis], bound.argument("index")
+    size, index = _size_along(bound, axis), bound.argument("index")
     if not isinstance(index, int) or not -size <= index < size:
         raise CannotRunError(f"index {index!r} is outside of {size}")
     return _vectors(bound, axis, index % size, index % size + 1, 1)
@@ -201,7 +207,9 @@ def finite_eps(bound: Bound) -> float:
 
 
 def transposed_first(bound: Bound) -> list[int]:
-    """A second operand that fits, where the source does not tell it."""
+    """A second operand that fits, where the source does not list it."""
+    if len(bound.first.shape) < 2:
+        raise CannotRunError(f"{_shape(bound)} is no matrix")
     *outer, rows, columns = _shape(bound)
     return [*outer, columns, rows]
 
@@ -315,7 +323,7 @@ RULES: dict[str, Rule] = {
     "like_index": lambda bound: list(bound.tensor("index").shape),
     "like_channels": like_channels,
     "transposed_first": transposed_first,
-    "square_of_last": lambda bound: [bound.first.shape[-1]] * 2,
+    "square_of_last": lambda bound: [_size_along(bound, -1)] * 2,
     "selects_rows_of_matrix": selects_rows_of_matrix,
     "indexes_rows_of_matrix": indexes_rows_of_matrix,
     "first_index": lambda bound: {"tensor": "indices.0"},

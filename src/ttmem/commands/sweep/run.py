@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -74,23 +74,11 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
 @quiet_option
 def command(
     cases: Path,
-    engine: str,
-    boards: tuple[str, ...],
-    memories: tuple[str, ...],
-    layouts: tuple[str, ...],
-    workers: int | None,
-    scheduler: str | None,
-    timeout: float,
-    l1_small: int,
-    trace_region: int,
-    dtype: str,
-    python: str | None,
     folder: Path,
-    strict: bool,
-    expect: Path | None,
     save_expectations: Path | None,
     as_json: bool,
     quiet: bool,
+    **settings: Any,
 ) -> int:
     """Run CASES (of 'ttmem ops extract') and write FOLDER/journal.sqlite and FOLDER/results.jsonl.
 
@@ -101,24 +89,8 @@ def command(
     from ttmem.reports.sweep.terminal import render
     from ttmem.sweep import expectations
 
-    places = {"boards": boards, "memories": memories, "layouts": layouts}
     with live_table(quiet=quiet) as watch:
-        found = ttmem.sweep(
-            cases,
-            folder,
-            engine=engine,
-            **{name: chosen for name, chosen in places.items() if chosen},
-            dtype=dtype,
-            l1_small=l1_small,
-            trace_region=trace_region,
-            timeout=timeout,
-            python=python,
-            workers=workers,
-            scheduler=scheduler,
-            expect=expect,
-            strict=strict,
-            watch=watch,
-        )
+        found = ttmem.sweep(cases, folder, watch=watch, **settings)
     if save_expectations:
         expectations.write(save_expectations, found.results)
         note(f"wrote {save_expectations}", quiet=quiet)

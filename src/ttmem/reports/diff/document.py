@@ -7,7 +7,8 @@ import msgspec
 
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, TensorChange
 from ttmem.reports.kit.documents import Document
-from ttmem.reports.profile.document import OperationPlace, caused_by
+from ttmem.reports.profile.document import caused_by
+from ttmem.reports.profile.document_parts import OperationPlace
 
 
 class MemoryChangeEntry(Document, frozen=True):

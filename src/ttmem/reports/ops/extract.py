@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import io
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from ttmem.operators.extraction import Extraction
+from ttmem.operators.extraction import Extraction, SourceResult
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.tables import Table, name_column, number_column, text_column
 from ttmem.reports.kit.units import one_line, thousands
 from ttmem.reports.ops.document import OpsExtraction
 
@@ -26,28 +25,32 @@ def document(found: Extraction, *, attention: str) -> OpsExtraction:
 
 def render(found: Extraction, *, width: int = 100, color: bool = False) -> str:
     """One row per target and size, then the totals."""
-    file = io.StringIO()
-    console = Console(
-        file=file, width=width, force_terminal=color, no_color=not color, highlight=False, markup=False, emoji=False
-    )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Target", overflow="fold")
-    table.add_column("Size")
-    for title in ("Parameters", "Calls", "Operators", "Cases", "Seconds"):
-        table.add_column(title, justify="right")
-    for source in found.sources:
-        figures = [thousands(source.calls), thousands(source.operators), thousands(source.cases)]
-        parameters = "" if source.parameters is None else thousands(source.parameters)
-        cells = ["", "refused", "", ""] if source.refusal else [parameters, *figures]
-        table.add_row(one_line(source.model), source.size, *cells, f"{source.seconds:.1f}" if source.seconds else "")
-    console.print(table)
+    heads = ("Parameters", "Calls", "Operators", "Cases")
+    columns = [
+        name_column("Target"),
+        text_column("Size"),
+        *(number_column(head, _figure, unknown="") for head in heads),
+        number_column("Seconds", lambda seconds: f"{seconds:.1f}", unknown=""),
+    ]
+    report = TextReport(width, color=color)
+    report.print(Table(columns, [_row(source) for source in found.sources]))
     for source in found.sources:
         for remark in source.remarks:
-            console.print(f"{one_line(source.model)}: {one_line(remark)}")
+            report.print(f"{one_line(source.model)}: {one_line(remark)}")
     operators = len({case.op for case in found.cases})
     calls = sum(case.count for case in found.cases)
-    console.print(
+    report.print(
         f"{thousands(len(found.cases))} different cases of {operators} operators, {thousands(calls)} calls",
         style="bold",
     )
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+    return report.text()
+
+
+def _row(source: SourceResult) -> list[Any]:
+    figures = [source.parameters, source.calls, source.operators, source.cases]
+    shown = [None, "refused", None, None] if source.refusal else figures
+    return [source.model, source.size, *shown, source.seconds or None]
+
+
+def _figure(value: Any) -> str:
+    return value if isinstance(value, str) else thousands(value)

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import io
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from ttmem.allocator.operations import confidence_in
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
-from ttmem.reports.kit.units import one_line, thousands
+from ttmem.reports.kit.console import TextReport, rich_table
+from ttmem.reports.kit.tables import Table, markdown, name_column, number_column, text_column
+from ttmem.reports.kit.units import thousands
 from ttmem.reports.ops.document import OpsMap
 
 _TWIN_MEANS = (
@@ -123,28 +123,49 @@ def _use(one: MappedOperator) -> dict[str, Any]:
     }
 
 
+def _table(mapped: Mapped) -> Table:
+    """One row per operator; the columns of the four cells only where they were tried."""
+    tried = CELLS if any(one.cells for one in mapped.operators) else ()
+    count = number_column if mapped.from_cases else text_column
+    columns = [
+        text_column("operator", whole=True),
+        name_column("ttnn"),
+        *map(text_column, ("kind", "support", "twin")),
+        *(count(head, unknown="") for head in ("calls", "cases", "runnable")),
+        *(text_column(title) for title, _ in zip(_CELL_TITLES, tried, strict=False)),
+        name_column("notes"),
+    ]
+    return Table(columns, [_row(one, tried, has_cases=mapped.from_cases) for one in mapped.operators])
+
+
+def _row(one: MappedOperator, tried: Sequence[tuple[str, str]], *, has_cases: bool) -> list[Any]:
+    operator = one.operator
+    why = "; ".join(f"{count} cases: {reason}" for reason, count in one.cannot_run.items())
+    return [
+        one.aten,
+        (operator.ttnn if operator else "") or None,
+        operator.kind if operator else "unknown",
+        support_words(one.support),
+        _twin(one) or None,
+        *([one.calls, len(one.cases), one.runnable_cases] if has_cases else [None] * 3),
+        *(one.cells.get(cell, "") for cell in tried),
+        ". ".join(filter(None, (operator.note if operator else "not in the catalogue", why))),
+    ]
+
+
 def matrix_markdown(mapped: Mapped) -> str:
     """``compatibility_matrix.md``: one row per operator."""
-    tried = any(one.cells for one in mapped.operators)
-    shared = ["operator", "ttnn", "kind", "support", "twin", "calls", "cases"]
-    titles = [*shared, *(_CELL_TITLES if tried else ()), "notes"]
-    lines = ["# Operator compatibility", ""]
-    lines += [_sentence(mapped), ""]
-    lines += [f"The column twin: {_TWIN_MEANS}.", ""]
-    if tried:
+    table = _table(mapped)
+    shown = table.only(*(head for head in table.heads if head != "runnable"))
+    shown = shown.with_column("operator", write=_code).with_column("ttnn", write=_code)
+    lines = ["# Operator compatibility", "", _sentence(mapped), "", f"The column twin: {_TWIN_MEANS}.", ""]
+    if any(one.cells for one in mapped.operators):
         lines += ["The four columns of memory and layout are the example of each operator, run on the mock board.", ""]
-    lines += [_row(titles), _row(["---"] * len(titles))]
-    for one in mapped.operators:
-        operator = one.operator
-        cells = [one.cells.get(cell, "") for cell in CELLS] if tried else []
-        why = "; ".join(f"{count} cases: {reason}" for reason, count in one.cannot_run.items())
-        note = ". ".join(filter(None, (operator.note if operator else "not in the catalogue", why)))
-        function = f"`{operator.ttnn}`" if operator and operator.ttnn else "-"
-        figures = [thousands(one.calls), thousands(len(one.cases))] if mapped.from_cases else ["", ""]
-        kind = operator.kind if operator else "unknown"
-        about = [f"`{one.aten}`", function, kind, support_words(one.support), _twin(one)]
-        lines.append(_row([*about, *figures, *cells, note]))
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *markdown(shown)]) + "\n"
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
 
 
 def _sentence(mapped: Mapped) -> str:
@@ -160,37 +181,18 @@ def _sentence(mapped: Mapped) -> str:
     return sentence
 
 
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(one_line(cell).replace("|", "\\|") for cell in cells) + " |"
+def _headline(head: str) -> str:
+    return head if head == "ttnn" else head[:1].upper() + head[1:]
 
 
 def render(mapped: Mapped, *, width: int = 100, color: bool = False) -> str:
     """A table for a person."""
-    file = io.StringIO()
-    console = Console(
-        file=file, width=width, force_terminal=color, no_color=not color, highlight=False, markup=False, emoji=False
-    )
-    tried = any(one.cells for one in mapped.operators)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Operator", no_wrap=True)
-    table.add_column("ttnn", overflow="fold")
-    table.add_column("Kind")
-    table.add_column("Support")
-    table.add_column("Twin")
-    if mapped.from_cases:
-        table.add_column("Calls", justify="right")
-        table.add_column("Cases", justify="right")
-        table.add_column("Runnable", justify="right")
-    for title in _CELL_TITLES if tried else ():
-        table.add_column(title)
-    for one in mapped.operators:
-        operator = one.operator
-        row = [one.aten, (operator.ttnn if operator else "") or "-", operator.kind if operator else "-"]
-        row += [support_words(one.support), _twin(one) or "-"]
-        if mapped.from_cases:
-            row += [thousands(one.calls), thousands(len(one.cases)), thousands(one.runnable_cases)]
-        row += [one.cells.get(cell, "") for cell in CELLS] if tried else []
-        table.add_row(*row)
-    console.print(table)
-    console.print(_sentence(mapped), style="bold")
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+    table = _table(mapped)
+    counts = () if mapped.from_cases else ("calls", "cases", "runnable")
+    report = TextReport(width, color=color)
+    shown = table.only(*(head for head in table.heads if head not in (*counts, "notes")))
+    drawn = rich_table(replace(shown, columns=[replace(one, head=_headline(one.head)) for one in shown.columns]))
+    drawn.columns[0].no_wrap = True  # such names are copied
+    report.print(drawn)
+    report.print(_sentence(mapped), style="bold")
+    return report.text()
