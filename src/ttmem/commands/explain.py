@@ -14,7 +14,7 @@ from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.library.explained import Explained
+    from ttmem.library.explain import Explained
 
 _EXAMPLES = """
 ttmem explain run.log
@@ -61,7 +61,7 @@ def command(
         source = "-"
     import ttmem
     from ttmem.commands._progress import progress_bar
-    from ttmem.library.explained import find_source
+    from ttmem.library.explain import find_source
 
     located = find_source(source)
     if located is not None:
