@@ -70,7 +70,7 @@ def test_the_twin_is_right_wherever_it_says_exact(layout: str) -> None:
 
     exact = [(a, b) for a, b in zip(twin, mock, strict=True) if a.confidence == "exact"]
     assert len(exact) > 150, "the twin has lost its rules"
-    assert [(a.key, figures(a)) for a, _ in exact] == [(a.key, figures(b)) for a, b in exact]
+    assert [(a.place, figures(a)) for a, _ in exact] == [(a.place, figures(b)) for a, b in exact]
     # a bound is a lower one: what it says runs out of memory does
     for bound, told in zip(twin, mock, strict=True):
         if bound.confidence == "bounded" and bound.status == "oom":
