@@ -3,7 +3,7 @@
 
 An elementwise operation takes its inputs, a result of the same size, and static buffers that do not depend on the
 shape. So which of thousands of shapes pass is a few comparisons of columns; the rules are those of the scalar twin,
-and a test holds the two to the same rows.
+and a test holds the two to the same results.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Columns: PASS, OOM or CLASH, and the figures of a row."""
+    """Columns: PASS, OOM or CLASH, and the figures of a result."""
 
     status: IntColumn
     needed_bytes: IntColumn
@@ -132,7 +132,7 @@ def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
 
 
 def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
-    """Rows of the points, the same as the scalar twin's, in the order in which they are done."""
+    """Results of the points, the same as the scalar twin's, in the order in which they are done."""
     asker = Asker(settings)
     families: dict[Any, Family | None] = {}
     for start in range(0, len(points), _BLOCK):
@@ -150,7 +150,7 @@ def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list
             if family is None:
                 alone += group
             else:
-                yield _batch_rows(group, family, _map(asker, group[0]), settings)
+                yield _batch_results(group, family, _map(asker, group[0]), settings)
         for first in range(0, len(alone), _SINGLES):
             yield list(asker.ask(alone[first : first + _SINGLES]))
 
@@ -187,7 +187,7 @@ def _family(point: Point, settings: Settings, memory_map: MemoryMap) -> Family |
     return family_of(recipe, memory_map)
 
 
-def _batch_rows(points: list[Point], family: Family, memory_map: MemoryMap, settings: Settings) -> list[Result]:
+def _batch_results(points: list[Point], family: Family, memory_map: MemoryMap, settings: Settings) -> list[Result]:
     started = time.perf_counter()
     shapes = [point.case.tensors[0].shape for point in points]
     found = judge(shapes, family, memory_map)
@@ -202,12 +202,12 @@ def _batch_rows(points: list[Point], family: Family, memory_map: MemoryMap, sett
     )
     share = (time.perf_counter() - started) / len(points)
     logical = (found.elements * family.dtype.tile_bytes() // TILE_32X32.elements * family.inputs).tolist()
-    writer = _RowWriter(family, memory_map, settings.engine, share)
-    return [writer.row(point, *figures) for point, *figures in zip(points, *columns, logical, strict=True)]
+    writer = _ResultWriter(family, memory_map, settings.engine, share)
+    return [writer.result(point, *figures) for point, *figures in zip(points, *columns, logical, strict=True)]
 
 
-class _RowWriter:
-    """Figures to rows, in the library's words where something failed."""
+class _ResultWriter:
+    """Figures to results, in the library's words where something failed."""
 
     def __init__(self, family: Family, memory_map: MemoryMap, engine: str, seconds: float) -> None:
         self._family = family
@@ -216,7 +216,7 @@ class _RowWriter:
         self._engine = engine
         self._seconds = seconds
 
-    def row(
+    def result(
         self,
         point: Point,
         status: int,
@@ -257,6 +257,6 @@ class _RowWriter:
         return sentences.clash(family.static_family, lowest, family.static_end_address)
 
     def _assumed(self, case: Case) -> tuple[str, ...]:
-        """A second operand that the source did not list is named by its shape, which differs from row to row."""
+        """A second operand that the source did not list is named by its shape, which differs from case to case."""
         shape = str(list(case.tensors[0].shape))
         return tuple([text + shape if text.endswith(_LIKE_FIRST) else text for text in self._family.assumed])
