@@ -152,7 +152,7 @@ class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanat
     template: str | None
     texts: dict[str, str]
     is_warning: bool
-    derived: dict[str, int]
+    derived: dict[str, int | bool]
     arithmetic: list[FigureEntry]
     findings: list[FindingEntry]
     board: BoardGuessEntry = msgspec.field(name="board_guess")
