@@ -174,7 +174,7 @@ PROGRAM: list[tuple[str, str, list[str], dict[str, Any]]] = [
     ("c", "add", ["a", "b"], {}),
     ("d", "matmul", ["c", "w"], {}),
     ("e", "softmax", ["d"], {"dim": -1}),
-    ("f", "transpose", ["e"], {"dim0": -2, "dim1": -1}),
+    ("f", "transpose", ["e"], {"dim1": -2, "dim2": -1}),
     ("g", "gelu", ["l"], {}),
     ("h", "multiply", ["g", "l"], {}),
     ("i", "clone", ["f"], {}),
@@ -227,8 +227,6 @@ def test_the_twin_agrees_with_the_capture_where_it_says_exact(run: Running) -> N
 
 
 def _source_of(operation: str, inputs: list[str], options: dict[str, Any]) -> str:
-    if operation == "transpose":
-        return f"ttnn.transpose({inputs[0]}, {options['dim0']}, {options['dim1']})"
     written = {name: f"ttnn.{value}" if name == "dtype" else repr(value) for name, value in options.items()}
     words = [*inputs, *(f"{name}={value}" for name, value in written.items())]
     return f"ttnn.{operation}({', '.join(words)})"

@@ -104,8 +104,8 @@ def command(
         store=lambda: None if no_store else _profiles.keep(run.profile, Located(script, None), name=name),
     )
     if run.status:
-        ended = "ran out of time and" if run.timed_out else "the script"
-        note(f"{ended} ended with status {run.status}", quiet=quiet)
+        late = "ran out of time and " if run.timed_out else ""
+        note(f"the script {late}ended with status {run.status}", quiet=quiet)
     _profiles.say_what_next(kept, quiet=quiet)
     return run.status
 
