@@ -45,6 +45,8 @@ def schema(document: type[Document]) -> dict[str, Any]:
     for name, kind in _kinds(document).items():
         part = found["$defs"][name]
         part["description"] = inspect.getdoc(kind)
+        if not issubclass(kind, Document):  # a result is written whole, whatever its fields are made without
+            part["required"] = list(part["properties"])
         for field, text in _field_texts(kind).items():
             part["properties"][field]["description"] = text
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": identifier, "title": identifier, **found}

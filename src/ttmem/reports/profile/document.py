@@ -25,7 +25,7 @@ from ttmem.analysis.runs import Run
 from ttmem.analysis.states import state_column
 from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
-from ttmem.profile import Profile
+from ttmem.profile import Profile, Source
 from ttmem.reports.explain.document import RemedyEntry
 from ttmem.reports.kit.documents import UNSET, Document
 from ttmem.reports.profile import document_parts as parts
@@ -41,7 +41,7 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     """A run's memory history, summed up."""
 
     name: str
-    source: parts.SourceEntry
+    source: Source
     facts: dict[str, Any]
     operations: parts.OperationCounts
     programs: list[parts.ProgramEntry]

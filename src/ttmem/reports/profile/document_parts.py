@@ -9,18 +9,6 @@ from ttmem.reports.explain.document import RemedyEntry
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 
 
-class SourceEntry(Document, frozen=True):
-    """What was read."""
-
-    kind: str
-    name: str
-    bytes: int
-    lines: int
-    unrecognised_lines: int
-    warnings: list[str]
-    state_error_bytes: int
-
-
 class OperationRef(Document, frozen=True):
     """An executed operation; the index is null for what no operation of the source did."""
 
