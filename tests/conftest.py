@@ -8,9 +8,22 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from ttmem import TtmemError
+from ttmem.engines.interpreters import Interpreter, find_interpreter
 
 _PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("repeat", deadline=None, derandomize=True, database=None, suppress_health_check=_PATIENT)
 settings.register_profile("explore", deadline=None, suppress_health_check=_PATIENT)
 settings.load_profile(os.environ.get("TTMEM_HYPOTHESIS", "repeat"))
+
+
+@pytest.fixture(scope="session")
+def ttnn_interpreter() -> Interpreter:
+    """An interpreter that has ttnn, looked for before any test moves TTMEM_HOME."""
+    try:
+        return find_interpreter()
+    except TtmemError as error:
+        pytest.skip(f"THE REAL TTNN WAS NOT ASKED: {error}; run 'ttmem device install', or set TTMEM_TTNN_PYTHON")

@@ -30,6 +30,7 @@ _HEAD = """\
 
 Common to all verbs: the answer goes to stdout alone, notes and progress go to stderr; `-o FILE` writes atomically;
 `NO_COLOR` is honoured; `--debug` (or `TTMEM_DEBUG=1`) shows the traceback behind an error.
+Every `--json` answer names its document under `schema`; [schemas](schemas/README.md) holds the JSON Schema of each.
 
 | exit code | meaning |
 |---|---|

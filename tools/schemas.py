@@ -22,6 +22,7 @@ import msgspec
 from ttmem.reports.documents import documents
 from ttmem.reports.kit.documents import Document
 
+_OBJECTS = (msgspec.inspect.StructType, msgspec.inspect.DataclassType)
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
 _HEAD = """\
@@ -44,6 +45,8 @@ def schema(document: type[Document]) -> dict[str, Any]:
     for name, kind in _kinds(document).items():
         part = found["$defs"][name]
         part["description"] = inspect.getdoc(kind)
+        if not issubclass(kind, Document):  # a result is written whole, whatever its fields are made without
+            part["required"] = list(part["properties"])
         for field, text in _field_texts(kind).items():
             part["properties"][field]["description"] = text
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": identifier, "title": identifier, **found}
@@ -64,12 +67,15 @@ def files() -> dict[str, str]:
     return {**found, "README.md": _HEAD + "".join(rows)}
 
 
-def _kinds(document: type[Document]) -> dict[str, type[Document]]:
+def _kinds(document: type[Document]) -> dict[str, type]:
     """The document and every part that it is made of, by name."""
-    found: dict[str, type[Document]] = {}
+    found: dict[str, type] = {}
 
     def walk(kind: msgspec.inspect.Type) -> None:
-        if isinstance(kind, msgspec.inspect.StructType) and kind.cls.__name__ not in found:
+        if (
+            isinstance(kind, (msgspec.inspect.StructType, msgspec.inspect.DataclassType))
+            and kind.cls.__name__ not in found
+        ):
             found[kind.cls.__name__] = kind.cls
             for field in kind.fields:
                 walk(field.type)
@@ -88,13 +94,15 @@ def _inner(kind: Any) -> Iterator[msgspec.inspect.Type]:
     yield from getattr(kind, "types", ())
 
 
-def _field_texts(kind: type[Document]) -> dict[str, str]:
+def _field_texts(kind: Any) -> dict[str, str]:
     """Key -> the text below the field, also of fields that come from a base."""
-    keys = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    keys = {}
+    if issubclass(kind, Document):
+        keys = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
     return {
-        keys[field]: text
+        keys.get(field, field): text
         for base in reversed(kind.__mro__)
-        if issubclass(base, Document)
+        if base.__module__.startswith("ttmem.")
         for field, text in _texts_of_module(base.__module__).get(base.__name__, {}).items()
     }
 

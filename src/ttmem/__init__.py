@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ttmem.library.boards import boards
     from ttmem.library.check import check
     from ttmem.library.diff import diff
-    from ttmem.library.explained import explain
+    from ttmem.library.explain import explain
     from ttmem.library.export import export
     from ttmem.library.read import read
     from ttmem.library.replay import replay

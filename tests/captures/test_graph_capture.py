@@ -22,7 +22,8 @@ from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
 from ttmem.profile import BLOCK_NAMES, VIEW_ALLOCATED, storage
-from ttmem.readers.capture.graph import read_graph_capture
+from ttmem.readers.capture.graph import read as read_graph_capture
+from ttmem.readers.registry import ReadOptions
 
 DRAM_CONFIG = (
     "MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::DRAM,shard_spec=std::nullopt)"
@@ -434,7 +435,7 @@ def test_no_node_list_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.getbasetemp() / "random.json"
     path.write_text(json.dumps(nodes))
     try:
-        profile = read_graph_capture(path, name="random")
+        profile = read_graph_capture(path, ReadOptions("random"))
     except TtmemError:
         return
     storage.from_bytes(storage.to_bytes(profile))  # every column points where it may

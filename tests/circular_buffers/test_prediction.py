@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,14 +13,21 @@ from hypothesis import strategies as st
 from ttmem._errors import BadInputError
 from ttmem.circular_buffers.assumptions import Assumptions, Scenario, assume
 from ttmem.circular_buffers.depths import BATCHES, STEPS, recommend, throughput_over_depth
-from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, run_pairs, run_stream, simulated, unlimited
+from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, pairs, run_kernels, run_stream, simulated, unlimited
 from ttmem.circular_buffers.l1_use import l1_use
 from ttmem.circular_buffers.noc import READ, WRITE, transfer_cycles
+from ttmem.circular_buffers.pipeline import Run
 from ttmem.circular_buffers.simulate import critical_points, simulate, simulate_multi
 from ttmem.circular_buffers.stall import DEADLOCK, READER_BOUND, SERIALISED, START_UP, StallPredictor
 from ttmem.circular_buffers.strategies import choose, parse
 from ttmem.circular_buffers.workload import Workload, multi
 from ttmem.hardware import BLACKHOLE, WORMHOLE, open_board
+
+
+def run_pairs(workload: Workload, tiles: Mapping[str, int], assumptions: Assumptions, scenario: Scenario) -> Run:
+    """One core's job with these depths."""
+    return run_kernels(pairs(workload, assumptions, scenario), tiles, assumptions)
+
 
 N150, P150 = assume("n150"), assume("p150")
 

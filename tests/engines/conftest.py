@@ -8,18 +8,8 @@ from typing import Any
 
 import pytest
 
-from ttmem import TtmemError
-from ttmem.engines.interpreters import Interpreter, find_interpreter
+from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import EngineSettings, TtnnEngine
-
-
-@pytest.fixture(scope="session")
-def ttnn_interpreter() -> Interpreter:
-    """An interpreter that has ttnn, looked for before any test moves TTMEM_HOME."""
-    try:
-        return find_interpreter()
-    except TtmemError as error:
-        pytest.skip(f"THE REAL TTNN WAS NOT ASKED: {error}; run 'ttmem device install', or set TTMEM_TTNN_PYTHON")
 
 
 @pytest.fixture(scope="session")

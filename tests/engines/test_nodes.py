@@ -9,7 +9,6 @@ from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Move
 from ttmem.engines.worker.footprint import align
 from ttmem.engines.worker.nodes import ProgramNeeds, moves_of, needs_of, program_key, used_cached_programs
 
-MEMORY = {0: "DRAM", 1: "L1", 3: "L1_SMALL"}.__getitem__
 SOFTMAX = "SoftmaxDeviceOperation/SoftmaxProgramFactory"
 
 
@@ -41,7 +40,7 @@ def test_moves_keep_their_order_and_launches_know_their_program() -> None:
         node("circular_buffer_deallocate_all", device_id=1),
         buffer("buffer_deallocate", 3, 1499104, 16),
     )
-    assert moves_of(nodes, MEMORY) == [
+    assert moves_of(nodes) == [
         Move(TAKE, "L1", 1400832, 32768, 32768 * 64),
         Move(LAUNCH, program=SOFTMAX),
         Move(GIVE, "L1_SMALL", 1499104, 16, 1024),

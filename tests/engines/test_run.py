@@ -227,8 +227,6 @@ def test_the_twin_agrees_with_the_capture_where_it_says_exact(run: Running) -> N
 
 
 def _source_of(operation: str, inputs: list[str], options: dict[str, Any]) -> str:
-    if operation == "transpose":
-        return f"ttnn.transpose({inputs[0]}, {options['dim1']}, {options['dim2']})"
     written = {name: f"ttnn.{value}" if name == "dtype" else repr(value) for name, value in options.items()}
     words = [*inputs, *(f"{name}={value}" for name, value in written.items())]
     return f"ttnn.{operation}({', '.join(words)})"

@@ -109,3 +109,15 @@ def test_deduplication_is_stable(needs: list[int]) -> None:
     assert [failure.numbers["bytes_per_bank"] for failure in kept] == list(dict.fromkeys(needs))
     assert [failure.line for failure in kept] == [needs.index(need) for need in dict.fromkeys(needs)]
     assert deduplicate(kept) == kept
+
+
+def test_a_print_without_figures_does_not_move_the_failure_it_repeats() -> None:
+    # GIVEN a short print before two failures, either of which it may repeat
+    full = "Statically allocated circular buffers on core range [0-0] grow to {} B which is beyond max L1 size of 9 B"
+    short = "RuntimeError: circular buffers grow beyond max L1 size"
+    text = "\n".join((short, full.format(33661792), full.format(2101768)))
+    # THEN each failure stands where it is printed with its figures
+    assert [(failure.numbers["region_end"], failure.line) for failure in find_failures(text)] == [
+        (33661792, 2),
+        (2101768, 3),
+    ]

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,16 +13,21 @@ from hypothesis import strategies as st
 
 from explain.messages import CASES, Case, core, mangled
 from explain.test_harmless import LOG_LINES, PROSE
-from ttmem.explain import CLASSES, explain, find_failures
-from ttmem.reports.explain.document import document
+from ttmem.explain import CLASSES, Diagnosis, explain, find_failures
+from ttmem.reports.explain import document as reports
 
 LABELLED = [case for case in CASES if case.label is not None]
-CONTRACT = ("class", "memory", "numbers", "diagnosis", "tensor_guess", "remedies", "line")
+CONTRACT = ("schema", "class", "memory", "numbers", "diagnosis", "tensor_guess", "remedies", "line")
+
+
+def answers(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
+    """As a reader of the JSON gets them."""
+    return [one.to_json() for one in reports.document(diagnoses)]
 
 
 @pytest.mark.parametrize("case", LABELLED, ids=lambda case: case.thread)
 def test_each_case_is_explained_once_as_labelled(case: Case) -> None:
-    (entry,) = document(explain(case.message))
+    (entry,) = answers(explain(case.message))
     assert entry["class"] == case.label
     assert tuple(entry)[: len(CONTRACT)] == CONTRACT
     (failure,) = find_failures(case.message)
@@ -38,15 +45,15 @@ def test_each_case_is_explained_once_as_labelled(case: Case) -> None:
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_mangled_copies_are_explained_alike(data: st.DataObject) -> None:
     case = data.draw(st.sampled_from(LABELLED))
-    (clean,) = document(explain(core(case.message)))
-    (entry,) = document(explain(data.draw(mangled(case.message))))
+    (clean,) = answers(explain(core(case.message)))
+    (entry,) = answers(explain(data.draw(mangled(case.message))))
     for key in ("class", "memory", "numbers"):
         assert entry[key] == clean[key]
 
 
 @pytest.mark.parametrize("text", [*PROSE, *LOG_LINES, "", "\n\n", "\x00\xff", "1 2 3"])
 def test_harmless_text_is_none(text: str) -> None:
-    (entry,) = document(explain(text))
+    (entry,) = answers(explain(text))
     assert (entry["class"], entry["numbers"], entry["line"]) == ("none", {}, None)
     assert entry["headline"] == "No known memory failure is told in this text."
 
@@ -54,7 +61,7 @@ def test_harmless_text_is_none(text: str) -> None:
 @given(st.text(max_size=200), st.sampled_from(CASES), st.integers(0, 300), st.integers(0, 300))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_no_text_can_break_it(noise: str, case: Case, at: int, until: int) -> None:
-    for entry in document(explain(case.message[:at] + noise + case.message[until:])):
+    for entry in answers(explain(case.message[:at] + noise + case.message[until:])):
         assert entry["class"] in CLASSES
         json.dumps(entry, allow_nan=False)
 
@@ -68,21 +75,21 @@ def test_look_alikes_are_told_apart() -> None:
         "posix_spawnp failed: Argument list too long": ("none", "could not start a process"),
     }
     for text, (failure_class, words) in looks.items():
-        (entry,) = document(explain(text))
+        (entry,) = answers(explain(text))
         assert entry["class"] == failure_class
         assert words in entry["diagnosis"]
 
 
 def test_unknown_text_gets_the_nearest_template() -> None:
-    (entry,) = document(explain("TT_FATAL: Not enough room to allocate a DRAM buffer: each bank needs to store 5 B"))
+    (entry,) = answers(explain("TT_FATAL: Not enough room to allocate a DRAM buffer: each bank needs to store 5 B"))
     assert entry["class"] == "none"
     assert entry["nearest_template"]["template"] == "A1"
     assert "Not enough space to allocate" in entry["nearest_template"]["text"]
-    assert document(explain("all is well"))[0]["nearest_template"] is None
+    assert answers(explain("all is well"))[0]["nearest_template"] is None
 
 
 def test_an_error_without_memory_is_left_out_beside_one_with() -> None:
     oom = LABELLED[0].message
     other = "RuntimeError: TT_FATAL @ a/reshape.cpp:10: volume == other\ninfo:\nshapes differ\nbacktrace:\n --- f"
-    assert [entry["class"] for entry in document(explain(f"{other}\n\n{oom}"))] == [LABELLED[0].label]
-    assert [entry["class"] for entry in document(explain(other))] == ["none"]
+    assert [entry["class"] for entry in answers(explain(f"{other}\n\n{oom}"))] == [LABELLED[0].label]
+    assert [entry["class"] for entry in answers(explain(other))] == ["none"]

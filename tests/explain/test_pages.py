@@ -10,8 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from ttmem.explain import Failure, KnownTensor, TensorGuess
-from ttmem.explain.diagnosis.pages import is_even_split, page_sizes
-from ttmem.explain.diagnosis.tensor_guess import guess_tensor
+from ttmem.explain.diagnosis.tensor_guess import guess_tensor, is_even_split, page_sizes
 from ttmem.hardware import DATA_TYPES, open_board
 from ttmem.tensors import LAYOUTS, TensorSpec, place
 

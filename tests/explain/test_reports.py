@@ -13,6 +13,7 @@ from explain.test_context import PYTEST
 from ttmem._version import __version__
 from ttmem.explain import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
 from ttmem.explain.diagnosis.advice import Example, entries
+from ttmem.reports.explain import document as explain_document
 from ttmem.reports.explain import issue as explain_issue
 from ttmem.reports.explain import markdown as explain_llm
 from ttmem.reports.explain import terminal as explain_terminal
@@ -149,3 +150,9 @@ def test_what_counts_as_private(text: str, public: str) -> None:
 def test_own_names_go_only_as_whole_words() -> None:
     assert without_private("bob said bobsled, BOB", names=["bob", "root", "x"]) == "<name> said bobsled, <name>"
     assert without_private("the root cause", names=["root"]) == "the root cause"
+
+
+def test_an_explanation_of_nothing_known_is_a_document_too() -> None:
+    (found,) = explain_document.document(explain("the weather is fine"))
+    answer = found.to_json()
+    assert (answer["schema"], answer["class"], answer["line"]) == ("ttmem.explanation/1", "none", None)

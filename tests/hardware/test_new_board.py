@@ -22,11 +22,10 @@ def board() -> Iterator[Board]:
         Board(
             "p175",
             BLACKHOLE,
-            chips=2,
-            mesh=(1, 2),
             dram_banks=6,
             grids=(("col", Grid(10, 9)),),
             description="two chips with six banks each",
+            mesh=(1, 2),
             aliases=("p175x",),
             mock=Mock("p150", 0x40, (P150_CHIP, Chip(0)), cards=((0,), (1,)), host_chips=(0, 1), links=((0, 4, 1, 4),)),
         )
@@ -70,7 +69,7 @@ def test_the_library_can_be_told_of_it(board: Board) -> None:
 
 def test_a_name_that_is_taken_is_refused_and_a_removed_one_is_free_again(board: Board) -> None:
     with pytest.raises(ValueError, match="board 'p175x' is registered twice"):
-        BOARDS.add(Board("p176", BLACKHOLE, 1, (1, 1), 8, board.grids, "", aliases=("p175x",)))
+        BOARDS.add(Board("p176", BLACKHOLE, 8, board.grids, "", aliases=("p175x",)))
     assert "p176" not in BOARDS
     BOARDS.remove("p175x")
     assert "p175" not in BOARDS

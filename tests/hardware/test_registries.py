@@ -84,7 +84,7 @@ def test_logical_bytes_of_block_floats_carry_their_exponents():
 
 def test_values_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        BOARDS.find("n150").chips = 2  # type: ignore[misc]
+        BOARDS.find("n150").dram_banks = 2  # type: ignore[misc]
 
 
 def test_releases_are_found_with_and_without_the_package_name():

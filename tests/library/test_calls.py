@@ -103,7 +103,7 @@ def test_a_sweep_resumes_and_finds_what_was_not_expected(tmp_path: Path) -> None
     cases = [Case("silu", (CaseTensor((1, 96, 2176, 1920)),)), Case("silu", (CaseTensor((32, 32)),))]
     first = ttmem.sweep(cases, tmp_path / "results", memories=["L1"], strict=True)
     assert first.statuses == {"n150": {"L1": {"pass": 1, "oom": 1}}}
-    assert [deviation.to_json()["op"] for deviation in first.unexpected] == ["silu"]
+    assert [deviation.result.op for deviation in first.unexpected] == ["silu"]
     again = ttmem.sweep(cases, tmp_path / "results", memories=["L1"])
     assert (again.finished.asked, again.finished.resumed, again.unexpected) == (0, 2, ())
     assert again.results == first.results

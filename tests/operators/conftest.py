@@ -12,20 +12,11 @@ import pytest
 from support.command_line import Result
 from ttmem import TtmemError
 from ttmem.commands import main
-from ttmem.engines.interpreters import Interpreter, find_interpreter
+from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.operators.tracing import find_torch_python
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "operators"
-
-
-@pytest.fixture(scope="session")
-def ttnn_interpreter() -> Interpreter:
-    """An interpreter that has ttnn, looked for before any test moves TTMEM_HOME."""
-    try:
-        return find_interpreter()
-    except TtmemError as error:
-        pytest.skip(f"THE REAL TTNN WAS NOT ASKED: {error}; run 'ttmem device install', or set TTMEM_TTNN_PYTHON")
 
 
 @pytest.fixture(scope="session")

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.build_profile import MIB, ProfileBuilder
+from ttmem import TtmemError
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.runs import runs
 from ttmem.reports.kit.charts import Tick
-from ttmem.reports.profile.chart import HEIGHT
-from ttmem.reports.profile.chart import memory_chart as chart
+from ttmem.reports.profile.chart import HEIGHT, memory_chart, svg
 from ttmem.reports.profile.timeline import downsampled, highest_per_column, series
+
+from .stories import two_layers
 
 VALUES = st.lists(st.integers(0, 10**9), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))
 
@@ -53,7 +57,7 @@ def test_geometry_of_a_chart() -> None:
         for level in (0, 10, 40, 0, 20):
             build.operation("ttnn.add", dram=level * MIB)
     profile = build.build()
-    found = chart(profile, peaks(profile)["DRAM"], runs(profile), failure_index=4)
+    found = memory_chart(profile, peaks(profile)["DRAM"], runs(profile), failure_index=4)
     assert found.line == f"M0 {HEIGHT:g}H250V150H500V0H750V200H1000V100"
     assert found.y_ticks == [Tick(100.0, "0"), Tick(75.0, "10"), Tick(50.0, "20"), Tick(25.0, "30"), Tick(0.0, "40")]
     assert (found.peak_x_percent, found.peak_y_percent) == (50.0, 0.0)
@@ -67,7 +71,7 @@ def test_a_full_bank_is_drawn_when_it_is_near() -> None:
     build.operation("ttnn.add", dram=0)
     build.operation("ttnn.add", dram=900 * MIB)
     profile = build.build()
-    assert chart(profile, peaks(profile)["DRAM"], [], None).capacity_y_percent == 0.0
+    assert memory_chart(profile, peaks(profile)["DRAM"], [], None).capacity_y_percent == 0.0
 
 
 def test_long_histories_are_drawn_with_few_points() -> None:
@@ -75,20 +79,30 @@ def test_long_histories_are_drawn_with_few_points() -> None:
     for number in range(9000):
         build.operation("ttnn.add", dram=number * 7919 % 1000 + (5000 if number == 4321 else 0))
     profile = build.build()
-    found = chart(profile, peaks(profile)["DRAM"], [], None)
+    found = memory_chart(profile, peaks(profile)["DRAM"], [], None)
     assert len(found.points.x_percent) <= 2000
     assert len(re.findall("H", found.line)) < 2000
     assert "before #4321 ttnn.add" in found.points.label
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=20), st.integers(1, 10**12))
+@example(levels=[4 * MIB + 1024], total=10**12)  # a little above a round number: the axis has one tick more
 def test_a_chart_can_always_be_drawn(levels: list[int], total: int) -> None:
     build = ProfileBuilder(totals={"DRAM": total})
     for level in levels:
         build.operation("ttnn.add", dram=level)
     profile = build.build()
-    found = chart(profile, peaks(profile)["DRAM"], runs(profile), None)
+    found = memory_chart(profile, peaks(profile)["DRAM"], runs(profile), None)
     assert 0 <= found.peak_y_percent <= 100
     assert 2 <= len(found.y_ticks) <= 12
     assert "nan" not in found.line
     assert "inf" not in found.line
+
+
+def test_a_memory_drawn_alone() -> None:
+    profile = two_layers(runs=3)
+    root = ElementTree.fromstring(svg(profile, "dram"))
+    assert root.attrib["aria-label"].startswith("DRAM over operations, peak ")
+    assert len(root.findall("{http://www.w3.org/2000/svg}path")) == 2, "a filled area and its line"
+    with pytest.raises(TtmemError, match="has no states of SRAM"):
+        svg(profile, "SRAM")

@@ -6,17 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ttmem import TtmemError
-from ttmem.engines.interpreters import Interpreter, find_interpreter
-
-
-@pytest.fixture(scope="session")
-def ttnn_interpreter() -> Interpreter:
-    """An interpreter that has ttnn, looked for before any test moves TTMEM_HOME."""
-    try:
-        return find_interpreter()
-    except TtmemError as error:
-        pytest.skip(f"THE REAL TTNN WAS NOT ASKED: {error}; run 'ttmem device install', or set TTMEM_TTNN_PYTHON")
+from ttmem.engines.interpreters import Interpreter
 
 
 @pytest.fixture(scope="session")

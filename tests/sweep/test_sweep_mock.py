@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import seed_experiment
-from support.results import in_order
+from support.results import in_order, without_time
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue, recipe_of, write_cases
@@ -140,7 +140,7 @@ def test_killed_and_resumed_with_workers(tmp_path: Path) -> None:
     assert (finished.resumed, finished.asked) == (before, 400 - before)
     run_sweep(plan, tmp_path / "whole", workers=2)
     killed, whole = (read_results(tmp_path / name)[0] for name in ("killed", "whole"))
-    assert [row.without_time() for row in killed] == [row.without_time() for row in whole]
+    assert [without_time(row) for row in killed] == [without_time(row) for row in whole]
 
 
 def _rows_in(folder: Path) -> int:
@@ -180,5 +180,5 @@ def test_a_dask_cluster_gives_the_same_rows(tmp_path: Path, engine: str, with_tt
 
     assert finished.asked == 18
     there, here = (read_results(tmp_path / name)[0] for name in ("cluster", "here"))
-    assert [row.without_time() for row in there] == [row.without_time() for row in here]
+    assert [without_time(row) for row in there] == [without_time(row) for row in here]
     assert in_order(here, plan.points) == here

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.results import in_order
+from support.results import in_order, without_time
 from ttmem import TtmemError
 from ttmem.operators import Case, CaseTensor, catalogue, write_cases
 from ttmem.results import Outcome, Result
@@ -179,7 +179,7 @@ def test_killed_and_resumed_gives_the_journal_of_an_uninterrupted_run(tmp_path: 
     run_sweep(make_plan(cases, settings=Settings()), tmp_path / "killed")
     run_sweep(make_plan(cases, settings=Settings()), tmp_path / "whole")
     killed, whole = (read_results(tmp_path / name)[0] for name in ("killed", "whole"))
-    assert [row.without_time() for row in killed] == [row.without_time() for row in whole]
+    assert [without_time(row) for row in killed] == [without_time(row) for row in whole]
 
 
 def _rows_in(journal: Path) -> int:
@@ -247,9 +247,9 @@ def test_batches_say_what_single_cases_say(
         [Case(op, (CaseTensor(shape),)) for shape in many], settings=chosen, boards=(board,), layouts=(layout,)
     )
 
-    found = [row.without_time() for rows in ask_in_batches(plan.points, chosen) for row in rows]
+    found = [without_time(row) for rows in ask_in_batches(plan.points, chosen) for row in rows]
     together = in_order(found, plan.points)
-    one_by_one = [row.without_time() for row in Asker(chosen).ask(plan.points)]
+    one_by_one = [without_time(row) for row in Asker(chosen).ask(plan.points)]
 
     assert together == one_by_one
 

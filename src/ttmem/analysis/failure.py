@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from ttmem.analysis.peaks import operation_location, operation_name
+from ttmem.analysis.peaks import operation_place
 from ttmem.explain import Failure, deduplicate, find_failures, is_echo
 from ttmem.profile import FailureText, Profile
 
@@ -39,12 +39,13 @@ def failures(profile: Profile) -> list[RunFailure]:
         # A message may be known from one of its prints and cut in another: the same failure must keep its first place.
         for failure in deduplicate([failure for failure, _, _ in seen]):
             operation, next_operation = _place(failure, seen)
+            name, location = operation_place(profile, timeline, operation)
             found.append(
                 RunFailure(
                     **{item.name: getattr(failure, item.name) for item in fields(failure)},
                     operation_index=operation if operation >= 0 else None,
-                    operation_name=operation_name(profile, timeline, operation),
-                    operation_location=operation_location(profile, timeline, operation),
+                    operation_name=name,
+                    operation_location=location,
                     rank=timeline.rank,
                     survived=next_operation < timeline.end_index,
                 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, TrackedTensor
-from ttmem.analysis.peaks import operation_location, operation_name
+from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.runs import runs_of
 from ttmem.analysis.select import select
 from ttmem.profile import MEMORIES, BufferTable, Profile, TensorType, Timeline
@@ -119,12 +119,13 @@ def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Ite
 
 
 def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end: int) -> TensorLife:
+    producer_name, location = operation_place(profile, timeline, tensor.producer)
     return TensorLife(
         name=tensor.name,
         type=tensor.type,
         producer_index=_known(tensor.producer),
-        producer_name=operation_name(profile, timeline, tensor.producer),
-        location=operation_location(profile, timeline, tensor.producer),
+        producer_name=producer_name,
+        location=location,
         program=timeline.programs[tensor.program].name if tensor.program >= 0 else "",
         first_index=tensor.first,
         last_index=tensor.last if tensor.last >= 0 else (timeline.end_index - 1 if tensor.stays else end),
@@ -136,12 +137,13 @@ def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end
 
 def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: int) -> TensorLife:
     producer, type_number = int(buffers.producer[row]), int(buffers.tensor_type[row])
+    producer_name, location = operation_place(profile, timeline, producer)
     return TensorLife(
         name=buffers.names[int(buffers.name[row])],
         type=profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
         producer_index=_known(producer),
-        producer_name=operation_name(profile, timeline, producer),
-        location=operation_location(profile, timeline, producer),
+        producer_name=producer_name,
+        location=location,
         program="",
         first_index=producer if producer >= 0 else _operation_at(timeline, int(buffers.first_block[row])),
         last_index=_operation_at(timeline, int(buffers.last_block[row])),

@@ -74,6 +74,7 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
         at = int(timeline.block_operation[block])
         cause = int(timeline.block_cause[block])
         kind = int(timeline.block_kind[block])
+        cause_name, cause_location = operation_place(profile, timeline, cause)
         found[memory] = Peak(
             memory=memory,
             rank=timeline.rank,
@@ -84,8 +85,8 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
             at_index=at if at >= 0 else None,
             at_name=operation_name(profile, timeline, at) if at >= 0 else _state_name(kind),
             caused_by_index=cause if cause >= 0 else None,
-            caused_by_name=operation_name(profile, timeline, cause),
-            caused_by_location=operation_location(profile, timeline, cause),
+            caused_by_name=cause_name,
+            caused_by_location=cause_location,
             free_bytes_at_peak=int(view[VIEW_FREE]),
             largest_free_bytes_at_peak=int(view[VIEW_LARGEST_FREE]),
             end_bytes_per_bank=_last(between_operations(timeline, states)),
@@ -104,16 +105,15 @@ def _last(states: StateColumn) -> int:
 
 def operation_name(profile: Profile, timeline: Timeline, operation: int) -> str:
     """The name of an operation; empty when the timeline does not hold it (-1, or narrowed away)."""
-    if not timeline.first_index <= operation < timeline.end_index:
-        return ""
-    return profile.forms.name_of(int(timeline.form[operation - timeline.first_index]))
+    return operation_place(profile, timeline, operation)[0]
 
 
-def operation_location(profile: Profile, timeline: Timeline, operation: int) -> str:
-    """Where an operation comes from in the user's program; empty when the timeline does not hold it."""
+def operation_place(profile: Profile, timeline: Timeline, operation: int) -> tuple[str, str]:
+    """An operation's name and where it comes from in the user's program; empty when the timeline does not hold it."""
     if not timeline.first_index <= operation < timeline.end_index:
-        return ""
-    return profile.forms.location(int(timeline.form[operation - timeline.first_index]))
+        return "", ""
+    form = int(timeline.form[operation - timeline.first_index])
+    return profile.forms.name_of(form), profile.forms.location(form)
 
 
 def _state_name(kind: int) -> str:

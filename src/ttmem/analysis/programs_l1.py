@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.peaks import operation_location, operation_name
+from ttmem.analysis.peaks import operation_place
 from ttmem.profile import L1_PARTS, Profile
 
 
@@ -43,6 +43,5 @@ def programs_peak(profile: Profile) -> ProgramPeak | None:
         if parts is None or (worst is not None and sum(parts.values()) <= worst.total_bytes_per_core):
             continue
         index = timeline.first_index + row
-        name, location = operation_name(profile, timeline, index), operation_location(profile, timeline, index)
-        worst = ProgramPeak(timeline.rank, index, name, location, parts, unmeasured)
+        worst = ProgramPeak(timeline.rank, index, *operation_place(profile, timeline, index), parts, unmeasured)
     return worst

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .core_ranges import CoreRectangle, core_rectangles, cores_in
@@ -85,11 +86,11 @@ class CapturedProgram:
     """The outermost function that it was built in."""
     factory: str
     """The device operation and program factory that built it, empty where the capture does not say."""
+    is_announced: bool
+    """The library clears all circular buffers before it builds a program; without that, buffers are all there is."""
     buffers: tuple[StaticBuffer, ...]
     lowest_tensor_address: int | None
     """Of the L1 tensors that the capture saw alive; None when it saw none or has no addresses."""
-    is_announced: bool = True
-    """The library clears all circular buffers before it builds a program; without that, buffers are all there is."""
 
     @property
     def bytes_per_core(self) -> int:
@@ -120,69 +121,50 @@ def nodes_of(document: Any) -> list[Any] | None:
     return nodes if any(isinstance(node, dict) and "node_type" in node for node in nodes[:_NODES_LOOKED_AT]) else None
 
 
-@dataclass(slots=True)
-class _Programs:
-    """The programs so far, and the one that is being built."""
-
-    names: list[str] = field(default_factory=list)
-    factories: list[str] = field(default_factory=list)
-    """Of the functions that are open; both grow and shrink together."""
-    found: list[CapturedProgram] = field(default_factory=list)
-    _buffers: list[StaticBuffer] = field(default_factory=list)
-    _announced: bool = False
-    _operation: str = ""
-    _factory: str = ""
-    _tensors: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Device and address of L1 buffers -> how often they are allocated."""
-
-    def open(self, *, announced: bool) -> None:
-        self._announced = announced
-        self._operation = self.names[0] if self.names else ""
-        self._factory = innermost(self.factories)
-
-    def add(self, buffer: StaticBuffer) -> None:
-        if not self._announced and not self._buffers:
-            self.open(announced=False)
-        self._buffers.append(buffer)
-
-    def tensor(self, params: Params, change: int) -> None:
-        if memory_of(params) == "L1":
-            key = (number(params, "device_id"), number(params, "address"))
-            self._tensors[key] = self._tensors.get(key, 0) + change
-
-    def close(self) -> None:
-        if self._announced or self._buffers:
-            alive = [address for (_, address), times in self._tensors.items() if times > 0 and address]
-            lowest = min(alive, default=None)
-            self.found.append(
-                CapturedProgram(self._operation, self._factory, tuple(self._buffers), lowest, self._announced)
-            )
-        self._announced, self._buffers = False, []
-
-
 def programs_of(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
     """Programs in order. The library says ``circular_buffer_deallocate_all`` before it builds each of them."""
-    programs = _Programs()
+    found: list[CapturedProgram] = []
+    functions: list[tuple[str, str]] = []
+    """Those that are open: name, and device program if it is one."""
+    tensors: Counter[tuple[int, int]] = Counter()
+    """Device and address of L1 buffers: how often they are allocated."""
+    building: list[StaticBuffer] | None = None
+    begun = ("", "", False)
+
+    def begin(*, announced: bool) -> list[StaticBuffer]:
+        nonlocal begun
+        begun = (functions[0][0] if functions else "", innermost(functions), announced)
+        return []
+
+    def close() -> None:
+        nonlocal building
+        if building is not None:
+            lowest = min((address for (_, address), times in tensors.items() if times > 0 and address), default=None)
+            found.append(CapturedProgram(*begun, tuple(building), lowest))
+        building = None
+
     for node in nodes:
         kind, params = (node.get("node_type"), node.get("params") or {}) if isinstance(node, dict) else ("", {})
         if not isinstance(params, dict):
             continue
         if kind == "function_start":
-            programs.names.append(text(params, "name"))
-            programs.factories.append(device_program(params))
+            functions.append((text(params, "name"), device_program(params)))
         elif kind == "function_end":
-            if len(programs.names) <= 1:
-                programs.close()
-            del programs.names[-1:], programs.factories[-1:]
+            del functions[-1:]
+            if not functions:
+                close()
         elif kind == "circular_buffer_deallocate_all":
-            programs.close()
-            programs.open(announced=True)
-        elif kind in ("buffer_allocate", "buffer_deallocate"):
-            programs.tensor(params, 1 if kind == "buffer_allocate" else -1)
+            close()
+            building = begin(announced=True)
+        elif kind in ("buffer_allocate", "buffer_deallocate") and memory_of(params) == "L1":
+            place = (number(params, "device_id"), number(params, "address"))
+            tensors[place] += 1 if kind == "buffer_allocate" else -1
         elif isinstance(kind, str) and (buffer := static_buffer(kind, params)) is not None:
-            programs.add(buffer)
-    programs.close()
-    return tuple(programs.found)
+            if building is None:
+                building = begin(announced=False)
+            building.append(buffer)
+    close()
+    return tuple(found)
 
 
 def device_program(params: Params) -> str:
@@ -197,9 +179,9 @@ def device_program(params: Params) -> str:
     return f"{name}/{str(factory or '').rpartition('::')[2]}"
 
 
-def innermost(factories: list[str]) -> str:
-    """The device operation that is running, of the functions that are open."""
-    return next((name for name in reversed(factories) if name), "")
+def innermost(functions: Sequence[tuple[str, str]]) -> str:
+    """The device program that is being made, of the functions that are open: (name, device program)."""
+    return next((program for _, program in reversed(functions) if program), "")
 
 
 def program_key(nodes: Iterable[Node]) -> str:

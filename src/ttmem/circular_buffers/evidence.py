@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ttmem.capture_nodes import CapturedProgram
+from ttmem.capture_nodes.programs import CapturedProgram
 from ttmem.evidence.log_facts import EVENT, LogFacts
 from ttmem.evidence.profiler_csv import ProfilerFacts
 from ttmem.evidence.watcher import WatcherFacts

@@ -41,11 +41,6 @@ def run_kernels(kernels: Sequence[Kernel], tiles: Mapping[str, int], assumptions
     return run(kernels, {role: tiles[role] for role in ROLES}, sync_cycles=assumptions.sync_cycles)
 
 
-def run_pairs(workload: Workload, tiles: Mapping[str, int], assumptions: Assumptions, scenario: Scenario) -> Run:
-    """One core's job with these depths."""
-    return run_kernels(pairs(workload, assumptions, scenario), tiles, assumptions)
-
-
 def unlimited(workload: Workload) -> dict[str, int]:
     """Depths at which nobody ever waits for room."""
     most = workload.tiles_per_shard * workload.r_tiles

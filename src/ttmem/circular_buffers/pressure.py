@@ -15,7 +15,6 @@ from ttmem.circular_buffers.strategies import ROLES
 from ttmem.circular_buffers.workload import Workload
 
 LOW, MEDIUM, HIGH = "LOW", "MEDIUM", "HIGH"
-LEVELS = (LOW, MEDIUM, HIGH)
 
 SELF_LOOP_TILES = 2
 """The compute kernel holds one partial result while it makes room for the next, so cb2 uses two tiles."""

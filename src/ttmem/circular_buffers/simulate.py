@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ttmem._errors import BadInputError
 from ttmem.circular_buffers.assumptions import Assumptions, assume
-from ttmem.circular_buffers.depths import Curve, Recommendation, best, recommend, throughput_over_depth
+from ttmem.circular_buffers.depths import Recommendation, best, recommend
 from ttmem.circular_buffers.l1_use import L1Use, l1_use
 from ttmem.circular_buffers.pressure import HIGH, Heuristic, heuristic
 from ttmem.circular_buffers.stall import DEADLOCK, Stall, StallPredictor
@@ -144,8 +144,3 @@ def critical_points(simulations: Sequence[Simulation]) -> dict[str, Critical]:
 
 def _loses_by_depth(result: StrategyResult) -> bool:
     return result.stall.depth_loss_percent[1] > CRITICAL_LOSS_PERCENT
-
-
-def curves(assumptions: Assumptions) -> tuple[Curve, ...]:
-    """Throughput over depth under these assumptions."""
-    return throughput_over_depth(assumptions)

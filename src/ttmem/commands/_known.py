@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -47,34 +48,14 @@ class Known(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(f"{before}{comma}{word}", help=self._about or None) for word in fitting]
 
 
-def _boards() -> Iterable[str]:
-    from ttmem.hardware import BOARDS
+def _registry(room: str, name: str) -> Callable[[], Iterable[str]]:
+    """The names in a registry of a room, of those things that ttnn itself has."""
 
-    return BOARDS.names()
+    def names() -> Iterable[str]:
+        registry = getattr(import_module(f"ttmem.{room}"), name)
+        return [value.name for value in registry if getattr(value, "in_ttnn", True)]
 
-
-def _data_types() -> Iterable[str]:
-    from ttmem.hardware import DATA_TYPES
-
-    return (data_type.name for data_type in DATA_TYPES if data_type.in_ttnn)
-
-
-def _layouts() -> Iterable[str]:
-    from ttmem.tensors import LAYOUTS
-
-    return LAYOUTS.names()
-
-
-def _memories() -> Iterable[str]:
-    from ttmem.hardware import MEMORIES
-
-    return MEMORIES.names()
-
-
-def _releases() -> Iterable[str]:
-    from ttmem.hardware import RELEASES
-
-    return RELEASES.names()
+    return names
 
 
 def _operators() -> Iterable[str]:
@@ -89,16 +70,16 @@ def _stored_names() -> Iterable[str]:
     return store.names()
 
 
-BOARD = Known("board", _boards)
-DATA_TYPE = Known("type", _data_types)
+BOARD = Known("board", _registry("hardware", "BOARDS"))
+DATA_TYPE = Known("type", _registry("hardware", "DATA_TYPES"))
 SOURCE = Known("source", _stored_names, about="stored report", or_file=True)
 
 _OF_OPTIONS = {
     "--board": BOARD,
     "--dtype": DATA_TYPE,
-    "--layout": Known("layout", _layouts),
-    "--memory": Known("memory", _memories),
-    "--release": Known("version", _releases),
+    "--layout": Known("layout", _registry("tensors", "LAYOUTS")),
+    "--memory": Known("memory", _registry("hardware", "MEMORIES")),
+    "--release": Known("version", _registry("hardware", "RELEASES")),
     "--op": Known("operator", _operators),
     "--baseline": SOURCE,
 }

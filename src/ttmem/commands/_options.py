@@ -50,13 +50,19 @@ def words(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tupl
 
 # The answer: its form and its place.
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-llm_option = click.option(
-    "--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens."
+profile_form_options = together(
+    click.option("--json", "as_json", is_flag=True, help="One JSON document (schema ttmem.profile/1)."),
+    click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens."),
+    click.option("--csv", "as_csv", is_flag=True, help="One row per memory state."),
+    click.option(
+        "--html",
+        "html_path",
+        callback=writable_place,
+        metavar="FILE",
+        help="Also write the report as one offline page.",
+    ),
 )
-csv_option = click.option("--csv", "as_csv", is_flag=True, help="One row per memory state.")
-html_option = click.option(
-    "--html", "html_path", callback=writable_place, metavar="FILE", help="Also write the report as one offline page."
-)
+no_store_option = click.option("--no-store", is_flag=True, help="Do not keep the report under ~/.ttmem (TTMEM_HOME).")
 output_option = click.option(
     "-o",
     "--output",
@@ -80,7 +86,9 @@ def source_argument(name: str) -> Callable[[_Function], _Function]:
 
 
 selection_options = together(
-    click.option("--run", "which_run", default="all", metavar="last|all|N", help="Only one run: the last or number N."),
+    click.option(
+        "--run", "which_run", default="all", metavar="last|all|N", help="Only one run: the last one or number N."
+    ),
     click.option("--rank", type=int, metavar="R", help="Only one MPI rank."),
 )
 jobs_option = click.option(
@@ -103,16 +111,15 @@ def python_option(what: str = "ttnn", *, variable: str = "TTMEM_TTNN_PYTHON") ->
     return click.option("--python", metavar="PATH", help=f"An interpreter that has {what} (also: {variable}).")
 
 
-card_option = click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock.")
+mock_or_card_options = together(
+    board_option("The mock board; see 'ttmem boards'."),
+    click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock."),
+)
 no_programs_option = click.option(
     "--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster)."
 )
 release_option = click.option(
     "--release", metavar="VERSION", help="Bank sizes of this ttnn release (default: the newest)."
-)
-region_options = together(
-    click.option("--l1-small", type=BYTES, metavar="BYTES", help="l1_small_size per bank (default 0)."),
-    click.option("--trace-region", type=BYTES, metavar="BYTES", help="trace_region_size (default 0)."),
 )
 opening_options = together(
     release_option,
@@ -121,7 +128,8 @@ opening_options = together(
         metavar="LOG|MESSAGE",
         help="Bank sizes as in this log, capture or out-of-memory message: builds differ.",
     ),
-    region_options,
+    click.option("--l1-small", type=BYTES, metavar="BYTES", help="l1_small_size per bank (default 0)."),
+    click.option("--trace-region", type=BYTES, metavar="BYTES", help="trace_region_size (default 0)."),
     click.option("--worker-l1", type=BYTES, metavar="BYTES", help="worker_l1_size (default: the release's)."),
     click.option(
         "--dispatch", type=click.Choice(["row", "col", "eth"]), help="Where dispatch runs (default: the board's)."

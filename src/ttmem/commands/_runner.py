@@ -48,11 +48,13 @@ class WithExamples(click.Command):
                     formatter.write(f"  {line}\n")
 
 
-def verb(name: str, *, examples: str) -> Callable[[Callable[..., Any]], WithExamples]:
+def verb(
+    name: str, *, examples: str, cls: type[WithExamples] = WithExamples, context: dict[str, Any] = CONTEXT
+) -> Callable[[Callable[..., Any]], WithExamples]:
     """Declare a verb: its function returns the exit code (None is 0), its docstring is the help."""
 
     def declare(function: Callable[..., Any]) -> WithExamples:
-        command = click.command(name, cls=WithExamples, epilog=examples, context_settings=CONTEXT)(function)
+        command = click.command(name, cls=cls, epilog=examples, context_settings=context)(function)
         command.params.append(debug_option())
         return command
 

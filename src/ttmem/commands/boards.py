@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import output_option
+from ttmem.commands._options import json_option, output_option, release_option
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._runner import verb
 
@@ -21,10 +21,10 @@ ttmem boards --json
 
 @verb("boards", examples=_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[BOARD]...")
-@click.option("--release", metavar="VERSION", help="Bank sizes of this ttnn release (default: the newest).")
+@release_option
 @click.option("--l1-small", type=click.IntRange(min=0), default=0, metavar="BYTES", help="l1_small_size per bank.")
 @click.option("--trace-region", type=click.IntRange(min=0), default=0, metavar="BYTES", help="trace_region_size.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @output_option
 def command(
     names: tuple[str, ...],

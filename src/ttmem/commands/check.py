@@ -4,10 +4,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ttmem.commands._options import jobs_option, one_of, output_option, quiet_option, source_argument, writable_place
+from ttmem.commands._options import (
+    jobs_option,
+    json_option,
+    one_of,
+    output_option,
+    quiet_option,
+    source_argument,
+    writable_place,
+)
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -29,7 +38,7 @@ _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
 )
 @click.option("--baseline", metavar="SOURCE", help="Compare the peaks with this source.")
 @click.option("--max-growth", metavar="LIMIT", help="How much a peak may exceed the baseline's (default 2%).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.option("--github", "as_github", is_flag=True, help="GitHub annotations.")
 @click.option("--junit", callback=writable_place, metavar="FILE", help="Also write JUnit XML.")
 @click.option("--sarif", callback=writable_place, metavar="FILE", help="Also write SARIF 2.1.0.")
@@ -38,18 +47,14 @@ _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
 @quiet_option
 def command(
     source: str,
-    max_dram: str | None,
-    max_l1: str | None,
-    max_padding: str | None,
     baseline: str | None,
-    max_growth: str | None,
     as_json: bool,
     as_github: bool,
     junit: Path | None,
     sarif: Path | None,
     output: Path | None,
-    jobs: int | None,
     quiet: bool,
+    **limits: Any,
 ) -> int:
     """Whether SOURCE stays within a memory budget: exit 0 when every limit holds, 1 when one does not.
 
@@ -63,21 +68,12 @@ def command(
     from ttmem.reports.check import junit as junit_report
     from ttmem.reports.check import sarif as sarif_report
 
-    if max_growth is not None and baseline is None:
+    if limits["max_growth"] is not None and baseline is None:
         raise click.UsageError("--max-growth needs --baseline SOURCE")
     form = one_of(json=as_json, github=as_github)
     _profiles.protect(source, baseline, outputs=(output, junit, sarif))
     with progress_bar(f"reading {' and '.join(filter(None, (source, baseline)))}", quiet=quiet) as progress:
-        found = ttmem.check(
-            source,
-            max_dram=max_dram,
-            max_l1=max_l1,
-            max_padding=max_padding,
-            baseline=baseline,
-            max_growth=max_growth,
-            jobs=jobs,
-            progress=progress,
-        )
+        found = ttmem.check(source, baseline=baseline, progress=progress, **limits)
     for path, report in ((junit, junit_report), (sarif, sarif_report)):
         if path:
             emit(report.render(found.verdicts, found.source_name), path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from ttmem.commands._options import quiet_option
+from ttmem.commands._options import board_option, json_option, python_option, quiet_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import CONTEXT, WithExamples, debug_option
 
@@ -30,13 +30,11 @@ def command() -> None:
 
 
 command.params.append(debug_option())
-_python = click.option("--python", metavar="PATH", help="An interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
 @command.command("info", cls=WithExamples, epilog="ttmem device info --json", context_settings=CONTEXT)
-@_json
-@_python
+@json_option
+@python_option()
 def info(as_json: bool, python: str | None) -> None:
     """What this machine has: interpreters with ttnn, cards, boards that can be mocked."""
     from ttmem.library import device
@@ -49,7 +47,7 @@ def info(as_json: bool, python: str | None) -> None:
 @command.command(
     "install", cls=WithExamples, epilog="ttmem device install\nttmem device install --force", context_settings=CONTEXT
 )
-@_json
+@json_option
 @click.option("--python", metavar="PATH", help="Make it with this CPython 3.12 or 3.10 (default: one is looked for).")
 @click.option("--force", is_flag=True, help="Make it anew even if it is there.")
 @quiet_option
@@ -70,9 +68,9 @@ def install_verb(as_json: bool, python: str | None, force: bool, quiet: bool) ->
 
 
 @command.command("doctor", cls=WithExamples, epilog="ttmem device doctor --board p150", context_settings=CONTEXT)
-@_json
-@_python
-@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board to try.")
+@json_option
+@python_option()
+@board_option("The mock board to try.")
 def doctor(as_json: bool, python: str | None, board: str) -> int:
     """Try everything that a mock board needs, and say what to do about what fails: exit 0 when it works, else 1."""
     from ttmem.library import device

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import jobs_option, output_option, quiet_option, source_argument
+from ttmem.commands._options import jobs_option, json_option, output_option, quiet_option, source_argument
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -21,7 +21,7 @@ ttmem diff before.log after.log --json -o diff.json
 @verb("diff", examples=_EXAMPLES)
 @source_argument("a")
 @source_argument("b")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.option(
     "--fail-on",
     metavar="GROWTH",

@@ -14,7 +14,7 @@ from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.library.explained import Explained
+    from ttmem.library.explain import Explained
 
 _EXAMPLES = """
 ttmem explain run.log
@@ -27,7 +27,7 @@ ttmem explain run.log --issue -o issue.md
 
 @verb("explain", examples=_EXAMPLES)
 @click.argument("source", required=False, metavar='[FILE | - | "TEXT"]')
-@click.option("--board", metavar="BOARD", help="Where it happened (n150, n300, t3k, galaxy, p100, p150, p300).")
+@click.option("--board", metavar="BOARD", help="Where it happened; see 'ttmem boards'.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list with one entry per failure.")
 @click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent.")
 @click.option("--issue", "as_issue", is_flag=True, help="Markdown for an issue report, without paths, users and hosts.")
@@ -61,7 +61,7 @@ def command(
         source = "-"
     import ttmem
     from ttmem.commands._progress import progress_bar
-    from ttmem.library.explained import find_source
+    from ttmem.library.explain import find_source
 
     located = find_source(source)
     if located is not None:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ttmem.commands._options import jobs_option, quiet_option, source_argument
+from ttmem.commands._options import jobs_option, quiet_option, selection_options, source_argument
 from ttmem.commands._output import emit, note
 from ttmem.commands._runner import verb
 
@@ -33,8 +34,7 @@ _NEXT = {
     help="A ttnn-visualizer report folder, a Perfetto trace, or a folder of Parquet or CSV tables.",
 )
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="Where to.")
-@click.option("--run", "which_run", default="all", metavar="last|all|N", help="Only one run: the last one or number N.")
-@click.option("--rank", type=int, metavar="R", help="Only one MPI rank.")
+@selection_options
 @click.option("--with-source", is_flag=True, help="Embed your source files where the format has a place for them.")
 @jobs_option
 @quiet_option
@@ -43,10 +43,8 @@ def command(
     target: str,
     out: Path,
     which_run: str,
-    rank: int | None,
-    with_source: bool,
-    jobs: int | None,
     quiet: bool,
+    **part: Any,
 ) -> None:
     """Write SOURCE in the format of another tool and print where it went.
 
@@ -59,9 +57,7 @@ def command(
 
     _profiles.protect(source, outputs=(out,))
     with progress_bar(f"reading {source}", quiet=quiet) as progress:
-        written = ttmem.export(
-            source, target, out, run=which_run, rank=rank, with_source=with_source, jobs=jobs, progress=progress
-        )
+        written = ttmem.export(source, target, out, run=which_run, progress=progress, **part)
     emit(str(written), None)
     if following := _NEXT.get(target):
         note(f"next: {following.format(out=written)}", quiet=quiet)

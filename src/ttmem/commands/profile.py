@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import jobs_option, one_of, output_option, quiet_option, source_argument, writable_place
+from ttmem.commands._options import (
+    jobs_option,
+    no_store_option,
+    one_of,
+    output_option,
+    profile_form_options,
+    quiet_option,
+    selection_options,
+    source_argument,
+)
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
@@ -21,17 +30,11 @@ some-command 2>&1 | ttmem profile - --name nightly
 
 @verb("profile", examples=_EXAMPLES)
 @source_argument("source")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document (schema ttmem.profile/1).")
-@click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens.")
-@click.option("--csv", "as_csv", is_flag=True, help="One row per memory state.")
-@click.option(
-    "--html", "html_path", callback=writable_place, metavar="FILE", help="Also write the report as one offline page."
-)
+@profile_form_options
 @output_option
 @click.option("--name", metavar="NAME", help="Call the report NAME and store it so, replacing an earlier one.")
-@click.option("--no-store", is_flag=True, help="Do not keep the report under ~/.ttmem (TTMEM_HOME).")
-@click.option("--run", "which_run", default="all", metavar="last|all|N", help="Only one run: the last one or number N.")
-@click.option("--rank", type=int, metavar="R", help="Only one MPI rank.")
+@no_store_option
+@selection_options
 @click.option("--follow", is_flag=True, help="Keep reading a growing log; Ctrl-C ends it with the answer.")
 @click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
 @jobs_option

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ttmem._errors import BadInputError
+from ttmem.commands._options import json_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import CONTEXT, WithExamples, debug_option
 
@@ -31,7 +32,7 @@ class _Reports(WithExamples, click.Group):
     context_settings=CONTEXT,
     no_args_is_help=False,
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the stored reports: when, from what, how many operations, the DRAM peak per bank, size on disk.
@@ -40,11 +41,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from ttmem.reports.stored import terminal
-    from ttmem.reports.stored.document import StoredReports
+    from ttmem.reports.stored import document, terminal
     from ttmem.store import store
 
-    found = StoredReports.of(folder=str(store.folder()), reports=store.listing())
+    found = document.document(str(store.folder()), store.listing())
     if as_json:
         emit(json_text(found), None)
     elif found.reports:

@@ -5,13 +5,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._options import one_of, writable_place
+from ttmem.commands._options import (
+    BYTES,
+    mock_or_card_options,
+    no_programs_option,
+    no_store_option,
+    one_of,
+    profile_form_options,
+    python_option,
+    writable_place,
+)
 from ttmem.commands._output import note
-from ttmem.commands._runner import debug_option
+from ttmem.commands._runner import verb
 
 _EXAMPLES = """
 ttmem run block.py
@@ -33,17 +43,11 @@ class _Run(PassingThrough):
         return super().parse_args(ctx, [*(_SHORT.get(word, word) for word in args[:end]), *args[end:]])
 
 
-@click.command("run", cls=_Run, epilog=_EXAMPLES, context_settings=PASSING_CONTEXT)
+@verb("run", examples=_EXAMPLES, cls=_Run, context=PASSING_CONTEXT)
 @click.argument("script", type=click.Path(), metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board; see 'ttmem boards'.")
-@click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document (schema ttmem.profile/1).")
-@click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens.")
-@click.option("--csv", "as_csv", is_flag=True, help="One row per memory state.")
-@click.option(
-    "--html", "html_path", callback=writable_place, metavar="FILE", help="Also write the report as one offline page."
-)
+@mock_or_card_options
+@profile_form_options
 @click.option(
     "--output",
     callback=writable_place,
@@ -51,20 +55,16 @@ class _Run(PassingThrough):
     help="Write the answer there, atomically, instead of to stdout (also: -o).",
 )
 @click.option("--name", metavar="NAME", help="Call the report NAME (default: after the script).")
-@click.option("--no-store", is_flag=True, help="Do not keep the report under ~/.ttmem (TTMEM_HOME).")
-@click.option("--python", metavar="PATH", help="The interpreter that has ttnn (also: TTMEM_TTNN_PYTHON).")
+@no_store_option
+@python_option()
 @click.option("--timeout", type=float, metavar="SECONDS", help="End the script after so long.")
-@click.option("--l1-small", type=click.IntRange(min=0), metavar="BYTES", help="Open devices with this L1_SMALL region.")
-@click.option(
-    "--trace-region", type=click.IntRange(min=0), metavar="BYTES", help="Open devices with this trace region."
-)
-@click.option("--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster).")
+@click.option("--l1-small", type=BYTES, metavar="BYTES", help="Open devices with this L1_SMALL region.")
+@click.option("--trace-region", type=BYTES, metavar="BYTES", help="Open devices with this trace region.")
+@no_programs_option
 @click.option("--quiet", is_flag=True, help="No notes on stderr (also: -q).")
 def command(
     script: str,
     arguments: tuple[str, ...],
-    board: str,
-    card: bool,
     as_json: bool,
     as_llm: bool,
     as_csv: bool,
@@ -72,12 +72,9 @@ def command(
     output: Path | None,
     name: str | None,
     no_store: bool,
-    python: str | None,
-    timeout: float | None,
-    l1_small: int | None,
-    trace_region: int | None,
     no_programs: bool,
     quiet: bool,
+    **settings: Any,
 ) -> int:
     """Run SCRIPT, your own unedited ttnn program, on a mock board and tell what it did to the memory.
 
@@ -93,20 +90,10 @@ def command(
     form = one_of(json=as_json, llm=as_llm, csv=as_csv)
     if name is not None:
         name = store.check_name(name)
-    _say_where(board, card=card, quiet=quiet)
+    _say_where(settings["board"], card=settings["card"], quiet=quiet)
+    printed = sys.stderr.fileno()
     run = ttmem.run(
-        script,
-        arguments,
-        board=board,
-        card=card,
-        name=name,
-        python=python,
-        l1_small=l1_small,
-        trace_region=trace_region,
-        timeout=timeout,
-        programs=not no_programs,
-        output=sys.stderr.fileno(),
-        **passing_signals(),
+        script, arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
     )
     kept = _profiles.deliver(
         run.profile,
@@ -117,13 +104,10 @@ def command(
         store=lambda: None if no_store else _profiles.keep(run.profile, Located(script, None), name=name),
     )
     if run.status:
-        ended = "ran out of time and" if run.timed_out else "the script"
-        note(f"{ended} ended with status {run.status}", quiet=quiet)
+        late = "ran out of time and " if run.timed_out else ""
+        note(f"the script {late}ended with status {run.status}", quiet=quiet)
     _profiles.say_what_next(kept, quiet=quiet)
     return run.status
-
-
-command.params.append(debug_option())
 
 
 def _say_where(board: str, *, card: bool, quiet: bool) -> None:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
+from ttmem.commands._options import mock_or_card_options, no_programs_option, python_option
 from ttmem.commands._output import emit, json_text, note
-from ttmem.commands._runner import debug_option
+from ttmem.commands._runner import verb
 
 _EXAMPLES = """
 ttmem test tests/ttnn/unit_tests --board n150
@@ -18,25 +20,15 @@ ttmem test test_block.py --json
 """
 
 
-@click.command("test", cls=PassingThrough, epilog=_EXAMPLES, context_settings=PASSING_CONTEXT)
+@verb("test", examples=_EXAMPLES, cls=PassingThrough, context=PASSING_CONTEXT)
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PATH [PYTEST ARGS]...")
-@click.option("--board", default="n150", show_default=True, metavar="BOARD", help="The mock board; see 'ttmem boards'.")
-@click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock.")
+@mock_or_card_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
-@click.option("--python", metavar="PATH", help="The interpreter that has ttnn and pytest (also: TTMEM_TTNN_PYTHON).")
+@python_option("ttnn and pytest")
 @click.option("--timeout", type=float, metavar="SECONDS", help="End pytest after so long.")
 @click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
-@click.option("--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster).")
-def command(
-    arguments: tuple[str, ...],
-    board: str,
-    card: bool,
-    as_json: bool,
-    python: str | None,
-    timeout: float | None,
-    values: bool,
-    no_programs: bool,
-) -> int:
+@no_programs_option
+def command(arguments: tuple[str, ...], as_json: bool, no_programs: bool, **settings: Any) -> int:
     """Run a pytest suite of ttnn programs on a mock board and tell the peak memory of every test.
 
     The fixtures device and mesh_device are there unless the suite has its own; @pytest.mark.ttmem(max_l1="90%",
@@ -46,22 +38,10 @@ def command(
     """
     import ttmem
 
-    suite = ttmem.test(
-        arguments,
-        board=board,
-        card=card,
-        python=python,
-        timeout=timeout,
-        programs=not no_programs,
-        values=values,
-        output=sys.stderr.fileno() if as_json else None,
-        **passing_signals(),
-    )
+    printed = sys.stderr.fileno() if as_json else None
+    suite = ttmem.test(arguments, programs=not no_programs, output=printed, **settings, **passing_signals())
     if suite.timed_out:
         note("pytest ran out of time")
     if as_json:
         emit(json_text(suite.to_json()), None)
     return suite.status
-
-
-command.params.append(debug_option())

@@ -16,7 +16,7 @@ from ttmem._errors import BadInputError, TtmemError
 from ttmem.commands._child import OWN_FAILURE, run_and_capture
 from ttmem.commands._options import one_of, quiet_option, writable_place
 from ttmem.commands._output import emit, note, warn
-from ttmem.commands._runner import CONTEXT, Settings, WithExamples, debug_option, describe, exit_code_of
+from ttmem.commands._runner import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
 
 if TYPE_CHECKING:
     from ttmem.profile import Profile
@@ -52,12 +52,7 @@ class _Profiler(WithExamples):
         return rest
 
 
-@click.command(
-    "tt-memory-profiler",
-    cls=_Profiler,
-    epilog=_EXAMPLES,
-    context_settings={**CONTEXT, "allow_interspersed_args": False},
-)
+@verb("tt-memory-profiler", examples=_EXAMPLES, cls=_Profiler, context={**CONTEXT, "allow_interspersed_args": False})
 @click.option("--log", "log_only", is_flag=True, help="Only run TARGET and keep its log.")
 @click.option("--analyze", is_flag=True, help="Only read the log TARGET, store its report and print the summary.")
 @click.option("--visualize", is_flag=True, help="Only write the HTML report of TARGET (a log or a stored name).")
@@ -118,9 +113,6 @@ def command(
         # The run is the user's, and its status too: what is wrong with the log is told, not returned.
         note(describe(error, "tt-memory-profiler")[1])
     return status
-
-
-command.params.append(debug_option())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

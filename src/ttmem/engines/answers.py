@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ttmem.results import PASS, Outcome
@@ -18,8 +17,7 @@ _L1_PARTS = ("tensors", "circular_buffers", "dataflow_buffers", "scratchpads")
 def outcome_of(answer: Mapping[str, Any], steps: int) -> Outcome:
     """From a server's answer to a request of so many steps."""
     answers = tuple(answer["answers"])
-    return replace(
-        _ended(answer, answers, steps),
+    return _ended(answer, answers, steps)._replace(
         answers=answers,
         peak_bytes_per_bank=answer.get("peaks") or {},
         l1_parts=dict(zip(_L1_PARTS, answer.get("l1") or (), strict=False)),

@@ -18,7 +18,7 @@ def mocked_boards() -> tuple[str, ...]:
 
 
 def mock_of(board: Board) -> Mock:
-    """How the library is told of a board, refusing boards that have no mock by name."""
+    """What the board's descriptor holds; a board without a mock is refused by name."""
     if board.mock is None:
         raise BadInputError(f"no mock of board '{board.name}'", hint=f"there are mocks of {', '.join(mocked_boards())}")
     return board.mock

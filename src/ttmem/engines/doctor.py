@@ -45,8 +45,8 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What there is, without trying it."""
+class Equipment:
+    """What this machine has to run ttnn with, without trying it."""
 
     interpreters: tuple[Interpreter, ...]
     """Those with ttnn, in the order in which they are tried."""
@@ -59,7 +59,7 @@ class Machine:
     cache_bytes: int
 
 
-def machine(python: str | None = None) -> Machine:
+def equipment(python: str | None = None) -> Equipment:
     """Look around; nothing is started but interpreters that say what they have."""
     found = []
     for path, found_by in _places(python):
@@ -71,7 +71,7 @@ def machine(python: str | None = None) -> Machine:
     except TtmemError:
         chosen = None
     cache = home_folder() / "cache"
-    return Machine(
+    return Equipment(
         interpreters=tuple(found),
         chosen=chosen,
         cards=tuple(cards()),

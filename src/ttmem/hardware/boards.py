@@ -37,17 +37,21 @@ class Board:
 
     name: str
     architecture: Architecture
-    chips: int
-    mesh: tuple[int, int]
     dram_banks: int
     grids: tuple[tuple[str, Grid], ...]
     """Compute grid by dispatch (`row`, `col`: on worker cores; `eth`: on Ethernet cores); the first is the default."""
     description: str
+    mesh: tuple[int, int] = (1, 1)
+    """Rows and columns of chips."""
     runs_operations: bool = True
     """False: the library can allocate on it, but every operation is refused (measured on the mock)."""
     aliases: tuple[str, ...] = ()
     mock: Mock | None = None
     """How the library opens this board without a card; None: it cannot, or nobody has measured it."""
+
+    @property
+    def chips(self) -> int:
+        return self.mesh[0] * self.mesh[1]
 
     @property
     def default_dispatch(self) -> str:
@@ -91,8 +95,6 @@ BOARDS: Registry[Board] = Registry(
         Board(
             "n150",
             WORMHOLE,
-            chips=1,
-            mesh=(1, 1),
             dram_banks=12,
             grids=_ONE_ROW_HARVESTED,
             description="one Wormhole, 12 GB",
@@ -102,11 +104,10 @@ BOARDS: Registry[Board] = Registry(
         Board(
             "n300",
             WORMHOLE,
-            chips=2,
-            mesh=(1, 2),
             dram_banks=12,
             grids=_TWO_ROWS_HARVESTED,
             description="two Wormholes, 12 GB each",
+            mesh=(1, 2),
             aliases=("n300s", "n300d"),
             mock=Mock(
                 "n300",
@@ -121,11 +122,10 @@ BOARDS: Registry[Board] = Registry(
         Board(
             "t3k",
             WORMHOLE,
-            chips=8,
-            mesh=(2, 4),
             dram_banks=12,
             grids=_TWO_ROWS_HARVESTED,
             description="four n300 (T3000, QuietBox)",
+            mesh=(2, 4),
             aliases=("t3000",),
             mock=Mock(
                 "n300",
@@ -141,11 +141,10 @@ BOARDS: Registry[Board] = Registry(
         Board(
             "galaxy",
             WORMHOLE,
-            chips=32,
-            mesh=(8, 4),
             dram_banks=12,
             grids=_NO_ROW_HARVESTED,
             description="Galaxy 6U, 32 Wormholes",
+            mesh=(8, 4),
             aliases=("galaxy-6u", "6u", "tg"),
             mock=Mock(
                 "ubb",
@@ -160,8 +159,6 @@ BOARDS: Registry[Board] = Registry(
         Board(
             "p100",
             BLACKHOLE,
-            chips=1,
-            mesh=(1, 1),
             dram_banks=7,
             grids=_TWO_COLUMNS_HARVESTED,
             description="one Blackhole, 28 GB",
@@ -171,8 +168,6 @@ BOARDS: Registry[Board] = Registry(
         Board(
             "p150",
             BLACKHOLE,
-            chips=1,
-            mesh=(1, 1),
             dram_banks=8,
             grids=_TWO_COLUMNS_HARVESTED,
             description="one Blackhole, 32 GB",
@@ -182,11 +177,10 @@ BOARDS: Registry[Board] = Registry(
         Board(
             "p300",
             BLACKHOLE,
-            chips=2,
-            mesh=(1, 2),
             dram_banks=8,
             grids=_TWO_COLUMNS_HARVESTED,
             description="two Blackholes, 32 GB each",
+            mesh=(1, 2),
             aliases=("p300a", "p300c"),
             mock=Mock(
                 "p300",
@@ -197,15 +191,14 @@ BOARDS: Registry[Board] = Registry(
                 links=((0, 2, 1, 9), (0, 3, 1, 8)),
             ),
         ),
-        Board("n300x2", WORMHOLE, 4, (2, 2), 12, _TWO_ROWS_HARVESTED, "two n300", aliases=("2xn300", "n300-2x2")),
+        Board("n300x2", WORMHOLE, 12, _TWO_ROWS_HARVESTED, "two n300", (2, 2), aliases=("2xn300", "n300-2x2")),
         Board(
             "p150x4",
             BLACKHOLE,
-            chips=4,
-            mesh=(2, 2),
             dram_banks=8,
             grids=_TWO_COLUMNS_HARVESTED,
             description="four p150",
+            mesh=(2, 2),
             aliases=("4xp150",),
             mock=Mock(
                 "p150",
@@ -216,15 +209,11 @@ BOARDS: Registry[Board] = Registry(
                 links=mocks.quietbox_links(),
             ),
         ),
-        Board("p150x8", BLACKHOLE, 8, (2, 4), 8, _ONE_COLUMN_HARVESTED, "eight p150", aliases=("8xp150",)),
-        Board(
-            "blackhole-galaxy", BLACKHOLE, 32, (8, 4), 8, _ONE_COLUMN_HARVESTED, "32 Blackholes", aliases=("bh-galaxy",)
-        ),
+        Board("p150x8", BLACKHOLE, 8, _ONE_COLUMN_HARVESTED, "eight p150", (2, 4), aliases=("8xp150",)),
+        Board("blackhole-galaxy", BLACKHOLE, 8, _ONE_COLUMN_HARVESTED, "32 Blackholes", (8, 4), aliases=("bh-galaxy",)),
         Board(
             "quasar",
             QUASAR,
-            chips=1,
-            mesh=(1, 1),
             dram_banks=2,
             grids=_grids(row=(8, 4)),
             description="Quasar Q1, simulated only",

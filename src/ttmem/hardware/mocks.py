@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library has to be told of a board that is not there: harvesting, cards, links. It opens a *mock* of it.
+"""What a cluster descriptor holds of a board that is not there: harvesting, cards, links. ttnn opens a *mock* of it.
 
 Harvesting decides the grid and so the number of L1 banks; a test holds every mock against its board's bank tables.
 """

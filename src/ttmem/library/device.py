@@ -13,7 +13,7 @@ from ttmem.reports.device.document import Cache, DeviceDoctor, DeviceInfo, Devic
 
 def info(python: str | None = None) -> DeviceInfo:
     """Interpreters with ttnn, cards, boards that can be mocked; nothing is started but interpreters."""
-    found = doctor.machine(python)
+    found = doctor.equipment(python)
     return DeviceInfo.of(
         found,
         interpreter=_interpreter(found.chosen) if found.chosen else None,

@@ -7,10 +7,11 @@ Here and not in ``circular_buffers``, because it asks rooms that that one may no
 from __future__ import annotations
 
 import json
-from itertools import islice
+from collections.abc import Iterator
+from pathlib import Path
 
 from ttmem._errors import BadInputError
-from ttmem.capture_nodes import nodes_of, programs_of
+from ttmem.capture_nodes.programs import nodes_of, programs_of
 from ttmem.circular_buffers.evidence import (
     CAPTURE,
     LOG,
@@ -24,19 +25,15 @@ from ttmem.circular_buffers.evidence import (
 from ttmem.library import sources
 from ttmem.library.read import read
 from ttmem.readers import registry
-from ttmem.readers.byte_source import Head, OpenedSource, Progress
+from ttmem.readers.byte_source import OpenedSource, Progress, TextLines, TruncatedSourceError
 from ttmem.readers.log_facts import LogFactsReader
 from ttmem.readers.watcher import WatcherReader
-
-_BATCH_LINES = 20_000
-_WINDOW_LINES = 8
-_MOST_WINDOW_LINES = 50_000
 
 
 def circular_buffer_evidence(source: str, *, progress: Progress | None = None) -> Evidence:
     """Everything that a source says about circular buffers; ``progress`` is called with (bytes read, bytes in all)."""
     path = sources.locate(source).path
-    if Head.of(path).is_folder:
+    if isinstance(path, Path) and path.is_dir():
         return _of_profile(source)
     with OpenedSource(path) as opened:
         head = opened.head
@@ -81,47 +78,30 @@ def _of_capture(opened: OpenedSource) -> Evidence:
 
 
 def _of_text(opened: OpenedSource, progress: Progress | None) -> Evidence:
-    """A log may hold lines of every kind, so all that look at lines see each of them, in one pass."""
-    lines = opened.lines(progress)
-    facts, watcher, failures = LogFactsReader(), WatcherReader(), _FailureWindows()
-    while batch := list(islice(lines, _BATCH_LINES)):
-        facts.take(batch)
-        watcher.take(batch)
-        failures.take(batch)
+    """A log may hold lines of every kind, so all that look at lines see each of them, in one pass over its bytes."""
+    from ttmem.explain import find_in_chunks
+
+    facts, watcher, splitter = LogFactsReader(), WatcherReader(), TextLines()
+
+    def take(lines: list[str]) -> None:
+        facts.take(lines)
+        watcher.take(lines)
+
+    def looked_at() -> Iterator[bytes]:
+        for chunk in opened.chunks(progress):
+            take(splitter.split(chunk))
+            yield chunk
+
+    try:
+        found = find_in_chunks(looked_at()).failures
+    except TruncatedSourceError as error:
+        raise BadInputError(f"cannot be read to its end: {error.reason}", where=opened.name) from error
+    take(splitter.rest())
     watched = watcher.facts()
     kind = WATCHER if watched is not None and watched.cores else LOG
-    return Evidence(opened.name, kind, log=facts.facts(), watcher=watched, failures=failures.found())
-
-
-class _FailureWindows:
-    """The lines that may tell of a failure and a few below each, for ``explain`` to judge."""
-
-    def __init__(self) -> None:
-        from ttmem.explain import MARKERS
-
-        self._markers = tuple(marker.decode() for marker in MARKERS)
-        self._number = 0
-        self._left = 0
-        self._windows: list[tuple[int, list[str]]] = []
-        self._kept = 0
-
-    def take(self, lines: list[str]) -> None:
-        for line in lines:
-            self._number += 1
-            marked = any(marker in line for marker in self._markers)
-            if marked and self._kept < _MOST_WINDOW_LINES:
-                if not self._left:
-                    self._windows.append((self._number, []))
-                self._left = _WINDOW_LINES
-            if self._left:
-                self._windows[-1][1].append(line[:4000])
-                self._left -= 1
-                self._kept += 1
-
-    def found(self) -> tuple[FailureFact, ...]:
-        from ttmem.explain import deduplicate, find_failures
-
-        failures = [one for first, lines in self._windows for one in find_failures("\n".join(lines), first_line=first)]
-        return tuple(
-            FailureFact(one.failure_class, one.message, dict(one.numbers), one.line) for one in deduplicate(failures)
-        )
+    failures = tuple(
+        FailureFact(one.failure_class, one.message, dict(one.numbers), one.line)
+        for one in found
+        if one.failure_class != "none"
+    )
+    return Evidence(opened.name, kind, log=facts.facts(), watcher=watched, failures=failures)

@@ -40,12 +40,10 @@ def opened_board(
 
 def text_lines(source: str | Path) -> Iterator[str]:
     """Lines of a file, packed or not; ``-`` is standard input."""
-    from ttmem.readers.byte_source import open_bytes
+    from ttmem.readers.byte_source import OpenedSource
 
-    stream, _, _ = open_bytes(source)
-    with stream:
-        for line in stream:
-            yield line.decode("utf-8", "replace")
+    with OpenedSource(source) as opened:
+        yield from opened.lines()
 
 
 def _evidence_lines(like: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, read_cases
+from ttmem.reports.sweep import document as reports
 from ttmem.results import Result
 from ttmem.sweep import expectations
 from ttmem.sweep.expectations import Deviation
@@ -28,27 +29,18 @@ class SweepRun:
     """What differs from the expectations, or did not pass when the call was strict."""
 
     @property
+    def document(self) -> reports.SweepRun:
+        """What ``ttmem sweep run --json`` says."""
+        return reports.run_document(self.finished, self.results, self.unexpected)
+
+    @property
     def statuses(self) -> dict[str, dict[str, dict[str, int]]]:
         """Board -> memory -> status -> how many."""
-        counts: dict[str, dict[str, dict[str, int]]] = {}
-        for result in self.results:
-            here = counts.setdefault(result.board, {}).setdefault(result.memory, {})
-            here[result.status] = here.get(result.status, 0) + 1
-        return counts
+        return self.document.statuses
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem sweep run --json``."""
-        finished = self.finished
-        return {
-            "folder": str(finished.folder),
-            "results": str(finished.results),
-            "cases": finished.total,
-            "asked": finished.asked,
-            "resumed": finished.resumed,
-            "seconds": round(finished.seconds, 3),
-            "statuses": self.statuses,
-            "unexpected": [deviation.to_json() for deviation in self.unexpected],
-        }
+        return self.document.to_json()
 
 
 def sweep(
@@ -56,9 +48,9 @@ def sweep(
     out: str | Path,
     *,
     engine: str = "twin",
-    boards: Sequence[str] = ("n150",),
-    memories: Sequence[str] = SWEPT_MEMORIES,
-    layouts: Sequence[str] = ("tile",),
+    boards: Sequence[str] = (),
+    memories: Sequence[str] = (),
+    layouts: Sequence[str] = (),
     dtype: str = "bfloat16",
     l1_small: int = 32768,
     trace_region: int = 0,
@@ -73,14 +65,21 @@ def sweep(
     """Ask an engine (``twin``, ``mock``, ``card``) about every case, each alone on an empty device.
 
     ``cases`` is a file of ``ttmem ops extract`` or the cases themselves. ``out`` is a folder: its journal is the truth,
-    so a second call resumes. ``dtype`` is what the models' floats are on the device (``"model"``: as recorded),
+    so a second call resumes. Unless others are named, the board is n150, the memories are DRAM and L1, the layout is
+    tile. ``dtype`` is what the models' floats are on the device (``"model"``: as recorded),
     ``timeout`` seconds per call, ``scheduler`` a Dask cluster (``tcp://host:port``). ``expect`` is a file of known
     failures; ``strict`` finds every other case that does not pass. ``watch`` is called with the progress.
     """
     settings = Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
     expected = expectations.read(Path(expect)) if expect is not None else None
     named, known = (Path(cases), read_cases(cases)) if isinstance(cases, (str, Path)) else (None, cases)
-    plan = make_plan(known, settings=settings, boards=boards, memories=memories, layouts=layouts)
+    plan = make_plan(
+        known,
+        settings=settings,
+        boards=boards or ("n150",),
+        memories=memories or SWEPT_MEMORIES,
+        layouts=layouts or ("tile",),
+    )
     facts = {"cases_file": named.name} if named is not None else {}
     finished = run_sweep(plan, Path(out), workers=workers, scheduler=scheduler, watch=watch, **facts)
     places = {point.place for point in plan.points}

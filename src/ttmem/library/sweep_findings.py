@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +100,9 @@ def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: M
 def _with_case(result: Result, case: Case | None, float_dtype: str | None) -> Result:
     """With what the case knows: a line of results has its id alone."""
     if case is None:
-        return replace(result, shapes=_shapes_of_id(result.id, result.op), dtype=float_dtype or "bfloat16")
+        return result._replace(shapes=_shapes_of_id(result.id, result.op), dtype=float_dtype or "bfloat16")
     dtype = device_dtype(case.tensors[0].dtype if case.tensors else "bfloat16", float_dtype)
-    return replace(
-        result,
+    return result._replace(
         shapes=tuple(tensor.shape for tensor in case.tensors),
         dtype=dtype if dtype in DATA_TYPES else "",
         models=case.models,

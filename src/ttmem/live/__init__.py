@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from ttmem.live.counters import Counters, DeviceCounters, ProcessCounters, UnreadableRegion
+from ttmem.live.counters import ChipCounters, Counters, DeviceCounters, ProcessCounters, UnreadableRegion
 from ttmem.live.sampling import PeakHold, Sample, sample, shared_memory_folder
 
 __all__ = [
+    "ChipCounters",
     "Counters",
     "DeviceCounters",
     "PeakHold",

@@ -106,7 +106,7 @@ class DeviceCounters:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRegion:
-    """A region that is there but tells nothing, and why."""
+    """A region that is there but cannot be read, and why."""
 
     path: str
     problem: str

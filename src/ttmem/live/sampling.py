@@ -68,7 +68,7 @@ def _regions(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> DeviceCounters:
-    """Two equal reads in a row are one instant; a region that never holds still is told as it was last seen."""
+    """Two equal reads in a row are one instant; a region that never holds still is reported as it was last seen."""
     before = _bytes(path)
     for _ in range(_ATTEMPTS):
         raw = _bytes(path)

@@ -85,11 +85,11 @@ def _function(tool: Tool, sdk: _Sdk) -> Callable[..., Awaitable[Any]]:
         try:
             words, stdin = command_line(tool, chosen, arguments)
             answer = await ask(*words, stdin=stdin)
+            document = _bounded_document(answer, rows) if chosen == "json" else None
         except VerbFailedError as refusal:
             raise sdk.error(str(refusal)) from None
-        if chosen != "json":
+        if document is None:
             return _result(sdk, _readable(answer))
-        document = _bounded_document(answer, rows)
         return _result(sdk, json.dumps(document, separators=(",", ":")), document)
 
     rows_by_default = MOST_ROWS if tool.name in _SHORT_TABLES else DEFAULT_ROWS
@@ -115,7 +115,7 @@ def _signed(parameter: Parameter, sdk: _Sdk) -> inspect.Parameter:
         kind = Annotated[kind, sdk.field(ge=parameter.least, le=parameter.most)]
     if parameter.many:
         kind = list[kind]
-    elif parameter.can_be_pasted and parameter.required:
+    elif parameter.takes_rows:
         kind = kind | list[dict[str, Any]]
     default = inspect.Parameter.empty if parameter.required else parameter.default
     if default is None:

@@ -50,7 +50,9 @@ class Parameter:
     required: bool = False
     default: Any = None
     can_be_pasted: bool = False
-    """Its content may be given instead of its place: several lines of text, or a list of steps."""
+    """Its content may be given instead of its place: several lines of text."""
+    takes_rows: bool = False
+    """Its content may also be a list of objects, one per line of the file."""
 
 
 TEXT = Parameter("text", "The text itself, instead of a place where it can be read.")
@@ -157,6 +159,7 @@ def _parameter(param: click.Parameter, command: click.Command) -> Parameter:
     kind = param.type
     words = getattr(kind, "choices", None) or (kind.words() if hasattr(kind, "words") else ())
     can_be_file = getattr(kind, "or_file", False)
+    takes_rows = is_argument and str(param.metavar).endswith(".jsonl")
     long_name = max(param.opts, key=len)
     many = about["multiple"] or about["nargs"] == -1
     default = about["default"]
@@ -177,7 +180,8 @@ def _parameter(param: click.Parameter, command: click.Command) -> Parameter:
         most=about["type"].get("max"),
         required=param.required,
         default=default if not (default is False and about["secondary_opts"]) else None,
-        can_be_pasted=is_argument and not many and (can_be_file or str(param.metavar).endswith(".jsonl")),
+        can_be_pasted=is_argument and not many and (can_be_file or takes_rows),
+        takes_rows=takes_rows,
     )
 
 

@@ -27,12 +27,12 @@ sys.exit(main())
 
 
 class VerbFailedError(Exception):
-    """The verb refused; the text is what it told, with its hint."""
+    """The verb refused; the text is its error message, with its hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a verb said."""
+    """What a verb answered."""
 
     text: str
     status: int
@@ -40,7 +40,10 @@ class Answer:
 
     @property
     def document(self) -> dict[str, Any]:
-        found = json.loads(self.text)
+        try:
+            found = json.loads(self.text)
+        except ValueError:
+            raise VerbFailedError(f"the answer is no JSON: {self.text[:200]}") from None
         return found if isinstance(found, dict) else {"entries": found}
 
 

@@ -129,7 +129,7 @@ class States:
 
 
 class BufferEntry(NamedTuple):
-    """One row of a ``BufferTable``."""
+    """One row of a ``BufferTable``, in the order of its columns."""
 
     address: int
     memory: int
@@ -143,29 +143,16 @@ class BufferEntry(NamedTuple):
     name: str = ""
 
 
+_BUFFER_COLUMN_TYPES = (np.int64, np.int8, np.int64, np.int64, *[np.int32] * 6)
+
+
 def buffer_table(entries: Sequence[BufferEntry]) -> BufferTable:
     """The buffers of a timeline."""
     names: dict[str, int] = {}
-    numbers = [names.setdefault(entry.name, len(names)) for entry in entries]
-    columns = {
-        column: np.array([entry[index] for entry in entries], dtype)
-        for index, (column, dtype) in enumerate(_BUFFER_COLUMNS.items())
-    }
-    return BufferTable(**columns, name=np.array(numbers, np.int32), names=tuple(names))
-
-
-_BUFFER_COLUMNS: dict[str, Any] = {
-    "address": np.int64,
-    "memory": np.int8,
-    "bytes_per_bank": np.int64,
-    "total_bytes": np.int64,
-    "first_block": np.int32,
-    "last_block": np.int32,
-    "producer": np.int32,
-    "last_use": np.int32,
-    "tensor_type": np.int32,
-}
-"""In the order of ``BufferEntry``."""
+    rows = [(*entry[:-1], names.setdefault(entry.name, len(names))) for entry in entries]
+    columns = np.array(rows, np.int64).reshape(-1, len(_BUFFER_COLUMN_TYPES)).T
+    typed = zip(BufferEntry._fields, columns, _BUFFER_COLUMN_TYPES, strict=True)
+    return BufferTable(**{name: column.astype(type_) for name, column, type_ in typed}, names=tuple(names))
 
 
 def programs_l1(needs: Sequence[Sequence[int]]) -> ProgramsL1:

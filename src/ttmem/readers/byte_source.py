@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -69,8 +70,14 @@ class OpenedSource:
     """The unpacked bytes of a source, from the start: what was looked at to know its kind is not lost."""
 
     def __init__(self, source: str | Path) -> None:
-        self._stream, self.packed_bytes, self.name = open_bytes(source)
         self._path = None if str(source) == "-" else Path(source)
+        self.name = str(self._path or "standard input")
+        raw = _opened(self._path) if self._path else sys.stdin.buffer
+        self.packed_bytes = os.fstat(raw.fileno()).st_size if self._path else 0
+        """How much there is to read; 0 when that is not known."""
+        buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
+        unpacker = unpacker_for(buffered.peek(4)[:4])
+        self._stream = cast(BinaryIO, PackedReader(cast(BinaryIO, buffered), unpacker) if unpacker else buffered)
         self._seen: list[bytes] = []
         self._damage: TruncatedSourceError | None = None
 
@@ -114,16 +121,13 @@ class OpenedSource:
 
     def lines(self, progress: Progress | None = None) -> Iterator[str]:
         """Lines of text."""
-        left = b""
+        splitter = TextLines()
         try:
             for chunk in self.chunks(progress):
-                *whole, left = (left[:_LINE_BYTES] + chunk).split(b"\n")
-                for line in whole:
-                    yield line[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
+                yield from splitter.split(chunk)
         except TruncatedSourceError as error:
             raise BadInputError(f"cannot be read to its end: {error.reason}", where=self.name) from error
-        if left:
-            yield left[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
+        yield from splitter.rest()
 
     def _pieces(self, limit: int | None = None) -> Iterator[bytes]:
         if self._damage is not None:
@@ -131,26 +135,29 @@ class OpenedSource:
         yield from chunks(self._stream, self.name, limit=limit)
 
 
-def open_bytes(source: str | Path) -> tuple[BinaryIO, int, str]:
-    """The unpacked stream, the packed size in bytes (0 when unknown) and a name for messages."""
-    if str(source) == "-":
-        raw: BinaryIO = sys.stdin.buffer
-        size, name = 0, "standard input"
-    else:
-        path = Path(source)
-        name = str(source)
-        try:
-            if path.is_dir():
-                raise BadInputError("is a folder, not a log", where=name, hint="name the log file inside it")
-            raw = path.open("rb")
-            size = path.stat().st_size
-        except OSError as error:
-            raise BadInputError(f"cannot be read: {error.strerror or error}", where=name) from error
-    buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
-    unpacker = unpacker_for(buffered.peek(4)[:4])
-    if unpacker:
-        return cast(BinaryIO, PackedReader(cast(BinaryIO, buffered), unpacker)), size, name
-    return cast(BinaryIO, buffered), size, name
+class TextLines:
+    """Chunks -> whole lines of text; what is left of a chunk waits for the next one."""
+
+    def __init__(self) -> None:
+        self._left = b""
+
+    def split(self, chunk: bytes) -> list[str]:
+        """The lines that end in this chunk."""
+        *whole, self._left = (self._left[:_LINE_BYTES] + chunk).split(b"\n")
+        return [line[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r") for line in whole]
+
+    def rest(self) -> list[str]:
+        """The last line when the source does not end in a line end."""
+        return self.split(b"\n") if self._left else []
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        if path.is_dir():
+            raise BadInputError("is a folder, not a log", where=str(path), hint="name the log file inside it")
+        return path.open("rb")
+    except OSError as error:
+        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
 
 
 def chunks(stream: BinaryIO, name: str, *, limit: int | None = None) -> Iterator[bytes]:

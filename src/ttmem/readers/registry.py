@@ -2,8 +2,8 @@
 """The one list of readers, asked by every verb that takes a source: which kind a source is, is seen from its content.
 
 A reader is a module of this room with ``KIND``, ``TITLE``, ``sniff(head)`` and ``read``. To add one, write the module
-and name it in ``READERS``. Such a module imports nothing heavy, because they are loaded one after the other until one
-knows the source; what does the work is imported by ``read``.
+and name it in ``READERS``. Such a module imports nothing heavy, because those that give what is asked for are loaded
+one after the other until one knows the source; what does the work is imported by ``read``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ttmem.readers.byte_source import Head, Progress
 
 PROFILE = "profile"
 """``read(source, options)`` gives a memory history."""
+TEST_RESULTS = "test results"
+"""``read(text, source)`` gives a list of ``ttmem.results.Result``."""
 PROFILER_FACTS, WATCHER_FACTS, LOG_FACTS = "profiler facts", "watcher facts", "log facts"
 """``read(lines)`` gives what lines of text say about circular buffers."""
-TEST_RESULTS = "test results"
-"""``read(text, source)`` gives a list of ``Result``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One entry of the list."""
+    """One entry of the list: a module of this room, and what comes out of it."""
 
     module: str
     gives: str
@@ -54,11 +54,9 @@ class Reader:
         """What it reads, for people."""
         return str(self._loaded.TITLE)
 
-    @property
-    def sniff(self) -> Callable[[Head], bool]:
+    def sniff(self, head: Head) -> bool:
         """Whether a source that begins like this is of its kind."""
-        found: Callable[[Head], bool] = self._loaded.sniff
-        return found
+        return bool(self._loaded.sniff(head))
 
     @property
     def read(self) -> Callable[..., Any]:
@@ -81,7 +79,7 @@ READERS = (
     Reader("test_results.junit_xml", TEST_RESULTS),
     Reader("test_results.sweep_json", TEST_RESULTS),
     Reader("test_results.sweep_csv", TEST_RESULTS),
-    Reader("test_results.pytest_log", TEST_RESULTS),
+    Reader("test_results.pytest_log", TEST_RESULTS),  # its lines may stand in the cells of the others
     Reader("profiler_csv", PROFILER_FACTS),
     Reader("watcher", WATCHER_FACTS),
     Reader("log_facts", LOG_FACTS),

@@ -8,7 +8,6 @@ DRAM too, and a clash of static buffers is filed under assertions there.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ttmem.explain import Failure, find_failures
 from ttmem.explain.knowledge.loading import failure_class_named, status_of_wording
@@ -41,7 +40,7 @@ def classify(text: str, *, exception: str = "") -> Outcome:
 def classify_skip(reason: str) -> Outcome:
     """Of a test that was skipped: an exception in the reason is the failure that it hides; any other is a skip."""
     outcome = classify(reason)
-    return replace(outcome, status=SKIPPED) if outcome.status == FAIL else outcome
+    return outcome._replace(status=SKIPPED) if outcome.status == FAIL else outcome
 
 
 def _failure(text: str) -> Failure | None:

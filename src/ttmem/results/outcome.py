@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 PASS, OOM, CLASH, OVERFLOW, INVALID = "pass", "oom", "clash", "overflow", "invalid"
 UNSUPPORTED, CRASH, TIMEOUT, ERROR = "unsupported", "crash", "timeout", "error"
@@ -20,9 +20,14 @@ EXACT, BOUNDED, UNKNOWN, REAL = "exact", "bounded", "unknown", "real"
 """How far an outcome can be trusted: the twin's own three words, or the real library said it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of one case; ``status`` is that of the first step that failed. Byte figures are of one chip."""
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+class Outcome(NamedTuple):
+    """The outcome of one case; ``status`` is that of the first step that failed. Byte figures are of one chip.
+
+    (A tuple, because sweeps make a hundred thousand of them in a second.)
+    """
 
     status: str
     failure_class: str = ""
@@ -34,9 +39,9 @@ class Outcome:
     """The allocation that failed, as the library names it; None when none did."""
     bytes_per_bank: int | None = None
     """What each bank needed for that allocation."""
-    peak_bytes_per_bank: Mapping[str, int] = field(default_factory=dict)
+    peak_bytes_per_bank: Mapping[str, int] = _NOTHING
     """By memory, moments inside operations included; empty when the process did not live to say it."""
-    l1_parts: Mapping[str, int] = field(default_factory=dict)
+    l1_parts: Mapping[str, int] = _NOTHING
     """Bytes per core at the worst moment: tensors, circular_buffers, dataflow_buffers, scratchpads."""
     l1_problem: str = ""
     """Why ``l1_parts`` may be short of something, empty when it is not."""
@@ -56,7 +61,7 @@ class Outcome:
         """What a sweep keeps: the peak of the memory that was swept, and no answers of steps."""
         peak = self.peak_bytes_per_bank.get(memory)
         peaks = {} if peak is None else {memory: peak}
-        return replace(self, peak_bytes_per_bank=peaks, l1_parts={}, l1_problem="", answers=())
+        return self._replace(peak_bytes_per_bank=peaks, l1_parts=_NOTHING, l1_problem="", answers=())
 
     @property
     def is_failure(self) -> bool:

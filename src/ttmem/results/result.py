@@ -6,10 +6,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ttmem._errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES
@@ -21,9 +20,8 @@ _NUMBERS = ("needed_bytes", "bytes_per_bank", "peak_bytes_per_bank", "logical_by
 _BANKS = re.compile(r"\bacross (\d+) banks\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What was tried, and what came of it. What a source does not say is empty."""
+class Result(NamedTuple):
+    """What was tried, and what came of it. What a source does not say is empty. (A tuple, as ``Outcome`` is.)"""
 
     id: str
     """Of the case; of another tool's test its node id, unique within the operator."""
@@ -124,10 +122,6 @@ class Result:
         if self.logical_bytes == self.first_logical_bytes:
             return self.padded_bytes  # of the only tensor, and in the shape that the device had it in
         return padded_bytes(self.shape, DATA_TYPES.find(self.dtype), self.layout)
-
-    def without_time(self) -> Result:
-        """For comparisons: what may differ between two runs of the same sweep is how long a case took."""
-        return replace(self, outcome=replace(self.outcome, seconds=None))
 
     def to_json(self) -> dict[str, Any]:
         """A line of ``results.jsonl``. ``isolated``: the case had the whole device to itself; how much of it a model

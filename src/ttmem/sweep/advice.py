@@ -34,29 +34,27 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing that passes; ``row`` is the engine's own answer to it."""
+    """One thing that passes; ``result`` is the engine's own answer to it."""
 
     do: str
-    row: Result
+    result: Result
     chunks: Chunks | None = None
     kind: str = "chunks"
     """chunks, memory, dtype or layout."""
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        advice: dict[str, Any] = {
             "do": self.do,
             "kind": self.kind,
-            "engine": self.row.engine,
-            "confidence": self.row.confidence,
-            "memory": self.row.memory,
-            "layout": self.row.layout,
-            "peak_bytes_per_bank": self.row.peak_bytes_per_bank,
+            "engine": self.result.engine,
+            "confidence": self.result.confidence,
+            "memory": self.result.memory,
+            "layout": self.result.layout,
+            "peak_bytes_per_bank": self.result.peak_bytes_per_bank,
         }
         if self.chunks:
-            told["chunks"] = self.chunks.count
-            told["dim"] = self.chunks.dim
-            told["chunk_shape"] = list(self.chunks.shape)
-        return told
+            advice |= {"chunks": self.chunks.count, "dim": self.chunks.dim, "chunk_shape": list(self.chunks.shape)}
+        return advice
 
 
 class Adviser:
@@ -78,19 +76,19 @@ class Adviser:
 
     def _advice(self, point: Point) -> Iterator[Advice]:
         if point.memory == "L1":
-            row = self._ask(replace(point, memory="DRAM"))
-            if row.status == "pass":
-                yield Advice("put its tensors into DRAM", row, kind="memory")
+            result = self._ask(replace(point, memory="DRAM"))
+            if result.outcome.ok:
+                yield Advice("put its tensors into DRAM", result, kind="memory")
         now = self._settings.float_dtype or (point.case.tensors[0].dtype if point.case.tensors else "")
         if point.layout == "tile":
-            for dtype in _SMALLER_TYPES.get(now, ()):
-                row = self._ask(point, dtype)
-                if row.status == "pass":
-                    yield Advice(f"make its tensors {dtype}", row, kind="dtype")
+            smaller = ((dtype, self._ask(point, dtype)) for dtype in _SMALLER_TYPES.get(now, ()))
+            for dtype, result in smaller:
+                if result.outcome.ok:
+                    yield Advice(f"make its tensors {dtype}", result, kind="dtype")
                     break
-            row = self._ask(replace(point, layout="row_major"))
-            if row.status == "pass" and row.padded_bytes is not None:
-                yield Advice("keep it row-major: it has no tile padding then", row, kind="layout")
+            result = self._ask(replace(point, layout="row_major"))
+            if result.outcome.ok and result.padded_bytes is not None:
+                yield Advice("keep it row-major: it has no tile padding then", result, kind="layout")
         chunks = self.fewest_chunks(point)
         if chunks is not None:
             yield chunks
@@ -105,12 +103,12 @@ class Adviser:
                 best = found
         if best is None:
             return None
-        _, chunks, row = best
+        _, chunks, result = best
         do = (
             f"split dimension {chunks.dim} ({main_shape(point.case)[chunks.dim]}) into {chunks.count} chunks of "
             f"{chunks.length}: {list(chunks.shape)}"
         )
-        return Advice(do, row, chunks)
+        return Advice(do, result, chunks)
 
     def _along(self, point: Point, dim: int, size: int, below: int) -> tuple[int, Chunks, Result] | None:
         """Doubling until it passes, then bisection; only counts below the best so far are of interest."""

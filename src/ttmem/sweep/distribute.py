@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep over a Dask cluster: lots of cases go to its workers, rows come back. ttmem must be installed there too."""
+"""A sweep over a Dask cluster: its workers, where ttmem must be installed too, get lots of cases and give results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _own = threading.local()
 
 
 def answer_lot(settings: Mapping[str, Any], lot: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What a worker of the cluster does: rows of a lot. Its engines stay open for the next one, one per thread."""
+    """What a worker of the cluster does: results of a lot. Its engines stay open for the next one, one per thread."""
     wanted = Settings(**settings)
     if getattr(_own, "settings", None) != wanted:
         previous: Asker | None = getattr(_own, "asker", None)
@@ -33,7 +33,7 @@ def answer_lot(settings: Mapping[str, Any], lot: Sequence[Mapping[str, Any]]) ->
             previous.close()
         _own.asker, _own.settings = Asker(wanted), wanted
     points = [_point(raw) for raw in lot]
-    return [row.to_json() for row in _own.asker.ask(points)]
+    return [result.to_json() for result in _own.asker.ask(points)]
 
 
 def _to_json(point: Point) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _point(raw: Mapping[str, Any]) -> Point:
 
 @contextmanager
 def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> Iterator[Iterator[list[Result]]]:
-    """Rows from the cluster of a scheduler, in the order in which its workers finish."""
+    """Results from the cluster of a scheduler, in the order in which its workers finish."""
     try:
         from distributed import Client
     except ImportError:
@@ -62,10 +62,10 @@ def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> 
             hint="start one with 'dask scheduler' and workers with 'dask worker ADDRESS'",
         ) from None
     with client:
-        yield _rows(client, points, settings)
+        yield _results(client, points, settings)
 
 
-def _rows(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
+def _results(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
     from distributed import as_completed
 
     wanted = asdict(settings)

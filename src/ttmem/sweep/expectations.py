@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
@@ -24,12 +23,6 @@ class Deviation:
 
     result: Result
     expected: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **{name: getattr(self.result, name) for name in (*_KEYS, "op", "status", "message")},
-            "expected": self.expected,
-        }
 
 
 def read(path: Path) -> dict[Key, str]:

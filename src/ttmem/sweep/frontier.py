@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +34,6 @@ class Limit:
     @property
     def elements(self) -> int:
         return prod(self.shape) if self.shape else 0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "op": self.op,
-            "board": self.board,
-            "memory": self.memory,
-            "layout": self.layout,
-            "engine": self.engine,
-            "dim": self.dim,
-            "shape": list(self.shape) if self.shape else None,
-            "fails_at": list(self.fails_at) if self.fails_at else None,
-            "status": self.status,
-            "message": self.message,
-            "padded_bytes": self.padded_bytes,
-            "peak_bytes_per_bank": self.peak_bytes_per_bank,
-            "confidence": self.confidence,
-            "asked": self.asked,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,13 +123,13 @@ def _search(case: Case, dim: int, engine: Asker, board: str, memory: str, layout
                 best, low = found, middle
             else:
                 failed, high = found, middle
-    told = best[1] if best else (failed[1] if failed else None)
+    answered = best or failed
     return Limit(
         op=case.op,
         board=board,
         memory=memory,
         layout=layout,
-        engine=told.engine if told else "",
+        engine=answered[1].engine if answered else "",
         dim=dim,
         shape=main_shape(best[0]) if best else None,
         fails_at=main_shape(failed[0]) if failed else None,

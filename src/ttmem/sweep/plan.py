@@ -164,8 +164,8 @@ def padded_tile_elements(case: Case) -> int:
 
 def fingerprint(case: Case) -> str:
     """Equal for equal questions, whatever the id says."""
-    told = case.to_json()
-    facts = [told["op"], told["tensors"], told["args"]]
+    line = case.to_json()
+    facts = [line["op"], line["tensors"], line["args"]]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 

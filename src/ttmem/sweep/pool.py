@@ -39,7 +39,7 @@ class _Pool:
         for thread in self._threads:
             thread.join()
 
-    def rows(self) -> Iterator[list[Result]]:
+    def results(self) -> Iterator[list[Result]]:
         """As they come; several at once when they came faster than they were taken."""
         working = len(self._threads)
         while working:
@@ -69,8 +69,8 @@ class _Pool:
                     lot = self._lots.get_nowait()
                 except queue.Empty:
                     break
-                for row in asker.ask(lot):
-                    self._answers.put(row)
+                for result in asker.ask(lot):
+                    self._answers.put(result)
                     if self._stop.is_set():
                         break
         except BaseException as error:
@@ -82,10 +82,10 @@ class _Pool:
 
 @contextmanager
 def pool(points: Sequence[Point], settings: Settings, workers: int) -> Iterator[Iterator[list[Result]]]:
-    """Rows of all points in the order in which workers finish them."""
+    """Results of all points in the order in which workers finish them."""
     working = _Pool(points, settings, workers)
     working.start()
     try:
-        yield working.rows()
+        yield working.results()
     finally:
         working.stop()

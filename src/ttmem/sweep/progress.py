@@ -17,10 +17,10 @@ class Progress:
 
     total: int
     done_before: int
-    """Rows that were in the journal already."""
+    """Results that were in the journal already."""
     done_now: int = 0
     statuses: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    """Rows of this run by (board, memory, status)."""
+    """Results of this run by (board, memory, status)."""
     largest_pass: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """By (op, board, memory): padded bytes of the largest inputs that passed."""
     started: float = field(default_factory=time.monotonic)
@@ -36,12 +36,12 @@ class Progress:
         left, rate = self.total - self.done_before - self.done_now, self.rate_per_second
         return left / rate if rate else None
 
-    def count(self, row: Result) -> None:
+    def count(self, result: Result) -> None:
         self.done_now += 1
-        self.statuses[row.board, row.memory, row.status] += 1
-        if row.status == "pass" and row.padded_bytes is not None:
-            key = row.op, row.board, row.memory
-            self.largest_pass[key] = max(self.largest_pass.get(key, 0), row.padded_bytes)
+        self.statuses[result.board, result.memory, result.status] += 1
+        if result.outcome.ok and result.padded_bytes is not None:
+            key = result.op, result.board, result.memory
+            self.largest_pass[key] = max(self.largest_pass.get(key, 0), result.padded_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +53,5 @@ class Finished:
     total: int
     asked: int
     resumed: int
-    """Rows that were there before."""
+    """Results that were there before."""
     seconds: float

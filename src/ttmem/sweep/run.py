@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a sweep into a folder: what the journal lacks is asked, every row is committed as it comes."""
+"""Run a sweep into a folder: what the journal lacks is asked, every result is committed as it comes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ttmem.sweep.journal import Journal
 from ttmem.sweep.plan import Plan, Point, Settings
 from ttmem.sweep.progress import Finished, Progress
 
-_COMMIT_ROWS = 4096
-"""The twin's rows come faster than commits: they are written in blocks of at most so many, or every half second."""
+_COMMIT_RESULTS = 4096
+"""The twin's results come faster than commits: they are written in blocks of at most so many, or every half second."""
 _COMMIT_SECONDS = 0.5
 
 
@@ -32,7 +32,7 @@ def run_sweep(
     watch: Watch | None = None,
     **facts: object,
 ) -> Finished:
-    """Ask everything that the folder's journal has no row for. Interrupted or not, ``results.jsonl`` is written."""
+    """Ask everything that the folder's journal has no result for. Interrupted or not, ``results.jsonl`` is written."""
     started = time.monotonic()
     with Journal(folder) as journal:
         missing = journal.begin(plan, boards=list(plan.boards), **facts)
@@ -53,13 +53,13 @@ def _keep(journal: Journal, answers: Iterator[list[Result]], progress: Progress,
     block: list[Result] = []
     due = time.monotonic() + _COMMIT_SECONDS
     try:
-        for rows in answers:
-            block += rows
-            for row in rows:
-                progress.count(row)
+        for results in answers:
+            block += results
+            for result in results:
+                progress.count(result)
             is_due = time.monotonic() >= due
-            # The real library's rows are dear: none waits for others.
-            if is_due or len(block) >= _COMMIT_ROWS or rows[-1].engine != "twin":
+            # The real library's results are dear: none waits for others.
+            if is_due or len(block) >= _COMMIT_RESULTS or results[-1].engine != "twin":
                 journal.add(block)
                 block = []
                 due = time.monotonic() + _COMMIT_SECONDS

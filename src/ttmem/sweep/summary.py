@@ -124,8 +124,13 @@ class Summary(Tally):
     facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def operators_tested(self) -> int:
+        """Those with at least one test that was not skipped."""
+        return sum(one.tests > one.skipped for one in self.operators)
+
+    @property
     def operators_with_memory_failures(self) -> int:
-        return sum(bool(operator.memory_failures) for operator in self.operators)
+        return sum(bool(one.memory_failures) for one in self.operators)
 
 
 def summarise(

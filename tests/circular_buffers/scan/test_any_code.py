@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from circular_buffers.scan.planted import COMPUTE, READER, host
 from circular_buffers.scan.sources import DATA, scan_folder, write_program
+from ttmem.circular_buffers.scan import Skipped, files
 from ttmem.circular_buffers.scan._file import scan_text
 from ttmem.circular_buffers.scan.files import scan_files
+from ttmem.circular_buffers.scan.model import FileScan
 from ttmem.circular_buffers.scan.scanning import assess
 from ttmem.hardware import open_board
 from ttmem.reports.cb_scan import document as cb_scan_document
@@ -160,6 +163,52 @@ def test_side_by_side_gives_the_same_as_one_by_one(tmp_path: Path) -> None:
     assert documents[0] == documents[1]
     total = sum(path.stat().st_size for path in paths)
     assert seen[-1] == (total, total)
+
+
+def many_files(folder: Path) -> list[Path]:
+    for number in range(80):
+        write_program(folder, {f"op{number:02}.cpp": host((0, number + 1), (16, 2))})
+    return sorted(folder.glob("*.cpp"))
+
+
+def test_a_file_on_which_the_reader_dies_costs_nothing_but_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a child that dies whenever it is asked about one of the files
+    paths = many_files(tmp_path)
+    asked = files._Child.ask
+
+    def dies(child: files._Child, batch: Sequence[Path]) -> list[FileScan] | None:
+        if paths[30] in batch:
+            child._process.kill()
+        return asked(child, batch)
+
+    monkeypatch.setattr(files._Child, "ask", dies)
+    # WHEN all are scanned side by side
+    found = scan_files(paths, jobs=2)
+    # THEN that file is named, and every other one is read
+    assert [one.file for one in found] == [str(path) for path in paths]
+    assert [one.skipped for one in found if one.skipped] == [Skipped(str(paths[30]), "the reader died on it")]
+    assert all(one.declarations for one in found if not one.skipped)
+
+
+def test_an_interruption_ends_the_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[files._Child] = []
+    start = files._Child._start
+
+    def noted(child: files._Child) -> None:
+        started.append(child)
+        start(child)
+
+    monkeypatch.setattr(files._Child, "_start", noted)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scan_files(many_files(tmp_path), jobs=2, progress=interrupt)
+    assert len(started) == 2
+    assert all(child._process.poll() is not None for child in started)
 
 
 @pytest.mark.skipif(

@@ -54,14 +54,7 @@ def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
     index = index_of(source)
     kernel = kernel_of(index, text) if is_kernel else None
     declarations, sites, uses = _host_side(index, helpers) if is_host else ([], [], [])
-    return FileScan(
-        shown,
-        tuple(declarations),
-        tuple(sites),
-        tuple(uses),
-        kernel,
-        broken=source.broken,
-    )
+    return FileScan(shown, tuple(declarations), tuple(sites), tuple(uses), kernel, broken=source.broken)
 
 
 @lru_cache(maxsize=4)

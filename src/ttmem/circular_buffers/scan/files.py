@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 
 from ttmem._errors import BadInputError
 from ttmem.circular_buffers.scan._file import helpers_in, scan_file
@@ -114,55 +115,36 @@ def _side_by_side(
     batches: Sequence[Sequence[Path]], headers: Sequence[str], workers: int, meter: _Meter
 ) -> list[FileScan]:
     """Each child takes the next batch when it has answered the last one; one that dies costs its batch a second try."""
-    results: dict[int, list[FileScan]] = {}
-    pending = list(enumerate(batches))
-    pending.reverse()
-    lock = threading.Lock()
-    failures: list[BaseException] = []
-    children: list[_Child] = []
+    from concurrent.futures import ThreadPoolExecutor
 
-    def started() -> _Child:
-        child = _Child(headers)
-        children.append(child)
-        return child
+    children = [_Child(headers) for _ in range(workers)]
+    idle: SimpleQueue[_Child] = SimpleQueue()
+    for child in children:
+        idle.put(child)
+    is_over = threading.Event()
 
-    def serve() -> None:
-        child = started()
+    def scans_of(batch: Sequence[Path]) -> list[FileScan]:
+        child = idle.get()
         try:
-            while not failures:
-                with lock:
-                    if not pending:
-                        return
-                    number, batch = pending.pop()
-                answer = child.ask(batch)
-                if answer is None and failures:  # interrupted: the child got the signal too
-                    return
-                if answer is None:
-                    child.close()
-                    child = started()
-                    answer = [_alone(path, headers) for path in batch]
-                with lock:
-                    results[number] = answer
-                    meter.finished(number)
-        except BaseException as error:  # handed to the caller's thread below
-            failures.append(error)
+            answer = child.ask(batch)
+            if answer is None and not is_over.is_set():  # where all is over, the child was closed
+                child.restart()
+                answer = [_alone(path, headers) for path in batch]
+            return answer or []
         finally:
-            child.close()
+            idle.put(child)
 
-    threads = [threading.Thread(target=serve, daemon=True) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except KeyboardInterrupt as stop:
-        failures.append(stop)
-        for child in children:
-            child.close()
-        raise
-    if failures:
-        raise failures[0]
-    return [scan for number in range(len(batches)) for scan in results[number]]
+    found: list[FileScan] = []
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for number, scans in enumerate(pool.map(scans_of, batches)):
+                found += scans
+                meter.finished(number)
+        finally:
+            is_over.set()
+            for child in children:
+                child.close()
+    return found
 
 
 def _alone(path: Path, headers: Sequence[str]) -> FileScan:
@@ -181,13 +163,22 @@ class _Child:
     """A process that scans batches of files: JSON lines in, pickled lists out."""
 
     def __init__(self, headers: Sequence[str]) -> None:
+        self._headers = headers
+        self._start()
+
+    def _start(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ttmem.circular_buffers.scan._worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        self._send(list(headers))
+        self._send(self._headers)
+
+    def restart(self) -> None:
+        """A new process instead of one that died."""
+        self.close()
+        self._start()
 
     def _send(self, paths: Sequence[str]) -> None:
         assert self._process.stdin is not None

@@ -5,31 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ttmem.circular_buffers.scan.cpp.expressions import Expression, evaluate, render
+from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, evaluate, render
 from ttmem.circular_buffers.scan.kernel.trace import PASSED, Trace, buffers_of, of_buffer, operations
 
-CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC = (
-    "CircularBufferConfig",
-    "create_cb",
-    "CBDescriptor",
-    "CBDescriptor fields",
-    "DataflowBufferSpec",
-)
+CONFIG, CREATE_CB, DATAFLOW_SPEC = "CircularBufferConfig", "create_cb", "DataflowBufferSpec"
+DESCRIPTOR, DESCRIPTOR_FIELDS = "CBDescriptor", "CBDescriptor fields"
 APIS = (CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC)
 FIXED, ADAPTIVE, UNKNOWN = "fixed", "adaptive", "unknown"
 ERROR, WARNING, NOTE = "error", "warning", "note"
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition under which a declaration is made."""
-
-    text: str
-    holds: bool
-    expression: Expression
-
-    def __str__(self) -> str:
-        return self.text if self.holds else f"!({self.text})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._errors import BadInputError
-from ttmem.circular_buffers.scan.cpp.arithmetic import Value, format_of
+from ttmem.circular_buffers.scan.cpp.arithmetic import ENUMERATORS, Value, format_of
 from ttmem.circular_buffers.scan.cpp.expressions import (
     NO_BINDINGS,
     Bindings,
@@ -38,26 +38,6 @@ from ttmem.circular_buffers.scan.model import (
 from ttmem.circular_buffers.scan.rules import L1Space, check_joined, check_kernel, check_program
 from ttmem.hardware import MemoryMap
 
-ENUMERATORS = frozenset(
-    {
-        "TILE",
-        "ROW_MAJOR",
-        "COL_MAJOR",
-        "INTERLEAVED",
-        "HEIGHT_SHARDED",
-        "WIDTH_SHARDED",
-        "BLOCK_SHARDED",
-        "ND_SHARDED",
-        "DRAM",
-        "L1",
-        "L1_SMALL",
-        "LoFi",
-        "HiFi2",
-        "HiFi3",
-        "HiFi4",
-    }
-)
-"""Values of the library's enumerations that a name can be bound to, beside data types."""
 SEVERITIES = (ERROR, WARNING, NOTE)
 
 

@@ -63,11 +63,7 @@ def assumptions_of(
     from ttmem.circular_buffers.assumptions import assume
 
     return assume(
-        board,
-        data_type=dtype,
-        tiles_per_barrier=tiles_per_barrier,
-        cores=cores,
-        compute_cycles=_cycles(compute_cycles),
+        board, data_type=dtype, tiles_per_barrier=tiles_per_barrier, cores=cores, compute_cycles=_cycles(compute_cycles)
     )
 
 

@@ -11,6 +11,7 @@ import click
 from ttmem._errors import BadInputError
 from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, writable_place
 from ttmem.commands._output import emit, json_text
+from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
 from ttmem.commands.cb._options import assumption_options, assumptions_of, strategies_of, workload_of
 
@@ -24,8 +25,6 @@ ttmem cb analyze --multi customer/ fixed/ run.log
 ttmem cb analyze 16 16 add_customer.cpp add_fixed.cpp --html report.html
 ttmem cb analyze ops_perf_results.csv watcher.log --json
 """
-
-_CPP = frozenset({".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".hxx", ".h", ".inl"})
 
 
 @verb("analyze", examples=_EXAMPLES)
@@ -63,6 +62,7 @@ def command(
     """
     from ttmem.circular_buffers import simulate as simulating
     from ttmem.circular_buffers.analyze import Analysis
+    from ttmem.circular_buffers.depths import throughput_over_depth
     from ttmem.circular_buffers.workload import multi as multi_workloads
     from ttmem.commands.cb._evidence import collect
     from ttmem.library import sources as _sources
@@ -84,7 +84,7 @@ def command(
     chosen = strategies_of(strategies)
     analysis = Analysis(
         simulations=simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes),
-        curves=simulating.curves(assumptions) if workloads else (),
+        curves=throughput_over_depth(assumptions) if workloads else (),
         sources=tuple(_scan(path, (*_bindings(single), *bindings), board, quiet) for path in code),
         evidence=tuple(collect(log, quiet=quiet) for log in logs),
     )
@@ -116,7 +116,9 @@ def _bindings(workload: Workload | None) -> tuple[str, ...]:
 
 
 def _is_code(path: str) -> bool:
-    return Path(path).suffix.lower() in _CPP or (Path(path).is_dir() and not _is_report_folder(Path(path)))
+    from ttmem.circular_buffers.scan.files import SUFFIXES
+
+    return Path(path).suffix.lower() in SUFFIXES or (Path(path).is_dir() and not _is_report_folder(Path(path)))
 
 
 def _is_report_folder(folder: Path) -> bool:
@@ -125,8 +127,12 @@ def _is_report_folder(folder: Path) -> bool:
 
 def _scan(path: str, bindings: tuple[str, ...], board: str, quiet: bool) -> SourceFacts:
     from ttmem.circular_buffers.analyze import SourceFacts
-    from ttmem.commands.cb._scanning import scan_document
+    from ttmem.circular_buffers.scan import parse_bindings, scan
+    from ttmem.hardware import open_board
+    from ttmem.reports.cb_scan.document import document
 
     if not Path(path).exists():
         raise BadInputError("no such file or folder", where=path)
-    return SourceFacts(path, scan_document(path, bindings, board=board, quiet=quiet))
+    with progress_bar(f"scanning {path}", quiet=quiet) as progress:
+        found = scan(path, bindings=parse_bindings(bindings), memory_map=open_board(board), progress=progress)
+    return SourceFacts(path, document(found).to_json())

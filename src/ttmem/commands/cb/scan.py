@@ -48,9 +48,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
     help="L1 that tensors take per bank: buffers that reach them clash.",
 )
 @click.option(
-    "--fail-on",
-    type=click.Choice(["warning", "error"]),
-    help="Exit 1 when a finding is at least that severe.",
+    "--fail-on", type=click.Choice(["warning", "error"]), help="Exit 1 when a finding is at least that severe."
 )
 @json_option
 @click.option("--sarif", callback=writable_place, metavar="FILE", help="Also write the findings as SARIF 2.1.0.")

@@ -56,6 +56,7 @@ def command(
     breaks a rule of kernels.
     """
     from ttmem.circular_buffers import simulate as simulating
+    from ttmem.circular_buffers.depths import throughput_over_depth
     from ttmem.circular_buffers.workload import multi as multi_workloads
     from ttmem.reports.cb_analyze import html as cb_html
     from ttmem.reports.cb_simulate import chart as cb_chart
@@ -69,7 +70,7 @@ def command(
     chosen = strategies_of(strategies)
     workloads = multi_workloads() if multi else (workload_of(str(tiles_per_shard), str(r_tiles)),)
     found = simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes)
-    curves = simulating.curves(assumptions) if plot or html or not multi else ()
+    curves = throughput_over_depth(assumptions) if plot or html or not multi else ()
     if plot:
         emit(cb_chart.svg(curves), plot)
     if html:

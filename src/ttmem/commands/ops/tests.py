@@ -73,6 +73,7 @@ def command(
     from ttmem.hardware import BOARDS
     from ttmem.operators import read_cases
     from ttmem.operators.pytest_files import test_files
+    from ttmem.reports.ops.document import LeftOut, OpsTests
 
     chosen = _chosen(read_cases(cases), operators, most)
     names = tuple(dict.fromkeys(BOARDS.find(board).name for board in boards))
@@ -84,14 +85,14 @@ def command(
     if made.tests:
         _write(folder, made.files)
     if as_json:
-        document = {
-            "folder": str(folder),
-            "files": sorted(made.files) if made.tests else [],
-            "tests": dict(made.tests),
-            "predicted_on": sorted(predictions.devices),
-            "left_out": [{"id": identity, "reason": reason} for identity, reason in made.left_out],
-        }
-        emit(json_text(document), None)
+        found = OpsTests.of(
+            made,
+            folder=str(folder),
+            files=sorted(made.files) if made.tests else [],
+            predicted_on=sorted(predictions.devices),
+            left_out=[LeftOut(*one) for one in made.left_out],
+        )
+        emit(json_text(found), None)
     else:
         total = sum(made.tests.values())
         note(f"{total} tests of {len(made.tests)} operators in {folder}", quiet=quiet)

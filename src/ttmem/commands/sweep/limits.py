@@ -83,6 +83,7 @@ def command(
     """
     from ttmem.hardware import BOARDS, MEMORIES
     from ttmem.reports.sweep import limits as report
+    from ttmem.reports.sweep.document import limits_document
     from ttmem.sweep.limits import WIDTHS, find_limits
     from ttmem.sweep.plan import Settings
     from ttmem.tensors import LAYOUTS
@@ -104,7 +105,7 @@ def command(
             emit(content(frontiers), path)
             note(f"wrote {path}", quiet=quiet)
     if form == "json":
-        answer = json_text(report.document(frontiers))
+        answer = json_text(limits_document(frontiers))
     else:
         answer = report.markdown(frontiers) if form == "markdown" else report.text(frontiers)
     emit(answer, output)

@@ -45,8 +45,8 @@ def command(
     import datetime
 
     from ttmem.library.sweep_findings import find_in
-    from ttmem.reports.sweep import files as sweep_files
-    from ttmem.reports.sweep import final_report as sweep_final_report
+    from ttmem.reports.sweep.document import report_document
+    from ttmem.reports.sweep.files import write_all
     from ttmem.reports.sweep.tables import headline_text
 
     with progress_bar("asking what passes", quiet=quiet) as progress:
@@ -58,10 +58,10 @@ def command(
             board=board,
             watch=progress,
         )
-    written = sweep_files.write_all(findings, folder)
+    written = write_all(findings, folder)
     for text in findings.summary.notes:
         note(f"note: {text}", quiet=quiet)
     if as_json:
-        emit(json_text(sweep_final_report.metrics(findings)), None)
+        emit(json_text(report_document(findings)), None)
         return
     emit("\n".join([headline_text(findings.summary), "", *map(str, written)]), None)

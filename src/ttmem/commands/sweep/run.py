@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,9 +22,7 @@ from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.results import Result
-    from ttmem.sweep.expectations import Deviation
-    from ttmem.sweep.progress import Finished, Progress
+    from ttmem.sweep.progress import Progress
 
 _EXAMPLES = """
 ttmem sweep run cases.jsonl -o results
@@ -76,73 +74,28 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
 @quiet_option
 def command(
     cases: Path,
-    engine: str,
-    boards: tuple[str, ...],
-    memories: tuple[str, ...],
-    layouts: tuple[str, ...],
-    workers: int | None,
-    scheduler: str | None,
-    timeout: float,
-    l1_small: int,
-    trace_region: int,
-    dtype: str,
-    python: str | None,
     folder: Path,
-    strict: bool,
-    expect: Path | None,
     save_expectations: Path | None,
     as_json: bool,
     quiet: bool,
+    **settings: Any,
 ) -> int:
     """Run CASES (of 'ttmem ops extract') and write FOLDER/journal.sqlite and FOLDER/results.jsonl.
 
     Small cases come first, so that limits appear early. A run that was interrupted or killed goes on where it was. Each
     case runs alone on an empty device ("isolated": true on each result).
     """
-    from ttmem.operators import read_cases
+    import ttmem
+    from ttmem.reports.sweep.terminal import render
     from ttmem.sweep import expectations
-    from ttmem.sweep.journal import read_results
-    from ttmem.sweep.plan import SWEPT_MEMORIES, Settings, make_plan
-    from ttmem.sweep.run import run_sweep
 
-    settings = Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
-    expected = expectations.read(expect) if expect else None
-    plan = make_plan(
-        read_cases(cases),
-        settings=settings,
-        boards=boards or ("n150",),
-        memories=memories or SWEPT_MEMORIES,
-        layouts=layouts or ("tile",),
-    )
     with live_table(quiet=quiet) as watch:
-        finished = run_sweep(plan, folder, workers=workers, scheduler=scheduler, watch=watch, cases_file=cases.name)
-    places = {point.place for point in plan.points}
-    results = [result for result in read_results(folder)[0] if result.place in places]
+        found = ttmem.sweep(cases, folder, watch=watch, **settings)
     if save_expectations:
-        expectations.write(save_expectations, results)
+        expectations.write(save_expectations, found.results)
         note(f"wrote {save_expectations}", quiet=quiet)
-    deviations = expectations.compare(results, expected, strict=strict)
-    emit(_answer(finished, results, deviations, as_json), None)
-    return 1 if deviations else 0
-
-
-def _answer(finished: Finished, results: list[Result], deviations: list[Deviation], as_json: bool) -> str:
-    from ttmem.reports.sweep import terminal
-
-    if not as_json:
-        return terminal.render(results, finished, deviations)
-    return json_text(
-        {
-            "folder": str(finished.folder),
-            "results": str(finished.results),
-            "cases": finished.total,
-            "asked": finished.asked,
-            "resumed": finished.resumed,
-            "seconds": round(finished.seconds, 3),
-            "statuses": terminal.status_counts(results),
-            "unexpected": [deviation.to_json() for deviation in deviations],
-        }
-    )
+    emit(json_text(found.document) if as_json else render(found.results, found.finished, found.unexpected), None)
+    return 1 if found.unexpected else 0
 
 
 @contextmanager

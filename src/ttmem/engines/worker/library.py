@@ -8,9 +8,6 @@ from typing import Any, NamedTuple
 
 from .protocol import MEMORIES
 
-_BUFFER_TYPES = {0: "DRAM", 1: "L1", 3: "L1_SMALL", 4: "TRACE"}
-"""The numbers of the library's own enumeration; 2 is the host's memory."""
-
 
 class View(NamedTuple):
     """One memory at one moment; all but the first are bytes per bank."""
@@ -97,7 +94,3 @@ class Library:
     def is_on_device(self, tensor: Any) -> bool:
         """Whether the tensor has a buffer of its own on a device right now."""
         return bool(tensor.storage_type() == self.ttnn.DEVICE_STORAGE_TYPE and tensor.is_allocated())
-
-    def memory_of(self, buffer_type: int) -> str:
-        """The memory that a graph node's number means; empty for the host's."""
-        return _BUFFER_TYPES.get(int(buffer_type), "")

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from .account import GIVE, LAUNCH, TAKE, Move
 
 # ``start.py`` loads the room of capture nodes under a name of its own, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
-    from ttmem import capture_nodes
+    from ttmem.capture_nodes import parameters, programs
 else:
-    import ttmem_capture_nodes as capture_nodes
+    from ttmem_capture_nodes import parameters, programs
 
-Node = capture_nodes.Node
-program_key = capture_nodes.program_key
-used_cached_programs = capture_nodes.used_cached_programs
+Node = programs.Node
+program_key = programs.program_key
+used_cached_programs = programs.used_cached_programs
 
 
 class ProgramNeeds(NamedTuple):
@@ -28,30 +28,30 @@ class ProgramNeeds(NamedTuple):
     scratchpads: int
 
 
-def moves_of(nodes: Iterable[Node], memory_of: Callable[[int], str], *, raised: bool = False) -> list[Move]:
+def moves_of(nodes: Iterable[Node], *, raised: bool = False) -> list[Move]:
     """What happened, from a NORMAL capture. A program's launch is known by the clearing of the buffers before it.
 
     When the call ``raised``, the operation that failed names no program, and buffers are cleared once more on the way
     out: what is not a program's is no launch then.
     """
     moves: list[Move] = []
-    factories: list[str] = []
+    functions: list[tuple[str, str]] = []
     for node in nodes:
         kind, params = node["node_type"], node["params"] or {}
         if kind == "function_start":
             hidden = raised and "program_cache_hit" not in params
-            factories.append("" if hidden else capture_nodes.device_program(params))
+            functions.append(("", "" if hidden else programs.device_program(params)))
         elif kind == "function_end":
-            del factories[-1:]
+            del functions[-1:]
         elif kind == "circular_buffer_deallocate_all":
-            program = capture_nodes.innermost(factories)
+            program = programs.innermost(functions)
             if not raised or program:
                 moves.append(Move(LAUNCH, program=program))
         elif kind in ("buffer_allocate", "buffer_deallocate"):
             moves.append(
                 Move(
                     TAKE if kind == "buffer_allocate" else GIVE,
-                    memory_of(int(params["buffer_type"])),
+                    parameters.memory_of(params),
                     int(params["address"]),
                     int(params["max_size_per_bank"]),
                     int(params["size"]),
@@ -62,9 +62,8 @@ def moves_of(nodes: Iterable[Node], memory_of: Callable[[int], str], *, raised: 
 
 def needs_of(nodes: Iterable[Node]) -> list[ProgramNeeds]:
     """What the programs of a NO_DISPATCH capture need, one after the other."""
-    programs = capture_nodes.programs_of(nodes)
     return [
-        ProgramNeeds(program.factory, *capture_nodes.worst_core(program.buffers))
-        for program in programs
+        ProgramNeeds(program.factory, *programs.worst_core(program.buffers))
+        for program in programs.programs_of(nodes)
         if program.is_announced
     ]

@@ -144,7 +144,7 @@ class Session:
         self._guard(step)
         tensor = self._values.allocate(step)
         self.tensors[step["alloc"]] = tensor
-        return self._told(tensor)
+        return self._described(tensor)
 
     def _do_host(self, step: Step) -> Answer:
         """A tensor on the host, such as the weights of a convolution."""
@@ -185,7 +185,7 @@ class Session:
         try:
             results = self.watch.call(function, arguments, options, note)
             self._keep(step.get("out"), results)
-            answer = {"results": [self._told(tensor) for tensor in device_tensors(self._library, results)]}
+            answer = {"results": [self._described(tensor) for tensor in device_tensors(self._library, results)]}
         except Exception as error:
             answer = _refused(error)
         return {**answer, **measured}
@@ -211,7 +211,7 @@ class Session:
         elif isinstance(out, list):
             self.tensors.update(zip(out, results, strict=False))
 
-    def _told(self, tensor: Any) -> Answer:
+    def _described(self, tensor: Any) -> Answer:
         return {
             **describe(tensor),
             "address": tensor.buffer_address(),

@@ -92,7 +92,7 @@ class Watch:
         if self._between:
             self._between = False
             nodes = self._captures.end()
-            self._moves += moves_of((node for node in nodes if self._belongs(node)), self._library.memory_of)
+            self._moves += moves_of(node for node in nodes if self._belongs(node))
 
     def _listen(self) -> None:
         if not self._captures.by_program and not self._between:
@@ -137,7 +137,7 @@ class Watch:
                 self.account.apply(()), (self.account.allocated["L1"], 0, 0, 0), (), _BLIND, call.results, error
             )
         own = [node for node in nodes if self._belongs(node)]
-        moves = moves_of(own, self._library.memory_of, raised=error is not None)
+        moves = moves_of(own, raised=error is not None)
         effect = self.account.apply(moves)
         launched = [move.program for move in moves if move.kind == LAUNCH]
         l1_at_launch = effect.l1_at_launch

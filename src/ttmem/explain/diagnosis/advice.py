@@ -148,6 +148,16 @@ def _fields(entry: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def applying(kind: type[_Rule], failure_class: str) -> list[_Rule]:
+def applying(kind: type[_Rule], failure_class: str) -> tuple[_Rule, ...]:
     """The rules of a kind for a class."""
-    return [rule for rule in entries(kind) if rule.applies_to(failure_class)]
+    return _applying(failure_class)[kind]
+
+
+@cache
+def _applying(failure_class: str) -> dict[type, tuple[Any, ...]]:
+    """Asked for every failure of a sweep, and the same each time."""
+    return {
+        kind: tuple(rule for rule in rules if rule.applies_to(failure_class))
+        for kind, rules in _entries().items()
+        if kind is not Example
+    }

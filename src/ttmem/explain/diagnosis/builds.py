@@ -16,6 +16,7 @@ from functools import cache
 from ttmem.explain.diagnosis.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.hardware import ARCHITECTURES, BOARDS, RELEASES, Architecture, Board, Release
+from ttmem.tensors import CoreRange
 
 GIVEN, LIKELY, POSSIBLE, UNKNOWN = "given", "likely", "possible", "unknown"
 
@@ -41,20 +42,6 @@ class BoardGuess:
     """What the sizes say about the build and how the device was opened."""
     numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
     """``l1_base_address``, ``l1_small_bytes``, ``trace_region_bytes_per_bank``, ... where they are certain enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class CoreRange:
-    """The corners of the range in a message, however that release writes it."""
-
-    start_x: int
-    start_y: int
-    end_x: int
-    end_y: int
-
-    @property
-    def cores(self) -> int:
-        return (self.end_x - self.start_x + 1) * (self.end_y - self.start_y + 1)
 
 
 def core_range_of(text: str | None) -> CoreRange | None:

@@ -8,16 +8,8 @@ from dataclasses import dataclass
 
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation
 
-RESERVED, BUFFERS, OVERLAP, TENSORS, FREE, SMALL, BEYOND, REQUEST = (
-    "reserved",
-    "buffers",
-    "overlap",
-    "tensors",
-    "free",
-    "l1_small",
-    "beyond",
-    "request",
-)
+RESERVED, BUFFERS, OVERLAP, BEYOND = "reserved", "buffers", "overlap", "beyond"
+TENSORS, FREE, SMALL, REQUEST = "tensors", "free", "l1_small", "request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +78,19 @@ def _static_buffers(situation: Situation) -> Picture | None:
     if top is None:
         notes.append("the text does not say which chip: where L1 ends is not known (--board names it)")
         top = max(end, lowest) * 2 - start
-    stretches += _tensors(situation.live, lowest, end, top - small)
+    stretches += _tensors(situation, lowest, end, top - small)
     if small:
         stretches.append(Stretch(SMALL, top - small, top, "L1_SMALL"))
     return Picture(f"L1 of one core, {top:,} B", top, tuple(stretches), None, False, tuple(notes))
 
 
-def _tensors(live: Sequence[LiveTensor], lowest: int, end: int, top: int) -> Iterator[Stretch]:
+def _tensors(situation: Situation, lowest: int, end: int, top: int) -> Iterator[Stretch]:
     """The tensors above the overlap: where each lies when addresses are known, else from the lowest to the top."""
-    placed = _placed(live, "L1")
+    placed = situation.placed("L1")
     if not placed or placed[0][0] != lowest:
         yield Stretch(TENSORS, end, max(top, end), "tensors and free blocks, growing down")
         return
     yield from _laid_out(placed, end, top)
-
-
-def _placed(live: Sequence[LiveTensor], memory: str | None) -> list[tuple[int, LiveTensor]]:
-    found = [(tensor.address, tensor) for tensor in live if tensor.memory == memory and tensor.address is not None]
-    return sorted(found, key=lambda entry: entry[0])
 
 
 def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:
@@ -122,7 +109,7 @@ def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) ->
 def _known_layout(situation: Situation) -> tuple[Stretch, ...]:
     """The bank as it was, where a capture knows every address and they add up to what the message says."""
     numbers, memory = situation.failure.numbers, situation.failure.memory
-    placed = _placed(situation.live, memory)
+    placed = situation.placed(memory)
     whole = situation.number("l1_bytes_per_core" if memory == "L1" else "dram_bytes_per_bank")
     if not placed or whole is None or memory not in ("DRAM", "L1"):
         return ()

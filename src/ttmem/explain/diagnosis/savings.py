@@ -11,26 +11,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ttmem.explain.diagnosis.pages import is_even_split
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation
-from ttmem.explain.diagnosis.tensor_guess import CERTAIN
-from ttmem.hardware import (
-    BFLOAT4_B,
-    BFLOAT8_B,
-    BFLOAT16,
-    DATA_TYPES,
-    FLOAT32,
-    MEMORIES,
-    UINT8,
-    DataType,
-    open_board,
-)
+from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split
+from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
 from ttmem.tensors import LAYOUTS, InvalidSpecError, TensorSpec, explain_padding, interleaved_bytes_per_bank, paging_of
 from ttmem.tensors.banks import round_up
 
 _CHIP_COUNTS = (2, 4, 8, 32)
 _FEWEST_PAGES_PER_BANK = 64
-_TILE_PAGES = tuple(dtype.tile_bytes() for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8))
+_TILE_PAGES = tuple(dtype.tile_bytes() for dtype in TILED)
 _MOST_PARTS = 64
 _TILE_ROWS = 32
 _THIN = 32
@@ -84,14 +73,6 @@ def _retyped(situation: Situation, dtype_name: str) -> Saving | None:
 def _is_lighter(dtype: DataType, now: DataType) -> bool:
     """Whether a tensor can be had in a smaller format; integers cannot be rounded."""
     return now.is_float and dtype.tile_bytes() < now.tile_bytes()
-
-
-def _split(situation: Situation, _: str) -> Saving | None:
-    return _in_parts(situation, range(2, _MOST_PARTS))
-
-
-def _over_chips(situation: Situation, _: str) -> Saving | None:
-    return _in_parts(situation, _CHIP_COUNTS)
 
 
 def _in_parts(situation: Situation, counts: Sequence[int]) -> Saving | None:
@@ -202,15 +183,7 @@ def _idle_tensors(situation: Situation, _: str) -> Saving | None:
 def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
     """The tensors at the bottom of the L1 pool that stand in the way of a program, where addresses are known."""
     end, lowest = situation.number("region_end"), situation.number("l1_buffer_address")
-    placed = (
-        sorted(
-            (tensor.address, tensor)
-            for tensor in situation.live
-            if tensor.memory == "L1" and tensor.address is not None
-        )
-        if end is not None
-        else []
-    )
+    placed = situation.placed("L1")
     if not placed or end is None or lowest is None or placed[0][0] != lowest:
         return None
     inside = [tensor for address, tensor in placed if address < end]
@@ -234,8 +207,8 @@ def _narrower_rows(situation: Situation, _: str) -> Saving | None:
 
 COMPUTATIONS: dict[str, Callable[[Situation, str], Saving | None]] = {
     "retype": _retyped,
-    "split": _split,
-    "chips": _over_chips,
+    "split": lambda situation, _: _in_parts(situation, range(2, _MOST_PARTS)),
+    "chips": lambda situation, _: _in_parts(situation, _CHIP_COUNTS),
     "last-rows": _last_rows,
     "elsewhere": _elsewhere,
     "all-cores": _all_cores,

@@ -63,6 +63,13 @@ class Situation:
         """Of pages in the memory concerned."""
         return page_alignment_bytes(self.failure, self.board)
 
+    def placed(self, memory: str | None) -> list[tuple[int, LiveTensor]]:
+        """The live tensors of a memory whose addresses are known, from the lowest up."""
+        found = [
+            (tensor.address, tensor) for tensor in self.live if tensor.memory == memory and tensor.address is not None
+        ]
+        return sorted(found, key=lambda entry: entry[0])
+
     def number(self, name: str) -> int | None:
         """A figure, or None where it is not known."""
         value = self.names.get(name)
@@ -87,9 +94,7 @@ def situation_of(
     context = context or Context()
     guessed = guess_board(failure, board=board, hints=context.hints)
     tensor = guess_tensor(
-        failure,
-        alignment_bytes=page_alignment_bytes(failure, guessed),
-        known=[*tensors, *context.tensors],
+        failure, alignment_bytes=page_alignment_bytes(failure, guessed), known=[*tensors, *context.tensors]
     )
     names: dict[str, Value] = {"failure_class": failure.failure_class, "template": failure.template}
     if failure.memory is not None:

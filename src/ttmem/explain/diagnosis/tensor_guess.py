@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tensor a request was for, from its size, its share per bank, and the dimensions of known models.
 
+A buffer of ``total_bytes`` in pages of p bytes, dealt round robin over the banks, makes each bank store
+``ceil(pages / banks) * p``. So p divides the total and the share of a bank, and fewer than ``banks`` pages are missing
+from a full last row: ``banks * share - total < banks * p``.
+
 Refuses rather than guesses: what only one page size or one distinctive dimension explains is ``likely``, what is the
 usual one of several explanations is ``possible``, and the rest is ``unknown``.
 """
@@ -10,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import prod
+from math import gcd, prod
 
 from ttmem.explain.diagnosis.builds import LIKELY, POSSIBLE, UNKNOWN
 from ttmem.explain.diagnosis.facts import facts
-from ttmem.explain.diagnosis.pages import is_even_split, page_sizes
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
@@ -23,9 +26,10 @@ from ttmem.tensors.banks import round_up
 
 CERTAIN = "certain"
 
-_TILED: tuple[DataType, ...] = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8)
+TILED: tuple[DataType, ...] = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8)
 """The formats whose tile sizes differ; integers share theirs with the floats of their width."""
 _MOST_TOKENS = 131072
+_MOST_PAGES_LISTED = 256
 _ROW_TYPES: tuple[DataType, ...] = (BFLOAT16, FLOAT32)
 _DISTINCTIVE, _RARE, _VERY_RARE = 16, 100, 300
 """Odd parts from which on a page, a vocabulary by its hidden size, or one by any size is not met by chance."""
@@ -180,7 +184,7 @@ def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
 
 
 def _float_tiles(pages: tuple[int, ...]) -> list[DataType]:
-    return [dtype for dtype in _TILED if dtype.tile_bytes() in pages and dtype is not UINT8]
+    return [dtype for dtype in TILED if dtype.tile_bytes() in pages and dtype is not UINT8]
 
 
 def _by_page(total: int, pages: tuple[int, ...]) -> TensorGuess:
@@ -253,3 +257,41 @@ def _listed(pages: Sequence[int], *, but: int = 0) -> str:
 
 def _shape_text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
+
+
+def page_sizes(total_bytes: int, banks: int, bytes_per_bank: int, alignment_bytes: int) -> tuple[int, ...]:
+    """Every aligned page size that gives exactly this share per bank, the largest first; empty when none does.
+
+    Messages count aligned pages in the total (allocator rules 3), so a page of 100 bytes shows as 128 in DRAM.
+    """
+    if min(total_bytes, banks, bytes_per_bank) <= 0:
+        return ()
+    missing_bytes = banks * bytes_per_bank - total_bytes
+    if missing_bytes < 0:
+        return ()
+    common = gcd(total_bytes, bytes_per_bank)
+    return tuple(
+        page
+        for page in sorted(_divisors(common), reverse=True)
+        if page * banks > missing_bytes and page % alignment_bytes == 0
+    )[:_MOST_PAGES_LISTED]
+
+
+def is_even_split(total_bytes: int, banks: int, bytes_per_bank: int) -> bool:
+    """Whether the total divides over the banks without a rest: then any page fits, and none is singled out."""
+    return banks * bytes_per_bank == total_bytes
+
+
+def _divisors(number: int) -> list[int]:
+    found = [1]
+    factor, rest = 2, number
+    while factor * factor <= rest:
+        powers = [1]
+        while rest % factor == 0:
+            rest //= factor
+            powers.append(powers[-1] * factor)
+        found = [known * power for known in found for power in powers]
+        factor += 1
+    if rest > 1:
+        found += [known * rest for known in found]
+    return found

@@ -86,7 +86,9 @@ class _Family:
         for index in islice(self._candidates(failure), _CANDIDATES):
             first, fuller = self.kept[index]
             if _repeats(failure, fuller):
-                self.kept[index] = (min(first, position), _merged(fuller, failure))
+                # Without figures it may as well repeat another one; but a process dies once.
+                if failure.numbers or not fuller.numbers or failure.failure_class == "crash":
+                    self.kept[index] = (min(first, position), _merged(fuller, failure))
                 return
         index = len(self.kept)
         self.kept.append((position, failure))

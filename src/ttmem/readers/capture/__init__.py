@@ -5,13 +5,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ttmem._lazy import lazy_names
 from ttmem.readers.byte_source import Head
-
-if TYPE_CHECKING:
-    from ttmem.profile import Profile
-    from ttmem.readers.registry import ReadOptions
 
 KIND = "ttnn-graph-capture"
 TITLE = "ttnn graph capture, or the report.json of one"
@@ -23,23 +19,19 @@ _SINGLE_FILES = ("graph_capture.json", "report.json")
 def sniff(head: Head) -> bool:
     """A list of graph nodes or a report of one; or a folder with captures under the names that the library gives."""
     if head.is_folder and head.path is not None:
-        return bool(_files_in(head.path))
+        return bool(files_in(head.path))
     start = head.content.lstrip()[:1]
     if start == b"[":
         return b'"node_type"' in head.content
     return start == b"{" and any(key in head.content for key in _KEYS)
 
 
-def read(source: str | Path, options: ReadOptions) -> Profile:
-    """The memory history of a capture; of a folder, that of all processes that captured."""
-    from ttmem.readers.capture.graph import read_graph_captures
-
-    paths = _files_in(Path(source)) if Path(source).is_dir() else [source]
-    return read_graph_captures(paths, where=str(source), name=options.name)
-
-
-def _files_in(folder: Path) -> list[Path]:
+def files_in(folder: Path) -> list[Path]:
+    """The capture of each process that left one."""
     ranks = [(int(match[1]), file) for file in folder.iterdir() if (match := _RANK_FILE.fullmatch(file.name))]
     if ranks:
         return [file for _, file in sorted(ranks)]
     return [file for name in _SINGLE_FILES if (file := folder / name).is_file()][:1]
+
+
+__getattr__ = lazy_names(__name__, {"read": "graph"})

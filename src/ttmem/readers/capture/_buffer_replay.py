@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ttmem.capture_nodes import StaticBuffer, worst_core
+from ttmem.capture_nodes.programs import StaticBuffer, worst_core
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import View, largest_free_block
 from ttmem.readers.capture._device import CapturedDevice

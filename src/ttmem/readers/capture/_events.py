@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from ttmem.capture_nodes import StaticBuffer
+from ttmem.capture_nodes.programs import StaticBuffer
 from ttmem.profile import TensorType
 
 

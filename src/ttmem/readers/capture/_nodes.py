@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem import capture_nodes
+from ttmem.capture_nodes import parameters
 
 
 class Node(msgspec.Struct):
@@ -20,21 +20,21 @@ class Node(msgspec.Struct):
     stacking_level: int = 0
 
     @property
-    def parameters(self) -> capture_nodes.Params:
+    def stated(self) -> parameters.Params:
         """What the node says of itself; ``capture_nodes`` knows how releases spell it."""
         return self.params or {}
 
     def text(self, key: str) -> str:
         """A parameter as text."""
-        return capture_nodes.text(self.parameters, key)
+        return parameters.text(self.stated, key)
 
     def number(self, key: str) -> int:
         """A parameter as a number."""
-        return capture_nodes.number(self.parameters, key)
+        return parameters.number(self.stated, key)
 
     def flag(self, key: str) -> bool:
         """A parameter as yes or no."""
-        return capture_nodes.flag(self.parameters, key)
+        return parameters.flag(self.stated, key)
 
 
 class PythonCall(msgspec.Struct):

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttmem.capture_nodes import LARGEST_NUMBER, memory_named, memory_of, static_buffer
+from ttmem.capture_nodes.parameters import LARGEST_NUMBER, memory_named, memory_of
+from ttmem.capture_nodes.programs import static_buffer
 from ttmem.profile import HOST, TensorType
 from ttmem.readers.capture._device import InterleavedSample
 from ttmem.readers.capture._events import (
@@ -39,7 +40,7 @@ def interleaved_samples(nodes: Iterable[Node]) -> list[InterleavedSample]:
     return list(
         dict.fromkeys(
             InterleavedSample(
-                memory_named(node.parameters.get("buffer_type")),
+                memory_named(node.stated.get("buffer_type")),
                 node.number("size"),
                 node.number("page_size"),
                 node.number("max_size_per_bank"),
@@ -186,7 +187,7 @@ class GraphWalk:
             buffer = self._buffer(node)
             if buffer is not None:
                 self._add(Allocated(buffer) if kind == "buffer_allocate" else Freed(buffer))
-        elif (static := static_buffer(kind, node.parameters)) is not None:
+        elif (static := static_buffer(kind, node.stated)) is not None:
             if self.circular_buffers_are_complete:
                 self._program_is_silent = False
             self._add(static)
@@ -218,7 +219,7 @@ class GraphWalk:
             return
         type_ = self._type(node)
         buffer = self._described(
-            memory_named(node.parameters.get("buffer_type")) or (type_.memory if type_ else ""),
+            memory_named(node.stated.get("buffer_type")) or (type_.memory if type_ else ""),
             node,
             buffer_node=self._owner.get(tensor, -1),
             stored_bytes_per_bank=-1,
@@ -231,7 +232,7 @@ class GraphWalk:
     def _buffer(self, node: Node) -> CapturedBuffer | None:
         buffer_node = node.connections[0] if node.connections else -1
         return self._described(
-            memory_of(node.parameters),
+            memory_of(node.stated),
             node,
             buffer_node=buffer_node,
             stored_bytes_per_bank=node.number("max_size_per_bank"),
@@ -268,7 +269,7 @@ class GraphWalk:
         return self.nodes[number]
 
     def _type(self, node: Node) -> TensorType | None:
-        buffer_type = node.parameters.get("buffer_type")
+        buffer_type = node.stated.get("buffer_type")
         return tensor_type(
             node.text("shape"),
             node.text("dtype"),

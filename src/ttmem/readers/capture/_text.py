@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from math import prod
 
-from ttmem.capture_nodes import memory_named
+from ttmem.capture_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
 from ttmem.profile import HOST, TensorType
 

@@ -12,37 +12,35 @@ from pathlib import Path
 import msgspec
 
 from ttmem._errors import BadInputError
-from ttmem.capture_nodes import memory_of
+from ttmem.capture_nodes.parameters import memory_of
 from ttmem.profile import Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource
-from ttmem.readers.capture import KIND
+from ttmem.readers.capture import KIND, files_in
 from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start
 from ttmem.readers.capture._device import CapturedDevice, device_described, device_of_nodes
 from ttmem.readers.capture._events import Allocated, CapturedOperation
 from ttmem.readers.capture._nodes import Node, PythonCall, Report
 from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleaved_samples
 from ttmem.readers.capture._profile import timeline_of
+from ttmem.readers.registry import ReadOptions
 
 _CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
 _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
 
 
-def read_graph_capture(path: str | Path, *, name: str) -> Profile:
-    """The memory history of a capture."""
-    return read_graph_captures([path], where=str(path), name=name)
-
-
-def read_graph_captures(paths: Sequence[str | Path], *, where: str, name: str) -> Profile:
-    """Captures of one run, one file per process of it."""
+def read(source: str | Path, options: ReadOptions) -> Profile:
+    """The memory history of a capture; of a folder, that of all processes that captured."""
+    paths = files_in(Path(source)) if Path(source).is_dir() else [source]
     tables = ProfileTables()
     parts = [_part(path, tables) for path in paths]
     warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
-    source = Source(kind=KIND, name=where, bytes=sum(part.bytes for part in parts), lines=0, warnings=tuple(warnings))
+    size = sum(part.bytes for part in parts)
+    origin = Source(kind=KIND, name=str(source), bytes=size, lines=0, warnings=tuple(warnings))
     timelines = [part.timeline for part in parts]
     if len(timelines) > 1 and len({timeline.rank for timeline in timelines}) < len(timelines):
         timelines = [replace(timeline, rank=rank) for rank, timeline in enumerate(timelines)]
-    return tables.profile(timelines, name=name, source=source, facts=parts[0].facts)
+    return tables.profile(timelines, name=options.name, source=origin, facts=parts[0].facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ def _devices(nodes: Sequence[Node]) -> tuple[int, list[int]]:
     for node in nodes:
         if node.node_type in BUFFER_NODES:
             requested[node.number("device_id")] += node.number("size")
-        elif node.node_type == "tensor" and node.parameters.get("device_id") is not None:
+        elif node.node_type == "tensor" and node.stated.get("device_id") is not None:
             requested[node.number("device_id")] += 0
     ranked = [device for device, _ in requested.most_common()]
     return (ranked[0], ranked[1:]) if ranked else (0, [])
@@ -145,7 +143,7 @@ def _captured_device(report: Report, device: int, version: str) -> CapturedDevic
     ends = [
         node.number("address") + node.number("max_size_per_bank")
         for node in report.graph
-        if node.node_type in BUFFER_NODES and node.number("address") and memory_of(node.parameters) == "L1"
+        if node.node_type in BUFFER_NODES and node.number("address") and memory_of(node.stated) == "L1"
     ]
     return device_of_nodes(
         samples,

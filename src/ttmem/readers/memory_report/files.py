@@ -15,7 +15,8 @@ from pathlib import Path
 from ttmem._errors import BadInputError
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
 from ttmem.profile.tables import BufferEntry, ProfileTables, States, View, buffer_table, captured_timeline
-from ttmem.readers.memory_report import HEADER, KIND, SUMMARY
+from ttmem.readers.memory_report import HEADER, KIND, SUMMARY, folder_in
+from ttmem.readers.registry import ReadOptions
 
 _DETAILED = "detailed_memory_usage.csv"
 _PROGRAMS = f"program_{SUMMARY}"
@@ -49,9 +50,9 @@ class _Detail:
     """(address within the bank, bytes)."""
 
 
-def read_memory_report(path: str | Path, *, name: str) -> Profile:
+def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a folder of reports, or beside one summary file."""
-    path = Path(path)
+    path = folder_in(Path(source)) or Path(source)
     summaries = [path] if path.is_file() else _summaries(path)
     tables = ProfileTables()
     warnings: list[str] = []
@@ -65,8 +66,8 @@ def read_memory_report(path: str | Path, *, name: str) -> Profile:
     timeline = _timeline(groups, details, tables, programs=programs)
     warnings += _caveats(path, summaries, programs=programs)
     size_bytes = sum(summary.stat().st_size for summary in summaries)
-    source = Source(kind=KIND, name=str(path), bytes=size_bytes, lines=0, warnings=tuple(warnings))
-    return tables.profile([timeline], name=name, source=source)
+    origin = Source(kind=KIND, name=str(path), bytes=size_bytes, lines=0, warnings=tuple(warnings))
+    return tables.profile([timeline], name=options.name, source=origin)
 
 
 def _summaries(folder: Path) -> list[Path]:

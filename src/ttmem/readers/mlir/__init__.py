@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+from ttmem._lazy import lazy_names
 from ttmem.readers.byte_source import Head
-
-if TYPE_CHECKING:
-    from ttmem.profile import Profile
-    from ttmem.readers.registry import ReadOptions
 
 KIND = "mlir-module"
 TITLE = "module dump (.mlir)"
@@ -25,8 +19,4 @@ def sniff(head: Head) -> bool:
     return head.path.suffix == ".mlir" or (bool(lines) and lines[0].startswith(_STARTS))
 
 
-def read(source: str | Path, options: ReadOptions) -> Profile:
-    """The weights of the graph, and no run."""
-    from ttmem.readers.mlir.file import read_mlir_file
-
-    return read_mlir_file(source, name=options.name)
+__getattr__ = lazy_names(__name__, {"read": "file"})

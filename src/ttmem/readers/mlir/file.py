@@ -11,6 +11,7 @@ from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir import KIND
 from ttmem.readers.mlir._module import ModuleItem, parse_module_line, registry
+from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log._lines import LineSplitter
 
 
@@ -33,7 +34,7 @@ def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
     return registry(items), byte_count, line_count + len(rest)
 
 
-def read_mlir_file(path: str | Path, *, name: str) -> Profile:
+def read(path: str | Path, options: ReadOptions) -> Profile:
     """A profile that knows the graph's weights and nothing of a run."""
     arguments, byte_count, line_count = read_arguments(path)
     if not arguments:
@@ -44,7 +45,7 @@ def read_mlir_file(path: str | Path, *, name: str) -> Profile:
         )
     return ProfileTables().profile(
         (),
-        name=name,
+        name=options.name,
         source=Source(
             kind=KIND,
             name=str(path),

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+from ttmem._lazy import lazy_names
 from ttmem.readers.byte_source import Head
-
-if TYPE_CHECKING:
-    from ttmem.profile import Profile
-    from ttmem.readers.registry import ReadOptions
 
 KIND = "tt-mlir-log"
 TITLE = "runtime log of tt-mlir or TT-XLA"
@@ -22,10 +16,4 @@ def sniff(head: Head) -> bool:
     return not head.is_folder and not is_document
 
 
-def read(source: str | Path, options: ReadOptions) -> Profile:
-    """The memory history in a log."""
-    from ttmem.readers.mlir.file import read_arguments
-    from ttmem.readers.runtime_log.reader import read_runtime_log
-
-    modules = [argument for path in options.mlir for argument in read_arguments(path)[0]]
-    return read_runtime_log(source, name=options.name, jobs=options.jobs, progress=options.progress, modules=modules)
+__getattr__ = lazy_names(__name__, {"read": "reader"})

@@ -11,6 +11,8 @@ import numpy as np
 from ttmem.profile import Argument, Profile, Source
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
 from ttmem.readers.mlir._module import registry
+from ttmem.readers.mlir.file import read_arguments
+from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
 from ttmem.readers.runtime_log._assembly import assemble
 from ttmem.readers.runtime_log._diagnosis import nothing_to_profile, what_is_missing
@@ -23,22 +25,16 @@ PRINTED_ERROR_BYTES = 525
 """Views print MiB with three decimals: half of 0.001 MiB, rounded up."""
 
 
-def read_runtime_log(
-    source: str | Path,
-    *,
-    name: str,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-    modules: Sequence[Argument] = (),
-) -> Profile:
+def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
-    parts = worth_splitting(source, jobs)
+    modules = [argument for path in options.mlir for argument in read_arguments(path)[0]]
+    parts = worth_splitting(source, options.jobs)
     with without_garbage_collection():
         if parts:
-            log, cut = lex_in_parallel(Path(source), parts, progress), ""
+            log, cut = lex_in_parallel(Path(source), parts, options.progress), ""
         else:
-            log, cut = _lex(source, progress)
-    return profile_of(log, name=name, where=str(source), cut=cut, modules=modules)
+            log, cut = _lex(source, options.progress)
+    return profile_of(log, name=options.name, where=str(source), cut=cut, modules=modules)
 
 
 def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str]:

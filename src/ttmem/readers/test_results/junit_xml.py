@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from xml.etree import ElementTree
 
 from ttmem._errors import BadInputError
@@ -55,7 +54,7 @@ def _result(case: ElementTree.Element, source: str) -> Result:
     return Result(
         f"{file}::{name}",
         operator_of(file if file.startswith("test_") else name.partition("[")[0]),
-        replace(outcome, seconds=_seconds(case.get("time"))),
+        outcome._replace(seconds=_seconds(case.get("time"))),
         shapes=shapes_in(reason.split("\n", 1)[0].partition(" - ")[0])[:1] or shapes_in(name),
         source=source,
     )

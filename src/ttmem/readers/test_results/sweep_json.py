@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ttmem._errors import BadInputError
@@ -79,11 +78,11 @@ def _outcome(status: str, text: str) -> Outcome:
         return Outcome(PASS)
     outcome = classify(text)
     if status in _NOT_RUN and not outcome.failure_class:
-        return replace(outcome, status=SKIPPED)
+        return outcome._replace(status=SKIPPED)
     if status == "fail_l1_out_of_mem" and not outcome.failure_class:
-        return replace(outcome, status="oom", failure_class="oom/unknown")
+        return outcome._replace(status="oom", failure_class="oom/unknown")
     if status == "fail_crash_hang" and not outcome.failure_class:
-        return replace(outcome, status="crash", failure_class="crash")
+        return outcome._replace(status="crash", failure_class="crash")
     return outcome
 
 

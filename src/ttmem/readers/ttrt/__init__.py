@@ -4,14 +4,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ttmem._lazy import lazy_names
 from ttmem.readers.byte_source import Head
-
-if TYPE_CHECKING:
-    from ttmem.profile import Profile
-    from ttmem.readers.registry import ReadOptions
 
 KIND = "ttrt-memory"
 TITLE = "memory results of ttrt (memory_results.json)"
@@ -23,8 +18,4 @@ def sniff(head: Head) -> bool:
     return head.content.lstrip()[:1] in (b"{", b"[") and _MARK.search(head.content) is not None
 
 
-def read(source: str | Path, options: ReadOptions) -> Profile:
-    """The memory history in the results."""
-    from ttmem.readers.ttrt.results import read_ttrt
-
-    return read_ttrt(source, name=options.name)
+__getattr__ = lazy_names(__name__, {"read": "results"})

@@ -15,6 +15,7 @@ from ttmem.profile.tables import ProfileTables, States, View, captured_timeline
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature
 from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.registry import ReadOptions
 from ttmem.readers.ttrt import KIND
 
 _HINT = "make it with 'ttrt run FILE --memory --save-artifacts' (memory_results.json)"
@@ -43,7 +44,7 @@ class _Entry(msgspec.Struct):
         return found
 
 
-def read_ttrt(path: str | Path, *, name: str) -> Profile:
+def read(path: str | Path, options: ReadOptions) -> Profile:
     """The memory history in ttrt's memory results."""
     with OpenedSource(path) as opened:
         content = opened.content()
@@ -61,7 +62,7 @@ def read_ttrt(path: str | Path, *, name: str) -> Profile:
             states.add(SNAPSHOT, -1, number - 1, views)
     timeline = captured_timeline([_form(entry, tables) for entry in entries], states)
     source = Source(kind=KIND, name=str(path), bytes=len(content), lines=0, warnings=tuple(_caveats(entries)))
-    return tables.profile([timeline], name=name, source=source)
+    return tables.profile([timeline], name=options.name, source=source)
 
 
 def _entries(content: bytes, where: str) -> list[_Entry]:

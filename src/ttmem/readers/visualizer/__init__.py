@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+from ttmem._lazy import lazy_names
 from ttmem.readers.byte_source import Head
-
-if TYPE_CHECKING:
-    from ttmem.profile import Profile
-    from ttmem.readers.registry import ReadOptions
 
 KIND = "ttnn-visualizer"
 TITLE = "ttnn-visualizer report (folder or db.sqlite)"
@@ -25,8 +19,4 @@ def sniff(head: Head) -> bool:
     return head.content.startswith(_MAGIC)
 
 
-def read(source: str | Path, options: ReadOptions) -> Profile:
-    """The memory history in a report."""
-    from ttmem.readers.visualizer.reader import read_visualizer
-
-    return read_visualizer(source, name=options.name)
+__getattr__ = lazy_names(__name__, {"read": "reader"})

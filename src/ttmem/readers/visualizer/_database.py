@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.capture_nodes import whole_number
+from ttmem.capture_nodes.parameters import whole_number
 
 _HINT = "a report of ttnn-visualizer is a folder with a db.sqlite that has the tables 'operations' and 'buffers'"
 

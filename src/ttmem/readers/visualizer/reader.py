@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ttmem._errors import BadInputError
-from ttmem.capture_nodes import memory_named, whole_number
+from ttmem.capture_nodes.parameters import memory_named, whole_number
 from ttmem.profile import HOST, Profile, Source, TensorType, Timeline
 from ttmem.profile.tables import ProfileTables
 from ttmem.readers.capture._buffer_replay import BufferReplay
@@ -27,6 +27,7 @@ from ttmem.readers.capture._nodes import Node
 from ttmem.readers.capture._operations import GraphWalk, interleaved_samples
 from ttmem.readers.capture._profile import timeline_of
 from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
+from ttmem.readers.registry import ReadOptions
 from ttmem.readers.visualizer import DATABASE_NAME, KIND
 from ttmem.readers.visualizer._database import Database, opened
 
@@ -42,9 +43,9 @@ _SAMPLED_GRAPHS = 50
 """Buffers of so many operations are enough to tell how many banks there are."""
 
 
-def read_visualizer(path: str | Path, *, name: str) -> Profile:
+def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a report folder or its database."""
-    path = Path(path)
+    path = Path(source)
     database_path = path / DATABASE_NAME if path.is_dir() else path
     descriptor = _cluster_descriptor(database_path.parent)
     with opened(database_path) as database:
@@ -63,8 +64,8 @@ def read_visualizer(path: str | Path, *, name: str) -> Profile:
     facts = {**processes[0].captured_on.facts}
     facts |= {key: value for key, value in (("ttnn", metadata.get("version", "")),) if value}
     facts["schema"] = metadata.get("schema_version", "unversioned")
-    source = Source(kind=KIND, name=str(path), bytes=database_path.stat().st_size, lines=0, warnings=tuple(warnings))
-    return tables.profile(timelines, name=name, source=source, facts=facts)
+    origin = Source(kind=KIND, name=str(path), bytes=database_path.stat().st_size, lines=0, warnings=tuple(warnings))
+    return tables.profile(timelines, name=options.name, source=origin, facts=facts)
 
 
 def _cluster_descriptor(folder: Path) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ttmem.capture_nodes import StaticBuffer
-from ttmem.circular_buffers.evidence import INSTEAD, Evidence
+from ttmem.capture_nodes.programs import StaticBuffer
+from ttmem.circular_buffers.evidence import INSTEAD, Evidence, ProgramPeakFact
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED
 from ttmem.reports.kit.documents import Document, rounded
 
@@ -109,14 +109,6 @@ class CapturedProgram(Document, frozen=True):
     buffers: tuple[CapturedBuffer, ...]
 
 
-class ProfilePeak(Document, frozen=True):
-    """The fullest operation of a profile, bytes per core by part."""
-
-    operation: str
-    parts: dict[str, int]
-    unmeasured_operations: int
-
-
 class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile/1"):
     """What one source says about circular buffers; a part that it cannot have is null."""
 
@@ -133,7 +125,7 @@ class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile
     measured_stall: MeasuredStall | None
     programs: tuple[CapturedProgram, ...]
     peak_bytes_per_core: int | None
-    peak: ProfilePeak | None = msgspec.field(name="profile_peak")
+    peak: ProgramPeakFact | None = msgspec.field(name="profile_peak")
     capture_instead: tuple[str, ...]
     """What to capture where this source has no events."""
 

@@ -11,6 +11,7 @@ from ttmem.circular_buffers import scan as scanning
 from ttmem.circular_buffers.scan import ProgramTotals, Scan, Sized
 from ttmem.circular_buffers.scan.cpp.arithmetic import format_of
 from ttmem.circular_buffers.scan.cpp.expressions import Bindings, Evaluation, Expression, leaves, render
+from ttmem.circular_buffers.scan.model import Skipped
 from ttmem.reports.kit.documents import Document
 
 
@@ -142,13 +143,6 @@ class Summary(Document, frozen=True):
     kernels: int
     errors: int
     warnings: int
-
-
-class Skipped(Document, frozen=True):
-    """A file that could not be read, or not in full."""
-
-    file: str
-    reason: str
 
 
 class CbScan(Document, frozen=True, tag_field="schema", tag="ttmem.cb-scan/1"):

@@ -12,6 +12,7 @@ from ttmem.circular_buffers import assumptions as assumed
 from ttmem.circular_buffers import depths, simulate
 from ttmem.circular_buffers.l1_use import L1Use
 from ttmem.circular_buffers.pressure import score_band
+from ttmem.circular_buffers.workload import Workload
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, rounded
 
 COMPUTED, SIMULATED, HEURISTIC, MEASURED = "computed", "simulated", "heuristic", "measured"
@@ -41,16 +42,11 @@ _ORIGINS_OF_ASSUMPTIONS = {
 Range = tuple[float, float]
 
 
-class Tiles(Document, frozen=True):
-    """Tile counts of one core's job: every A tile is combined with every B tile."""
+class ClassedWorkload(Document, frozen=True):
+    """A job and the guide's class for it."""
 
     tiles_per_shard: int
     r_tiles: int
-
-
-class Workload(Tiles, frozen=True):
-    """A job and the guide's class for it."""
-
     class_name: str = msgspec.field(name="class")
 
 
@@ -109,7 +105,7 @@ class Strategy(Document, frozen=True):
     memory_efficiency_percent: float | None
     deadlock: tuple[str, ...]
     broken_rules: tuple[str, ...]
-    simulated: Tiles
+    simulated: Workload
     l1: L1
 
 
@@ -128,7 +124,7 @@ class Choice(Document, frozen=True):
 class SimulatedWorkload(Document, frozen=True):
     """One workload."""
 
-    workload: Workload
+    workload: ClassedWorkload
     strategies: dict[str, Strategy]
     recommendation: Choice
     choices: tuple[Choice, ...]
@@ -137,8 +133,8 @@ class SimulatedWorkload(Document, frozen=True):
 class Critical(Document, frozen=True):
     """The first workload at which a strategy is under high pressure."""
 
-    by_guide: Tiles | None
-    by_simulation: Tiles | None
+    by_guide: Workload | None
+    by_simulation: Workload | None
     loss_percent: float
 
 
@@ -172,7 +168,7 @@ class DepthCurve(Document, frozen=True):
 class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag="ttmem.cb-simulate/1"):
     """One workload, or with ``--multi`` several under ``workloads``."""
 
-    workload: Workload | UnsetType = UNSET
+    workload: ClassedWorkload | UnsetType = UNSET
     strategies: dict[str, Strategy] | UnsetType = UNSET
     recommendation: Choice | UnsetType = UNSET
     choices: tuple[Choice, ...] | UnsetType = UNSET

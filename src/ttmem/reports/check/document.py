@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ttmem.analysis.budget import Verdict
 from ttmem.reports.kit.documents import Document
-from ttmem.reports.profile.document import OperationPlace
+from ttmem.reports.profile.document_parts import OperationPlace
 
 
 class VerdictEntry(Document, frozen=True):

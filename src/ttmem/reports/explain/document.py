@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ttmem.explain import Diagnosis, Remedy
+from ttmem.explain import BoardGuess, Diagnosis, Figure, Remedy, Stretch
 from ttmem.reports.explain.sentences import thread_url
 from ttmem.reports.kit.documents import Document
 
@@ -57,31 +57,12 @@ class TensorGuessEntry(Document, frozen=True):
     padding_ratio: float | None
 
 
-class FigureEntry(Document, frozen=True):
-    """A step of the arithmetic."""
-
-    label: str
-    value: int
-    note: str
-
-
 class FindingEntry(Document, frozen=True):
     """What the figures say."""
 
     id: str
     text: str
     evidence: list[Thread]
-
-
-class BoardGuessEntry(Document, frozen=True):
-    """Which board and build it was, and from what."""
-
-    architecture: str | None
-    boards: list[str]
-    confidence: str
-    reasons: list[str]
-    build: list[str]
-    numbers: dict[str, int]
 
 
 class ContextEntry(Document, frozen=True):
@@ -108,23 +89,14 @@ class LiveTensorEntry(Document, frozen=True):
     address: int | None
 
 
-class StretchEntry(Document, frozen=True):
-    """A part of a bank or core, by addresses."""
-
-    kind: str
-    start: int
-    end: int
-    label: str
-
-
 class PictureEntry(Document, frozen=True):
     """A bank or core to scale; ``schematic`` says that sizes are known and places are not."""
 
     title: str
     end: int
     is_schematic: bool = msgspec.field(name="schematic")
-    stretches: list[StretchEntry]
-    request: StretchEntry | None
+    stretches: list[Stretch]
+    request: Stretch | None
 
 
 class NearestTemplate(Document, frozen=True):
@@ -152,10 +124,10 @@ class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanat
     template: str | None
     texts: dict[str, str]
     is_warning: bool
-    derived: dict[str, int]
-    arithmetic: list[FigureEntry]
+    derived: dict[str, int | bool]
+    arithmetic: list[Figure]
     findings: list[FindingEntry]
-    board: BoardGuessEntry = msgspec.field(name="board_guess")
+    board: BoardGuess = msgspec.field(name="board_guess")
     context: ContextEntry
     alive: list[LiveTensorEntry]
     picture: PictureEntry | None

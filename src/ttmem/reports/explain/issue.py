@@ -12,8 +12,7 @@ from ttmem.reports.explain.privacy import without_private
 from ttmem.reports.explain.sentences import (
     board_text,
     figures_table,
-    largest_live,
-    live_text,
+    live_lines,
     saving_text,
     thread_url,
 )
@@ -63,12 +62,9 @@ def _report(diagnosis: Diagnosis, names: tuple[str, ...]) -> Iterator[str]:
         yield from ("", "## What the figures say", "")
         yield from (f"- {public(one_line(finding.text))}" for finding in diagnosis.findings)
     if diagnosis.live:
-        shown, rest = largest_live(diagnosis, _MOST_LIVE)
         yield from ("", "## Alive when it failed", "")
         # Names of tensors are names of a model that may not be public; shapes and producers are what helps.
-        yield from (f"- {public(live_text(tensor, with_name=False))}" for tensor in shown)
-        if rest:
-            yield f"- {rest}"
+        yield from (f"- {public(line)}" for line in live_lines(diagnosis, _MOST_LIVE, with_names=False))
     if diagnosis.context.frames:
         yield from ("", "## Backtrace, innermost first", "", "```text")
         yield from (public(frame) for frame in diagnosis.context.frames)

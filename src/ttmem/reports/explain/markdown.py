@@ -9,8 +9,7 @@ from ttmem.explain import Diagnosis
 from ttmem.reports.explain.sentences import (
     board_text,
     figures_table,
-    largest_live,
-    live_text,
+    live_lines,
     place_text,
     saving_text,
     threads_text,
@@ -64,11 +63,8 @@ def _section(diagnosis: Diagnosis) -> Iterator[str]:
         for finding in diagnosis.findings:
             yield f"- {one_line(finding.text)}" + _evidence(finding.evidence)
     if diagnosis.live:
-        shown, rest = largest_live(diagnosis, _MOST_LIVE)
         yield from ("", "## Alive when it failed", "")
-        yield from (f"- {live_text(tensor)}" for tensor in shown)
-        if rest:
-            yield f"- {rest}"
+        yield from (f"- {line}" for line in live_lines(diagnosis, _MOST_LIVE))
     if diagnosis.remedies:
         yield from ("", "## Remedies", "")
         for number, remedy in enumerate(diagnosis.remedies, 1):

@@ -84,9 +84,11 @@ def advice(diagnosis: Diagnosis, most: int = 3) -> list[str]:
     return lines
 
 
-def largest_live(diagnosis: Diagnosis, most: int) -> tuple[list[LiveTensor], str]:
-    """The largest tensors that were alive, and a line about the others."""
+def live_lines(diagnosis: Diagnosis, most: int, *, with_names: bool = True) -> list[str]:
+    """The largest tensors that were alive, a line each, and one about the others."""
     ordered = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)
-    rest = ordered[most:]
-    left = sum(tensor.bytes_per_bank for tensor in rest)
-    return ordered[:most], f"{counted(len(rest), 'smaller tensor')}, {bytes_text(left)} per bank" if rest else ""
+    lines = [live_text(tensor, with_name=with_names) for tensor in ordered[:most]]
+    if rest := ordered[most:]:
+        left = bytes_text(sum(tensor.bytes_per_bank for tensor in rest))
+        lines.append(f"{counted(len(rest), 'smaller tensor')}, {left} per bank")
+    return lines

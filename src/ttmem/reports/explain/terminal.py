@@ -10,8 +10,7 @@ from ttmem.explain import Diagnosis, Remedy
 from ttmem.reports.explain.picture import Line, Span, draw
 from ttmem.reports.explain.sentences import (
     board_text,
-    largest_live,
-    live_text,
+    live_lines,
     place_text,
     saving_text,
     threads_text,
@@ -44,20 +43,17 @@ def _lines(diagnosis: Diagnosis, width: int, ascii_only: bool) -> Iterator[Line]
     yield from _wrapped(one_line(diagnosis.headline), width, style="bold")
     if diagnosis.picture is not None:
         yield ()
-        for line in draw(diagnosis.picture, width=width, ascii_only=ascii_only):
-            yield from _fitted(line, width)
+        for drawn in draw(diagnosis.picture, width=width, ascii_only=ascii_only):
+            yield from _fitted(drawn, width)
     if diagnosis.arithmetic:
         yield ()
         yield from _arithmetic(diagnosis, width)
     yield from _remarks(diagnosis, width)
     if diagnosis.live:
-        shown, rest = largest_live(diagnosis, _MOST_LIVE)
         yield ()
         yield (Span("Alive when it failed", "bold"),)
-        for tensor in shown:
-            yield from _wrapped(live_text(tensor), width, first="  - ", rest="    ")
-        if rest:
-            yield (Span(f"  - {rest}", "dim"),)
+        for line in live_lines(diagnosis, _MOST_LIVE):
+            yield from _wrapped(line, width, first="  - ", rest="    ")
     if diagnosis.remedies:
         yield ()
         yield (Span("What to do", "bold"),)

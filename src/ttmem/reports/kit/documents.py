@@ -2,7 +2,8 @@
 """What typed documents have in common: fields in the order of the answer, no change afterwards.
 
 A field has the name that the analysis gives the figure, so that most of a document is filled from the result's own
-attributes; where the key of the JSON differs, ``msgspec.field(name=...)`` says so. A text below a field describes it:
+attributes; where the key of the JSON differs, ``msgspec.field(name=...)`` says so. A part whose keys are those of a
+dataclass of the analysis is that dataclass. A text below a field describes it:
 ``tools/schemas.py`` writes it into ``docs/schemas``.
 """
 

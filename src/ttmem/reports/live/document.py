@@ -5,27 +5,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ttmem.live import ChipCounters, Counters, UnreadableRegion
 from ttmem.reports.kit.documents import Document
 
 SCOPE = "bytes as requested, all banks and cores of one chip; without bank padding and dataflow buffers"
-
-
-class Counters(Document, frozen=True):
-    """Bytes in each memory of one chip, all banks and cores together, as they were asked for."""
-
-    dram_bytes: int
-    l1_bytes: int
-    l1_small_bytes: int
-    trace_bytes: int
-    circular_buffer_bytes: int
-
-
-class Chip(Document, frozen=True):
-    """What lies on one chip behind a device: the gateway itself, or one that is reached through it."""
-
-    chip: int
-    remote: bool
-    held: Counters
 
 
 class Process(Document, frozen=True):
@@ -57,15 +40,8 @@ class Device(Document, frozen=True):
     peak: Counters
     abandoned: Counters
     """What processes hold that do not run any more."""
-    chips: tuple[Chip, ...]
+    chips: tuple[ChipCounters, ...]
     processes: tuple[Process, ...]
-
-
-class Unreadable(Document, frozen=True):
-    """A region that is there but cannot be read, and why."""
-
-    path: str
-    problem: str
 
 
 class LiveSample(Document, frozen=True, tag_field="schema", tag="ttmem.live/1"):
@@ -74,6 +50,6 @@ class LiveSample(Document, frozen=True, tag_field="schema", tag="ttmem.live/1"):
     taken_ns: int = msgspec.field(name="time_ns")
     scope: str
     devices: tuple[Device, ...]
-    unreadable: tuple[Unreadable, ...]
+    unreadable: tuple[UnreadableRegion, ...]
     folder: str
     """Where the regions were looked for."""

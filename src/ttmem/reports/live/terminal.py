@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from msgspec.structs import astuple
+from dataclasses import astuple
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ttmem.live import Counters
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.units import mib
-from ttmem.reports.live.document import Counters, Device, LiveSample
+from ttmem.reports.live.document import Device, LiveSample
 
 _HEADS = ("DRAM", "L1", "L1_SMALL", "TRACE", "circular")
 

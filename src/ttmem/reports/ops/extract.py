@@ -9,20 +9,18 @@ from ttmem.operators.extraction import Extraction, SourceResult
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, name_column, number_column, text_column
 from ttmem.reports.kit.units import one_line, thousands
+from ttmem.reports.ops.document import OpsExtraction
 
-SCHEMA = "ttmem.ops-extract/1"
 
-
-def document(found: Extraction, *, attention: str) -> dict[str, Any]:
+def document(found: Extraction, *, attention: str) -> OpsExtraction:
     """Totals and one entry per target and size. ``attention`` decides the memory of transformers, so it is named."""
-    return {
-        "schema": SCHEMA,
-        "attention": attention,
-        "cases": len(found.cases),
-        "operators": len({case.op for case in found.cases}),
-        "calls": sum(case.count for case in found.cases),
-        "sources": [source.to_json() for source in found.sources],
-    }
+    return OpsExtraction.of(
+        attention=attention,
+        cases=len(found.cases),
+        operators=len({case.op for case in found.cases}),
+        calls=sum(case.count for case in found.cases),
+        sources=[source.to_json() for source in found.sources],
+    )
 
 
 def render(found: Extraction, *, width: int = 100, color: bool = False) -> str:

@@ -13,8 +13,8 @@ from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupporte
 from ttmem.reports.kit.console import TextReport, rich_table
 from ttmem.reports.kit.tables import Table, markdown, name_column, number_column, text_column
 from ttmem.reports.kit.units import thousands
+from ttmem.reports.ops.document import OpsMap
 
-SCHEMA = "ttmem.ops-map/1"
 _TWIN_MEANS = (
     "whether the model of ttnn that runs without it knows what plain calls do to memory: exact, bounded (at least so "
     "much), or none (it has no record of an operation)"
@@ -22,13 +22,12 @@ _TWIN_MEANS = (
 _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout in CELLS)
 
 
-def document(mapped: Mapped) -> dict[str, Any]:
+def document(mapped: Mapped) -> OpsMap:
     """Everything, for programs."""
-    return {
-        "schema": SCHEMA,
-        "statistics": statistics(mapped),
-        "operators": {one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
-    }
+    return OpsMap.of(
+        statistics=statistics(mapped),
+        operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
+    )
 
 
 def statistics(mapped: Mapped) -> dict[str, Any]:

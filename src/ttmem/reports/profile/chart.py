@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ttmem._errors import BadInputError
 from ttmem.analysis.peaks import Peak
@@ -15,6 +16,7 @@ from ttmem.profile import BLOCK_NAMES, WITHIN_OPERATION, Profile
 from ttmem.reports.kit import charts
 from ttmem.reports.kit.charts import Tick
 from ttmem.reports.kit.units import MIB, mib, operation_label, percent
+from ttmem.reports.profile.analyses import analyses
 from ttmem.reports.profile.timeline import Series, downsampled, series
 
 WIDTH, HEIGHT = 1000.0, 200.0
@@ -56,38 +58,33 @@ class MemoryChart:
 def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: int | None) -> MemoryChart:
     """The states of the peak's own process, at most 2000 points and always the peak."""
     states = series(profile, peak.timeline, peak.memory)
-    first = int(states.operation[0])
-    span = max(int(states.operation[-1]) - first, 1)
-    step, top = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
     kept = downsampled(states.allocated, _MOST_POINTS)
-    x = (states.operation[kept] - first) * (WIDTH / span)
-    y = HEIGHT - states.allocated[kept] * (HEIGHT / top)
-    line = charts.stepped(list(zip(np.round(x, 1).tolist(), np.round(y, 1).tolist(), strict=True)))
-    peak_position = int(np.searchsorted(states.block, peak.block))
+    chart = _line_chart(states, kept, peak)
 
-    def x_percent(operation: int) -> float:
-        return round(100 * (operation - first) / span, 3)
+    def x_percent(operation: float) -> float:
+        return round(100 * chart.x.share(operation), 3)
 
     def y_percent(amount_bytes: float) -> float:
-        return round(100 - 100 * amount_bytes / top, 3)
+        return round(100 - 100 * chart.y.share(amount_bytes), 3)
 
+    x = (states.operation[kept] - chart.x.first) * (WIDTH / (chart.x.last - chart.x.first))
+    y = HEIGHT - states.allocated[kept] * (HEIGHT / chart.y.last)
+    line = charts.stepped(list(zip(np.round(x, 1).tolist(), np.round(y, 1).tolist(), strict=True)))
     mine = [run for run in runs if run.timeline == peak.timeline]
-    marks = [x_percent(run.first_index) for run in mine[1:]] if len(mine) <= _MOST_RUN_MARKS else []
     reaches = (peak.peak_percent or 0.0) >= _CAPACITY_SHOWN_FROM_PERCENT
-    end = round(float(x[-1]), 1) if len(x) else 0.0
-    in_range = failure_index is not None and first <= failure_index <= first + span
+    in_range = failure_index is not None and chart.x.first <= failure_index <= chart.x.last
     return MemoryChart(
         memory=peak.memory,
         title=f"{peak.memory} over operations",
         line=line,
-        area=f"{line}L{end} {HEIGHT}L0 {HEIGHT}Z",
-        x_ticks=[Tick(x_percent(operation), f"#{operation:,}") for operation in _x_ticks(first, first + span)],
-        y_ticks=[Tick(y_percent(amount), _axis_label(amount, step)) for amount in _y_ticks(step, top)],
-        peak_x_percent=x_percent(int(states.operation[peak_position])),
+        area=f"{line}L{round(float(x[-1]), 1)} {HEIGHT}L0 {HEIGHT}Z",
+        x_ticks=[Tick(x_percent(tick.at), tick.label) for tick in chart.x.ticks],
+        y_ticks=[Tick(y_percent(tick.at), tick.label) for tick in chart.y.ticks],
+        peak_x_percent=x_percent(int(states.operation[np.searchsorted(states.block, peak.block)])),
         peak_y_percent=y_percent(peak.peak_bytes_per_bank),
         peak_label=_peak_label(peak),
         capacity_y_percent=y_percent(peak.bytes_per_bank) if reaches else None,
-        run_marks_percent=marks,
+        run_marks_percent=[x_percent(run.first_index) for run in mine[1:]] if len(mine) <= _MOST_RUN_MARKS else [],
         failure_x_percent=x_percent(failure_index) if in_range and failure_index is not None else None,
         points=Points(
             x_percent=np.round(x / (WIDTH / 100), 2).tolist(),
@@ -99,26 +96,24 @@ def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: i
 
 def svg(profile: Profile, memory: str = "DRAM") -> str:
     """A drawing that stands alone, for a notebook or a document."""
-    from ttmem.reports.profile.analyses import analyses
-
     peaks = analyses(profile).peaks
     peak = peaks.get(memory.upper())
     if peak is None:
         known = ", ".join(peaks) or "none"
         raise BadInputError(f"'{profile.name}' has no states of {memory}", hint=f"memories with states: {known}")
     states = series(profile, peak.timeline, peak.memory)
-    return charts.drawing(_line_chart(states, peak))
+    return charts.drawing(_line_chart(states, downsampled(states.allocated, _MOST_POINTS), peak))
 
 
-def _line_chart(states: Series, peak: Peak) -> charts.LineChart:
-    kept = downsampled(states.allocated, _MOST_POINTS)
+def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.LineChart:
     first, last = int(states.operation[0]), max(int(states.operation[-1]), int(states.operation[0]) + 1)
-    step, top = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
+    step, ticks = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
+    heights = [step * number for number in range(ticks + 1)]
     line = list(zip(states.operation[kept].tolist(), states.allocated[kept].tolist(), strict=True))
     return charts.LineChart(
         title=f"{peak.memory} over operations, peak {_peak_label(peak)}",
         x=charts.Axis("operation", first, last, [Tick(at, f"#{at:,}") for at in _x_ticks(first, last)]),
-        y=charts.Axis("MB per bank", 0, top, [Tick(at, _axis_label(at, step)) for at in _y_ticks(step, top)]),
+        y=charts.Axis("MB per bank", 0, heights[-1], [Tick(height, _axis_label(height, step)) for height in heights]),
         curves=[charts.Curve(f"peak {mib(peak.peak_bytes_per_bank)} MB", line, steps=True)],
         height=300.0,
         right=130.0,
@@ -141,17 +136,12 @@ def _peak_label(peak: Peak) -> str:
     return f"{mib(peak.peak_bytes_per_bank)} MB/bank ({percent(peak.peak_percent)}) {moment}"
 
 
-def _scale(highest: int, bank: int) -> tuple[float, float]:
-    """Tick distance and axis end in bytes: round MiB a little above the peak, or above the bank when it is near."""
+def _scale(highest: int, bank: int) -> tuple[float, int]:
+    """Tick distance in bytes (round MiB) and number of ticks: up to the peak, or to the bank when it is near."""
     if bank and highest >= bank * _CAPACITY_SHOWN_FROM_PERCENT / 100:
         highest = max(highest, bank)
     step = charts.round_step(highest / MIB / 4)
-    ticks = math.ceil(highest / MIB / step * 0.999)
-    return step * MIB, max(ticks, 1) * step * MIB
-
-
-def _y_ticks(step: float, top: float) -> list[float]:
-    return [step * number for number in range(int(top / step) + 1)]
+    return step * MIB, max(math.ceil(highest / MIB / step - 1e-9), 1)
 
 
 def _axis_label(amount_bytes: float, step_bytes: float) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from operator import attrgetter
 
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.lifetimes import TensorLife
@@ -19,7 +20,7 @@ from ttmem.reports.profile.sentences import moment_text
 def peaks(known: Analyses) -> Table:
     """One row per memory, MB per bank."""
     columns = [
-        text_column("Memory"),
+        text_column("Memory", write=attrgetter("memory")),
         mib_column("Peak"),
         percent_column("% of bank"),
         mib_column("Bank"),
@@ -36,7 +37,7 @@ def peaks(known: Analyses) -> Table:
 
 def _peak_row(peak: Peak) -> list[object]:
     return [
-        peak.memory,
+        peak,
         peak.peak_bytes_per_bank,
         peak.peak_percent,
         peak.bytes_per_bank,

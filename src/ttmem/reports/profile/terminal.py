@@ -15,7 +15,7 @@ from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.explain.sentences import advice
 from ttmem.reports.kit.console import TextReport
-from ttmem.reports.kit.tables import Table, mib_column, name_column, percent_column, text_column
+from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import (
     counted,
     megabytes,
@@ -91,26 +91,13 @@ def _title(profile: Profile, known: Analyses) -> Text:
 
 
 def _peaks(known: Analyses, width: int) -> Table:
-    rows = [
-        [
-            f"{memory} x{peak.banks}",
-            peak.peak_bytes_per_bank,
-            peak.peak_percent,
-            peak.bytes_per_bank,
-            peak.largest_free_bytes_at_peak,
-            operation_label(peak.caused_by_index, peak.caused_by_name) or None,
-        ]
-        for memory, peak in known.peaks.items()
-    ]
-    columns = [
-        text_column("MB per bank"),
-        mib_column("Peak"),
-        percent_column("Of bank", style=lambda share: _STYLES[level(share)]),
-        mib_column("Bank"),
-        mib_column("Largest free"),
-        name_column("Caused by", most=max(12, width - 60)),
-    ]
-    return Table(columns, rows)
+    return (
+        tables.peaks(known)
+        .only("Memory", "Peak", "% of bank", "Bank", "Largest free", "Caused by")
+        .with_column("Memory", head="MB per bank", write=lambda peak: f"{peak.memory} x{peak.banks}")
+        .with_column("% of bank", head="Of bank", style=lambda share: _STYLES[level(share)])
+        .with_column("Caused by", most=max(12, width - 60))
+    )
 
 
 def _chart(profile: Profile, peak: Peak, width: int) -> Text:

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
 from ttmem.reports.kit.documents import Document
 
 
@@ -28,3 +32,16 @@ class StoredReports(Document, frozen=True, tag_field="schema", tag="ttmem.report
 
     folder: str
     reports: tuple[StoredReport, ...]
+
+
+def document(folder: str, entries: Sequence[Mapping[str, object]]) -> StoredReports:
+    """What the store lists. Facts that were damaged since are not known: the report itself can still be read."""
+    return StoredReports(folder, tuple(map(_report, entries)))
+
+
+def _report(entry: Mapping[str, object]) -> StoredReport:
+    try:
+        return msgspec.convert(entry, StoredReport)
+    except msgspec.ValidationError:
+        kept = ("name", "bytes_on_disk", "folder")
+        return msgspec.convert({key: entry.get(key) if key in kept else None for key in entry}, StoredReport)

@@ -12,6 +12,7 @@ from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
 from ttmem.reports.kit.tables import Table, csv
 from ttmem.reports.sweep import final_report, html, oom_analysis, operator_analysis
+from ttmem.reports.sweep.document import report_document
 from ttmem.sweep.findings import Findings
 
 PAGE = "sweep_report.html"
@@ -30,7 +31,7 @@ def render_all(findings: Findings) -> dict[str, str]:
         "VISION_OPERATOR_FINAL_REPORT.md": final_report.markdown(findings),
         "comprehensive_oom_report.json": _json(final_report.data(findings)),
         "oom_failures_detailed.csv": _csv(final_report.csv_table(findings)),
-        "subset_test_analysis.json": _json(final_report.metrics(findings)),
+        "subset_test_analysis.json": _json(report_document(findings).to_json()),
         PAGE: html.render(findings),
     }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The final report: ``VISION_OPERATOR_FINAL_REPORT.md``, ``comprehensive_oom_report.json``,
-``oom_failures_detailed.csv`` and ``subset_test_analysis.json``."""
+``oom_failures_detailed.csv``; ``subset_test_analysis.json`` is ``document.report_document``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def markdown(findings: Findings) -> str:
     summary = findings.summary
     figures = [
         ("Operators", str(len(summary.operators))),
-        ("Operators with an executed test", str(_executed(findings))),
+        ("Operators with an executed test", str(summary.operators_tested)),
         ("Total Test Cases Run", str(summary.tests)),
         ("Success Rate", share(summary.passed, summary.tests)),
         ("OOM Failures Found", f"{summary.memory_failures} ({memories_text(summary.by_memory)})"),
@@ -81,10 +81,6 @@ def markdown(findings: Findings) -> str:
         advice_note(findings),
         section("File Index", _FILES),
     )
-
-
-def _executed(findings: Findings) -> int:
-    return sum(one.tests > one.skipped for one in findings.summary.operators)
 
 
 def _in_units(amount_bytes: float | None, unit: int) -> float | None:
@@ -152,46 +148,3 @@ def csv_table(findings: Findings) -> Table:
              chunks.get("dim"), advice_text(failure["advice"]))
         )  # fmt: skip
     return Table.of_texts(CSV_HEADS, rows)
-
-
-def metrics(findings: Findings) -> dict[str, Any]:
-    """``subset_test_analysis.json``."""
-    summary = findings.summary
-    return {
-        "generated": findings.generated,
-        "source": findings.source,
-        "total_tests": summary.tests,
-        "passed": summary.passed,
-        "failed": summary.failed,
-        "skipped": summary.skipped,
-        "oom": summary.memory_failures,
-        "oom_by_memory": dict(summary.by_memory),
-        "success_rate": round(100 * summary.passed / summary.tests, 1) if summary.tests else None,
-        "operators_tested": _executed(findings),
-        "operators_without_tests": [one.name for one in summary.operators if not one.tests],
-        "unique_problematic_shapes": len(summary.shapes),
-        "severities": dict(summary.severities),
-        "operators": {
-            one.name: {
-                "total": one.tests,
-                "passed": one.passed,
-                "failed": one.failed,
-                "skipped": one.skipped,
-                "oom": one.memory_failures,
-                "oom_by_memory": dict(one.by_memory),
-                "status": one.status,
-            }
-            for one in summary.operators
-        },
-        "models": {one.name: {"tests": one.tests, "oom_by_memory": dict(one.by_memory)} for one in summary.models},
-        "error_patterns": [
-            {
-                "title": one.title,
-                "occurrences": one.occurrences,
-                "operators": list(one.operators),
-                "error": one.sentence,
-            }
-            for one in summary.patterns
-        ],
-        "notes": list(summary.notes),
-    }

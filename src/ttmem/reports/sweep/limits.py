@@ -5,23 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, floor, log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ttmem.reports.kit.charts import Axis, Curve, LineChart, Tick, drawing
 from ttmem.reports.kit.pages import Section
 from ttmem.reports.kit.pages import page as render_page
 from ttmem.reports.kit.tables import Table, text_column
 from ttmem.reports.kit.units import compact_bytes, shape_list
+from ttmem.reports.sweep.document import LIMITS_NOTE
 from ttmem.reports.sweep.tables import as_markdown, as_text
 
 if TYPE_CHECKING:
     from ttmem.sweep.frontier import Frontier, Limit
 
 _HEADS = ("Operator", "Board", "Memory", "Layout", "Largest that passes", "Inputs", "Fails at", "Status", "Confidence")
-NOTE = (
-    "Found by doubling one dimension until it fails and bisecting: the shape passes alone on an empty device, one more "
-    "along the grown dimension does not. The residents of a model leave less."
-)
 
 
 def _table(limits: Sequence[Limit], *, upper: bool = False) -> Table:
@@ -55,23 +52,13 @@ def text(frontiers: Sequence[Frontier]) -> str:
             ]  # fmt: skip
             widths = Table.of_texts(("WIDTH", "LARGEST THAT PASSES", "INPUTS", "THEN"), rows)
             parts.append(f"{one.op} {one.board} {one.memory} {one.layout}\n{as_text(widths)}")
-    return "\n\n".join([*parts, NOTE])
+    return "\n\n".join([*parts, LIMITS_NOTE])
 
 
 def markdown(frontiers: Sequence[Frontier]) -> str:
     """The table alone, for documentation."""
     sizes = as_markdown(_table([one.largest for one in frontiers]))
-    return f"# Maximum supported sizes per operator\n\n{sizes}\n\n{NOTE}\n"
-
-
-def document(frontiers: Sequence[Frontier]) -> dict[str, Any]:
-    """For machines: ``limits`` has the largest of each, ``frontier`` all widths."""
-    return {
-        "limits": [
-            {**one.largest.to_json(), "frontier": [limit.to_json() for limit in one.limits]} for one in frontiers
-        ],
-        "note": NOTE,
-    }
+    return f"# Maximum supported sizes per operator\n\n{sizes}\n\n{LIMITS_NOTE}\n"
 
 
 def page(frontiers: Sequence[Frontier]) -> str:
@@ -85,7 +72,7 @@ def page(frontiers: Sequence[Frontier]) -> str:
             Section("frontier", "Frontier: rows that pass, by width", drawing=svg(frontiers), drawing_role="frontier"),
             Section("widths", "Every width", [_table(every)]),
         ],
-        foot=NOTE,
+        foot=LIMITS_NOTE,
     )
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 _COLORS = {"pass": "green", "oom": "red", "clash": "red", "overflow": "red", "crash": "magenta", "timeout": "magenta"}
 _MOST_DEVIATIONS = 20
 _MOST_LIMITS = 8
-
-
-def status_counts(results: Iterable[Result]) -> dict[str, dict[str, dict[str, int]]]:
-    """Board -> memory -> status -> how many."""
-    counts: dict[str, dict[str, dict[str, int]]] = {}
-    for result in results:
-        here = counts.setdefault(result.board, {}).setdefault(result.memory, {})
-        here[result.status] = here.get(result.status, 0) + 1
-    return counts
 
 
 def render(results: Sequence[Result], finished: Finished, deviations: Sequence[Deviation]) -> str:

@@ -8,18 +8,7 @@ from collections.abc import Sequence
 from ttmem.hardware import MemoryMap
 from ttmem.reports.boards.document import OpenedBoard, opening
 from ttmem.reports.kit.documents import Document
-from ttmem.tensors import PaddingExplanation, Placement
-
-
-class DimensionPadding(Document, frozen=True):
-    """One dimension that was rounded up."""
-
-    dimension: int
-    """From the end: -1 is the width, -2 the height."""
-    logical_size: int
-    padded_size: int
-    added_bytes: int
-    """On top of the dimensions behind it, so that the parts add up to all padding."""
+from ttmem.tensors import DimensionPadding, PaddingExplanation, Placement
 
 
 class Padding(Document, frozen=True):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ as text and syntax: tokens, names, expressions, and the arithmetic that folds them."""
+"""C++ without a compiler: syntax, names, expressions and their arithmetic, functions followed step by step."""

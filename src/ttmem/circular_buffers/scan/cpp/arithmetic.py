@@ -8,66 +8,22 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from ttmem import _toml
 from ttmem.hardware import DATA_TYPES
 
 Value = int | str
 """A number, or the name of a data format or data type."""
 _Arguments = Sequence["Value | None"]
 
-FORMATS = {
-    "Float32": "float32",
-    "Float16_b": "bfloat16",
-    "Float16": "float16",
-    "Bfp8_b": "bfloat8_b",
-    "Bfp8": "bfloat8_a",
-    "Bfp4_b": "bfloat4_b",
-    "Bfp4": "bfloat4_a",
-    "Bfp2_b": "bfloat2_b",
-    "Bfp2": "bfloat2_a",
-    "Int32": "int32",
-    "UInt32": "uint32",
-    "RawUInt32": "uint32",
-    "Tf32": "float32",
-    "UInt16": "uint16",
-    "RawUInt16": "uint16",
-    "Int16": "int16",
-    "UInt8": "uint8",
-    "RawUInt8": "uint8",
-    "Int8": "int8",
-    "Fp8_e4m3": "fp8_e4m3",
-    "Lf8": "int8",
-}
-"""`tt::DataFormat` -> the data type whose bytes it has (32x32 tiles of 4096, 2048, 1088, 1024, 576 and 320)."""
+_LIBRARY = _toml.packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
+FORMATS: Mapping[str, str] = _LIBRARY["formats"]
+CONSTANTS: Mapping[str, int] = _LIBRARY["constants"]
+SIZEOF: Mapping[str, int] = _LIBRARY["sizeof"]
+ENUMERATIONS, ENUMERATORS = frozenset(_LIBRARY["enumerations"]), frozenset(_LIBRARY["enumerators"])
+"""What the library's headers define (``library.toml`` says what each is)."""
 _BY_LOWER = {name.lower(): name for name in FORMATS}
-CONSTANTS = {
-    "TILE_HEIGHT": 32,
-    "TILE_WIDTH": 32,
-    "TILE_HW": 1024,
-    "FACE_HEIGHT": 16,
-    "FACE_WIDTH": 16,
-    "FACE_HW": 256,
-}
-"""`tt::constants`, which host code uses without saying where it comes from."""
-SIZEOF = {
-    "bool": 1,
-    "char": 1,
-    "int8_t": 1,
-    "uint8_t": 1,
-    "bfloat16": 2,
-    "int16_t": 2,
-    "uint16_t": 2,
-    "float": 4,
-    "int": 4,
-    "unsigned": 4,
-    "int32_t": 4,
-    "uint32_t": 4,
-    "double": 8,
-    "int64_t": 8,
-    "uint64_t": 8,
-    "size_t": 8,
-}
 
 
 def format_of(name: str) -> str | None:
@@ -184,21 +140,13 @@ def _same_format(arguments: _Arguments) -> Value | None:
     return arguments[0] if arguments and isinstance(arguments[0], str) else None
 
 
-def _smallest(*numbers: int) -> int:
-    return min(numbers)
-
-
-def _largest(*numbers: int) -> int:
-    return max(numbers)
-
-
 _div_up = _pair(lambda a, b: -(-a // b))
 _round_up = _pair(lambda a, b: -(-a // b) * b)
 _round_down = _pair(lambda a, b: a // b * b)
 
 PURE: dict[str, Callable[[_Arguments], Value | None]] = {
-    "min": _folded(_smallest),
-    "max": _folded(_largest),
+    "min": _folded(lambda *numbers: min(numbers)),
+    "max": _folded(lambda *numbers: max(numbers)),
     "div_up": _div_up,
     "div_ceil": _div_up,
     "ceil_div": _div_up,

@@ -11,15 +11,8 @@ from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, PURE, UNARY, Value
 
-PARAMETER, MEMBER, NAME, CALL, LOOP, BINDING, OPAQUE = (
-    "parameter",
-    "member",
-    "name",
-    "call",
-    "loop",
-    "binding",
-    "opaque",
-)
+PARAMETER, MEMBER, NAME, BINDING = "parameter", "member", "name", "binding"
+CALL, LOOP, OPAQUE = "call", "loop", "opaque"
 """Kinds of leaves: known by name (parameters, members and getters, names from elsewhere, named bindings of a kernel),
 the result of a function that is not in the file, a variable that a loop changes, and what could not be read."""
 STRICT_LEAVES = frozenset({PARAMETER, MEMBER, NAME, BINDING})
@@ -118,6 +111,18 @@ class Record(Expression):
             if name == field:
                 return value
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition under which a statement runs or a declaration is made."""
+
+    text: str
+    holds: bool
+    expression: Expression
+
+    def __str__(self) -> str:
+        return self.text if self.holds else f"!({self.text})"
 
 
 Bindings = Mapping[str, Value]

@@ -9,7 +9,6 @@ into their bodies, so that a helper's parameters become the caller's arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
     LOOP,
@@ -19,6 +18,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     PARAMETER,
     Binary,
     Choice,
+    Condition,
     Evaluation,
     Expression,
     Integer,
@@ -33,7 +33,7 @@ from ttmem.circular_buffers.scan.cpp.lowering import Lowering
 from ttmem.circular_buffers.scan.cpp.merging import assigned_in, declared_in, is_list, merged, trips, updated
 from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
-from ttmem.circular_buffers.scan.cpp.values import DraftValue, Guard, Lambda, Listener, draft_in
+from ttmem.circular_buffers.scan.cpp.values import DraftValue, Lambda, Listener, draft_in
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000
@@ -42,19 +42,13 @@ _PRIMITIVE = frozenset({"primitive_type", "sized_type_specifier"})
 _ENDINGS = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 
 
-@dataclass(slots=True)
-class _Frame:
-    """One call being followed."""
-
-    returned: Expression | None = None
-
-
 class Interpreter(Lowering):
     """Statements; the values of expressions are in `lowering`."""
 
     def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
         super().__init__(index, listener, elsewhere)
-        self._frame = _Frame()
+        self._returned: Expression | None = None
+        """By the call that is being followed."""
         self._depth = 0
         self._left = MOST_STATEMENTS
         self._evaluation = Evaluation()
@@ -62,10 +56,7 @@ class Interpreter(Lowering):
     def run(self, function: Function) -> None:
         """Follow a function with its parameters unknown."""
         self._left = MOST_STATEMENTS
-        self.variables = {name: Symbol(name, PARAMETER) for name in function.template_parameters if name}
-        for parameter in function.parameters:
-            if parameter.name:
-                self.variables[parameter.name] = Symbol(parameter.name, PARAMETER)
+        self.variables = _unknown(function)
         self.statement(function.body)
         self._run_lambdas()
 
@@ -79,9 +70,7 @@ class Interpreter(Lowering):
     def _run_lambdas(self) -> None:
         """Lambdas handed to somebody else: followed on their own, with their parameters unknown."""
         for closure in list(self.uncalled.values()):
-            self.variables = dict(closure.seen)
-            for parameter in closure.function.parameters:
-                self.variables[parameter.name] = Symbol(parameter.name, PARAMETER)
+            self.variables = {**closure.seen, **_unknown(closure.function)}
             self.statement(closure.function.body)
         self.uncalled.clear()
 
@@ -90,18 +79,16 @@ class Interpreter(Lowering):
             return None
         if function.name == "lambda":
             self._followed(function)
-        kept = (self.variables, self._frame, self.trail, self.source, self.index, self.guards)
+        kept = (self.variables, self._returned, self.trail, self.source, self.index, self.guards)
         self.trail = (*self.trail, (function.name, line_of(node)))
         self._depth += 1
         try:
             self.variables = self._parameters(function, arguments)
             self.source, self.index = function.source, function.home or self.index
-            self._frame = _Frame()
-            self.statement(function.body)
-            returned = self._frame.returned
+            returned = self._result_of(function.body)
         finally:
             changed = self.variables
-            self.variables, self._frame, self.trail, self.source, self.index, self.guards = kept
+            self.variables, self._returned, self.trail, self.source, self.index, self.guards = kept
             self._depth -= 1
         if function.name == "lambda":
             self._captured(function, changed)
@@ -112,27 +99,27 @@ class Interpreter(Lowering):
             return returned
         return Named(self.source.of(node), returned)  # so that the call can be bound by its name
 
+    def _result_of(self, body: Node) -> Expression | None:
+        self._returned = None
+        self.statement(body)
+        return self._returned
+
     def _followed(self, function: Function) -> None:
         for key, closure in list(self.uncalled.items()):
             if closure.function.body.id == function.body.id:
                 del self.uncalled[key]
 
     def _parameters(self, function: Function, arguments: Sequence[Expression]) -> dict[str, Expression]:
-        inner = dict(self.variables) if function.name == "lambda" else {}
-        for position, name in enumerate(function.template_parameters):
-            if name and position < len(self.template_arguments):
-                inner[name] = Named(name, unwrapped(self.template_arguments[position], name))
-            elif name:
-                inner[name] = Symbol(name, PARAMETER)
+        around = self.variables if function.name == "lambda" else {}
+        inner = {**around, **_unknown(function)}
+        for name, given in zip(function.template_parameters, self.template_arguments, strict=False):
+            if name:
+                inner[name] = Named(name, unwrapped(given, name))
         for position, parameter in enumerate(function.parameters):
-            if not parameter.name:
-                continue
-            if position < len(arguments):
+            if parameter.name and position < len(arguments):
                 inner[parameter.name] = Named(parameter.name, unwrapped(arguments[position], parameter.name))
-            elif parameter.default is not None:
+            elif parameter.name and parameter.default is not None:
                 inner[parameter.name] = Named(parameter.name, self.lower(parameter.default))
-            else:
-                inner[parameter.name] = Symbol(parameter.name, PARAMETER)
         return inner
 
     def _captured(self, function: Function, changed: dict[str, Expression]) -> None:
@@ -249,20 +236,20 @@ class Interpreter(Lowering):
     def returning(self, node: Node) -> bool:
         if node.named_children:
             value = self.lower(node.named_children[0])
-            if self._frame.returned is None:
-                self._frame.returned = value
+            if self._returned is None:
+                self._returned = value
             elif self.guards:
                 guard = self.guards[-1]
-                before = self._frame.returned
+                before = self._returned
                 both = (value, before) if guard.holds else (before, value)
                 drafts = [one for one in both if draft_in(one) is not None]
-                self._frame.returned = drafts[0] if drafts else Choice(guard.condition, *both)
+                self._returned = drafts[0] if drafts else Choice(guard.expression, *both)
             else:
-                self._frame.returned = self._later_return(value)
+                self._returned = self._later_return(value)
         return True
 
     def _later_return(self, value: Expression) -> Expression:
-        before = self._frame.returned
+        before = self._returned
         assert before is not None
         if isinstance(before, DraftValue) or draft_in(value) is not None:
             return value
@@ -286,22 +273,22 @@ class Interpreter(Lowering):
         guards, before = self.guards, self.variables
         self.listener.enter_branch(condition, text)
         self.variables = dict(before)
-        self.guards = (*guards, Guard(condition, True, text))
+        self.guards = (*guards, Condition(text, True, condition))
         ended_yes = yes()
         when_true = self.variables
         self.listener.otherwise()
         self.variables = dict(before)
-        self.guards = (*guards, Guard(condition, False, text))
+        self.guards = (*guards, Condition(text, False, condition))
         ended_no = no()
         when_false = self.variables
         self.listener.exit_branch()
         self.guards = guards
         if ended_yes and not ended_no:
             self.variables = updated(before, when_false)
-            self.guards = (*guards, Guard(condition, False, text))
+            self.guards = (*guards, Condition(text, False, condition))
         elif ended_no and not ended_yes:
             self.variables = updated(before, when_true)
-            self.guards = (*guards, Guard(condition, True, text))
+            self.guards = (*guards, Condition(text, True, condition))
         else:
             self.variables = updated(before, merged(condition, when_true, when_false))
         return ended_yes and ended_no
@@ -393,6 +380,11 @@ class Interpreter(Lowering):
         else:
             return None
         return trips(plain(start), end, step, inclusive=operator == "<=")
+
+
+def _unknown(function: Function) -> dict[str, Expression]:
+    names = (*function.template_parameters, *(parameter.name for parameter in function.parameters))
+    return {name: Symbol(name, PARAMETER) for name in names if name}
 
 
 _STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {

@@ -33,25 +33,23 @@ def _span(start: Expression, end: Expression) -> Expression:
 
 
 def is_list(type_name: str) -> bool:
-    return type_name.startswith(
-        ("vector", "std::vector", "array", "auto", "map", "unordered", "set", "SmallVector", "Group")
-    )
+    return type_name.startswith(_LISTS)
 
 
 def merged(condition: Expression, yes: dict[str, Expression], no: dict[str, Expression]) -> dict[str, Expression]:
     """One environment from two: a variable that differs becomes a choice."""
-    merged = {}
+    both = {}
     for name, value in yes.items():
         other = no.get(name)
         if other is None or other is value or draft_in(value) is not None:
-            merged[name] = value
+            both[name] = value
         elif isinstance(plain(value), Items) and isinstance(plain(other), Items):
-            merged[name] = Named(name, _common(plain(value), plain(other)))
+            both[name] = Named(name, _common(plain(value), plain(other)))
         else:
-            merged[name] = Named(name, Choice(condition, unwrapped(value, name), unwrapped(other, name)))
+            both[name] = Named(name, Choice(condition, unwrapped(value, name), unwrapped(other, name)))
     for name, value in no.items():
-        merged.setdefault(name, value)
-    return merged
+        both.setdefault(name, value)
+    return both
 
 
 def _common(yes: Expression, no: Expression) -> Items:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS
+from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
 from ttmem.circular_buffers.scan.cpp.expressions import (
     BINDING,
     NAME,
     OPAQUE,
     Binary,
+    Condition,
     Enumerator,
     Expression,
     Integer,
@@ -22,12 +23,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
 from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
-from ttmem.circular_buffers.scan.cpp.values import Guard, Lambda, Listener
-
-_ENUMERATIONS = frozenset(
-    {"DataFormat", "DataType", "Layout", "TensorMemoryLayout", "BufferType", "ShardOrientation", "MathFidelity"}
-)
-"""The library's enumerations that sizes depend on: their values can be compared and bound by name."""
+from ttmem.circular_buffers.scan.cpp.values import Lambda, Listener
 
 
 class Names:
@@ -38,7 +34,7 @@ class Names:
         self.source: Source = index.source
         self.listener = listener
         self.variables: dict[str, Expression] = {}
-        self.guards: tuple[Guard, ...] = ()
+        self.guards: tuple[Condition, ...] = ()
         self.trail: tuple[tuple[str, int], ...] = ()
         self._elsewhere = elsewhere or {}
         self.template_arguments: list[Expression] = []
@@ -114,7 +110,7 @@ class Names:
             number = name.removeprefix("c_")
             if number.isdigit():
                 return Integer(int(number))
-        if scope in _ENUMERATIONS:
+        if scope in ENUMERATIONS:
             return Enumerator(name)
         if scope in ("dfb", "args", "tensor", "sem"):
             return Symbol(f"{scope}::{name}", BINDING)

@@ -80,13 +80,15 @@ class Portable:
         self._left = MOST_NODES
         self._depth = 0
 
-    def __call__(self, expression: Expression | None) -> Expression | None:
-        if expression is None:
-            return None
+    def __call__(self, expression: Expression) -> Expression:
         self._left = MOST_NODES
-        return self.rewritten(expression)
+        return self._rewritten(expression)
 
-    def rewritten(self, node: Expression) -> Expression:
+    def known(self, expression: Expression | None) -> Expression | None:
+        """The same for what may be missing."""
+        return None if expression is None else self(expression)
+
+    def _rewritten(self, node: Expression) -> Expression:
         done = self._done.get(id(node))
         if done is not None:
             return done[1]
@@ -103,4 +105,4 @@ class Portable:
             return Symbol("lambda", OPAQUE)
         if isinstance(node, DraftValue):
             return Symbol(f"{node.draft.kind} of line {node.draft.line}", OPAQUE)
-        return rebuilt(node, [self.rewritten(part) for part in operands(node)])
+        return rebuilt(node, [self._rewritten(part) for part in operands(node)])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ttmem.circular_buffers.scan.cpp.expressions import Expression, plain
+from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, plain
 from ttmem.circular_buffers.scan.cpp.functions import Function
 from ttmem.circular_buffers.scan.cpp.syntax import Node
 
@@ -24,24 +24,16 @@ class Draft:
     """An object that later statements still change: a buffer declaration, a kernel, a buffer object of a kernel."""
 
     kind: str
+    file: str
     line: int
-    column: int
+    column: int = 0
     fields: dict[str, Expression] = field(default_factory=dict)
-    guards: tuple[Guard, ...] = ()
+    guards: tuple[Condition, ...] = ()
     trail: tuple[tuple[str, int], ...] = ()
     """Calls through which it was reached: (function, line of the call)."""
     repeats: Expression | None = None
     order: int = 0
-    field_guards: dict[str, tuple[Guard, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Guard:
-    """A condition under which a statement runs."""
-
-    condition: Expression
-    holds: bool
-    text: str
+    field_guards: dict[str, tuple[Condition, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

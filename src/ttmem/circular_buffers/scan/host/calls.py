@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
     Binary,
+    Condition,
     Expression,
     Integer,
     Items,
@@ -25,7 +26,7 @@ from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpe
 from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
 from ttmem.circular_buffers.scan.cpp.rewriting import fold
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
-from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Guard, Listener, draft_in
+from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Listener, draft_in
 from ttmem.circular_buffers.scan.model import CONFIG, CREATE_CB, DATAFLOW_SPEC, DESCRIPTOR, DESCRIPTOR_FIELDS
 
 KERNEL = "kernel"
@@ -43,6 +44,9 @@ _SETTERS = {
     "set_globally_allocated_address": "buffer",
     "set_globally_allocated_address_and_total_size": "buffer",
 }
+
+_FIRST_SETTERS = {"index": "page_index", "set_data_format": "data_format"}
+"""Of a buffer with several indices the first one counts."""
 
 
 class HostListener(Listener):
@@ -144,6 +148,7 @@ class HostListener(Listener):
         self.made += 1
         draft = Draft(
             kind,
+            self.interpreter.source.path,
             line_of(node),
             int(node.start_point[1]),
             guards=self.interpreter.guards,
@@ -151,7 +156,6 @@ class HostListener(Listener):
             repeats=self._repeats(),
             order=self.made,
         )
-        draft.fields["site file"] = Text(self.interpreter.source.path)
         self.drafts.append(draft)
         return draft
 
@@ -161,51 +165,38 @@ class HostListener(Listener):
             total = trips if total is None else fold(Binary("*", total, trips))
         return total
 
-    def _extra_guards(self, draft: Draft) -> tuple[Guard, ...]:
+    def _extra_guards(self, draft: Draft) -> tuple[Condition, ...]:
         """Conditions that hold where a field is set but not where its object was made."""
-        made_under = {id(guard.condition) for guard in draft.guards}
-        return tuple(guard for guard in self.interpreter.guards if id(guard.condition) not in made_under)
+        made_under = {id(guard.expression) for guard in draft.guards}
+        return tuple(guard for guard in self.interpreter.guards if id(guard.expression) not in made_under)
 
     def _config(self, arguments: Sequence[Expression], node: Node) -> Expression:
         if len(arguments) == 1 and draft_in(arguments[0]) is not None:
             return arguments[0]
         draft = self._draft(CONFIG, node)
-        if arguments:
-            draft.fields["total_size"] = arguments[0]
-        if len(arguments) > 1:
-            draft.fields["formats"] = arguments[1]
-        if len(arguments) > 2:
-            draft.fields["buffer"] = arguments[2]
+        draft.fields.update(zip(("total_size", "formats", "buffer"), arguments, strict=False))
         return DraftValue(draft)
 
     def _method(self, name: str, receiver: Expression, arguments: Sequence[Expression]) -> Expression | None:
         draft = draft_in(receiver)
         if draft is None:
             return self._receiving(name, receiver, arguments)
-        if name == "set_page_size" and len(arguments) == 2:
-            draft.fields.setdefault("page_size", arguments[1])
-            draft.fields.setdefault("page_index", arguments[0])
-            return receiver
-        if name == "set_page_size" and len(arguments) == 1:
-            draft.fields.setdefault("page_size", arguments[0])
-            return receiver
         if name in _SETTERS and arguments:
             draft.fields[_SETTERS[name]] = arguments[0]
             draft.field_guards[_SETTERS[name]] = self._extra_guards(draft)
             if name.endswith("_total_size") and len(arguments) > 1:
                 draft.fields["total_size"] = arguments[1]
-            return receiver
-        if name == "index" and arguments:
-            draft.fields.setdefault("page_index", arguments[0])
-            return receiver
-        if name == "remote_index":
+        elif name in _FIRST_SETTERS and arguments:
+            draft.fields.setdefault(_FIRST_SETTERS[name], arguments[0])
+        elif name == "set_page_size" and len(arguments) in (1, 2):
+            draft.fields.setdefault("page_size", arguments[-1])
+            if len(arguments) == 2:
+                draft.fields.setdefault("page_index", arguments[0])
+        elif name == "remote_index":
             draft.fields.setdefault("global_circular_buffer", Symbol("remote", "member"))
-            return receiver
-        if name in ("set_data_format", "set_tile_dims") and arguments:
-            if name == "set_data_format":
-                draft.fields.setdefault("data_format", arguments[0])
-            return receiver
-        return None
+        else:
+            return None
+        return receiver
 
     def _receiving(self, name: str, receiver: Expression, arguments: Sequence[Expression]) -> Expression | None:
         """`descriptor.format_descriptors.push_back(...)`: the list belongs to a draft, which is found by its text."""

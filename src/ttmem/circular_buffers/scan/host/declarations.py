@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ttmem.circular_buffers.scan.cpp.expressions import (
     Binary,
     Choice,
+    Condition,
     Expression,
     Integer,
     Items,
@@ -20,16 +21,10 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     render,
 )
 from ttmem.circular_buffers.scan.cpp.rewriting import Portable
-from ttmem.circular_buffers.scan.cpp.values import Draft, Guard
+from ttmem.circular_buffers.scan.cpp.values import Draft
 from ttmem.circular_buffers.scan.host import classes
 from ttmem.circular_buffers.scan.host.calls import KERNEL, named_text
-from ttmem.circular_buffers.scan.model import (
-    DATAFLOW_SPEC,
-    DESCRIPTOR_FIELDS,
-    Condition,
-    Declaration,
-    KernelUse,
-)
+from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, DESCRIPTOR_FIELDS, Declaration, KernelUse
 
 
 class Finisher:
@@ -69,22 +64,21 @@ class Finisher:
             only = plain(fields["page_index"])
             indices = list(only.items) if isinstance(only, Items) else [fields["page_index"]]
         name = named_text(fields.get("unique_id")) if draft.kind == DATAFLOW_SPEC else ""
-        total = self._portable(total)
+        total = self._portable.known(total)
         kind = classes.size_class(total)
         borrowed, borrowed_if = self._borrowed(draft)
-        site_file = fields.get("site file")
         return Declaration(
             file=self._path,
             line=draft.trail[0][1] if draft.trail else draft.line,
             api=draft.kind,
             program=program,
             index=self._portable(indices[0]) if indices else None,
-            indices=tuple(found for found in map(self._portable, indices) if found is not None),
+            indices=tuple(map(self._portable, indices)),
             name=name,
             total=total,
-            page=self._portable(page),
-            format=self._portable(data_format),
-            core_ranges=self._portable(fields.get("core_ranges")),
+            page=self._portable.known(page),
+            format=self._portable.known(data_format),
+            core_ranges=self._portable.known(fields.get("core_ranges")),
             size_class=kind,
             strategy=classes.strategy(kind),
             strict=classes.has_strict_leaves(total),
@@ -92,17 +86,12 @@ class Finisher:
             borrowed_if=borrowed_if,
             conditions=self._conditions(draft.guards),
             trail=draft.trail,
-            repeats=self._portable(draft.repeats),
-            site=(site_file.value if isinstance(site_file, Text) else self._path, draft.line, draft.column),
+            repeats=self._portable.known(draft.repeats),
+            site=(draft.file, draft.line, draft.column),
         )
 
-    def _conditions(self, guards: Sequence[Guard]) -> tuple[Condition, ...]:
-        made = []
-        for guard in guards:
-            expression = self._portable(guard.condition)
-            if expression is not None:
-                made.append(Condition(guard.text, guard.holds, expression))
-        return tuple(made)
+    def _conditions(self, guards: Sequence[Condition]) -> tuple[Condition, ...]:
+        return tuple(Condition(guard.text, guard.holds, self._portable(guard.expression)) for guard in guards)
 
     def _borrowed(self, draft: Draft) -> tuple[bool, Condition | None]:
         """Backed by a tensor or by a global buffer; or only under a condition."""
@@ -116,12 +105,11 @@ class Finisher:
             inner = plain(value)
             if isinstance(inner, Choice) and _is_nothing(inner.yes) != _is_nothing(inner.no):
                 condition = self._portable(inner.condition)
-                if condition is not None:
-                    return False, Condition(render(condition), not _is_nothing(inner.yes), condition)
+                return False, Condition(render(condition), not _is_nothing(inner.yes), condition)
             return True, None
         return False, None
 
-    def _kernel(self, draft: Draft, program: str, source: str, guards: Sequence[Guard]) -> KernelUse:
+    def _kernel(self, draft: Draft, program: str, source: str, guards: Sequence[Condition]) -> KernelUse:
         fields = draft.fields
         positional, named = self._arguments(fields.get("compile_time_args"))
         _, more = self._arguments(fields.get("named_compile_time_args"))
@@ -130,7 +118,7 @@ class Finisher:
             line=draft.trail[0][1] if draft.trail else draft.line,
             program=program,
             source=source,
-            core_ranges=self._portable(fields.get("core_ranges")),
+            core_ranges=self._portable.known(fields.get("core_ranges")),
             compile_time_args=positional,
             named_args=(*named, *more),
             bindings=_bindings(fields.get("dfb_bindings")),
@@ -150,11 +138,9 @@ class Finisher:
             pair = plain(item)
             first = plain(pair.items[0]) if isinstance(pair, Items) and len(pair.items) == 2 else None
             if isinstance(pair, Items) and isinstance(first, Text):
-                value = self._portable(pair.items[1])
-                if value is not None:
-                    named.append((first.value, value))
+                named.append((first.value, self._portable(pair.items[1])))
             else:
-                positional.append(self._portable(item) or Symbol("", "opaque"))
+                positional.append(self._portable(item))
         return tuple(positional), tuple(named)
 
 
@@ -223,10 +209,10 @@ def _flat(listed: Expression | None) -> list[Expression]:
     return inner
 
 
-def _sources_of(draft: Draft) -> list[tuple[str, tuple[Guard, ...]]]:
+def _sources_of(draft: Draft) -> list[tuple[str, tuple[Condition, ...]]]:
     """The kernel's path; several where a condition chooses among them."""
-    found: list[tuple[str, tuple[Guard, ...]]] = []
-    pending: list[tuple[Expression, tuple[Guard, ...]]] = [
+    found: list[tuple[str, tuple[Condition, ...]]] = []
+    pending: list[tuple[Expression, tuple[Condition, ...]]] = [
         (draft.fields.get("kernel_source") or draft.fields.get("source") or Text(""), ())
     ]
     while pending and len(found) < 16:
@@ -236,8 +222,8 @@ def _sources_of(draft: Draft) -> list[tuple[str, tuple[Guard, ...]]]:
             value = plain(value.items[0])
         if isinstance(value, Choice):
             text = render(value.condition)
-            pending.append((value.no, (*guards, Guard(value.condition, False, text))))
-            pending.append((value.yes, (*guards, Guard(value.condition, True, text))))
+            pending.append((value.no, (*guards, Condition(text, False, value.condition))))
+            pending.append((value.yes, (*guards, Condition(text, True, value.condition))))
         elif isinstance(value, Text) and value.value:
             found.append((value.value, guards))
     return found

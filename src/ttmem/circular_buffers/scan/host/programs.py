@@ -12,8 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ttmem.allocator import CIRCULAR, DATAFLOW, Program, ProgramLayout, StaticBuffer, lay_out
-from ttmem.circular_buffers.scan.cpp.expressions import Bindings, Evaluation, Expression, Integer, Items, plain, render
-from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, Condition, Declaration
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    Bindings,
+    Condition,
+    Evaluation,
+    Expression,
+    Integer,
+    Items,
+    plain,
+    render,
+)
+from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, Declaration
 from ttmem.hardware import MemoryMap
 from ttmem.tensors import CoreRange, InvalidSpecError
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.expressions import Expression
 from ttmem.circular_buffers.scan.kernel.trace import OPERATIONS, POP, PUSH, RESERVE, WAIT, Loop, Operation, Trace
+from ttmem.circular_buffers.scan.kernel.trace import Step as Part
 
 MOST_STEPS = 200_000
 
@@ -40,50 +41,34 @@ def unrolled(
 ) -> list[Step] | None:
     """A trace as plain steps; None when a count, a trip count or a branch is not known, or when it is too long."""
     steps: list[Step] = []
-    return steps if _unroll(trace, number, key, steps) else None
 
+    def unroll(trace: Trace) -> bool:
+        return all(map(one, trace))
 
-def _unroll(
-    trace: Trace,
-    number: Callable[[Expression | None], int | None],
-    key: Callable[[str], str | None],
-    steps: list[Step],
-) -> bool:
-    for part in trace:
+    def one(part: Part) -> bool:
         if isinstance(part, Operation):
-            if part.kind in OPERATIONS and not _add(part, number, key, steps):
+            if part.kind not in OPERATIONS:
+                return True
+            pages, buffer = number(part.count), key(part.buffer)
+            if pages is None or buffer is None or len(steps) >= MOST_STEPS:
                 return False
-        elif isinstance(part, Loop):
+            steps.append(Step(part.kind, buffer, pages, part.line))
+            return True
+        if isinstance(part, Loop):
             trips = number(part.trips)
-            if trips is None:
-                return False
-            for _ in range(trips):
+            for _ in range(trips or 0):
                 before = len(steps)
-                if not _unroll(part.body, number, key, steps):
+                if not unroll(part.body):
                     return False
                 if len(steps) == before:
                     break
-        else:
-            condition = number(part.condition)
-            if condition is None:
-                if part.yes or part.no:
-                    return False
-            elif not _unroll(part.yes if condition else part.no, number, key, steps):
-                return False
-    return True
+            return trips is not None
+        condition = number(part.condition)
+        if condition is None:
+            return not (part.yes or part.no)
+        return unroll(part.yes if condition else part.no)
 
-
-def _add(
-    part: Operation,
-    number: Callable[[Expression | None], int | None],
-    key: Callable[[str], str | None],
-    steps: list[Step],
-) -> bool:
-    pages, buffer = number(part.count), key(part.buffer)
-    if pages is None or buffer is None or len(steps) >= MOST_STEPS:
-        return False
-    steps.append(Step(part.kind, buffer, pages, part.line))
-    return True
+    return steps if unroll(trace) else None
 
 
 def run(kernels: Sequence[Sequence[Step]], capacities: Mapping[str, int]) -> list[Blocked]:
@@ -94,26 +79,20 @@ def run(kernels: Sequence[Sequence[Step]], capacities: Mapping[str, int]) -> lis
     while moved:
         moved = False
         for kernel, steps in enumerate(kernels):
-            while position[kernel] < len(steps) and _can(steps[position[kernel]], held, capacities):
+            while position[kernel] < len(steps):
                 step = steps[position[kernel]]
+                if step.kind in (RESERVE, WAIT) and _available(step, held, capacities) < step.pages:
+                    break
                 if step.kind == PUSH:
                     held[step.buffer] += step.pages
                 elif step.kind == POP:
                     held[step.buffer] -= step.pages
                 position[kernel] += 1
                 moved = True
-    blocked = []
-    for kernel, steps in enumerate(kernels):
-        if position[kernel] < len(steps):
-            step = steps[position[kernel]]
-            free = capacities[step.buffer] - held[step.buffer]
-            blocked.append(Blocked(kernel, step, free if step.kind == RESERVE else held[step.buffer]))
-    return blocked
+    left = [(kernel, steps[at:]) for kernel, (steps, at) in enumerate(zip(kernels, position, strict=True))]
+    return [Blocked(kernel, rest[0], _available(rest[0], held, capacities)) for kernel, rest in left if rest]
 
 
-def _can(step: Step, held: Mapping[str, int], capacities: Mapping[str, int]) -> bool:
-    if step.kind == RESERVE:
-        return capacities[step.buffer] - held[step.buffer] >= step.pages
-    if step.kind == WAIT:
-        return held[step.buffer] >= step.pages
-    return True
+def _available(step: Step, held: Mapping[str, int], capacities: Mapping[str, int]) -> int:
+    """Pages that a step can have: free ones to reserve, held ones to wait for."""
+    return capacities[step.buffer] - held[step.buffer] if step.kind == RESERVE else held[step.buffer]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
@@ -32,7 +33,7 @@ from ttmem.circular_buffers.scan.kernel.trace import (
     Operation,
     Step,
     Trace,
-    operations,
+    buffers_of,
 )
 from ttmem.circular_buffers.scan.model import Kernel, KernelFigures
 
@@ -43,7 +44,7 @@ _FREE = {f"cb_{operation}": operation for operation in OPERATIONS}
 _BARRIER = re.compile(r"barrier|flush|wait_min|noc_semaphore_wait")
 _READ_CALL = re.compile(r"^(?:noc_)?async_read(?!\w*barrier)")
 _WRITE_CALL = re.compile(r"^(?:noc_)?async_write(?!\w*(?:barrier|flush))")
-_POINTERS = frozenset({"get_write_ptr", "get_read_ptr", "get_entry_size", "get_tile_size", "get_dataformat"})
+_POINTERS = frozenset({"get_write_ptr", "get_read_ptr"})
 _PRIMITIVE = re.compile(
     r"init|tiles?(?:_|$)|_block$|reconfig|hw_startup|^pack|^get_|^set_|^noc_|^unpack|^llk|^copy|print|^matmul|^tilize_|"
     r"^untilize_|^transpose_wh|^sub_|^mul_|^add_|^reduce_|size$|_format|^tensix|^experimental"
@@ -80,8 +81,7 @@ class KernelListener(Listener):
     def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
         if type_name not in BUFFER_TYPES or not isinstance(value, Items) or not value.items:
             return None
-        draft = Draft("buffer", line_of(node), 0, {"identity": value.items[0]})
-        return DraftValue(draft)
+        return self._object("buffer", node, identity=value.items[0])
 
     def call(
         self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
@@ -101,14 +101,13 @@ class KernelListener(Listener):
         elif _WRITE_CALL.match(name):
             self._transfer(WRITE, arguments, node)
         elif receiver is None and name in _POINTERS and arguments:
-            pointer = Draft(_POINTED, line_of(node), 0, {"identity": arguments[0], "what": Symbol(name, "name")})
-            return DraftValue(pointer) if name.endswith("_ptr") else None
+            return self._object(_POINTED, node, identity=arguments[0], what=Symbol(name, "name"))
         elif not _PRIMITIVE.search(name):
             self._pass_on([*arguments, *self.interpreter.template_arguments], node)
         return None
 
     def enter_loop(self, trips: Expression, node: Node) -> None:
-        self._open.append((self._portable(trips) or trips, "", line_of(node)))
+        self._open.append((self._portable(trips), "", line_of(node)))
         self._stack.append([])
 
     def exit_loop(self) -> None:
@@ -118,7 +117,7 @@ class KernelListener(Listener):
             self._add(Loop(trips, body, line if isinstance(line, int) else 0))
 
     def enter_branch(self, condition: Expression, text: str) -> None:
-        self._open.append((self._portable(condition) or condition, text, 0))
+        self._open.append((self._portable(condition), text, 0))
         self._stack.append([])
 
     def otherwise(self) -> None:
@@ -135,6 +134,9 @@ class KernelListener(Listener):
 
     # --- steps --------------------------------------------------------------------------------------------------
 
+    def _object(self, kind: str, node: Node, **fields: Expression) -> Expression:
+        return DraftValue(Draft(kind, self.interpreter.source.path, line_of(node), fields=fields))
+
     def _add(self, step: Step) -> None:
         self._stack[-1].append(step)
 
@@ -144,8 +146,7 @@ class KernelListener(Listener):
             self._operate(name, identity, arguments, node)
             return Integer(0)
         if name.endswith("_ptr"):
-            pointer = Draft(_POINTED, line_of(node), 0, {"identity": identity, "what": Symbol(name, "name")})
-            return DraftValue(pointer)
+            return self._object(_POINTED, node, identity=identity, what=Symbol(name, "name"))
         if _BARRIER.search(name):
             self._add(Operation(BARRIER, "", None, None, line_of(node)))
         return None
@@ -226,44 +227,44 @@ def kernel_of(index: FileIndex, text: bytes) -> Kernel | None:
 
 
 def _figures(index: FileIndex, entry: str, text: bytes, trace: Trace, *, broken: bool) -> KernelFigures:
-    loops = branches = noc = barriers = deepest = buffer_operations = 0
+    counts: Counter[str] = Counter()
+    deepest = 0
     commented: set[int] = set()
     for node in walk(index.source.root):
         kind = node.type
         if kind in _LOOPS:
-            loops += 1
+            counts["loops"] += 1
             deepest = max(deepest, 1 + _enclosing_loops(node))
         elif kind in _BRANCHES:
-            branches += 1
+            counts["branches"] += 1
         elif kind == "comment":
             commented.update(range(line_of(node), int(node.end_point[0]) + 2))
         elif kind == "call_expression":
-            called = index.source.of(node.child_by_field_name("function"))
-            last = re.split(r"\.|->|::", called.split("<")[0])[-1]
-            if last in OPERATIONS or last in _FREE:
-                buffer_operations += 1
-            elif "barrier" in last or "flush" in last:
-                barriers += 1
-            elif last.startswith(("noc_async", "async_read", "async_write", "noc_semaphore")):
-                noc += 1
-    lines = text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
-    code = _code_lines(text, commented)
-    buffers = len({step.buffer for step in operations(trace) if step.kind in OPERATIONS})
+            counts[_kind_of_call(index.source.of(node.child_by_field_name("function")))] += 1
     return KernelFigures(
         file=index.source.path,
         entry=entry,
         source_bytes=len(text),
-        lines=lines,
-        code_lines=code,
-        buffer_operations=buffer_operations,
-        loops=loops,
+        lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
+        code_lines=_code_lines(text, commented),
+        buffer_operations=counts["buffer operations"],
+        loops=counts["loops"],
         deepest_loop=deepest,
-        branches=branches,
-        noc_calls=noc,
-        barriers=barriers,
-        buffers=buffers,
+        branches=counts["branches"],
+        noc_calls=counts["NoC calls"],
+        barriers=counts["barriers"],
+        buffers=len(buffers_of(trace)),
         broken=broken,
     )
+
+
+def _kind_of_call(called: str) -> str:
+    last = re.split(r"\.|->|::", called.split("<")[0])[-1]
+    if last in OPERATIONS or last in _FREE:
+        return "buffer operations"
+    if "barrier" in last or "flush" in last:
+        return "barriers"
+    return "NoC calls" if last.startswith(("noc_async", "async_read", "async_write", "noc_semaphore")) else "others"
 
 
 def _code_lines(text: bytes, commented: set[int]) -> int:

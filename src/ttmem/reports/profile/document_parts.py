@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the document ``ttmem.profile/1``, each a contract like the whole."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ttmem.reports.explain.document import RemedyEntry
+from ttmem.reports.kit.documents import UNSET, Document, UnsetType
+
+
+class OperationRef(Document, frozen=True):
+    """An executed operation; the index is null for what no operation of the source did."""
+
+    index: int | None
+    name: str
+
+
+class OperationPlace(Document, frozen=True):
+    """An executed operation and where its program's source has it."""
+
+    index: int
+    name: str
+    location: str
+
+
+class OperationCounts(Document, frozen=True):
+    """Executed operations; compute leaves out deallocate and get_device."""
+
+    executed: int
+    compute: int
+    by_name: dict[str, int] | UnsetType = UNSET
+
+
+class ProgramEntry(Document, frozen=True):
+    """One distinct program; ``operations`` are its own, not those of programs it calls."""
+
+    name: str
+    executions: int
+    operations: int
+    const_eval: bool
+
+
+class RunEntry(Document, frozen=True):
+    """One top-level execution of a program."""
+
+    run: int
+    rank: int | None
+    program: str
+    first_index: int | None
+    last_index: int | None
+    operations: int
+    finished: bool
+    peak_dram_bytes_per_bank: int | None
+
+
+class MemoryPeak(Document, frozen=True, kw_only=True):
+    """The fullest moment of one memory.
+
+    ``peak_bytes_per_bank`` is the allocator's own figure, as logs print it; a captured profile adds the programs' own
+    buffers for L1 (``peak_with_programs_*``).
+    """
+
+    banks: int
+    bytes_per_bank: int
+    peak_bytes_per_bank: int
+    peak_percent: float | None
+    peak_at: OperationRef
+    peak_within_operation: bool | UnsetType = UNSET
+    caused_by: OperationPlace | None
+    free_bytes_at_peak: int
+    largest_free_bytes_at_peak: int
+    end_bytes_per_bank: int
+    error_bytes: int = msgspec.field(name="error_bytes_per_bank")
+    rank: int | None
+    peak_with_programs_bytes_per_core: int | UnsetType = UNSET
+    parts: dict[str, int] | UnsetType = UNSET
+    peak_with_programs_at: OperationPlace | UnsetType = UNSET
+    operations_with_unmeasured_programs: int | UnsetType = UNSET
+
+
+class RankEntry(Document, frozen=True):
+    """One process's own figures."""
+
+    rank: int | None
+    operations: OperationCounts
+    memories: dict[str, MemoryPeak]
+
+
+class WeightEntry(Document, frozen=True):
+    """One weight, counted once over all graphs; logical bytes on one chip."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    bytes: int
+    constant: bool
+    where: str
+    graphs: list[str]
+
+
+class WeightsEntry(Document, frozen=True):
+    """All weights."""
+
+    count: int
+    bytes: int
+    constants: int
+    device_bytes: int
+    host_only_bytes: int
+    unknown_bytes: int
+    entries: list[WeightEntry]
+
+
+class _TensorEntry(Document, frozen=True):
+    tensor: str
+    name: str
+    shape: list[int]
+    dtype: str
+    layout: str
+    producer: OperationRef
+    location: str
+
+
+class PaddedTensor(_TensorEntry, frozen=True):
+    """A tensor alive at the DRAM peak and what its padding costs on the device."""
+
+    logical_bytes: int
+    padded_bytes: int
+    padding_bytes: int
+    overhead_percent: float | None
+
+
+class PaddingEntry(Document, frozen=True):
+    """All DRAM tensors alive at the DRAM peak."""
+
+    logical_bytes: int
+    padded_bytes: int
+    overhead_percent: float
+    top: list[PaddedTensor]
+
+
+class Consumer(_TensorEntry, frozen=True):
+    """A tensor alive at the DRAM peak, from its first to its last operation."""
+
+    padded_bytes: int = msgspec.field(name="bytes")
+    bytes_per_bank: int
+    alive: tuple[int, int]
+    last_use_index: int | None = msgspec.field(name="last_use")
+    weight: bool
+    program: str
+
+
+class ConsumersNotListed(Document, frozen=True):
+    """The smaller ones together."""
+
+    count: int
+    bytes_per_bank: int
+
+
+class FragmentationEntry(Document, frozen=True):
+    """Free bytes that lie outside the largest free block."""
+
+    worst_bytes_per_bank: int
+    worst_percent: float
+    worst_at: OperationRef
+    at_peak_bytes_per_bank: int
+    threshold_percent: float
+    share_above_threshold_percent: float = msgspec.field(name="states_above_threshold_percent")
+    error_bytes: int = msgspec.field(name="error_bytes_per_bank")
+    rank: int | None
+
+
+class GrowthEntry(Document, frozen=True):
+    """How much higher each run starts."""
+
+    verdict: str
+    bytes_per_bank_per_run: float
+    error_bytes_per_run: float
+    compared_runs: int
+    starts_bytes_per_bank: list[int]
+    rank: int | None
+
+
+class LoadPhaseEntry(Document, frozen=True):
+    """How the weights came in."""
+
+    memory: str
+    before_first_bytes_per_bank: int
+    const_eval_programs: int
+    const_eval_operations: int
+    const_eval_bytes_per_bank: int
+    upload_operations: int
+    upload_bytes_per_bank: int
+    loaded_at_index: int | None
+    loaded_bytes_per_bank: int | None
+    rank: int | None
+
+
+class FailureEntry(Document, frozen=True):
+    """A failure that the source tells of; ``bytes_per_bank`` is what each bank needed.
+
+    ``diagnosis`` and ``remedies`` go with the one that ended the run; ``ttmem explain`` gives the whole of it.
+    """
+
+    failure_class: str = msgspec.field(name="class")
+    memory: str | None
+    message: str
+    operation: OperationPlace | None
+    requested_bytes: int | None
+    bytes_per_bank: int | None
+    bank_bytes: int | None
+    banks: int | None
+    allocated: int | None
+    free: int | None
+    largest_free: int | None
+    numbers: dict[str, int]
+    texts: dict[str, str]
+    line: int
+    rank: int | None
+    survived: bool
+    is_warning: bool
+    diagnosis: str | UnsetType = UNSET
+    remedies: list[RemedyEntry] | UnsetType = UNSET

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``ttmem sweep run``, ``report`` and ``limits`` say with ``--json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ttmem.reports.kit.documents import Document
+from ttmem.results import Result
+from ttmem.sweep.expectations import Deviation
+from ttmem.sweep.findings import Findings
+from ttmem.sweep.frontier import Frontier
+from ttmem.sweep.progress import Finished
+
+LIMITS_NOTE = (
+    "Found by doubling one dimension until it fails and bisecting: the shape passes alone on an empty device, one more "
+    "along the grown dimension does not. The residents of a model leave less."
+)
+
+
+class Unexpected(Document, frozen=True):
+    """A result that is not what it should be."""
+
+    id: str
+    """Of the case."""
+    board: str
+    memory: str
+    layout: str
+    op: str
+    status: str
+    message: str
+    expected: str
+
+
+class SweepRun(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-run/1"):
+    """What a sweep left."""
+
+    folder: str
+    results: str
+    """The file with a line per case, board, memory and layout."""
+    total: int = msgspec.field(name="cases")
+    asked: int
+    """By this call."""
+    resumed: int
+    """Results that were there before."""
+    seconds: float
+    statuses: dict[str, dict[str, dict[str, int]]]
+    """Board -> memory -> status -> how many."""
+    unexpected: tuple[Unexpected, ...]
+
+
+def run_document(finished: Finished, results: Iterable[Result], unexpected: Sequence[Deviation]) -> SweepRun:
+    """Of a sweep that ended."""
+    statuses: dict[str, dict[str, dict[str, int]]] = {}
+    for result in results:
+        here = statuses.setdefault(result.board, {}).setdefault(result.memory, {})
+        here[result.status] = here.get(result.status, 0) + 1
+    return SweepRun.of(
+        finished,
+        decimals=3,
+        folder=str(finished.folder),
+        results=str(finished.results),
+        statuses=statuses,
+        unexpected=[Unexpected.of(one, one.result) for one in unexpected],
+    )
+
+
+class Counts(Document, frozen=True):
+    """The tests of one operator."""
+
+    tests: int = msgspec.field(name="total")
+    passed: int
+    failed: int
+    """For another reason than memory."""
+    skipped: int
+    memory_failures: int = msgspec.field(name="oom")
+    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+    status: str
+
+
+class ModelCounts(Document, frozen=True):
+    """The tests of one model."""
+
+    tests: int
+    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+
+
+class ErrorPattern(Document, frozen=True):
+    """Failures that say the same."""
+
+    title: str
+    occurrences: int
+    operators: tuple[str, ...]
+    sentence: str = msgspec.field(name="error")
+    """One of them, whole."""
+
+
+class SweepReport(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-report/1"):
+    """The metrics of a set of results; also the file ``subset_test_analysis.json``."""
+
+    generated: str
+    source: str
+    tests: int = msgspec.field(name="total_tests")
+    passed: int
+    failed: int
+    skipped: int
+    memory_failures: int = msgspec.field(name="oom")
+    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+    success_rate: float | None
+    """Per cent."""
+    operators_tested: int
+    operators_without_tests: tuple[str, ...]
+    unique_problematic_shapes: int
+    severities: dict[str, int]
+    operators: dict[str, Counts]
+    models: dict[str, ModelCounts]
+    patterns: tuple[ErrorPattern, ...] = msgspec.field(name="error_patterns")
+    notes: tuple[str, ...]
+
+
+def report_document(findings: Findings) -> SweepReport:
+    """Of findings."""
+    summary = findings.summary
+    return SweepReport.of(
+        findings,
+        summary,
+        success_rate=round(100 * summary.passed / summary.tests, 1) if summary.tests else None,
+        operators_tested=summary.operators_tested,
+        operators_without_tests=[one.name for one in summary.operators if not one.tests],
+        unique_problematic_shapes=len(summary.shapes),
+        operators={one.name: Counts.of(one) for one in summary.operators},
+        models={one.name: ModelCounts.of(one) for one in summary.models},
+    )
+
+
+class ShapeLimit(Document, frozen=True):
+    """Where one dimension of a shape ends."""
+
+    op: str
+    board: str
+    memory: str
+    layout: str
+    engine: str
+    dim: int
+    """The dimension that was grown."""
+    shape: tuple[int, ...] | None
+    """The largest that passes; null: not even the smallest does."""
+    fails_at: tuple[int, ...] | None
+    status: str
+    message: str
+    padded_bytes: int | None
+    peak_bytes_per_bank: int | None
+    confidence: str
+    asked: int
+    """Questions that the search took."""
+
+
+class OperatorLimit(ShapeLimit, frozen=True):
+    """The largest of all widths, and each of them."""
+
+    frontier: tuple[ShapeLimit, ...]
+
+
+class SweepLimits(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-limits/1"):
+    """The largest shapes that pass."""
+
+    limits: tuple[OperatorLimit, ...]
+    note: str
+
+
+def limits_document(frontiers: Sequence[Frontier]) -> SweepLimits:
+    """Of frontiers."""
+    return SweepLimits.of(
+        limits=[OperatorLimit.of(one.largest, frontier=one.limits) for one in frontiers], note=LIMITS_NOTE
+    )
