@@ -28,7 +28,7 @@ def boards_of_the_oracle() -> list[Board]:
     def like(board: str, name: str, mock: Mock, **changes: Any) -> Board:
         return replace(BOARDS.find(board), name=name, aliases=(), mock=mock, **changes)
 
-    one_chip = {"chips": 1, "mesh": (1, 1)}
+    one_chip = {"mesh": (1, 1)}
     one_column = replace(P150_CHIP, tensix_mask=0b1000_0000)
     n300 = Mock(
         "n300",

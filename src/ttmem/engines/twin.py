@@ -44,9 +44,8 @@ from ttmem.allocator.operations.elementwise import broadcast_shape
 from ttmem.allocator.replay import Placements
 from ttmem.engines.engine import EngineSettings, Step
 from ttmem.explain import classify_oom
-from ttmem.explain.knowledge.loading import failure_class_named
-from ttmem.hardware import MEMORIES, OpenSettings, open_board
-from ttmem.results.outcome import INVALID, PASS, UNSUPPORTED, Outcome
+from ttmem.hardware import L1, MEMORIES, OpenSettings, open_board
+from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.tensors import CoreRange, Placement, TensorSpec
 
 Answer = dict[str, Any]
@@ -206,26 +205,31 @@ class TwinEngine:
             return {"status": PASS}
         if isinstance(failure, NoRecordError):
             return {"status": UNSUPPORTED, "message": f"not judged: {failure.message}; ask --engine mock"}
-        figures: dict[str, Any] = {"message": failure.message}
         if isinstance(failure, OutOfMemoryError):
-            known = failure_class_named(
-                classify_oom(
-                    failure.bytes_per_bank,
-                    failure.bank_bytes,
-                    failure.allocated_bytes_per_bank,
-                    failure.free_bytes_per_bank,
-                    failure.largest_free_bytes_per_bank,
-                    failure.memory.name,
-                )
+            figures = (
+                failure.bytes_per_bank,
+                failure.bank_bytes,
+                failure.allocated_bytes_per_bank,
+                failure.free_bytes_per_bank,
+                failure.largest_free_bytes_per_bank,
             )
-            figures |= {"needed_bytes": failure.total_bytes, "bytes_per_bank": failure.bytes_per_bank}
-            figures["memory"] = failure.memory.name
-        elif isinstance(failure, StaticBuffersError):
-            known = failure_class_named("buffers/" + ("clash" if isinstance(failure, BufferClashError) else "overflow"))
-            figures["memory"] = known.memory
-        else:
-            return {"status": INVALID, **figures}
-        return {"status": known.status, "failure_class": known.name, **figures}
+            return {
+                "status": OOM,
+                "failure_class": classify_oom(*figures, failure.memory.name),
+                "memory": failure.memory.name,
+                "message": failure.message,
+                "needed_bytes": failure.total_bytes,
+                "bytes_per_bank": failure.bytes_per_bank,
+            }
+        if isinstance(failure, StaticBuffersError):
+            status = CLASH if isinstance(failure, BufferClashError) else OVERFLOW
+            return {
+                "status": status,
+                "failure_class": f"buffers/{status}",
+                "memory": L1.name,
+                "message": failure.message,
+            }
+        return {"status": INVALID, "message": failure.message}
 
     def _doubt(self, level: str, why: str) -> None:
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):

@@ -138,7 +138,7 @@ def _check(bound: Bound) -> None:
 
 def _inputs(bound: Bound, variant: Variant, memory: str, layout: str) -> tuple[DeviceTensor, ...]:
     made = []
-    used = {node.id for node in ast.walk(parsed_call(variant.call)) if isinstance(node, ast.Name)}
+    used = _names_in(variant.call)
     for argument, tensors in bound.tensors.items():
         is_called = argument in used or (argument == "indices" and "first_index" in used)
         if not is_called and argument in bound.operator.optional:
@@ -191,6 +191,12 @@ def _made(tensor: DeviceTensor) -> Step:
 def parsed_call(call: str) -> ast.expr:
     """The expression of a call in the catalogue."""
     return ast.parse(call, mode="eval").body
+
+
+@functools.cache
+def _names_in(call: str) -> frozenset[str]:
+    """What a call in the catalogue speaks of: sweeps ask it for every case."""
+    return frozenset(node.id for node in ast.walk(parsed_call(call)) if isinstance(node, ast.Name))
 
 
 class _CallWriter:

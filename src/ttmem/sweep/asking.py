@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 from ttmem.engines import Engine, EngineSettings, open_engine
 from ttmem.engines.engine import CARD, TWIN
@@ -12,6 +12,9 @@ from ttmem.operators import CannotRunError, Recipe, recipe_of
 from ttmem.results import EXACT, REAL, Outcome, Result
 from ttmem.results.outcome import UNSUPPORTED
 from ttmem.sweep.plan import Point, Settings
+
+_LOT = 64
+"""Recipes that are held at once: a sweep has hundreds of thousands."""
 
 
 class Asker:
@@ -24,11 +27,14 @@ class Asker:
     def ask(self, points: Sequence[Point]) -> Iterator[Result]:
         """One result per point, in order and as they come."""
         for board, group in groupby(points, key=lambda point: point.board):
-            asked = [(point, self._recipe(point)) for point in group]
-            steps = [recipe.described_steps for _, recipe in asked if isinstance(recipe, Recipe)]
-            outcomes = self.engine(board).ask_all(steps, stop=True) if steps else iter(())
-            for point, recipe in asked:
-                yield self._result(point, recipe, next(outcomes) if isinstance(recipe, Recipe) else None)
+            while lot := [(point, self._recipe(point)) for point in islice(group, _LOT)]:
+                yield from self._ask(board, lot)
+
+    def _ask(self, board: str, lot: Sequence[tuple[Point, Recipe | str]]) -> Iterator[Result]:
+        steps = [recipe.described_steps for _, recipe in lot if isinstance(recipe, Recipe)]
+        outcomes = self.engine(board).ask_all(steps, stop=True) if steps else iter(())
+        for point, recipe in lot:
+            yield self._result(point, recipe, next(outcomes) if isinstance(recipe, Recipe) else None)
 
     def close(self) -> None:
         """End the engines."""

@@ -3,11 +3,12 @@
 
 An elementwise operation takes its inputs, a result of the same size, and static buffers that do not depend on the
 shape. So which of thousands of shapes pass is a few comparisons of columns; the rules are those of the scalar twin,
-and a test holds the two to the same results.
+and a test holds the two to the same rows.
 """
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ _BLOCK = 4096
 _SINGLES = 32
 _LIKE_FIRST = ": a tensor of "
 """How a recipe says that it made up an operand like the first one."""
+_NO_PARTS: dict[str, int] = {}
+"""Shared by all results: making one for each costs time."""
 _SCALARS = (int, float, str, bool, type(None))
 _MOST_ELEMENTS = 1 << 40
 """Larger shapes go one by one: the columns' arithmetic is made for what fits devices."""
@@ -60,7 +63,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Columns: PASS, OOM or CLASH, and the figures of a result."""
+    """Columns: PASS, OOM or CLASH, and the figures of a row."""
 
     status: IntColumn
     needed_bytes: IntColumn
@@ -133,6 +136,15 @@ def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
 
 def ask_in_batches(points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
     """Results of the points, the same as the scalar twin's, in the order in which they are done."""
+    # Hundreds of thousands of points stay until the end: looking for garbage among them again and again costs a fifth.
+    gc.freeze()
+    try:
+        yield from _in_blocks(points, settings)
+    finally:
+        gc.unfreeze()
+
+
+def _in_blocks(points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
     asker = Asker(settings)
     families: dict[Any, Family | None] = {}
     for start in range(0, len(points), _BLOCK):
@@ -202,23 +214,24 @@ def _batch_results(points: list[Point], family: Family, memory_map: MemoryMap, s
     )
     share = (time.perf_counter() - started) / len(points)
     logical = (found.elements * family.dtype.tile_bytes() // TILE_32X32.elements * family.inputs).tolist()
-    writer = _ResultWriter(family, memory_map, settings.engine, share)
-    return [writer.result(point, *figures) for point, *figures in zip(points, *columns, logical, strict=True)]
+    writer = _ResultWriter(family, memory_map, points[0], settings.engine, share)
+    return [writer.result(point.case, *figures) for point, *figures in zip(points, *columns, logical, strict=True)]
 
 
 class _ResultWriter:
-    """Figures to results, in the library's words where something failed."""
+    """Figures to results, in the library's words where something failed. Their points differ in the shape alone."""
 
-    def __init__(self, family: Family, memory_map: MemoryMap, engine: str, seconds: float) -> None:
+    def __init__(self, family: Family, memory_map: MemoryMap, point: Point, engine: str, seconds: float) -> None:
         self._family = family
         self._map = memory_map
         self._pool = memory_map.pool(family.memory)
-        self._engine = engine
+        self._memory = point.memory
+        self._asked = point.board, engine, point.memory, point.layout
         self._seconds = seconds
 
     def result(
         self,
-        point: Point,
+        case: Case,
         status: int,
         total: int,
         per_bank: int,
@@ -228,8 +241,7 @@ class _ResultWriter:
         padded: int,
         logical: int,
     ) -> Result:
-        family, case = self._family, point.case
-        assumed = self._assumed(case) if family.assumed else ()
+        family = self._family
         needed, each, message, failure_class, memory = None, None, "", "", None
         if status == OOM:
             needed, each, memory = total, per_bank, family.memory.name
@@ -237,12 +249,11 @@ class _ResultWriter:
         elif status == CLASH:
             message, failure_class, memory = self._clash(taken), "buffers/clash", L1.name
         outcome = Outcome(
-            _STATUSES[status], failure_class, memory, message, needed, each, {point.memory: peak},
-            seconds=self._seconds, confidence=EXACT,
+            _STATUSES[status], failure_class, memory, message, needed, each, {self._memory: peak}, _NO_PARTS, "",
+            self._seconds, EXACT,
         )  # fmt: skip
-        return Result(
-            case.id, case.op, outcome, point.board, self._engine, point.memory, point.layout, logical, padded, assumed
-        )
+        assumed = self._assumed(case) if family.assumed else ()
+        return Result(case.id, case.op, outcome, *self._asked, logical, padded, assumed)
 
     def _out_of_memory(self, total: int, per_bank: int, allocated: int) -> tuple[str, str]:
         pool, name = self._pool, self._family.memory.name
@@ -259,4 +270,7 @@ class _ResultWriter:
     def _assumed(self, case: Case) -> tuple[str, ...]:
         """A second operand that the source did not list is named by its shape, which differs from case to case."""
         shape = str(list(case.tensors[0].shape))
-        return tuple([text + shape if text.endswith(_LIKE_FIRST) else text for text in self._family.assumed])
+        texts = self._family.assumed
+        if len(texts) == 1 and texts[0].endswith(_LIKE_FIRST):
+            return (texts[0] + shape,)
+        return tuple([text + shape if text.endswith(_LIKE_FIRST) else text for text in texts])
