@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one list of readers, asked by every verb that takes a source: which kind a source is, is seen from its content.
 
-A reader is a module of this room with ``KIND``, ``TITLE``, ``sniff(head)`` and ``read``. To add one, write the module
-and name it in ``READERS``. Such a module imports nothing heavy, because those that give what is asked for are loaded
-one after the other until one knows the source; what does the work is imported by ``read``.
+A reader is a module of this room with ``KIND``, ``TITLE``, ``GIVES``, ``sniff(head)`` and ``read``; it is found by its line
+``GIVES = "..."``, so to add one is to write it. ``ORDER`` says when it is asked (50 where it says nothing). Such a module
+imports nothing heavy, because those that give what is asked for are loaded one after the other until one knows the
+source; what does the work is imported by ``read``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.readers.byte_source import Head, Progress
+
+_GIVES = re.compile(r'^GIVES = "([\w ]+)"', re.MULTILINE)
+_ORDER = re.compile(r"^ORDER = (\d+)", re.MULTILINE)
+_USUAL_ORDER = 50
 
 PROFILE = "profile"
 """``read(source, options)`` gives a memory history."""
@@ -69,22 +75,19 @@ class Reader:
         return import_module(f"ttmem.readers.{self.module}")
 
 
-READERS = (
-    Reader("saved_profile", PROFILE),
-    Reader("visualizer", PROFILE),
-    Reader("capture", PROFILE),
-    Reader("ttrt", PROFILE),
-    Reader("memory_report", PROFILE),
-    Reader("mlir", PROFILE),
-    Reader("test_results.junit_xml", TEST_RESULTS),
-    Reader("test_results.sweep_json", TEST_RESULTS),
-    Reader("test_results.sweep_csv", TEST_RESULTS),
-    Reader("test_results.pytest_log", TEST_RESULTS),  # its lines may stand in the cells of the others
-    Reader("profiler_csv", PROFILER_FACTS),
-    Reader("watcher", WATCHER_FACTS),
-    Reader("log_facts", LOG_FACTS),
-    Reader("runtime_log", PROFILE),
-)
+def _found() -> tuple[Reader, ...]:
+    """The readers in this folder, in the order in which they are asked; none is imported."""
+    folder, found = Path(__file__).parent, []
+    for path in sorted(folder.rglob("[!_]*.py")) + sorted(folder.glob("*/__init__.py")):
+        text = path.read_text(encoding="utf-8")
+        if gives := _GIVES.search(text):
+            module = path.relative_to(folder).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
+            order = _ORDER.search(text)
+            found.append((int(order[1]) if order else _USUAL_ORDER, Reader(module, gives[1])))
+    return tuple(reader for _, reader in sorted(found, key=lambda one: (one[0], one[1].module)))
+
+
+READERS = _found()
 """In the order in which they are asked."""
 FALLBACK = READERS[-1]
 """Takes every file, because its lines may stand anywhere in one: what only it takes may be anything."""

@@ -11,6 +11,7 @@ from ttmem.readers.byte_source import Head
 
 KIND = "watcher-log"
 TITLE = "log of the watcher (TT_METAL_WATCHER)"
+GIVES = "watcher facts"
 
 _CORE = re.compile(r"\bcore ?\(x=\s*(?P<x>\d+),\s*y=\s*(?P<y>\d+)\)[^:]*:\s*(?P<rest>.*)", re.IGNORECASE)
 _WAYPOINTS = re.compile(r"\s*(?P<points>\w+(?:\s*,\s*\w+){1,})")

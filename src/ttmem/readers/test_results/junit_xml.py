@@ -14,6 +14,7 @@ from ttmem.results.classify import classify, classify_skip
 
 KIND = "junit-xml"
 TITLE = "JUnit XML of a test run"
+GIVES = "test results"
 _BEGINS = re.compile(rb"<test(?:suites?|case)\b")
 
 

@@ -15,6 +15,8 @@ from ttmem.results.classify import classify, classify_skip
 
 KIND = "pytest-log"
 TITLE = "log of a pytest run"
+GIVES = "test results"
+ORDER = 90  # its lines may stand in the cells of the others
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SECTION = re.compile(r"^=+ (.*?) =+\s*$")

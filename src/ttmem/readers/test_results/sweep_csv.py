@@ -13,6 +13,7 @@ from ttmem.results import Result
 
 KIND = "sweep-csv"
 TITLE = "table of tt-metal's sweep framework"
+GIVES = "test results"
 
 
 def sniff(head: Head) -> bool:

@@ -19,6 +19,7 @@ from ttmem.results.classify import classify
 
 KIND = "sweep-json"
 TITLE = "JSON of tt-metal's sweep framework"
+GIVES = "test results"
 _NAMES = ("op_name", "full_test_name", "sweep_name", "test_name")
 _PASSED = {"pass", "passed", "success", "xpass"}
 _NOT_RUN = {"not_run", "skipped", "skip"}
