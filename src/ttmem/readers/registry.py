@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one list of readers, asked by every verb that takes a source: which kind a source is, is seen from its content.
 
-A reader is a module of this room with ``KIND``, ``TITLE``, ``GIVES``, ``sniff(head)`` and ``read``; it is found by its line
-``GIVES = "..."``, so to add one is to write it. ``ORDER`` says when it is asked (50 where it says nothing). Such a module
-imports nothing heavy, because those that give what is asked for are loaded one after the other until one knows the
-source; what does the work is imported by ``read``.
+A reader is a module of this room with ``KIND``, ``TITLE``, ``GIVES``, ``sniff(head)`` and ``read``; it is found by its
+line ``GIVES = "..."``, so to add one is to write it. ``ORDER`` says when it is asked (50 where it says nothing). Such a
+module imports nothing heavy, because those that give what is asked for are loaded one after the other until one knows
+the source; what does the work is imported by ``read``.
 """
 
 from __future__ import annotations
