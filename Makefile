@@ -14,11 +14,12 @@ DEMO := .cache/demo
 N ?= 1000
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint bench docs oracle clean
+.PHONY: help setup demo check test lint bench docs oracle clean
 
 help:
 	@echo "make demo    run a small transformer on a mock n150, profile logs, explain real failures"
 	@echo "make test    lint and all tests"
+	@echo "make check   the fast half: lint and the tests that need neither ttnn nor torch nor a browser"
 	@echo "make setup   leave $(BIN)/ttmem ready"
 	@echo "also: lint, bench, docs, oracle N=$(N), clean; PYTHON=... chooses the interpreter"
 
@@ -61,6 +62,9 @@ lint: $(READY)
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/python tools/operations_docs.py --check
 	$(BIN)/python tools/schemas.py --check
+
+check: lint
+	TTMEM_HYPOTHESIS=quick $(BIN)/pytest -n 2 -q -m "not oracle and not slow"
 
 test: setup lint
 	$(BIN)/pytest -n 2

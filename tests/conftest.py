@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds for every test: property tests try the same examples each time, so that a red run can be repeated.
 
-`TTMEM_HYPOTHESIS=explore pytest ...` tries new ones. No example has a deadline: a busy machine is no fault of ours.
+`TTMEM_HYPOTHESIS=explore pytest ...` tries new ones, `quick` (as in `make check`) few. No example has a deadline: a busy
+machine is no fault of ours.
 """
 
 from __future__ import annotations
@@ -16,8 +17,20 @@ from ttmem.engines.interpreters import Interpreter, find_interpreter
 
 _PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("repeat", deadline=None, derandomize=True, database=None, suppress_health_check=_PATIENT)
+settings.register_profile("quick", settings.get_profile("repeat"), max_examples=10)
 settings.register_profile("explore", deadline=None, suppress_health_check=_PATIENT)
 settings.load_profile(os.environ.get("TTMEM_HYPOTHESIS", "repeat"))
+
+
+_OTHER_PROGRAMS = {"ttnn_interpreter", "torch_python", "visualizer_python"}
+"""Fixtures behind which a real ttnn, torch or another tool runs."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks other programs is left out of the fast half (``make check``)."""
+    for item in items:
+        if not _OTHER_PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.oracle)
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,8 @@ from loggen.options import FEATURES
 from loggen.pools import Pool
 from loggen.tensors import TypeFactory
 
+pytestmark = pytest.mark.slow
+
 
 @lru_cache(maxsize=64)
 def make(**changes: Any) -> tuple[bytes, dict[str, Any]]:

@@ -206,6 +206,7 @@ def document_of(content: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(content[HEADER.size :])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(profiles())
 def test_what_was_saved_is_loaded_exactly(profile: Profile) -> None:

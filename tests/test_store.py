@@ -322,6 +322,7 @@ def writers(count: int, *, origins: list[str], name: str, times: int) -> list[li
     return answers
 
 
+@pytest.mark.slow
 def test_writers_of_different_sources_never_share_a_name(home: Path) -> None:
     answers = writers(4, origins=["/a", "/b", "/c", "/d"], name="", times=5)
     assert all(len(set(names)) == 1 for names in answers), "each source keeps the name it got first"
@@ -330,6 +331,7 @@ def test_writers_of_different_sources_never_share_a_name(home: Path) -> None:
     assert leftovers(home) == []
 
 
+@pytest.mark.slow
 def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(home: Path) -> None:
     # GIVEN a report that two writers replace again and again
     keep(small(), origin="/a", name="bert")

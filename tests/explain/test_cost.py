@@ -11,6 +11,8 @@ import pytest
 
 from ttmem.explain import find_failures
 
+pytestmark = pytest.mark.slow
+
 OOM = (
     "Out of Memory: Not enough space to allocate 1050673152 B DRAM buffer across 12 banks, where each bank needs to "
     "store 87556096 B, but bank size is 1073741792 B (allocated: 943941568 B, free: 129800224 B, largest free block: "

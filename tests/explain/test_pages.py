@@ -114,6 +114,7 @@ def specs() -> st.SearchStrategy[TensorSpec]:
     )
 
 
+@pytest.mark.slow
 @given(specs(), st.sampled_from(["n150", "p150", "p100"]))
 @settings(max_examples=1500, deadline=None, derandomize=True)
 def test_random_tensors_are_recognised_or_left_unknown(spec: TensorSpec, board: str) -> None:

@@ -17,6 +17,8 @@ from ttmem.explain.text.context import Context
 from ttmem.hardware import DATA_TYPES, DRAM, L1, TRACE, OpenSettings, open_board
 from ttmem.tensors import TILE, TensorSpec, grid_of
 
+pytestmark = pytest.mark.slow
+
 SLOW = settings(
     max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )

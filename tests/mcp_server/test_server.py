@@ -17,6 +17,8 @@ from support.command_line import FIVE_RUNS, REAL_OOM, call, command_line, enviro
 from ttmem.commands import cli
 from ttmem.engines.interpreters import Interpreter
 
+pytestmark = pytest.mark.slow
+
 PEOPLE_ONLY = {"export", "mcp", "completion"}
 """No answer in JSON: they write for another program, or are the way in."""
 

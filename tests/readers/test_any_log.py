@@ -27,6 +27,8 @@ from ttmem.analysis.weights import weights
 from ttmem.profile import MEMORIES, Profile
 from ttmem.profile.storage import from_bytes, to_bytes
 
+pytestmark = pytest.mark.slow
+
 LOGS = sorted(some_logs())
 
 

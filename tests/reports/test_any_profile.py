@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from ttmem.reports.profile import html, stored_files, terminal
 from ttmem.reports.profile import markdown as llm
 
 from .stories import HOSTILE, OOM
+
+pytestmark = pytest.mark.slow
 
 NAMES = st.sampled_from(
     ["ttnn.add", "ttnn.deallocate", "ttnn.reshape", "ttcore.load_cached", "ttnn.to_device", HOSTILE]

@@ -156,6 +156,7 @@ def test_results_are_written_when_a_run_is_interrupted(tmp_path: Path) -> None:
     assert len(rows) == len(read_results(tmp_path)[0])
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_gives_the_journal_of_an_uninterrupted_run(tmp_path: Path) -> None:
     # GIVEN a sweep in a process of its own
     cases = [Case("permute", (CaseTensor((1, 3 + n % 61, 8 + n, 16)),)) for n in range(2500)]

@@ -171,6 +171,7 @@ def many_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.cpp"))
 
 
+@pytest.mark.slow
 def test_a_file_on_which_the_reader_dies_costs_nothing_but_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
