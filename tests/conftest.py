@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds for every test: property tests try the same examples each time, so that a red run can be repeated.
 
-`TTMEM_HYPOTHESIS=explore pytest ...` tries new ones, `quick` (as in `make check`) few. No example has a deadline: a busy
-machine is no fault of ours.
+`TTMEM_HYPOTHESIS=explore pytest ...` tries new ones, `quick` (as in `make check`) few. No example has a deadline: a
+busy machine is no fault of ours.
 """
 
 from __future__ import annotations
