@@ -26,12 +26,13 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Named,
     Symbol,
     Unary,
+    fold,
     plain,
+    unwrapped,
 )
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, declared_name, last_name
 from ttmem.circular_buffers.scan.cpp.lowering import Lowering
 from ttmem.circular_buffers.scan.cpp.merging import assigned_in, declared_in, is_list, merged, trips, updated
-from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
 from ttmem.circular_buffers.scan.cpp.values import DraftValue, Lambda, Listener, draft_in
 

@@ -23,12 +23,14 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Symbol,
     Text,
     Unary,
+    argument_leaf,
     evaluate,
+    fold,
     plain,
+    unwrapped,
 )
 from ttmem.circular_buffers.scan.cpp.functions import Function, last_name, parameters_of
 from ttmem.circular_buffers.scan.cpp.names import Names
-from ttmem.circular_buffers.scan.cpp.rewriting import argument_leaf, fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node
 from ttmem.circular_buffers.scan.cpp.values import Lambda, draft_in
 

@@ -3,9 +3,19 @@
 
 from __future__ import annotations
 
-from ttmem.circular_buffers.scan.cpp.expressions import Binary, Call, Choice, Expression, Integer, Items, Named, plain
+from ttmem.circular_buffers.scan.cpp.expressions import (
+    Binary,
+    Call,
+    Choice,
+    Expression,
+    Integer,
+    Items,
+    Named,
+    fold,
+    plain,
+    unwrapped,
+)
 from ttmem.circular_buffers.scan.cpp.functions import declared_name
-from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, walk
 from ttmem.circular_buffers.scan.cpp.values import draft_in
 

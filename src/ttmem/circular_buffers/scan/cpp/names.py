@@ -18,10 +18,11 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Named,
     Symbol,
     Text,
+    fold,
     plain,
+    unwrapped,
 )
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
-from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
 from ttmem.circular_buffers.scan.cpp.values import Lambda, Listener
 

@@ -15,8 +15,8 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Symbol,
     Unary,
     render,
+    substituted,
 )
-from ttmem.circular_buffers.scan.cpp.rewriting import substituted
 
 Monomial = tuple[str, ...]
 Polynomial = Mapping[Monomial, int]

@@ -20,11 +20,11 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Record,
     Symbol,
     Text,
+    fold,
     plain,
 )
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers
 from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
-from ttmem.circular_buffers.scan.cpp.rewriting import fold
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
 from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Listener, draft_in
 from ttmem.circular_buffers.scan.model import CONFIG, CREATE_CB, DATAFLOW_SPEC, DESCRIPTOR, DESCRIPTOR_FIELDS

@@ -13,6 +13,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Integer,
     Items,
     Named,
+    Portable,
     Record,
     Symbol,
     Text,
@@ -20,7 +21,6 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     plain,
     render,
 )
-from ttmem.circular_buffers.scan.cpp.rewriting import Portable
 from ttmem.circular_buffers.scan.cpp.values import Draft
 from ttmem.circular_buffers.scan.host import classes
 from ttmem.circular_buffers.scan.host.calls import KERNEL, named_text

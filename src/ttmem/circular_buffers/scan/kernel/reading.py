@@ -12,6 +12,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Integer,
     Items,
     Named,
+    Portable,
     Symbol,
     evaluate,
     plain,
@@ -19,7 +20,6 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
 )
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function
 from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
-from ttmem.circular_buffers.scan.cpp.rewriting import Portable
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of, walk
 from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Listener, draft_in
 from ttmem.circular_buffers.scan.kernel.trace import (
