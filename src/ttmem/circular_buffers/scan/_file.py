@@ -47,7 +47,7 @@ def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
     from ttmem.circular_buffers.scan.kernel.reading import kernel_of, looks_like_a_kernel
 
     is_kernel = looks_like_a_kernel(text)
-    is_host = bool(_HOST.search(text)) or _calls_one_of(frozenset(helpers), text)
+    is_host = bool(_HOST.search(text) or _call_of(frozenset(helpers)).search(text))
     if not (is_kernel or is_host):
         return FileScan(shown)
     source = parse(shown, text)
@@ -59,11 +59,9 @@ def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
 
 @lru_cache(maxsize=4)
 def _call_of(names: frozenset[str]) -> re.Pattern[bytes]:
-    return re.compile(rb"\b(?:" + b"|".join(re.escape(name.encode()) for name in sorted(names)) + rb")\s*[(<]")
-
-
-def _calls_one_of(names: frozenset[str], text: bytes) -> bool:
-    return bool(names) and _call_of(names).search(text) is not None
+    """Of one of these functions; a pattern that matches nothing where there are none."""
+    words = "|".join(sorted(map(re.escape, names))) or "(?!)"
+    return re.compile(rf"\b(?:{words})\s*[(<]".encode())
 
 
 def helpers_in(text: bytes, shown: str) -> Helpers:
@@ -89,30 +87,23 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
     sites: dict[tuple[str, int, int], Declaration] = {}
     followed: list[_Followed] = []
     for function in relevant:
-        drafts = listener.follow(function)
-        title = _title(function, relevant)
-        made = finisher.declarations(drafts, title)
-        followed.append((function, made, finisher.kernel_uses(drafts, title)))
+        drafts = listener.follow([function.body], function)
+        made, used = finisher.finished(drafts, _title(function, relevant))
+        followed.append((function, made, used))
         for declaration in made:
             own = not declaration.trail and declaration.site[0] == index.source.path
             if own or (declaration.trail and all(name == "lambda" for name, _ in declaration.trail)):
                 sites.setdefault(declaration.site, declaration)
-    declarations, uses = _loose(index, listener, finisher)
+    # A fragment without any function around it is a program too.
+    text = index.source.text
+    fragment = any(_DECLARES.search(text, node.start_byte, node.end_byte) for node in index.loose)
+    declarations, uses = finisher.finished(listener.follow(index.loose) if fragment else [], FILE_SCOPE)
     for declaration in declarations:
         sites.setdefault(declaration.site, declaration)
     for _, made, used in _programs(followed):
         declarations += [one for one in made if one.total is not None or one.api != DESCRIPTOR]
         uses += used
     return declarations, list(sites.values()), uses
-
-
-def _loose(index: FileIndex, listener: HostListener, finisher: Finisher) -> tuple[list[Declaration], list[KernelUse]]:
-    """A fragment without any function around it is a program too."""
-    source = index.source
-    if not any(_DECLARES.search(source.text[node.start_byte : node.end_byte]) for node in index.loose):
-        return [], []
-    drafts = listener.follow_statements(index.loose)
-    return finisher.declarations(drafts, FILE_SCOPE), finisher.kernel_uses(drafts, FILE_SCOPE)
 
 
 def _programs(followed: list[_Followed]) -> list[_Followed]:

@@ -151,9 +151,7 @@ _REBUILT: Mapping[type[Expression], Callable[[Any, Sequence[Expression]], Expres
     Call: lambda node, new: Call(node.function, tuple(new)),
     Choice: lambda node, new: Choice(*new),
     Items: lambda node, new: Items(tuple(new), node.complete),
-    Record: lambda node, new: Record(
-        node.type_name, tuple(zip((name for name, _ in node.fields), new, strict=True))
-    ),
+    Record: lambda node, new: Record(node.type_name, tuple(zip((name for name, _ in node.fields), new, strict=True))),
 }
 
 

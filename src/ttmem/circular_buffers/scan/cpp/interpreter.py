@@ -32,13 +32,14 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
 )
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, declared_name, last_name
 from ttmem.circular_buffers.scan.cpp.lowering import Lowering
-from ttmem.circular_buffers.scan.cpp.merging import assigned_in, declared_in, is_list, merged, trips, updated
-from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
+from ttmem.circular_buffers.scan.cpp.merging import LISTS, assigned_in, declared_in, merged, trips
+from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of, listed
 from ttmem.circular_buffers.scan.cpp.values import DraftValue, Lambda, Listener, draft_in
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000
 """Per followed function, calls included: far above any program factory, and an end to code that explodes."""
+LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
 _PRIMITIVE = frozenset({"primitive_type", "sized_type_specifier"})
 _ENDINGS = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 
@@ -54,22 +55,14 @@ class Interpreter(Lowering):
         self._left = MOST_STATEMENTS
         self._evaluation = Evaluation()
 
-    def run(self, function: Function) -> None:
-        """Follow a function with its parameters unknown."""
-        self._left = MOST_STATEMENTS
-        self.variables = _unknown(function)
-        self.statement(function.body)
-        self._run_lambdas()
+    def run(self, statements: Sequence[Node], function: Function | None = None) -> None:
+        """Follow a function's body with its parameters unknown, or statements that stand outside of any function.
 
-    def run_statements(self, nodes: Sequence[Node]) -> None:
-        """Follow statements that stand outside of any function, as in a fragment."""
+        Lambdas handed to somebody else are followed on their own, with their parameters unknown.
+        """
         self._left = MOST_STATEMENTS
-        self.variables = {}
-        self.several(nodes)
-        self._run_lambdas()
-
-    def _run_lambdas(self) -> None:
-        """Lambdas handed to somebody else: followed on their own, with their parameters unknown."""
+        self.variables = _unknown(function) if function is not None else {}
+        self.several(statements)
         for closure in list(self.uncalled.values()):
             self.variables = {**closure.seen, **_unknown(closure.function)}
             self.statement(closure.function.body)
@@ -78,8 +71,9 @@ class Interpreter(Lowering):
     def inline(self, function: Function, arguments: Sequence[Expression], node: Node) -> Expression | None:
         if self._depth >= DEEPEST_CALL or self._left <= 0 or function.body is None:
             return None
-        if function.name == "lambda":
-            self._followed(function)
+        for key, closure in list(self.uncalled.items()):
+            if closure.function.body.id == function.body.id:
+                del self.uncalled[key]
         kept = (self.variables, self._returned, self.trail, self.source, self.index, self.guards)
         self.trail = (*self.trail, (function.name, line_of(node)))
         self._depth += 1
@@ -91,9 +85,7 @@ class Interpreter(Lowering):
             changed = self.variables
             self.variables, self._returned, self.trail, self.source, self.index, self.guards = kept
             self._depth -= 1
-        if function.name == "lambda":
-            self._captured(function, changed)
-        self._returned_by_reference(function, changed, node)
+        self._assigned_outside(function, changed, node)
         if returned is None:
             return Symbol(self.source.of(node), MEMBER)
         if function.name == "lambda" or isinstance(plain(returned), (DraftValue, Lambda, Items)):
@@ -105,14 +97,8 @@ class Interpreter(Lowering):
         self.statement(body)
         return self._returned
 
-    def _followed(self, function: Function) -> None:
-        for key, closure in list(self.uncalled.items()):
-            if closure.function.body.id == function.body.id:
-                del self.uncalled[key]
-
     def _parameters(self, function: Function, arguments: Sequence[Expression]) -> dict[str, Expression]:
-        around = self.variables if function.name == "lambda" else {}
-        inner = {**around, **_unknown(function)}
+        inner = {**(self.variables if function.name == "lambda" else {}), **_unknown(function)}
         for name, given in zip(function.template_parameters, self.template_arguments, strict=False):
             if name:
                 inner[name] = Named(name, unwrapped(given, name))
@@ -123,17 +109,13 @@ class Interpreter(Lowering):
                 inner[parameter.name] = Named(parameter.name, self.lower(parameter.default))
         return inner
 
-    def _captured(self, function: Function, changed: dict[str, Expression]) -> None:
-        """What a lambda assigned to variables around it."""
-        own = {parameter.name for parameter in function.parameters}
-        for name, value in changed.items():
-            if name in self.variables and name not in own:
-                self.variables[name] = value
-
-    def _returned_by_reference(self, function: Function, changed: dict[str, Expression], node: Node) -> None:
-        listed = node.child_by_field_name("arguments")
-        given = [child for child in listed.named_children if child.type != "comment"] if listed is not None else []
-        for parameter, argument in zip(function.parameters, given, strict=False):
+    def _assigned_outside(self, function: Function, changed: dict[str, Expression], node: Node) -> None:
+        """What a lambda assigned to variables around it, and any function to parameters by reference."""
+        if function.name == "lambda":
+            own = {parameter.name for parameter in function.parameters}
+            shared = self.variables.keys() & changed.keys() - own
+            self.variables.update((name, changed[name]) for name in shared)
+        for parameter, argument in zip(function.parameters, listed(node, "arguments"), strict=False):
             if parameter.by_reference and argument.type == "identifier" and parameter.name in changed:
                 name = self.source.of(argument)
                 if draft_in(self.variables.get(name)) is None:
@@ -159,22 +141,23 @@ class Interpreter(Lowering):
     def several(self, nodes: Sequence[Node]) -> bool:
         """A sequence; what stands behind a statement that never goes on is not followed."""
         guards = self.guards
-        for node in nodes:
-            if self.statement(node):
-                self.guards = guards
-                return True
+        ended = any(map(self.statement, nodes))
         self.guards = guards
-        return False
+        return ended
 
     def block(self, node: Node) -> bool:
         before = dict(self.variables)
         ended = self.several(node.named_children)
         for name in declared_in(self.source, node):
+            self.variables.pop(name, None)
             if name in before:
                 self.variables[name] = before[name]
-            else:
-                self.variables.pop(name, None)
         return ended
+
+    def effect(self, node: Node) -> bool:
+        for child in node.named_children:
+            self.lower(child)
+        return self.source.text[node.start_byte : node.start_byte + 8] == b"TT_THROW"
 
     def declaration(self, node: Node) -> bool:
         type_node = node.child_by_field_name("type")
@@ -201,7 +184,7 @@ class Interpreter(Lowering):
         name = declared_name(self.source, declarator)
         if value_node is not None and value_node.type in ("initializer_list", "argument_list"):
             value = self.built(type_name, value, node)
-            if isinstance(value, Items) and len(value.items) == 1 and not is_list(type_name):
+            if isinstance(value, Items) and len(value.items) == 1 and not type_name.startswith(LISTS):
                 value = value.items[0]
         self.variables[name] = value if isinstance(plain(value), Lambda) else Named(name, unwrapped(value, name))
 
@@ -219,42 +202,25 @@ class Interpreter(Lowering):
     def _constructed(self, node: Node, type_name: str) -> None:
         """`DataflowBuffer x(dfb::x);` looks like a function declaration to any parser without types."""
         name = declared_name(self.source, node)
-        listed = node.child_by_field_name("parameters")
-        arguments = []
-        for child in listed.named_children if listed is not None else ():
-            inner = child.child_by_field_name("type") or child
-            arguments.append(self._as_value(inner))
-        made = self.listener.construct(type_name, Items(tuple(arguments)), node)
+        given = [child.child_by_field_name("type") or child for child in listed(node, "parameters", comments=True)]
+        made = self.listener.construct(type_name, Items(tuple(map(self.lower, given))), node)
         self.variables[name] = Named(name, made) if made is not None else Symbol(name, NAME)
-
-    def _as_value(self, node: Node) -> Expression:
-        if node.type == "qualified_identifier":
-            return self.qualified(node)
-        if node.type in ("type_identifier", "identifier"):
-            return self.look_up(self.source.of(node))
-        return self.lower(node)
 
     def returning(self, node: Node) -> bool:
         if node.named_children:
-            value = self.lower(node.named_children[0])
-            if self._returned is None:
+            value, before = self.lower(node.named_children[0]), self._returned
+            if before is None:
                 self._returned = value
             elif self.guards:
                 guard = self.guards[-1]
-                before = self._returned
                 both = (value, before) if guard.holds else (before, value)
                 drafts = [one for one in both if draft_in(one) is not None]
                 self._returned = drafts[0] if drafts else Choice(guard.expression, *both)
+            elif isinstance(before, DraftValue) or draft_in(value) is not None:
+                self._returned = value
             else:
-                self._returned = self._later_return(value)
+                self._returned = Choice(Symbol("returned early", OPAQUE), before, value)
         return True
-
-    def _later_return(self, value: Expression) -> Expression:
-        before = self._returned
-        assert before is not None
-        if isinstance(before, DraftValue) or draft_in(value) is not None:
-            return value
-        return Choice(Symbol("returned early", OPAQUE), before, value)
 
     def branch(self, node: Node) -> bool:
         condition_node = node.child_by_field_name("condition")
@@ -272,26 +238,21 @@ class Interpreter(Lowering):
         if known is not None:
             return yes() if known else no()
         guards, before = self.guards, self.variables
+        ways = []
         self.listener.enter_branch(condition, text)
-        self.variables = dict(before)
-        self.guards = (*guards, Condition(text, True, condition))
-        ended_yes = yes()
-        when_true = self.variables
-        self.listener.otherwise()
-        self.variables = dict(before)
-        self.guards = (*guards, Condition(text, False, condition))
-        ended_no = no()
-        when_false = self.variables
-        self.listener.exit_branch()
-        self.guards = guards
-        if ended_yes and not ended_no:
-            self.variables = updated(before, when_false)
-            self.guards = (*guards, Condition(text, False, condition))
-        elif ended_no and not ended_yes:
-            self.variables = updated(before, when_true)
-            self.guards = (*guards, Condition(text, True, condition))
+        for holds, follow in ((True, yes), (False, no)):
+            self.variables = dict(before)
+            self.guards = under = (*guards, Condition(text, holds, condition))
+            ways.append((follow(), self.variables, under))
+            self.listener.leave_side(holds)
+        (ended_yes, when_true, _), (ended_no, when_false, _) = ways
+        if ended_yes is ended_no:
+            values, self.guards = merged(condition, when_true, when_false), guards
         else:
-            self.variables = updated(before, merged(condition, when_true, when_false))
+            _, values, self.guards = ways[1 if ended_yes else 0]
+        before.clear()  # lambdas hold on to the environment they were defined in: it is changed, not replaced
+        before.update(values)
+        self.variables = before
         return ended_yes and ended_no
 
     def preprocessor(self, node: Node) -> bool:
@@ -309,15 +270,14 @@ class Interpreter(Lowering):
     def cases(self, node: Node) -> bool:
         condition = node.child_by_field_name("condition")
         chosen = self.lower(condition)
-        body = node.child_by_field_name("body")
-        listed = [child for child in body.named_children if child.type == "case_statement"] if body is not None else []
-        self._case(chosen, self.source.of(condition).strip("()") if condition is not None else "", listed, 0)
+        cases = [child for child in listed(node, "body") if child.type == "case_statement"]
+        self._case(chosen, self.source.of(condition).strip("()") if condition is not None else "", cases, 0)
         return False
 
-    def _case(self, chosen: Expression, text: str, listed: list[Node], position: int) -> bool:
-        if position == len(listed):
+    def _case(self, chosen: Expression, text: str, cases: list[Node], position: int) -> bool:
+        if position == len(cases):
             return False
-        case = listed[position]
+        case = cases[position]
         value = case.child_by_field_name("value")
         body = [child for child in case.named_children if value is None or child.id != value.id]
         if value is None:
@@ -325,20 +285,16 @@ class Interpreter(Lowering):
             return False
         condition = fold(Binary("==", chosen, self.lower(value)))
         words = f"{text} == {self.source.of(value)}"
-        follow: Callable[[], bool] = lambda: self._case(chosen, text, listed, position + 1)  # noqa: E731
+        follow: Callable[[], bool] = lambda: self._case(chosen, text, cases, position + 1)  # noqa: E731
         return self.fork(condition, words, lambda: self.several(body) and False, follow)
 
     # --- loops --------------------------------------------------------------------------------------------------
 
     def loop(self, node: Node) -> bool:
         before = dict(self.variables)
-        trips: Expression = Symbol(self.source.of(node).split("{")[0].strip(), LOOP)
-        if node.type == "for_statement":
-            trips = self._counted(node) or trips
-        elif node.type == "for_range_loop":
-            trips = self._ranged(node) or trips
+        counted = {"for_statement": self._counted, "for_range_loop": self._ranged}.get(node.type, lambda node: None)
+        trips = counted(node) or Symbol(self.source.of(node).split("{")[0].strip(), LOOP)
         own = set(self.variables) - set(before)
-        body = node.child_by_field_name("body")
         for name in assigned_in(self.source, node):
             if name in self.variables and draft_in(self.variables[name]) is None:
                 self.variables[name] = Named(name, Symbol(name, LOOP))
@@ -346,7 +302,7 @@ class Interpreter(Lowering):
         guards = self.guards
         if node.type == "while_statement":
             self.lower(node.child_by_field_name("condition"))
-        self.statement(body)
+        self.statement(node.child_by_field_name("body"))
         self.guards = guards
         self.listener.exit_loop()
         for name in own:
@@ -373,11 +329,10 @@ class Interpreter(Lowering):
         words = self.source.of(update).replace(" ", "")
         if start is None or operator not in ("<", "<=", "!="):
             return None
-        step: Expression
-        if words in (f"{name}++", f"++{name}"):
-            step = Integer(1)
-        elif update.type == "assignment_expression" and words.startswith(f"{name}+="):
+        if update.type == "assignment_expression" and words.startswith(f"{name}+="):
             step = self.lower(update.child_by_field_name("right"))
+        elif words in (f"{name}++", f"++{name}"):
+            step = Integer(1)
         else:
             return None
         return trips(plain(start), end, step, inclusive=operator == "<=")
@@ -391,25 +346,13 @@ def _unknown(function: Function) -> dict[str, Expression]:
 _STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {
     "compound_statement": Interpreter.block,
     "declaration": Interpreter.declaration,
-    "expression_statement": lambda self, node: bool(
-        [self.lower(child) for child in node.named_children if child.type != "comment"] and _throws(self, node)
-    ),
+    "expression_statement": Interpreter.effect,
     "return_statement": Interpreter.returning,
     "if_statement": Interpreter.branch,
-    "preproc_ifdef": Interpreter.preprocessor,
-    "preproc_if": Interpreter.preprocessor,
-    "preproc_elif": Interpreter.preprocessor,
     "switch_statement": Interpreter.cases,
-    "for_statement": Interpreter.loop,
-    "for_range_loop": Interpreter.loop,
-    "while_statement": Interpreter.loop,
-    "do_statement": Interpreter.loop,
-    "comment": lambda self, node: False,
-    "function_definition": lambda self, node: False,
-    "preproc_def": lambda self, node: False,
-    "preproc_function_def": lambda self, node: False,
+    **dict.fromkeys(("preproc_ifdef", "preproc_if", "preproc_elif"), Interpreter.preprocessor),
+    **dict.fromkeys(LOOPS, Interpreter.loop),
+    **dict.fromkeys(
+        ("comment", "function_definition", "preproc_def", "preproc_function_def"), lambda self, node: False
+    ),
 }
-
-
-def _throws(interpreter: Interpreter, node: Node) -> bool:
-    return interpreter.source.text[node.start_byte : node.start_byte + 8] == b"TT_THROW"

@@ -31,7 +31,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
 )
 from ttmem.circular_buffers.scan.cpp.functions import Function, last_name, parameters_of
 from ttmem.circular_buffers.scan.cpp.names import Names
-from ttmem.circular_buffers.scan.cpp.syntax import Node
+from ttmem.circular_buffers.scan.cpp.syntax import Node, listed
 from ttmem.circular_buffers.scan.cpp.values import Lambda, draft_in
 
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "bit_cast"})
@@ -84,17 +84,12 @@ class Lowering(Names):
         condition = self.lower(node.child_by_field_name("condition"))
         yes, no = (self.lower(node.child_by_field_name(side)) for side in ("consequence", "alternative"))
         known = evaluate(condition)
-        if known is not None:
-            return yes if known else no
-        return Choice(condition, yes, no)
+        return Choice(condition, yes, no) if known is None else yes if known else no
 
     def inner(self, node: Node) -> Expression:
         """Parentheses, references and dereferences do not change a size."""
         argument = node.child_by_field_name("argument") or (node.named_children[-1] if node.named_children else None)
         return self.lower(argument)
-
-    def cast(self, node: Node) -> Expression:
-        return self.lower(node.child_by_field_name("value"))
 
     def size_of(self, node: Node) -> Expression:
         words = self.source.of(node).removeprefix("sizeof").strip("() ").removeprefix("const ")
@@ -129,10 +124,8 @@ class Lowering(Names):
     def subscript(self, node: Node) -> Expression:
         argument = node.child_by_field_name("argument")
         value = plain(self.lower(argument))
-        indices = node.child_by_field_name("indices")
-        index = (
-            evaluate(self.lower(indices.named_children[0])) if indices is not None and indices.named_children else None
-        )
+        indices = listed(node, "indices", comments=True)
+        index = evaluate(self.lower(indices[0])) if indices else None
         if isinstance(value, Items) and index is not None and 0 <= index < len(value.items):
             return value.items[index]
         if index is not None and argument is not None:
@@ -140,36 +133,28 @@ class Lowering(Names):
         return Symbol(self.source.of(node), MEMBER)
 
     def braces(self, node: Node) -> Expression:
-        if any(child.type == "initializer_pair" for child in node.named_children):
-            return self.record("", node)
-        return Items(tuple(self.lower(child) for child in node.named_children if child.type != "comment"))
-
-    def record(self, type_name: str, node: Node) -> Record:
         fields: list[tuple[str, Expression]] = []
         for child in node.named_children:
             if child.type == "initializer_pair":
                 designator, value = child.child_by_field_name("designator"), child.child_by_field_name("value")
                 name = self.source.of(designator).lstrip(".") if designator is not None else ""
                 fields.append((name, self.lower(value)))
-        return Record(type_name, tuple(fields))
+        return Record("", tuple(fields)) if fields else Items(tuple(self.arguments(node)))
 
     def literal(self, node: Node) -> Expression:
         """`Type{...}`."""
-        type_name = last_name(self.source, node.child_by_field_name("type"))
         value = self.lower(node.child_by_field_name("value"))
-        return self.built(type_name, value, node)
+        return self.built(last_name(self.source, node.child_by_field_name("type")), value, node)
 
     def built(self, type_name: str, value: Expression, node: Node) -> Expression:
         if isinstance(value, Record):
             value = Record(type_name, value.fields)
         made = self.listener.construct(type_name, value, node)
-        if made is not None:
-            return made
-        if isinstance(value, Items) and len(value.items) == 1 and type_name in _SAME:
+        if made is None and isinstance(value, Items) and len(value.items) == 1 and type_name in _SAME:
             return value.items[0]
-        return value
+        return value if made is None else made
 
-    def closure(self, node: Node) -> Expression:
+    def closure(self, node: Node) -> Lambda:
         body, declarator = node.child_by_field_name("body"), node.child_by_field_name("declarator")
         function = Function("lambda", parameters_of(self.source, declarator), body, self.source, home=self.index)
         made = Lambda(function, self.variables)
@@ -179,8 +164,8 @@ class Lowering(Names):
     # --- calls --------------------------------------------------------------------------------------------------
 
     def call(self, node: Node) -> Expression:
-        callee, listed = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-        if callee is None or listed is None:
+        callee, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        if callee is None or given is None:
             return Symbol(self.source.of(node), OPAQUE)
         receiver: Expression | None = None
         receiver_node: Node | None = None
@@ -193,32 +178,24 @@ class Lowering(Names):
         if name in _QUIET:
             return Symbol(name, OPAQUE)
         if callee.type == "lambda_expression":
-            arguments = self.arguments(listed)
-            made = self.inline(self._lambda(callee), arguments, node)
+            arguments = self.arguments(given)
+            made = self.inline(self.closure(callee).function, arguments, node)
             return made if made is not None else Symbol(self.source.of(node), CALL)
-        if listed.type == "initializer_list":
-            return self.built(name, self.lower(listed), node)
-        arguments = self.arguments(listed)
+        if given.type == "initializer_list":
+            return self.built(name, self.lower(given), node)
+        arguments = self.arguments(given)
         self.template_arguments = self._template_arguments(callee)
         return self._called(name, receiver, receiver_node, arguments, node)
 
     def _template_arguments(self, callee: Node) -> list[Expression]:
         while callee is not None and callee.type in ("qualified_identifier", "field_expression"):
             callee = callee.child_by_field_name("name" if callee.type == "qualified_identifier" else "field")
-        listed = callee.child_by_field_name("arguments") if callee is not None else None
-        found = []
-        for child in listed.named_children if listed is not None else ():
-            inner = child.child_by_field_name("type") if child.type == "type_descriptor" else child
-            found.append(self.lower(inner))
-        return found
+        given = listed(callee, "arguments", comments=True) if callee is not None else []
+        inner = [child.child_by_field_name("type") if child.type == "type_descriptor" else child for child in given]
+        return [self.lower(child) for child in inner]
 
-    def _lambda(self, node: Node) -> Function:
-        made = self.closure(node)
-        assert isinstance(made, Lambda)
-        return made.function
-
-    def arguments(self, listed: Node) -> list[Expression]:
-        return [self.lower(child) for child in listed.named_children if child.type != "comment"]
+    def arguments(self, node: Node) -> list[Expression]:
+        return [self.lower(child) for child in node.named_children if child.type != "comment"]
 
     def _called(
         self,
@@ -244,12 +221,12 @@ class Lowering(Names):
         if receiver is not None:
             return self._method(name, receiver, receiver_node, arguments, node)
         if self.listener.doubts_calls and node.parent is not None and node.parent.type == "expression_statement":
-            self._may_change(node.child_by_field_name("arguments"))
+            self._may_change(node)
         return Symbol(self.source.of(node), CALL)
 
-    def _may_change(self, listed: Node) -> None:
+    def _may_change(self, node: Node) -> None:
         """A function called for its effect alone, and not read here, may have assigned to any variable it was given."""
-        for child in listed.named_children:
+        for child in listed(node, "arguments"):
             name = self.source.of(child)
             known = self.variables.get(name) if child.type == "identifier" and name not in self.unchanging else None
             if known is not None and isinstance(plain(known), (Integer, Binary, Unary, Call, Choice, Items)):
@@ -278,11 +255,8 @@ class Lowering(Names):
                 self._extend(receiver_node, Items((*value.items, arguments[0]), value.complete))
             elif name in ("insert", "append_range", "resize", "assign", "clear"):
                 self._extend(receiver_node, Items(value.items, complete=False))
-        if name == "append_to" and arguments:
-            listed = node.child_by_field_name("arguments")
-            vector = plain(arguments[0])
-            if isinstance(vector, Items):
-                self._extend(listed.named_children[0], Items(vector.items, complete=False))
+        if name == "append_to" and arguments and isinstance(vector := plain(arguments[0]), Items):
+            self._extend(listed(node, "arguments")[0], Items(vector.items, complete=False))
         if name in ("value", "get") and not arguments and isinstance(value, Integer):
             return receiver
         head = self.text_of(receiver, receiver_node)
@@ -299,27 +273,26 @@ class Lowering(Names):
             self.variables[name] = Named(name, items)
 
     def assignment(self, node: Node) -> Expression:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = self.source.of(node.child_by_field_name("operator")) if node.child_by_field_name("operator") else "="
-        value = self.lower(right)
+        left, sign = node.child_by_field_name("left"), node.child_by_field_name("operator")
+        operator = self.source.of(sign) if sign else "="
+        value = self.lower(node.child_by_field_name("right"))
         if left is None:
             return value
         if left.type == "field_expression":
-            receiver = self.lower(left.child_by_field_name("argument"))
-            field = last_name(self.source, left.child_by_field_name("field"))
+            owner = left.child_by_field_name("argument")
+            receiver = self.lower(owner)
             if operator == "=":
+                field = last_name(self.source, left.child_by_field_name("field"))
                 draft = self.listener.assign_field(receiver, field, value, node)
-                if draft is not None and left.child_by_field_name("argument").type == "identifier":
-                    self.variables[self.source.of(left.child_by_field_name("argument"))] = draft
+                if draft is not None and owner.type == "identifier":
+                    self.variables[self.source.of(owner)] = draft
         target = self.source.of(left)
         if operator != "=":
             before = self.variables.get(target) or Symbol(target, MEMBER)
-            known = operator[:-1] in BINARY
-            value = fold(Binary(operator[:-1], before, value)) if known else Symbol(target, OPAQUE)
-        if left.type in ("identifier", "field_expression") and draft_in(self.variables.get(target)) is None:
-            self.variables[target] = Named(target, unwrapped(value, target))
-        elif left.type == "identifier":
-            self.variables[target] = Named(target, value)
+            value = fold(Binary(operator[:-1], before, value)) if operator[:-1] in BINARY else Symbol(target, OPAQUE)
+        is_draft = draft_in(self.variables.get(target)) is not None
+        if left.type == "identifier" or (left.type == "field_expression" and not is_draft):
+            self.variables[target] = Named(target, value if is_draft else unwrapped(value, target))
         return value
 
     def update(self, node: Node) -> Expression:
@@ -335,25 +308,20 @@ class Lowering(Names):
 
 
 _RULES: dict[str, Callable[[Lowering, Node], Expression]] = {
-    "identifier": Lowering.identifier,
-    "field_identifier": Lowering.identifier,
-    "type_identifier": Lowering.identifier,
+    **dict.fromkeys(("identifier", "field_identifier", "type_identifier"), Lowering.identifier),
     "qualified_identifier": Lowering.qualified,
     "number_literal": Lowering.number,
     "true": lambda self, node: Integer(1),
-    "false": lambda self, node: Integer(0),
-    "null": lambda self, node: Integer(0),
-    "nullptr": lambda self, node: Integer(0),
-    "string_literal": Lowering.string,
-    "raw_string_literal": Lowering.string,
+    **dict.fromkeys(("false", "null", "nullptr"), lambda self, node: Integer(0)),
+    **dict.fromkeys(("string_literal", "raw_string_literal"), Lowering.string),
     "concatenated_string": Lowering.strings,
     "binary_expression": Lowering.binary,
     "unary_expression": Lowering.unary,
     "conditional_expression": Lowering.ternary,
-    "parenthesized_expression": Lowering.inner,
-    "pointer_expression": Lowering.inner,
-    "condition_clause": lambda self, node: self.lower(node.child_by_field_name("value")),
-    "cast_expression": Lowering.cast,
+    **dict.fromkeys(("parenthesized_expression", "pointer_expression"), Lowering.inner),
+    **dict.fromkeys(
+        ("condition_clause", "cast_expression"), lambda self, node: self.lower(node.child_by_field_name("value"))
+    ),
     "sizeof_expression": Lowering.size_of,
     "field_expression": Lowering.field,
     "subscript_expression": Lowering.subscript,

@@ -19,7 +19,7 @@ from ttmem.circular_buffers.scan.cpp.functions import declared_name
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, walk
 from ttmem.circular_buffers.scan.cpp.values import draft_in
 
-_LISTS = ("vector", "std::vector", "array", "auto", "map", "unordered", "set", "SmallVector", "Group")
+LISTS = ("vector", "std::vector", "array", "auto", "map", "unordered", "set", "SmallVector", "Group")
 
 
 def trips(start: Expression, end: Expression, step: Expression, *, inclusive: bool) -> Expression:
@@ -40,10 +40,6 @@ def _span(start: Expression, end: Expression) -> Expression:
         if plain(total.right) is start:
             return total.left
     return fold(Binary("-", end, start))
-
-
-def is_list(type_name: str) -> bool:
-    return type_name.startswith(_LISTS)
 
 
 def merged(condition: Expression, yes: dict[str, Expression], no: dict[str, Expression]) -> dict[str, Expression]:
@@ -75,27 +71,13 @@ def _common(yes: Expression, no: Expression) -> Items:
     )
 
 
-def updated(environment: dict[str, Expression], values: dict[str, Expression]) -> dict[str, Expression]:
-    """Lambdas hold on to the environment they were defined in: it is changed, not replaced."""
-    environment.clear()
-    environment.update(values)
-    return environment
-
-
 def declared_in(source: Source, block: Node) -> list[str]:
     """Names that a block, or one declaration, introduces."""
-    names: list[str] = []
-    for child in [block] if block.type == "declaration" else block.named_children:
-        if child.type == "declaration":
-            names.extend(declared_name(source, d) for d in child.children_by_field_name("declarator"))
-    return names
+    found = [child for child in (block, *block.named_children) if child.type == "declaration"]
+    return [declared_name(source, name) for child in found for name in child.children_by_field_name("declarator")]
 
 
 def assigned_in(source: Source, loop: Node) -> set[str]:
-    found = set()
-    for node in walk(loop):
-        if node.type == "assignment_expression":
-            found.add(source.of(node.child_by_field_name("left")))
-        elif node.type == "update_expression":
-            found.add(source.of(node.child_by_field_name("argument")))
-    return found
+    """What a loop assigns to or counts up."""
+    targets = {"assignment_expression": "left", "update_expression": "argument"}
+    return {source.of(node.child_by_field_name(targets[node.type])) for node in walk(loop) if node.type in targets}

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
 from ttmem.circular_buffers.scan.cpp.expressions import (
     BINDING,
@@ -54,21 +52,15 @@ class Names:
 
     def look_up(self, name: str) -> Expression:
         """A variable, a constant of the file, or a name from elsewhere."""
-        known = self.variables.get(name)
-        if known is None:
-            known = self.index.known.get(name)
-        if known is None:
-            known = self._constant(name)
-        return known
+        return self.variables.get(name) or self.index.known.get(name) or self._constant(name)
 
     def _constant(self, name: str) -> Expression:
         self.index.known[name] = Symbol(name, NAME)  # while its own definition is being read
         if name in self.index.constants:
-            value = self._outside(lambda: self.lower(self.index.constants[name]))
-            found: Expression = Named(name, unwrapped(value))
+            found: Expression = Named(name, unwrapped(self._outside(self.index.constants[name])))
         elif name in self.index.enumerators:
             position, explicit = self.index.enumerators[name]
-            start = self._outside(lambda: self.lower(explicit)) if explicit is not None else Integer(0)
+            start = self._outside(explicit) if explicit is not None else Integer(0)
             found = start if position == 0 else fold(Binary("+", start, Integer(position)))
         elif name in self.index.macros:
             found = Named(name, self._macro(self.index.macros[name]))
@@ -82,22 +74,22 @@ class Names:
     def _macro(self, text: str) -> Expression:
         """What a macro stands for, if it is an expression."""
         source = parse(self.source.path, f"auto value = {text};".encode())
-        declared = source.root.named_children[0] if source.root.named_children and not source.broken else None
-        inner = declared.child_by_field_name("declarator") if declared is not None else None
-        node = inner.child_by_field_name("value") if inner is not None else None
+        node = source.root.named_children[0] if source.root.named_children and not source.broken else None
+        for field in ("declarator", "value"):
+            node = node.child_by_field_name(field) if node is not None else None
         if node is None:
             return Symbol(text, NAME)
         kept, self.source = self.source, source
         try:
-            return self._outside(lambda: self.lower(node))
+            return self._outside(node)
         finally:
             self.source = kept
 
-    def _outside(self, work: Callable[[], Expression]) -> Expression:
+    def _outside(self, node: Node) -> Expression:
         """Constants are defined outside of any function: its variables are not theirs."""
         kept, self.variables = self.variables, {}
         try:
-            return work()
+            return self.lower(node)
         finally:
             self.variables = kept
 
@@ -105,12 +97,10 @@ class Names:
         text = self.source.of(node)
         if text in self.variables:
             return self.variables[text]
-        scope, _, name = text.rpartition("::")
-        scope = scope.rpartition("::")[2]
-        if scope == "CBIndex" or (scope == "CB" and name.startswith("c_")):
-            number = name.removeprefix("c_")
-            if number.isdigit():
-                return Integer(int(number))
+        scope, name = ["", *text.split("::")][-2:]
+        number = name.removeprefix("c_")
+        if number.isdigit() and (scope == "CBIndex" or (scope == "CB" and name != number)):
+            return Integer(int(number))
         if scope in ENUMERATIONS:
             return Enumerator(name)
         if scope in ("dfb", "args", "tensor", "sem"):
@@ -123,12 +113,10 @@ class Names:
 
     def number(self, node: Node) -> Expression:
         text = self.source.of(node).replace("'", "").lower()
-        hexadecimal = text.startswith("0x")
-        digits = text.rstrip("ulz") if hexadecimal else text.rstrip("ulzf")
+        digits = text.rstrip("ulz" if text.startswith("0x") else "ulzf")
+        octal = len(digits) > 1 and digits.isdigit() and digits[0] == "0"
         try:
-            if len(digits) > 1 and digits.isdigit() and digits[0] == "0":
-                return Integer(int(digits, 8))
-            return Integer(int(digits, 0))
+            return Integer(int(digits, 8 if octal else 0))
         except ValueError:
             pass
         try:
@@ -138,8 +126,7 @@ class Names:
             return Symbol(text, OPAQUE)
 
     def string(self, node: Node) -> Expression:
-        parts = [self.source.of(child) for child in node.named_children if child.type == "string_content"]
-        return Text("".join(parts))
+        return Text("".join(self.source.of(child) for child in node.named_children if child.type == "string_content"))
 
     def strings(self, node: Node) -> Expression:
         values = [plain(self.lower(child)) for child in node.named_children]

@@ -119,6 +119,12 @@ def walk(node: Node) -> Iterator[Node]:
         pending.extend(reversed(node.named_children))
 
 
+def listed(node: Node, field: str, *, comments: bool = False) -> list[Node]:
+    """What a part of a node lists: arguments, parameters, cases."""
+    part = node.child_by_field_name(field)
+    return [child for child in part.named_children if comments or child.type != "comment"] if part is not None else []
+
+
 def line_of(node: Node) -> int:
     """1-based."""
     return int(node.start_point[0]) + 1

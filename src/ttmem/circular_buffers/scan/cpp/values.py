@@ -74,13 +74,10 @@ class Listener:
         """The loop is over."""
 
     def enter_branch(self, condition: Expression, text: str) -> None:
-        """What follows happens under a condition, until `otherwise`, and then without it, until `exit_branch`."""
+        """What follows happens under a condition, until `leave_side` says so, then without it, until it says so."""
 
-    def otherwise(self) -> None:
-        """The other side of the branch."""
-
-    def exit_branch(self) -> None:
-        """The branch is over."""
+    def leave_side(self, holds: bool) -> None:
+        """One side of the branch is over: the one where its condition holds, or the other."""
 
 
 def draft_in(expression: Expression | None) -> Draft | None:

@@ -8,7 +8,7 @@ until its function has been followed to the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
     Binary,
@@ -33,7 +33,7 @@ KERNEL = "kernel"
 _KERNEL_TYPES = frozenset({"KernelDescriptor", "KernelSpec"})
 _PROGRAM_TYPES = frozenset({"Program", "ProgramDescriptor", "ProgramSpec"})
 _NAME_TYPES = frozenset({"DFBSpecName", "KernelSpecName", "TensorParamName"})
-_BUFFERS = frozenset({CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC})
+_MADE_BY_CALL = frozenset({CONFIG, DESCRIPTOR, DATAFLOW_SPEC, *_KERNEL_TYPES, *_NAME_TYPES})
 _HARMLESS = frozenset(
     {"SetRuntimeArgs", "SetCommonRuntimeArgs", "CreateSemaphore", "UpdateDynamicCircularBufferAddress", "print"}
 )
@@ -45,6 +45,12 @@ _SETTERS = {
     "set_globally_allocated_address_and_total_size": "buffer",
 }
 
+_COMPILE_TIME = {
+    "compile_args": "compile_time_args",
+    "compile_time_args": "compile_time_args",
+    "named_compile_args": "named_compile_time_args",
+    "named_compile_time_args": "named_compile_time_args",
+}
 _FIRST_SETTERS = {"index": "page_index", "set_data_format": "data_format"}
 """Of a buffer with several indices the first one counts."""
 
@@ -60,19 +66,12 @@ class HostListener(Listener):
         self._outer_loops = 0
         """Loops that make a new program each time: they do not multiply its buffers."""
 
-    def follow(self, function: Function) -> list[Draft]:
-        """Every draft that a function leaves behind, in the order in which the program gets them."""
-        return self._collected(lambda: self.interpreter.run(function))
-
-    def follow_statements(self, nodes: Sequence[Node]) -> list[Draft]:
-        """As `follow`, for statements outside of any function."""
-        return self._collected(lambda: self.interpreter.run_statements(nodes))
-
-    def _collected(self, work: Callable[[], None]) -> list[Draft]:
+    def follow(self, statements: Sequence[Node], function: Function | None = None) -> list[Draft]:
+        """Every draft that a function, or loose statements, leave, in the order in which the program gets them."""
         self.drafts = []
         self._loops = []
         self._outer_loops = 0
-        work()
+        self.interpreter.run(statements, function)
         return sorted(self.drafts, key=lambda draft: draft.order)
 
     # --- what is heard -----------------------------------------------------------------------------------------------
@@ -103,12 +102,8 @@ class HostListener(Listener):
     ) -> Expression | None:
         if receiver is not None:
             return self._method(name, receiver, arguments)
-        if name == CONFIG:
-            return self._config(arguments, node)
-        if name in _KERNEL_TYPES or name in (DESCRIPTOR, DATAFLOW_SPEC):
+        if name in _MADE_BY_CALL:
             return self.construct(name, Items(tuple(arguments)) if arguments else None, node)
-        if name in _NAME_TYPES and len(arguments) == 1:
-            return arguments[0]
         if name == "CreateCircularBuffer" and len(arguments) >= 3:
             return self._created(arguments)
         if name == "create_cb" and len(arguments) >= 6:
@@ -224,39 +219,27 @@ class HostListener(Listener):
             return None
         self.made += 1
         draft.order = self.made
-        draft.fields["core_ranges"] = arguments[1]
-        draft.fields["program"] = arguments[0]
-        if len(arguments) > 3:
-            draft.fields["global_circular_buffer"] = arguments[3]
+        names = ("program", "core_ranges", "", "global_circular_buffer")
+        draft.fields.update((name, value) for name, value in zip(names, arguments, strict=False) if name)
         return arguments[2]
 
     def _create_cb(self, arguments: Sequence[Expression], node: Node) -> Expression:
-        index, program, cores, page, pages, data_format = arguments[:6]
+        names = ("page_index", "program", "core_ranges", "page_size", "pages", "data_format", "buffer")
         draft = self._draft(CREATE_CB, node)
-        draft.fields.update(
-            page_index=index,
-            program=program,
-            core_ranges=cores,
-            page_size=page,
-            total_size=Binary("*", pages, page),
-            data_format=data_format,
-        )
-        if len(arguments) > 6:
-            draft.fields["buffer"] = arguments[6]
-        return Items((index, DraftValue(draft)))
+        draft.fields.update(zip(names, arguments, strict=False))
+        draft.fields["total_size"] = Binary("*", draft.fields["pages"], draft.fields["page_size"])
+        return Items((arguments[0], DraftValue(draft)))
 
     def _create_kernel(self, name: str, arguments: Sequence[Expression], node: Node) -> Expression:
         draft = self._draft(KERNEL, node)
-        draft.fields["kernel_source"] = arguments[1] if name == "CreateKernel" else Text("")
-        draft.fields["core_ranges"] = arguments[2]
-        draft.fields["program"] = arguments[0]
+        draft.fields.update(zip(("program", "kernel_source", "core_ranges"), arguments, strict=False))
+        if name != "CreateKernel":
+            draft.fields["kernel_source"] = Text("")
         config = plain(arguments[3])
         if isinstance(config, Record):
             for field, value in config.fields:
-                if field in ("compile_args", "compile_time_args"):
-                    draft.fields["compile_time_args"] = value
-                elif field in ("named_compile_args", "named_compile_time_args"):
-                    draft.fields["named_compile_time_args"] = value
+                if field in _COMPILE_TIME:
+                    draft.fields[_COMPILE_TIME[field]] = value
         elif isinstance(config, Items) and config.items:
             draft.fields["compile_time_args"] = config.items[0]
         return DraftValue(draft)

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from ttmem.circular_buffers.scan.cpp.arithmetic import OF_THE_DATA_TYPE
 from ttmem.circular_buffers.scan.cpp.expressions import (
+    CALL,
+    LOOP,
+    OPAQUE,
+    STRICT_LEAVES,
     Binary,
+    Call,
     Choice,
     Condition,
+    Enumerator,
     Expression,
     Integer,
     Items,
@@ -18,13 +26,29 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     Symbol,
     Text,
     evaluate,
+    every_node,
     plain,
     render,
 )
 from ttmem.circular_buffers.scan.cpp.values import Draft
-from ttmem.circular_buffers.scan.host import classes
 from ttmem.circular_buffers.scan.host.calls import KERNEL, named_text
-from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, DESCRIPTOR_FIELDS, Declaration, KernelUse
+from ttmem.circular_buffers.scan.model import (
+    ADAPTIVE,
+    DATAFLOW_SPEC,
+    DESCRIPTOR_FIELDS,
+    FIXED,
+    UNKNOWN,
+    Declaration,
+    KernelUse,
+)
+
+CONSTANT, PER_DTYPE, SYMBOLIC, PIECEWISE, UNREADABLE = "constant", "per-dtype", "symbolic", "piecewise", "opaque"
+"""How much of a size the source says: a number, a number per data type, an expression, alternatives, or nothing."""
+_DTYPE_LEAF = re.compile(
+    r"(?:element_size|datum_size|get_tile_size|tile_size|dtype|data_?format)\w*\(?.*\)?$", re.IGNORECASE
+)
+_STRATEGIES = {CONSTANT: FIXED, PER_DTYPE: FIXED, SYMBOLIC: ADAPTIVE, PIECEWISE: ADAPTIVE, UNREADABLE: UNKNOWN}
+"""A depth that the workload cannot change is fixed, whatever the data type makes of it in bytes."""
 
 
 class Finisher:
@@ -34,20 +58,17 @@ class Finisher:
         self._path = path
         self._portable = Portable()
 
-    def declarations(self, drafts: Sequence[Draft], function: str) -> list[Declaration]:
-        """The buffers among the drafts."""
+    def finished(self, drafts: Sequence[Draft], function: str) -> tuple[list[Declaration], list[KernelUse]]:
+        """The buffers and the kernels among the drafts."""
         names = program_names(drafts, function)
-        return [self._declaration(draft, names[id(draft)]) for draft in drafts if _is_buffer(draft)]
-
-    def kernel_uses(self, drafts: Sequence[Draft], function: str) -> list[KernelUse]:
-        """The kernels among the drafts."""
-        names = program_names(drafts, function)
-        uses = []
-        for draft in drafts:
-            if draft.kind == KERNEL:
-                for source, guards in _sources_of(draft):
-                    uses.append(self._kernel(draft, names[id(draft)], source, guards))
-        return uses
+        buffers = [self._declaration(draft, names[id(draft)]) for draft in drafts if _is_buffer(draft)]
+        uses = [
+            self._kernel(draft, names[id(draft)], source, guards)
+            for draft in drafts
+            if draft.kind == KERNEL
+            for source, guards in _sources_of(draft)
+        ]
+        return buffers, uses
 
     def _declaration(self, draft: Draft, program: str) -> Declaration:
         fields = draft.fields
@@ -55,7 +76,8 @@ class Finisher:
         page = fields.get("page_size") or fields.get("entry_size") or (formats[0][2] if formats else None)
         total = fields.get("total_size")
         if draft.kind == DATAFLOW_SPEC:
-            total = _times(fields.get("num_entries"), fields.get("entry_size"))
+            entries, size = fields.get("num_entries"), fields.get("entry_size")
+            total = Binary("*", entries, size) if entries is not None and size is not None else None
         data_format = fields.get("data_format") or fields.get("data_format_metadata")
         if data_format is None and formats:
             data_format = formats[0][1]
@@ -65,7 +87,7 @@ class Finisher:
             indices = list(only.items) if isinstance(only, Items) else [fields["page_index"]]
         name = named_text(fields.get("unique_id")) if draft.kind == DATAFLOW_SPEC else ""
         total = self._portable.known(total)
-        kind = classes.size_class(total)
+        kind = size_class(total)
         borrowed, borrowed_if = self._borrowed(draft)
         return Declaration(
             file=self._path,
@@ -80,8 +102,8 @@ class Finisher:
             format=self._portable.known(data_format),
             core_ranges=self._portable.known(fields.get("core_ranges")),
             size_class=kind,
-            strategy=classes.strategy(kind),
-            strict=classes.has_strict_leaves(total),
+            strategy=_STRATEGIES[kind],
+            strict=has_strict_leaves(total),
             borrowed=borrowed,
             borrowed_if=borrowed_if,
             conditions=self._conditions(draft.guards),
@@ -179,10 +201,6 @@ def _is_nothing(value: Expression) -> bool:
     return isinstance(inner, Integer) and inner.value == 0
 
 
-def _times(left: Expression | None, right: Expression | None) -> Expression | None:
-    return None if left is None or right is None else Binary("*", left, right)
-
-
 def _formats(draft: Draft) -> list[tuple[Expression | None, Expression | None, Expression | None]]:
     """(index, format, page) of each index that shares the buffer."""
     listed = draft.fields.get("format_descriptors") or draft.fields.get("formats")
@@ -244,3 +262,41 @@ def _bindings(listed: Expression | None) -> tuple[tuple[str, str, str], ...]:
         side = end.text.rpartition("::")[2] if isinstance(end, Symbol) else ""
         found.append((named_text(buffer), named_text(accessor), side))
     return tuple(found)
+
+
+def size_class(total: Expression | None) -> str:
+    """Of a size in bytes."""
+    if total is None:
+        return UNREADABLE
+    if evaluate(total) is not None:
+        return CONSTANT
+    nodes = list(every_node(total, stop=_is_of_the_data_type))
+    unknown = [node for node in nodes if isinstance(node, Symbol) and not _names_a_data_type(node)]
+    if any(node.kind == OPAQUE for node in unknown):
+        return UNREADABLE
+    if any(isinstance(node, Choice) for node in nodes) or any(node.kind == LOOP for node in unknown):
+        return PIECEWISE
+    if unknown or any(isinstance(node, Call) and node.function in ("min", "max") for node in nodes):
+        return SYMBOLIC
+    known = any(_is_of_the_data_type(node) or isinstance(node, (Symbol, Enumerator)) for node in nodes)
+    return PER_DTYPE if known else UNREADABLE
+
+
+def has_strict_leaves(total: Expression | None) -> bool:
+    """Whether all unknowns are parameters, members, getters or names."""
+    if total is None or size_class(total) == UNREADABLE:
+        return False
+    return all(node.kind in STRICT_LEAVES for node in every_node(total) if isinstance(node, Symbol))
+
+
+def _is_of_the_data_type(node: Expression) -> bool:
+    return isinstance(node, Call) and node.function in OF_THE_DATA_TYPE
+
+
+def _names_a_data_type(node: Symbol) -> bool:
+    if node.kind in (LOOP, OPAQUE):
+        return False
+    last = re.split(r"->|\.|::", node.text.split("(")[0])[-1]
+    return (
+        bool(_DTYPE_LEAF.match(last)) if node.kind != CALL else last in ("get_tile_size", "element_size", "datum_size")
+    )

@@ -19,7 +19,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     render,
 )
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function
-from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
+from ttmem.circular_buffers.scan.cpp.interpreter import LOOPS, Interpreter
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of, walk
 from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Listener, draft_in
 from ttmem.circular_buffers.scan.kernel.trace import (
@@ -50,7 +50,6 @@ _PRIMITIVE = re.compile(
     r"^untilize_|^transpose_wh|^sub_|^mul_|^add_|^reduce_|size$|_format|^tensix|^experimental"
 )
 """Functions of the compute API name their buffers but never push or pop them."""
-_LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
 _BRANCHES = frozenset({"if_statement", "switch_statement", "conditional_expression"})
 _POINTED = "pointer"
 
@@ -69,11 +68,12 @@ class KernelListener(Listener):
     def __init__(self, index: FileIndex) -> None:
         self.interpreter = Interpreter(index, self)
         self._stack: list[list[Step]] = [[]]
-        self._open: list[tuple[Expression, str, Trace | int]] = []
+        self._open: list[tuple[Expression, str, Trace]] = []
+        """Loops and branches around: trips or condition, its text, and the side that is done."""
         self._portable = Portable()
 
     def follow(self, function: Function) -> Trace:
-        self.interpreter.run(function)
+        self.interpreter.run([function.body], function)
         return tuple(self._stack[0])
 
     # --- what is heard -----------------------------------------------------------------------------------------------
@@ -107,30 +107,27 @@ class KernelListener(Listener):
         return None
 
     def enter_loop(self, trips: Expression, node: Node) -> None:
-        self._open.append((self._portable(trips), "", line_of(node)))
+        self._open.append((self._portable(trips), "", ()))
         self._stack.append([])
 
     def exit_loop(self) -> None:
-        trips, _, line = self._open.pop()
+        trips, _, _ = self._open.pop()
         body = tuple(self._stack.pop())
         if body:
-            self._add(Loop(trips, body, line if isinstance(line, int) else 0))
+            self._add(Loop(trips, body))
 
     def enter_branch(self, condition: Expression, text: str) -> None:
-        self._open.append((self._portable(condition), text, 0))
+        self._open.append((self._portable(condition), text, ()))
         self._stack.append([])
 
-    def otherwise(self) -> None:
-        condition, text, _ = self._open.pop()
-        self._open.append((condition, text, tuple(self._stack.pop())))
-        self._stack.append([])
-
-    def exit_branch(self) -> None:
+    def leave_side(self, holds: bool) -> None:
         condition, text, yes = self._open.pop()
-        no = tuple(self._stack.pop())
-        taken = yes if isinstance(yes, tuple) else ()
-        if taken or no:
-            self._add(Branch(condition, text, taken, no))
+        body = tuple(self._stack.pop())
+        if holds:
+            self._open.append((condition, text, body))
+            self._stack.append([])
+        elif yes or body:
+            self._add(Branch(condition, text, yes, body))
 
     # --- steps --------------------------------------------------------------------------------------------------
 
@@ -232,7 +229,7 @@ def _figures(index: FileIndex, entry: str, text: bytes, trace: Trace, *, broken:
     commented: set[int] = set()
     for node in walk(index.source.root):
         kind = node.type
-        if kind in _LOOPS:
+        if kind in LOOPS:
             counts["loops"] += 1
             deepest = max(deepest, 1 + _enclosing_loops(node))
         elif kind in _BRANCHES:
@@ -282,5 +279,5 @@ def _code_lines(text: bytes, commented: set[int]) -> int:
 def _enclosing_loops(node: Node) -> int:
     depth = 0
     while (node := node.parent) is not None:
-        depth += node.type in _LOOPS
+        depth += node.type in LOOPS
     return depth

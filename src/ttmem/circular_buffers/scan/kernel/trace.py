@@ -32,7 +32,6 @@ class Loop:
 
     trips: Expression
     body: Trace
-    line: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +83,7 @@ def of_buffer(trace: Trace, buffer: str) -> Trace:
                 kept.append(step)
         elif isinstance(step, Loop):
             if body := of_buffer(step.body, buffer):
-                kept.append(Loop(step.trips, body, step.line))
+                kept.append(Loop(step.trips, body))
         else:
             yes, no = of_buffer(step.yes, buffer), of_buffer(step.no, buffer)
             if yes or no:
