@@ -17,7 +17,7 @@ from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, pairs, run_kerne
 from ttmem.circular_buffers.l1_use import l1_use
 from ttmem.circular_buffers.noc import READ, WRITE, transfer_cycles
 from ttmem.circular_buffers.pipeline import Run
-from ttmem.circular_buffers.simulate import critical_points, simulate, simulate_multi
+from ttmem.circular_buffers.simulate import critical_points, simulate
 from ttmem.circular_buffers.stall import DEADLOCK, READER_BOUND, SERIALISED, START_UP, StallPredictor
 from ttmem.circular_buffers.strategies import choose, parse
 from ttmem.circular_buffers.workload import Workload, multi
@@ -195,7 +195,7 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 
 def test_where_pressure_becomes_critical() -> None:
-    found = critical_points(simulate_multi(multi()))
+    found = critical_points([simulate(one) for one in multi()])
     assert {name: str(point.by_guide) for name, point in found.items()} == {
         "fixed": "17 x 17",
         "adaptive-guide": "17 x 17",

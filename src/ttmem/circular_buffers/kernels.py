@@ -47,15 +47,7 @@ def unlimited(workload: Workload) -> dict[str, int]:
     return {"cb0": workload.tiles_per_shard, "cb1": most, "cb2": 2, "cb16": workload.tiles_per_shard}
 
 
-def run_stream(
-    tiles: int,
-    depth: int,
-    tiles_per_barrier: int,
-    assumptions: Assumptions,
-    scenario: Scenario,
-    *,
-    out_depth: int | None = None,
-) -> Run:
+def run_stream(tiles: int, depth: int, tiles_per_barrier: int, assumptions: Assumptions, scenario: Scenario) -> Run:
     """``tiles`` tiles (a multiple of the tiles per barrier) through two buffers of this depth."""
     blocks, step = tiles // tiles_per_barrier, tiles_per_barrier
     reads = TransferTimes(assumptions, READ, scenario)
@@ -69,8 +61,7 @@ def run_stream(
     )
     writer = _write(tiles, "out", step, TransferTimes(assumptions, WRITE, scenario))
     kernels = (Kernel(READER, reader), Kernel(COMPUTE, block * blocks), Kernel(WRITER, writer))
-    depths = {"in": depth, "out": depth if out_depth is None else out_depth}
-    return run(kernels, depths, sync_cycles=assumptions.sync_cycles)
+    return run(kernels, {"in": depth, "out": depth}, sync_cycles=assumptions.sync_cycles)
 
 
 def _read_pairs(workload: Workload, assumptions: Assumptions, scenario: Scenario) -> list[Step]:

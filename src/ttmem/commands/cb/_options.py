@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that ``cb simulate`` and ``cb analyze`` share: what the prediction assumes."""
+"""What the verbs of ``cb`` share: options for what a prediction assumes, and evidence with a progress bar."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import click
 
 from ttmem._errors import BadInputError
 from ttmem.commands._options import board_option, together
+from ttmem.commands._progress import progress_bar
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.assumptions import Assumptions
+    from ttmem.circular_buffers.evidence import Evidence
     from ttmem.circular_buffers.strategies import Strategy
     from ttmem.circular_buffers.workload import Workload
 
@@ -100,3 +102,12 @@ def _cycles(text: str | None) -> tuple[float, float] | None:
     if not all(0 < bound < 1e9 for bound in bounds):
         raise BadInputError(f"--compute-cycles must lie between 0 and 1e9, not {text!r}")
     return bounds
+
+
+def collect(source: str, *, quiet: bool = False) -> Evidence:
+    """What the source says about circular buffers."""
+    from ttmem.library.evidence import circular_buffer_evidence
+
+    name = "standard input" if source == "-" else source
+    with progress_bar(f"reading {name}", quiet=quiet) as progress:
+        return circular_buffer_evidence(source, progress=progress)

@@ -13,10 +13,10 @@ from ttmem.commands._options import json_option, output_option, quiet_option, re
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
-from ttmem.commands.cb._options import assumption_options, assumptions_of, strategies_of, workload_of
+from ttmem.commands.cb._options import assumption_options, assumptions_of, collect, strategies_of, workload_of
 
 if TYPE_CHECKING:
-    from ttmem.circular_buffers.analyze import SourceFacts
+    from ttmem.circular_buffers.scan import Scan
     from ttmem.circular_buffers.workload import Workload
 
 _EXAMPLES = """
@@ -64,7 +64,6 @@ def command(
     from ttmem.circular_buffers.analyze import Analysis
     from ttmem.circular_buffers.depths import throughput_over_depth
     from ttmem.circular_buffers.workload import multi as multi_workloads
-    from ttmem.commands.cb._evidence import collect
     from ttmem.library import sources as _sources
     from ttmem.reports.cb_analyze import document as cb_analysis_document
     from ttmem.reports.cb_analyze import html as cb_html
@@ -83,7 +82,9 @@ def command(
     assumptions = assumptions_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
     chosen = strategies_of(strategies)
     analysis = Analysis(
-        simulations=simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes),
+        simulations=tuple(
+            simulating.simulate(one, chosen, assumptions, kernel_bytes=kernel_bytes) for one in workloads
+        ),
         curves=throughput_over_depth(assumptions) if workloads else (),
         sources=tuple(_scan(path, (*_bindings(single), *bindings), board, quiet) for path in code),
         evidence=tuple(collect(log, quiet=quiet) for log in logs),
@@ -118,21 +119,16 @@ def _bindings(workload: Workload | None) -> tuple[str, ...]:
 def _is_code(path: str) -> bool:
     from ttmem.circular_buffers.scan.files import SUFFIXES
 
-    return Path(path).suffix.lower() in SUFFIXES or (Path(path).is_dir() and not _is_report_folder(Path(path)))
+    folder = Path(path)
+    is_report = any(folder.glob("*.sqlite")) or any(folder.glob("*memory_usage*.csv"))
+    return folder.suffix.lower() in SUFFIXES or (folder.is_dir() and not is_report)
 
 
-def _is_report_folder(folder: Path) -> bool:
-    return any(folder.glob("*.sqlite")) or any(folder.glob("*memory_usage*.csv"))
-
-
-def _scan(path: str, bindings: tuple[str, ...], board: str, quiet: bool) -> SourceFacts:
-    from ttmem.circular_buffers.analyze import SourceFacts
+def _scan(path: str, bindings: tuple[str, ...], board: str, quiet: bool) -> Scan:
     from ttmem.circular_buffers.scan import parse_bindings, scan
     from ttmem.hardware import open_board
-    from ttmem.reports.cb_scan.document import document
 
     if not Path(path).exists():
         raise BadInputError("no such file or folder", where=path)
     with progress_bar(f"scanning {path}", quiet=quiet) as progress:
-        found = scan(path, bindings=parse_bindings(bindings), memory_map=open_board(board), progress=progress)
-    return SourceFacts(path, document(found).to_json())
+        return scan(path, bindings=parse_bindings(bindings), memory_map=open_board(board), progress=progress)

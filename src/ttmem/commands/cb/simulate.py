@@ -69,7 +69,7 @@ def command(
     assumptions = assumptions_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
     chosen = strategies_of(strategies)
     workloads = multi_workloads() if multi else (workload_of(str(tiles_per_shard), str(r_tiles)),)
-    found = simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes)
+    found = [simulating.simulate(one, chosen, assumptions, kernel_bytes=kernel_bytes) for one in workloads]
     curves = throughput_over_depth(assumptions) if plot or html or not multi else ()
     if plot:
         emit(cb_chart.svg(curves), plot)

@@ -24,6 +24,6 @@ def render(
     """The page of an analysis, or of simulations alone."""
     analysis = analysis or Analysis(simulations=tuple(simulations), curves=tuple(curves))
     names = [str(one.workload) for one in analysis.simulations]
-    names += [source.name for source in analysis.sources] + [evidence.name for evidence in analysis.evidence]
+    names += [scan.path for scan in analysis.sources] + [evidence.name for evidence in analysis.evidence]
     subtitle = " · ".join(names[:_MOST_NAMES])
     return page(title="Circular buffers", subtitle=subtitle, sections=sections(analysis), foot=_FOOT)
