@@ -127,7 +127,7 @@ def critical_points(simulations: Sequence[Simulation]) -> dict[str, Critical]:
         found[name] = Critical(
             next((job for job, result in rows if result.heuristic.risk == HIGH), None),
             next(
-                (workload for workload, result in rows if result.stall.depth_loss_percent[1] > CRITICAL_LOSS_PERCENT),
+                (job for job, result in rows if result.stall.depth_loss_percent[1] > CRITICAL_LOSS_PERCENT),
                 None,
             ),
         )

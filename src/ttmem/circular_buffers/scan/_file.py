@@ -30,16 +30,16 @@ def scan_file(path: Path, shown: str, helpers: Helpers) -> FileScan:
     """Everything the file says; whatever goes wrong is the file's, never the scan's."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            return FileScan(shown, skipped=Skipped(shown, f"larger than {LARGEST_BYTES >> 20} MiB"))
-        text = path.read_bytes()
+            reason = f"larger than {LARGEST_BYTES >> 20} MiB"
+        elif b"\0" in (text := path.read_bytes())[:4096]:
+            reason = "not a text file"
+        else:
+            return scan_text(text, shown, helpers)
     except OSError as error:
-        return FileScan(shown, skipped=Skipped(shown, error.strerror or "cannot be read"))
-    if b"\0" in text[:4096]:
-        return FileScan(shown, skipped=Skipped(shown, "not a text file"))
-    try:
-        return scan_text(text, shown, helpers)
+        reason = error.strerror or "cannot be read"
     except RecursionError:
-        return FileScan(shown, skipped=Skipped(shown, "nested too deeply to follow"))
+        reason = "nested too deeply to follow"
+    return FileScan(shown, skipped=Skipped(shown, reason))
 
 
 def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, evaluate, render
 from ttmem.circular_buffers.scan.kernel.trace import PASSED, Trace, buffers_of, of_buffer, operations
@@ -84,14 +84,14 @@ class KernelFigures:
     source_bytes: int
     lines: int
     code_lines: int
+    buffers: int
     buffer_operations: int
     loops: int
     deepest_loop: int
     branches: int
     noc_calls: int
     barriers: int
-    buffers: int
-    broken: bool
+    partly_understood: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Kernel:
 
         One that goes to a function which was not followed is left out unless that does not matter.
         """
-        if self.figures.broken:
+        if self.figures.partly_understood:
             return []
         passed = {step.buffer for step in operations(self.trace) if step.kind == PASSED and not even_passed_on}
         return [(buffer, of_buffer(self.trace, buffer)) for buffer in buffers_of(self.trace) if buffer not in passed]
@@ -117,10 +117,10 @@ class Finding:
     """A rule that does not hold, or may not."""
 
     rule: str
-    severity: str
     file: str
     line: int
     message: str
+    severity: str
     why: str
     fix: str
 
@@ -145,4 +145,3 @@ class FileScan:
     kernel: Kernel | None = None
     skipped: Skipped | None = None
     broken: bool = False
-    findings: tuple[Finding, ...] = field(default=())

@@ -38,8 +38,6 @@ from ttmem.circular_buffers.scan.model import (
 from ttmem.circular_buffers.scan.rules import L1Space, check_joined, check_kernel, check_program
 from ttmem.hardware import MemoryMap
 
-SEVERITIES = (ERROR, WARNING, NOTE)
-
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -84,8 +82,7 @@ def scan(
 ) -> Scan:
     """Read every C++ file below a path and answer for all of them together."""
     require_parser()
-    root = Path(path)
-    found = scan_files(find_files(root), jobs=jobs, progress=progress)
+    found = scan_files(find_files(Path(path)), jobs=jobs, progress=progress)
     return assess(str(path), found, bindings=bindings, memory_map=memory_map, l1_tensor_bytes=l1_tensor_bytes)
 
 
@@ -153,17 +150,11 @@ def _without_used_helpers(declarations: Sequence[Declaration]) -> list[Declarati
 
 def _once(findings: Sequence[Finding]) -> list[Finding]:
     """A kernel that several programs use is reported once per line and rule; errors first at equal places."""
-    ranked = sorted(
-        findings, key=lambda one: (one.file, one.line, SEVERITIES.index(one.severity), one.rule, one.message)
-    )
-    seen: set[tuple[str, str, int]] = set()
-    kept = []
-    for one in ranked:
-        key = (one.rule, one.file, one.line)
-        if key not in seen:
-            seen.add(key)
-            kept.append(one)
-    return kept
+    kept: dict[tuple[str, str, int], Finding] = {}
+    rank = {severity: position for position, severity in enumerate((ERROR, WARNING, NOTE))}
+    for one in sorted(findings, key=lambda one: (one.file, one.line, rank[one.severity], one.rule, one.message)):
+        kept.setdefault((one.rule, one.file, one.line), one)
+    return list(kept.values())
 
 
 def parse_bindings(texts: Sequence[str]) -> dict[str, Value]:

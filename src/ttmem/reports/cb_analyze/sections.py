@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.analyze import Analysis, cross_checks
 from ttmem.circular_buffers.depths import Curve
+from ttmem.circular_buffers.scan import KernelFigures
 from ttmem.circular_buffers.simulate import Simulation, critical_points
 from ttmem.reports.cb_analyze.document import ScannedSource, scanned
 from ttmem.reports.cb_profile import tables as cb_profile_tables
-from ttmem.reports.cb_scan.document import Declaration, Kernel
+from ttmem.reports.cb_scan.document import Declaration
 from ttmem.reports.cb_simulate import chart
 from ttmem.reports.cb_simulate import tables as cb_tables
 from ttmem.reports.kit.pages import Section
@@ -148,7 +149,7 @@ _KERNEL_FIGURES = {
 }
 
 
-def _kernels(kernels: Sequence[Kernel]) -> Table:
+def _kernels(kernels: Sequence[KernelFigures]) -> Table:
     """Size and complexity of the source; what a binary takes of the kernel ring only a build tells."""
     rows = [(one.file, *(str(getattr(one, key)) for key in _KERNEL_FIGURES)) for one in kernels[:_MOST_ROWS]]
     return Table.of_texts(("File", *_KERNEL_FIGURES.values()), rows, left=1, title="Kernels (read from the code)")

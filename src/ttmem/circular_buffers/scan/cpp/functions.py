@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ttmem.circular_buffers.scan.cpp.expressions import Expression
-from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, line_of
+from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, line_of, listed
 
 _TRANSPARENT = frozenset(
     {
@@ -149,29 +149,21 @@ def _add_function(index: FileIndex, node: Node, template: tuple[str, ...]) -> No
 
 def parameters_of(source: Source, declarator: Node | None) -> tuple[Parameter, ...]:
     """Of a function or lambda declarator."""
-    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
-    if listed is None:
-        return ()
+    given = listed(declarator, "parameters") if declarator is not None else []
     found = []
-    for node in listed.named_children:
+    for node in given:
         if node.type in ("parameter_declaration", "optional_parameter_declaration"):
-            name = declared_name(source, node.child_by_field_name("declarator"))
             declared = node.child_by_field_name("declarator")
             changeable = declared is not None and declared.type == "reference_declarator"
             constant = any(child.type == "type_qualifier" for child in node.named_children)
-            found.append(Parameter(name, node.child_by_field_name("default_value"), changeable and not constant))
+            default = node.child_by_field_name("default_value")
+            found.append(Parameter(declared_name(source, declared), default, changeable and not constant))
     return tuple(found)
 
 
 def _template_parameters(source: Source, node: Node) -> tuple[str, ...]:
-    listed = node.child_by_field_name("parameters")
-    if listed is None:
-        return ()
-    names = []
-    for parameter in listed.named_children:
-        declarator = parameter.child_by_field_name("declarator")
-        names.append(declared_name(source, declarator if declarator is not None else parameter))
-    return tuple(names)
+    found = listed(node, "parameters", comments=True)
+    return tuple(declared_name(source, one.child_by_field_name("declarator") or one) for one in found)
 
 
 def declared_name(source: Source, declarator: Node | None) -> str:

@@ -38,22 +38,19 @@ def plus(left: Polynomial, right: Polynomial, sign: int = 1) -> dict[Monomial, i
 
 def times(left: Polynomial, right: Polynomial) -> dict[Monomial, int] | None:
     """None when the product is too long to compare sensibly."""
-    product: dict[Monomial, int] = {}
     if len(left) * len(right) > _MOST_TERMS:
         return None
+    product: dict[Monomial, int] = {}
     for one, factor in left.items():
-        for other, second in right.items():
-            monomial = tuple(sorted((*one, *other)))
-            product[monomial] = product.get(monomial, 0) + factor * second
-    return {monomial: factor for monomial, factor in product.items() if factor}
+        moved = {tuple(sorted((*one, *other))): factor * second for other, second in right.items()}
+        product = plus(product, moved)
+    return product
 
 
 def as_constant(polynomial: Polynomial | None) -> int | None:
-    if polynomial is None:
+    if polynomial is None or polynomial.keys() - {()}:
         return None
-    if not polynomial:
-        return 0
-    return polynomial[()] if set(polynomial) == {()} else None
+    return polynomial.get((), 0)
 
 
 def is_certainly_positive(polynomial: Polynomial) -> bool:
@@ -111,26 +108,15 @@ class Amounts:
             left, right = self.of(expression.left), self.of(expression.right)
             if left is None or right is None:
                 return None
-            return (
-                times(left, right)
-                if expression.operator == "*"
-                else plus(left, right, -1 if expression.operator == "-" else 1)
-            )
-        return self._combined(expression)
-
-    def _combined(self, expression: Expression) -> Polynomial | None:
-        """Divisions, choices and calls: numbers if their parts are, one leaf otherwise."""
-        if self._passed is not None:
-            return self._substituted(expression)
-        return {(self._leaf(render(expression, expand=True)),): 1}
-
-    def _substituted(self, expression: Expression) -> Polynomial | None:
-        assert self._passed is not None
-        changed = substituted(expression, self._passed)
+            if expression.operator == "*":
+                return times(left, right)
+            return plus(left, right, -1 if expression.operator == "-" else 1)
+        # Divisions, choices and calls: numbers if their parts are, one leaf otherwise.
+        changed = substituted(expression, self._passed) if self._passed is not None else None
         if changed is None:
             return {(self._leaf(render(expression, expand=True)),): 1}
-        value = Evaluation(self._bindings).value(changed)
-        return constant(value) if isinstance(value, int) else None
+        number = Evaluation(self._bindings).integer(changed)
+        return constant(number) if number is not None else None
 
     def _leaf(self, text: str) -> str:
         return text if self._passed is None else OWN + text

@@ -54,7 +54,7 @@ class Sized:
 class RangeTotal:
     """Buffers of one core range."""
 
-    core_ranges: str
+    core_ranges: str | None
     bytes_per_core: int
     """The largest sum that the conditions allow, borrowed buffers left out."""
     buffers: int
@@ -89,31 +89,25 @@ class ProgramTotals:
 def sized(declaration: Declaration, evaluation: Evaluation) -> Sized:
     """What is known of one declaration."""
     total, page = evaluation.integer(declaration.total), evaluation.integer(declaration.page)
-    borrowed = declaration.borrowed
-    if declaration.borrowed_if is not None:
-        known = evaluation.integer(declaration.borrowed_if.expression)
-        borrowed = known is not None and bool(known) is declaration.borrowed_if.holds
-    active = True
-    still_open = []
-    for condition in declaration.conditions:
-        known = evaluation.integer(condition.expression)
-        if known is None:
-            still_open.append(condition)
-        elif bool(known) is not condition.holds:
-            active = False
-    copies = 1 if declaration.repeats is None else evaluation.integer(declaration.repeats)
-    pages = total // page if total is not None and page and total % page == 0 else None
+    maybe = declaration.borrowed_if
+    truths = [(condition, _truth(condition, evaluation)) for condition in declaration.conditions]
     return Sized(
         declaration,
-        total,
-        page,
-        pages,
-        evaluation.integer(declaration.index),
-        borrowed,
-        active,
-        copies,
-        tuple(still_open),
+        total_bytes=total,
+        page_bytes=page,
+        pages=total // page if total is not None and page and total % page == 0 else None,
+        index=evaluation.integer(declaration.index),
+        borrowed=declaration.borrowed if maybe is None else _truth(maybe, evaluation) is True,
+        active=all(truth is not False for _, truth in truths),
+        copies=1 if declaration.repeats is None else evaluation.integer(declaration.repeats),
+        open_conditions=tuple(condition for condition, truth in truths if truth is None),
     )
+
+
+def _truth(condition: Condition, evaluation: Evaluation) -> bool | None:
+    """Whether it is met; None while that is not known."""
+    known = evaluation.integer(condition.expression)
+    return None if known is None else bool(known) is condition.holds
 
 
 def programs_of(
@@ -137,7 +131,7 @@ def _totals(file: str, name: str, found: list[Sized], memory_map: MemoryMap | No
         by_range.setdefault(cores_of(one.declaration), []).append(one)
     ranges = tuple(
         RangeTotal(
-            cores,
+            cores or None,
             sum(map(_bytes, worst_case([one for one in members if one in known]))),
             len(members),
             sum(1 for one in members if one in unknown),
@@ -202,10 +196,11 @@ def _largest(buffers: _Open, tries: list[int]) -> list[Sized]:
         split = counts.most_common(1)[0][0]
         sides = []
         for holds in (True, False):
-            left: _Open = []
-            for one, conditions in group:
-                if all(condition.holds is holds for condition in conditions if condition.text == split):
-                    left.append((one, tuple(condition for condition in conditions if condition.text != split)))
+            left = [
+                (one, tuple(condition for condition in conditions if condition.text != split))
+                for one, conditions in group
+                if all(condition.holds is holds for condition in conditions if condition.text == split)
+            ]
             sides.append(_largest(left, tries))
         chosen += max(sides, key=lambda side: sum(map(_bytes, side)))
     return chosen
@@ -235,12 +230,13 @@ def _placed(buffers: Sequence[Sized], memory_map: MemoryMap | None) -> tuple[Pro
     texts = {render(one.declaration.core_ranges, expand=True) for one in buffers}
     literal = [core_ranges(one.declaration.core_ranges) for one in buffers]
     exact = all(literal)
-    static = []
-    for one, ranges in zip(buffers, literal, strict=True):
-        static.append(StaticBuffer(one.total_bytes or 0, ranges if exact else (EVERYWHERE,), one.page_bytes or None))
+    static = tuple(
+        StaticBuffer(one.total_bytes or 0, ranges if exact else (EVERYWHERE,), one.page_bytes or None)
+        for one, ranges in zip(buffers, literal, strict=True)
+    )
     family = DATAFLOW if buffers[0].declaration.api == DATAFLOW_SPEC else CIRCULAR
     try:
-        return lay_out(Program(tuple(static), family), memory_map), exact or len(texts) == 1, ""
+        return lay_out(Program(static, family), memory_map), exact or len(texts) == 1, ""
     except InvalidSpecError as error:
         return None, exact, str(error)
 

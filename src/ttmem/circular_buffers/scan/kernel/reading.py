@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from ttmem.circular_buffers.scan.cpp.expressions import (
+    Binary,
     Expression,
     Integer,
     Items,
@@ -50,8 +50,8 @@ _PRIMITIVE = re.compile(
     r"^untilize_|^transpose_wh|^sub_|^mul_|^add_|^reduce_|size$|_format|^tensix|^experimental"
 )
 """Functions of the compute API name their buffers but never push or pop them."""
-_BRANCHES = frozenset({"if_statement", "switch_statement", "conditional_expression"})
 _POINTED = "pointer"
+_BRANCHES = frozenset({"if_statement", "switch_statement", "conditional_expression"})
 
 
 def looks_like_a_kernel(text: bytes) -> bool:
@@ -81,7 +81,7 @@ class KernelListener(Listener):
     def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
         if type_name not in BUFFER_TYPES or not isinstance(value, Items) or not value.items:
             return None
-        return self._object("buffer", node, identity=value.items[0])
+        return self._object("buffer", node, value.items[0])
 
     def call(
         self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
@@ -95,13 +95,13 @@ class KernelListener(Listener):
         if buffer is not None and buffer.kind == "buffer":
             return self._method(name, buffer, arguments, node)
         if _BARRIER.search(name):
-            self._add(Operation(BARRIER, "", None, None, line_of(node)))
+            self._note(BARRIER, node)
         elif _READ_CALL.match(name):
             self._transfer(READ, arguments, node)
         elif _WRITE_CALL.match(name):
             self._transfer(WRITE, arguments, node)
         elif receiver is None and name in _POINTERS and arguments:
-            return self._object(_POINTED, node, identity=arguments[0], what=Symbol(name, "name"))
+            return self._object(_POINTED, node, arguments[0], name)
         elif not _PRIMITIVE.search(name):
             self._pass_on([*arguments, *self.interpreter.template_arguments], node)
         return None
@@ -131,11 +131,17 @@ class KernelListener(Listener):
 
     # --- steps --------------------------------------------------------------------------------------------------
 
-    def _object(self, kind: str, node: Node, **fields: Expression) -> Expression:
+    def _object(self, kind: str, node: Node, identity: Expression, via: str = "") -> Expression:
+        """A buffer object, or a pointer into one and the call that said where."""
+        fields = {"identity": identity, via: identity}
         return DraftValue(Draft(kind, self.interpreter.source.path, line_of(node), fields=fields))
 
     def _add(self, step: Step) -> None:
         self._stack[-1].append(step)
+
+    def _note(self, kind: str, node: Node, identity: Expression | None = None) -> None:
+        """A step that moves no pages."""
+        self._add(Operation(kind, identity_text(identity) if identity is not None else "", None, None, line_of(node)))
 
     def _method(self, name: str, buffer: Draft, arguments: Sequence[Expression], node: Node) -> Expression | None:
         identity = buffer.fields["identity"]
@@ -143,9 +149,9 @@ class KernelListener(Listener):
             self._operate(name, identity, arguments, node)
             return Integer(0)
         if name.endswith("_ptr"):
-            return self._object(_POINTED, node, identity=identity, what=Symbol(name, "name"))
+            return self._object(_POINTED, node, identity, name)
         if _BARRIER.search(name):
-            self._add(Operation(BARRIER, "", None, None, line_of(node)))
+            self._note(BARRIER, node)
         return None
 
     def _operate(self, kind: str, identity: Expression, counts: Sequence[Expression], node: Node) -> None:
@@ -160,23 +166,17 @@ class KernelListener(Listener):
         """Which buffer a transfer fills or empties, where an argument is one or points into one."""
         for argument in arguments:
             draft = _touched(argument)
-            if draft is None:
-                continue
-            what = plain(draft.fields.get("what", Symbol("", "name")))
-            reading = isinstance(what, Symbol) and what.text == "get_read_ptr"
-            if kind == READ and reading:
-                continue
-            identity = draft.fields["identity"]
-            self._add(Operation(kind, identity_text(identity), None, None, line_of(node)))
+            if draft is not None and not (kind == READ and "get_read_ptr" in draft.fields):
+                self._note(kind, node, draft.fields["identity"])
 
     def _pass_on(self, arguments: Sequence[Expression], node: Node) -> None:
         """A function that was not followed may hold the other half of a pair."""
         for argument in arguments:
             draft = draft_in(argument)
             if draft is not None and draft.kind == "buffer":
-                self._add(Operation(PASSED, identity_text(draft.fields["identity"]), None, None, line_of(node)))
+                self._note(PASSED, node, draft.fields["identity"])
             elif _may_be_an_index(argument):
-                self._add(Operation(PASSED, identity_text(argument), None, None, line_of(node)))
+                self._note(PASSED, node, argument)
 
 
 def _touched(argument: Expression) -> Draft | None:
@@ -185,33 +185,25 @@ def _touched(argument: Expression) -> Draft | None:
     for _ in range(32):
         if not pending:
             return None
-        node = pending.pop()
-        draft = draft_in(node)
-        if draft is not None and draft.kind in ("buffer", _POINTED):
-            return draft
-        inner = plain(node)
-        pending.extend(getattr(inner, side) for side in ("left", "right") if hasattr(inner, side))
+        inner = plain(pending.pop())
+        if isinstance(inner, DraftValue):
+            return inner.draft
+        if isinstance(inner, Binary):
+            pending += (inner.left, inner.right)
     return None
 
 
 def _may_be_an_index(argument: Expression) -> bool:
     """Only variables: a literal 0 among a call's arguments is rarely a buffer."""
-    if not isinstance(argument, Named):
-        inner = argument
-        return isinstance(inner, Symbol) and inner.text.startswith("dfb::")
-    lowered = argument.name.lower()
-    return "cb" in lowered or "dfb" in lowered or "buf" in lowered
+    if isinstance(argument, Named):
+        return any(word in argument.name.lower() for word in ("cb", "dfb", "buf"))
+    return isinstance(argument, Symbol) and argument.text.startswith("dfb::")
 
 
 def identity_text(identity: Expression) -> str:
     """One text per buffer: a number, a binding, or the expression it comes from."""
-    value = plain(identity)
-    number = evaluate(value)
-    if number is not None:
-        return str(number)
-    if isinstance(value, Symbol):
-        return value.text
-    return render(value, expand=True)
+    number = evaluate(plain(identity))
+    return str(number) if number is not None else render(plain(identity), expand=True)
 
 
 def kernel_of(index: FileIndex, text: bytes) -> Kernel | None:
@@ -224,7 +216,7 @@ def kernel_of(index: FileIndex, text: bytes) -> Kernel | None:
 
 
 def _figures(index: FileIndex, entry: str, text: bytes, trace: Trace, *, broken: bool) -> KernelFigures:
-    counts: Counter[str] = Counter()
+    counts = dict.fromkeys(("buffer_operations", "loops", "branches", "noc_calls", "barriers", ""), 0)
     deepest = 0
     commented: set[int] = set()
     for node in walk(index.source.root):
@@ -237,43 +229,40 @@ def _figures(index: FileIndex, entry: str, text: bytes, trace: Trace, *, broken:
         elif kind == "comment":
             commented.update(range(line_of(node), int(node.end_point[0]) + 2))
         elif kind == "call_expression":
-            counts[_kind_of_call(index.source.of(node.child_by_field_name("function")))] += 1
+            called = _kind_of_call(index.source.of(node.child_by_field_name("function")))
+            counts[called] += 1
     return KernelFigures(
         file=index.source.path,
         entry=entry,
         source_bytes=len(text),
         lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
         code_lines=_code_lines(text, commented),
-        buffer_operations=counts["buffer operations"],
-        loops=counts["loops"],
-        deepest_loop=deepest,
-        branches=counts["branches"],
-        noc_calls=counts["NoC calls"],
-        barriers=counts["barriers"],
         buffers=len(buffers_of(trace)),
-        broken=broken,
+        deepest_loop=deepest,
+        partly_understood=broken,
+        **{name: count for name, count in counts.items() if name},
     )
 
 
 def _kind_of_call(called: str) -> str:
     last = re.split(r"\.|->|::", called.split("<")[0])[-1]
     if last in OPERATIONS or last in _FREE:
-        return "buffer operations"
+        return "buffer_operations"
     if "barrier" in last or "flush" in last:
         return "barriers"
-    return "NoC calls" if last.startswith(("noc_async", "async_read", "async_write", "noc_semaphore")) else "others"
+    return "noc_calls" if last.startswith(("noc_async", "async_read", "async_write", "noc_semaphore")) else ""
 
 
 def _code_lines(text: bytes, commented: set[int]) -> int:
-    count = 0
-    for number, line in enumerate(text.split(b"\n"), start=1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith((b"//", b"/*")):
-            continue
-        if number in commented and b"//" not in stripped and b"/*" not in stripped and b"*/" not in stripped:
-            continue
-        count += 1
-    return count
+    """Lines that hold more than a comment."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.split(b"\n"), start=1)]
+    return sum(
+        1
+        for number, line in lines
+        if line
+        and not line.startswith((b"//", b"/*"))
+        and (number not in commented or any(mark in line for mark in (b"//", b"/*", b"*/")))
+    )
 
 
 def _enclosing_loops(node: Node) -> int:

@@ -64,6 +64,14 @@ def operations(trace: Trace) -> Iterator[Operation]:
     return (step for step in every_step(trace) if isinstance(step, Operation))
 
 
+def first_lines(trace: Trace) -> dict[str, int]:
+    """The line of the first operation of each kind."""
+    lines: dict[str, int] = {}
+    for step in operations(trace):
+        lines.setdefault(step.kind, step.line)
+    return lines
+
+
 def buffers_of(trace: Trace) -> list[str]:
     """Every buffer that a kernel operates on, in order of first use."""
     return list(dict.fromkeys(step.buffer for step in operations(trace) if step.kind in OPERATIONS))
@@ -124,6 +132,4 @@ def total_of(trace: Trace, kind: str, amounts: Amounts) -> Polynomial | None:
 
 def depends_on_a_loop(expression: Expression | None) -> bool:
     """Whether a count changes from one turn of a loop to the next, or is not known at all."""
-    if expression is None:
-        return True
-    return any(isinstance(node, Symbol) and node.kind == LOOP for node in every_node(expression))
+    return expression is None or any(isinstance(node, Symbol) and node.kind == LOOP for node in every_node(expression))
