@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from ttmem._errors import BadInputError
 from ttmem.circular_buffers.noc import READ, is_measured, transfer_cycles
@@ -61,14 +62,8 @@ class Assumptions:
 
     def transfer_cycles(self, direction: str, tiles: int) -> float:
         """Mean time of one barrier's worth of transfers."""
-        return transfer_cycles(
-            self.architecture,
-            direction,
-            self.tile_bytes,
-            tiles,
-            cores=self.cores,
-            grid_cores=self.memory_map.grid.cores,
-        )
+        crowd = {"cores": self.cores, "grid_cores": self.memory_map.grid.cores}
+        return transfer_cycles(self.architecture, direction, self.tile_bytes, tiles, **crowd)
 
     def scenarios(self) -> Iterator[Scenario]:
         """All corners of what is not known."""
@@ -78,28 +73,16 @@ class Assumptions:
                     yield Scenario(compute_cycles, variation, seed)
 
 
-class TransferTimes:
-    """Times of successive transfers of one kernel: constant, or gamma-distributed around the measured mean.
+def transfer_times(assumptions: Assumptions, direction: str, scenario: Scenario) -> Callable[[int], float]:
+    """Times of successive transfers of so many tiles each by one kernel: constant, or gamma-distributed.
 
     Drawn in the order of the tiles, whatever the depths are, so two depths are compared on the same luck.
     """
-
-    def __init__(self, assumptions: Assumptions, direction: str, scenario: Scenario) -> None:
-        self._mean: dict[int, float] = {}
-        self._assumptions = assumptions
-        self._direction = direction
-        self._variation = scenario.variation
-        self._random = random.Random(f"{direction}{scenario.seed}")
-
-    def next(self, tiles: int) -> float:
-        """The next transfer of so many tiles and its barrier."""
-        mean = self._mean.get(tiles)
-        if mean is None:
-            mean = self._mean[tiles] = self._assumptions.transfer_cycles(self._direction, tiles)
-        if not self._variation:
-            return mean
-        shape = 1 / self._variation**2
-        return self._random.gammavariate(shape, mean / shape)
+    mean = cache(lambda tiles: assumptions.transfer_cycles(direction, tiles))
+    if not scenario.variation:
+        return mean
+    luck, shape = random.Random(f"{direction}{scenario.seed}"), 1 / scenario.variation**2
+    return lambda tiles: luck.gammavariate(shape, mean(tiles) / shape)
 
 
 def default_compute_cycles(data_type: DataType) -> tuple[float, float]:

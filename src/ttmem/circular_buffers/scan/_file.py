@@ -9,9 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, index_of
-from ttmem.circular_buffers.scan.cpp.syntax import Source, parse
+from ttmem.circular_buffers.scan.cpp.syntax import Source, line_of, parse
 from ttmem.circular_buffers.scan.host.calls import HostListener
 from ttmem.circular_buffers.scan.host.declarations import Finisher
+from ttmem.circular_buffers.scan.kernel.reading import ENTRY, kernel_of
 from ttmem.circular_buffers.scan.model import APIS, DESCRIPTOR, Declaration, FileScan, KernelUse, Skipped
 
 FILE_SCOPE = "file scope"
@@ -44,9 +45,7 @@ def scan_file(path: Path, shown: str, helpers: Helpers) -> FileScan:
 
 def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
     """As `scan_file`, for text at hand."""
-    from ttmem.circular_buffers.scan.kernel.reading import kernel_of, looks_like_a_kernel
-
-    is_kernel = looks_like_a_kernel(text)
+    is_kernel = bool(ENTRY.search(text))
     is_host = bool(_HOST.search(text) or _call_of(frozenset(helpers)).search(text))
     if not (is_kernel or is_host):
         return FileScan(shown)
@@ -121,7 +120,7 @@ def _programs(followed: list[_Followed]) -> list[_Followed]:
 def _title(function: Function, functions: Iterable[Function]) -> str:
     """A function's name, with its line where an overload has the same."""
     same = [other for other in functions if other.title == function.title]
-    return function.title if len(same) == 1 else f"{function.title}:{function.line}"
+    return function.title if len(same) == 1 else f"{function.title}:{line_of(function.body)}"
 
 
 def _relevant(index: FileIndex, helpers: Helpers) -> list[Function]:

@@ -162,7 +162,7 @@ def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings:
 def _adopt(lone: JoinedProgram, kernels: Sequence[Kernel], bindings: Bindings) -> JoinedProgram:
     """One program and kernels beside it that it does not name: they can only belong to it."""
     program = lone.program
-    uses = [KernelUse(program.file, program.line, program.name, one.figures.file, None, None) for one in kernels]
+    uses = [KernelUse(program.file, program.name, one.figures.file, None, None) for one in kernels]
     members = tuple(join_kernel(use, one, program, bindings) for use, one in zip(uses, kernels, strict=True))
     return JoinedProgram(program, members, complete=False)
 

@@ -24,8 +24,8 @@ class Declaration:
     api: str
     program: str
     """The function that builds the program."""
-    index: Expression | None
     indices: tuple[Expression, ...]
+    """More than one where they share the buffer."""
     name: str
     """Of a dataflow buffer."""
     total: Expression | None
@@ -34,8 +34,6 @@ class Declaration:
     core_ranges: Expression | None
     size_class: str
     strategy: str
-    strict: bool
-    """Every unknown is a parameter, member, getter or name: nothing depends on a function that was not read."""
     borrowed: bool
     borrowed_if: Condition | None
     conditions: tuple[Condition, ...]
@@ -45,6 +43,10 @@ class Declaration:
     """How often a loop makes it; None outside of loops."""
     site: tuple[str, int, int]
     """File, line and column of the text that declares it, which several helper calls may share."""
+
+    @property
+    def index(self) -> Expression | None:
+        return self.indices[0] if self.indices else None
 
     @property
     def label(self) -> str:
@@ -60,7 +62,6 @@ class KernelUse:
     """A kernel that a program names."""
 
     file: str
-    line: int
     program: str
     source: str
     """The path as the host writes it."""

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     every_node,
     names_of,
 )
-from ttmem.circular_buffers.scan.cpp.syntax import require_parser
+from ttmem.circular_buffers.scan.cpp.syntax import parser
 from ttmem.circular_buffers.scan.files import find_files, scan_files
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, programs_of
 from ttmem.circular_buffers.scan.join import join
@@ -62,14 +61,6 @@ class Scan:
     def count(self, severity: str) -> int:
         return sum(1 for one in self.findings if one.severity == severity)
 
-    def classes(self) -> Mapping[str, int]:
-        """Of the sites: how much of each size the source says."""
-        return Counter(site.size_class for site in self.sites)
-
-    def apis(self) -> Mapping[str, int]:
-        """Sites by the form of their declaration."""
-        return Counter(site.api for site in self.sites)
-
 
 def scan(
     path: str | Path,
@@ -81,7 +72,7 @@ def scan(
     progress: Callable[[int, int], None] | None = None,
 ) -> Scan:
     """Read every C++ file below a path and answer for all of them together."""
-    require_parser()
+    parser()
     found = scan_files(find_files(Path(path)), jobs=jobs, progress=progress)
     return assess(str(path), found, bindings=bindings, memory_map=memory_map, l1_tensor_bytes=l1_tensor_bytes)
 

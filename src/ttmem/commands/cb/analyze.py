@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from ttmem.commands._options import json_option, output_option, quiet_option, re
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
-from ttmem.commands.cb._options import assumption_options, assumptions_of, collect, strategies_of, workload_of
+from ttmem.commands.cb._options import assumption_options, collect, predicted, workload_of
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.scan import Scan
@@ -41,18 +41,12 @@ ttmem cb analyze ops_perf_results.csv watcher.log --json
 def command(
     words: tuple[str, ...],
     multi: bool,
-    strategies: tuple[str, ...],
-    board: str,
-    dtype: str,
-    tiles_per_barrier: int,
-    cores: int,
-    compute_cycles: str | None,
-    kernel_bytes: int | None,
     bindings: tuple[str, ...],
     as_json: bool,
     html: Path | None,
     output: Path | None,
     quiet: bool,
+    **assumed: Any,
 ) -> None:
     """All about circular buffers in one Markdown report: T and R simulated, code scanned, logs and captures read.
 
@@ -60,7 +54,6 @@ def command(
     more are compared side by side. Any other file or stored report is read as by 'ttmem cb profile'. Where the parts
     speak of the same thing, the report says whether they agree.
     """
-    from ttmem.circular_buffers import simulate as simulating
     from ttmem.circular_buffers.analyze import Analysis
     from ttmem.circular_buffers.depths import throughput_over_depth
     from ttmem.circular_buffers.workload import multi as multi_workloads
@@ -79,14 +72,11 @@ def command(
     logs = [path for path in paths if not _is_code(path)]
     for path in (*code, *(str(_sources.locate(log).path) for log in logs)):
         refuse_overwriting(path, output, html)
-    assumptions = assumptions_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
-    chosen = strategies_of(strategies)
+    assumptions, simulations = predicted(workloads, **assumed)
     analysis = Analysis(
-        simulations=tuple(
-            simulating.simulate(one, chosen, assumptions, kernel_bytes=kernel_bytes) for one in workloads
-        ),
+        simulations,
         curves=throughput_over_depth(assumptions) if workloads else (),
-        sources=tuple(_scan(path, (*_bindings(single), *bindings), board, quiet) for path in code),
+        sources=tuple(_scan(path, (*_bindings(single), *bindings), assumed["board"], quiet) for path in code),
         evidence=tuple(collect(log, quiet=quiet) for log in logs),
     )
     if html:

@@ -17,7 +17,7 @@ from ttmem.reports.cb_simulate import chart
 from ttmem.reports.cb_simulate import tables as cb_tables
 from ttmem.reports.kit.pages import Section
 from ttmem.reports.kit.tables import Table
-from ttmem.reports.kit.units import counted, kib, one_line, short, thousands
+from ttmem.reports.kit.units import bounds_text, counted, kib, one_line, short, thousands
 
 _MOST_ROWS = 200
 _EXPRESSION_CHARACTERS = 80
@@ -60,10 +60,10 @@ def _scaling(simulations: Sequence[Simulation]) -> Section:
 
 def _depth(curves: Sequence[Curve]) -> Section:
     """The drawing, and its figures as a table for formats that do not draw."""
-    depths = sorted({point.depth_tiles for curve in curves for point in curve.points})
+    depths = sorted({depth for curve in curves for depth in curve.depth_tiles})
     rows = []
     for curve in curves:
-        known = {point.depth_tiles: chart.rates(point) for point in curve.points}
+        known = {depth: bounds_text(rates, 2) for depth, rates in curve.points}
         rows.append((str(curve.tiles_per_barrier), *(known.get(depth, "-") for depth in depths)))
     heads = ("Tiles per barrier", *(f"depth {depth}" for depth in depths))
     about = (

@@ -130,8 +130,8 @@ def document(scan: Scan) -> CbScan:
         programs=[_program(one) for one in scan.programs],
         summary=Summary(
             sites=len(scan.sites),
-            sites_by_api=dict(scan.apis()),
-            sites_by_class=dict(scan.classes()),
+            sites_by_api=Counter(site.api for site in scan.sites),
+            sites_by_class=Counter(site.size_class for site in scan.sites),
             declarations_by_strategy=Counter(declaration.strategy for declaration in scan.declarations),
             programs=len(scan.programs),
             kernels=len(scan.kernels),

@@ -17,11 +17,11 @@ Value = int | str
 """A number, or the name of a data format or data type."""
 _Arguments = Sequence["Value | None"]
 
-_LIBRARY = _toml.packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
-FORMATS: Mapping[str, str] = _LIBRARY["formats"]
-CONSTANTS: Mapping[str, int] = _LIBRARY["constants"]
-SIZEOF: Mapping[str, int] = _LIBRARY["sizeof"]
-ENUMERATIONS, ENUMERATORS = frozenset(_LIBRARY["enumerations"]), frozenset(_LIBRARY["enumerators"])
+LIBRARY = _toml.packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
+FORMATS: Mapping[str, str] = LIBRARY["formats"]
+CONSTANTS: Mapping[str, int] = LIBRARY["constants"]
+SIZEOF: Mapping[str, int] = LIBRARY["sizeof"]
+ENUMERATIONS, ENUMERATORS = frozenset(LIBRARY["enumerations"]), frozenset(LIBRARY["enumerators"])
 """What the library's headers define (``library.toml`` says what each is)."""
 _BY_LOWER = {name.lower(): name for name in FORMATS}
 

@@ -18,7 +18,6 @@ PARAMETER, MEMBER, NAME, BINDING = "parameter", "member", "name", "binding"
 CALL, LOOP, OPAQUE = "call", "loop", "opaque"
 """Kinds of leaves: known by name (parameters, members and getters, names from elsewhere, named bindings of a kernel),
 the result of a function that is not in the file, a variable that a loop changes, and what could not be read."""
-STRICT_LEAVES = frozenset({PARAMETER, MEMBER, NAME, BINDING})
 _LONGEST_TEXT = 400
 MOST_NODES = 4000
 """An expression larger than this says nothing to a person and costs much to carry: it becomes a leaf."""

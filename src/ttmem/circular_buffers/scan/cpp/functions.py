@@ -6,33 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
+from ttmem.circular_buffers.scan.cpp.arithmetic import LIBRARY
 from ttmem.circular_buffers.scan.cpp.expressions import Expression
-from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, line_of, listed
-
-_TRANSPARENT = frozenset(
-    {
-        "translation_unit",
-        "namespace_definition",
-        "declaration_list",
-        "linkage_specification",
-        "preproc_ifdef",
-        "preproc_if",
-        "preproc_else",
-        "preproc_elif",
-        "template_declaration",
-        "class_specifier",
-        "struct_specifier",
-        "field_declaration_list",
-        "ERROR",
-    }
-)
-
+from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, listed
 
 _MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([^\n\\]{1,200})$", re.MULTILINE)
-_STATEMENTS = frozenset(
-    {"expression_statement", "if_statement", "for_statement", "for_range_loop", "while_statement", "compound_statement"}
-)
+_TRANSPARENT, _STATEMENTS = frozenset(LIBRARY["scopes"]), frozenset(LIBRARY["statements"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +39,6 @@ class Function:
     """With its class and, for test macros, their arguments."""
     home: FileIndex | None = None
     """The names of the file it stands in."""
-
-    @property
-    def line(self) -> int:
-        return line_of(self.body)
 
     def accepts(self, arguments: int) -> bool:
         """Whether it can be called with so many arguments."""
@@ -92,13 +69,11 @@ class FileIndex:
 
     def all_functions(self) -> Iterator[Function]:
         """In source order."""
-        for overloads in self.functions.values():
-            yield from overloads
+        return chain.from_iterable(self.functions.values())
 
     def find(self, name: str, arguments: int) -> Function | None:
         """The one function of that name that takes so many arguments."""
-        fitting = [function for function in self.functions.get(name, ()) if function.accepts(arguments)]
-        return fitting[0] if fitting else None
+        return next((function for function in self.functions.get(name, ()) if function.accepts(arguments)), None)
 
 
 def index_of(source: Source) -> FileIndex:

@@ -121,8 +121,6 @@ class Interpreter(Lowering):
                 if draft_in(self.variables.get(name)) is None:
                     self.variables[name] = Named(name, unwrapped(changed[parameter.name], name))
 
-    # --- statements ---------------------------------------------------------------------------------------------
-
     def statement(self, node: Node | None) -> bool:
         """Follow a statement; True when control does not go on behind it."""
         if node is None or self._left <= 0:
@@ -287,8 +285,6 @@ class Interpreter(Lowering):
         words = f"{text} == {self.source.of(value)}"
         follow: Callable[[], bool] = lambda: self._case(chosen, text, cases, position + 1)  # noqa: E731
         return self.fork(condition, words, lambda: self.several(body) and False, follow)
-
-    # --- loops --------------------------------------------------------------------------------------------------
 
     def loop(self, node: Node) -> bool:
         before = dict(self.variables)

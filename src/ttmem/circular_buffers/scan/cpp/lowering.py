@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, PURE, SIZEOF, UNARY
+from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, LIBRARY, PURE, SIZEOF, UNARY
 from ttmem.circular_buffers.scan.cpp.expressions import (
     CALL,
     MEMBER,
@@ -34,14 +34,8 @@ from ttmem.circular_buffers.scan.cpp.names import Names
 from ttmem.circular_buffers.scan.cpp.syntax import Node, listed
 from ttmem.circular_buffers.scan.cpp.values import Lambda, draft_in
 
-_CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "bit_cast"})
-_SAME = frozenset({"move", "forward", "ref", "cref", "as_const", "to_underlying", "string", "path", *SIZEOF})
-"""Functions whose value is that of their argument, as far as sizes go."""
-_QUIET = frozenset({"TT_FATAL", "TT_ASSERT", "TT_THROW", "log_debug", "log_info", "log_warning", "log_trace", "ASSERT"})
-_ARGUMENT_READERS = frozenset(
-    {"get_arg_val", "get_compile_time_arg_val", "get_common_arg_val", "get_named_compile_time_arg_val", "get_arg"}
-)
-"""Kernel functions that read an argument: a leaf that the host's argument list can fill in."""
+_SAME = frozenset({*LIBRARY["same"], *SIZEOF})
+_QUIET, _ARGUMENT_READERS = frozenset(LIBRARY["quiet"]), frozenset(LIBRARY["argument_readers"])
 
 
 class Lowering(Names):
@@ -61,8 +55,6 @@ class Lowering(Names):
         for child in node.named_children:
             self.lower(child)
         return Symbol(self.source.of(node), OPAQUE)
-
-    # --- operators ----------------------------------------------------------------------------------------------
 
     def binary(self, node: Node) -> Expression:
         operator = self.source.of(node.child_by_field_name("operator"))
@@ -97,8 +89,6 @@ class Lowering(Names):
             return Integer(8)
         size = SIZEOF.get(words.rpartition("::")[2])
         return Integer(size) if size else Symbol(self.source.of(node), MEMBER)
-
-    # --- objects ------------------------------------------------------------------------------------------------
 
     def field(self, node: Node) -> Expression:
         receiver_node, field = node.child_by_field_name("argument"), node.child_by_field_name("field")
@@ -161,8 +151,6 @@ class Lowering(Names):
         self.uncalled.setdefault(node.id, made)
         return made
 
-    # --- calls --------------------------------------------------------------------------------------------------
-
     def call(self, node: Node) -> Expression:
         callee, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
         if callee is None or given is None:
@@ -206,7 +194,7 @@ class Lowering(Names):
         node: Node,
     ) -> Expression:
         if receiver is None:
-            if (name in _CASTS or name in _SAME) and len(arguments) == 1:
+            if name in _SAME and len(arguments) == 1:
                 return arguments[0]
             if name in _ARGUMENT_READERS:
                 return argument_leaf(name, arguments, self.source.of(node))

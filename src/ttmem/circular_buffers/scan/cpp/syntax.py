@@ -45,7 +45,8 @@ class Source:
 
 
 @cache
-def _parser() -> Any:
+def parser() -> Any:
+    """Also to fail early, with the command that installs what is missing (exit 3)."""
     try:
         import tree_sitter
         import tree_sitter_cpp
@@ -54,19 +55,14 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 
 
-def require_parser() -> None:
-    """Fail early, with the command that installs what is missing (exit 3)."""
-    _parser()
-
-
 def parse(path: str, text: bytes) -> Source:
     """The tree of a file; where a preprocessor condition splits a statement, the tree of its first alternatives."""
     text = _blank_macros(text)
-    root = _parser().parse(text).root_node
+    root = parser().parse(text).root_node
     if root.has_error and b"#" in text:
         first = _first_alternatives(text)
         if first != text:
-            other = _parser().parse(first).root_node
+            other = parser().parse(first).root_node
             if _error_bytes(other) < _error_bytes(root):
                 return Source(path, first, other, broken=True)
     return Source(path, text, root, broken=bool(root.has_error))

@@ -74,8 +74,6 @@ class HostListener(Listener):
         self.interpreter.run(statements, function)
         return sorted(self.drafts, key=lambda draft: draft.order)
 
-    # --- what is heard -----------------------------------------------------------------------------------------------
-
     def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
         if type_name in _PROGRAM_TYPES:
             self._outer_loops = len(self._loops)
@@ -136,8 +134,6 @@ class HostListener(Listener):
     def exit_loop(self) -> None:
         self._loops.pop()
         self._outer_loops = min(self._outer_loops, len(self._loops))
-
-    # --- drafts -------------------------------------------------------------------------------------------------
 
     def _draft(self, kind: str, node: Node) -> Draft:
         self.made += 1

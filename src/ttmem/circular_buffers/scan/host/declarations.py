@@ -11,7 +11,6 @@ from ttmem.circular_buffers.scan.cpp.expressions import (
     CALL,
     LOOP,
     OPAQUE,
-    STRICT_LEAVES,
     Binary,
     Call,
     Choice,
@@ -94,7 +93,6 @@ class Finisher:
             line=draft.trail[0][1] if draft.trail else draft.line,
             api=draft.kind,
             program=program,
-            index=self._portable(indices[0]) if indices else None,
             indices=tuple(map(self._portable, indices)),
             name=name,
             total=total,
@@ -103,7 +101,6 @@ class Finisher:
             core_ranges=self._portable.known(fields.get("core_ranges")),
             size_class=kind,
             strategy=_STRATEGIES[kind],
-            strict=has_strict_leaves(total),
             borrowed=borrowed,
             borrowed_if=borrowed_if,
             conditions=self._conditions(draft.guards),
@@ -137,7 +134,6 @@ class Finisher:
         _, more = self._arguments(fields.get("named_compile_time_args"))
         return KernelUse(
             file=self._path,
-            line=draft.trail[0][1] if draft.trail else draft.line,
             program=program,
             source=source,
             core_ranges=self._portable.known(fields.get("core_ranges")),
@@ -280,13 +276,6 @@ def size_class(total: Expression | None) -> str:
         return SYMBOLIC
     known = any(_is_of_the_data_type(node) or isinstance(node, (Symbol, Enumerator)) for node in nodes)
     return PER_DTYPE if known else UNREADABLE
-
-
-def has_strict_leaves(total: Expression | None) -> bool:
-    """Whether all unknowns are parameters, members, getters or names."""
-    if total is None or size_class(total) == UNREADABLE:
-        return False
-    return all(node.kind in STRICT_LEAVES for node in every_node(total) if isinstance(node, Symbol))
 
 
 def _is_of_the_data_type(node: Expression) -> bool:

@@ -38,7 +38,7 @@ from ttmem.circular_buffers.scan.kernel.trace import (
 from ttmem.circular_buffers.scan.model import Kernel, KernelFigures
 
 BUFFER_TYPES = frozenset({"CircularBuffer", "DataflowBuffer", "LocalCircularBuffer", "DFB"})
-_ENTRY = re.compile(rb"\bvoid\s+kernel_main\s*\(|\bvoid\s+MAIN\b|\bTT_KERNEL\b")
+ENTRY = re.compile(rb"\bvoid\s+kernel_main\s*\(|\bvoid\s+MAIN\b|\bTT_KERNEL\b")
 _ENTRY_NAME = re.compile(rb"\bTT_KERNEL\s+void\s+(\w+)|\bvoid\s+(kernel_main|MAIN)\b")
 _FREE = {f"cb_{operation}": operation for operation in OPERATIONS}
 _BARRIER = re.compile(r"barrier|flush|wait_min|noc_semaphore_wait")
@@ -52,11 +52,6 @@ _PRIMITIVE = re.compile(
 """Functions of the compute API name their buffers but never push or pop them."""
 _POINTED = "pointer"
 _BRANCHES = frozenset({"if_statement", "switch_statement", "conditional_expression"})
-
-
-def looks_like_a_kernel(text: bytes) -> bool:
-    """Whether a file has an entry point of a kernel."""
-    return bool(_ENTRY.search(text))
 
 
 class KernelListener(Listener):
@@ -75,8 +70,6 @@ class KernelListener(Listener):
     def follow(self, function: Function) -> Trace:
         self.interpreter.run([function.body], function)
         return tuple(self._stack[0])
-
-    # --- what is heard -----------------------------------------------------------------------------------------------
 
     def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
         if type_name not in BUFFER_TYPES or not isinstance(value, Items) or not value.items:
@@ -128,8 +121,6 @@ class KernelListener(Listener):
             self._stack.append([])
         elif yes or body:
             self._add(Branch(condition, text, yes, body))
-
-    # --- steps --------------------------------------------------------------------------------------------------
 
     def _object(self, kind: str, node: Node, identity: Expression, via: str = "") -> Expression:
         """A buffer object, or a pointer into one and the call that said where."""
