@@ -220,7 +220,7 @@ def _declared(identity: Expression, use: KernelUse, program: ProgramTotals, eval
     value = plain(identity)
     if isinstance(value, Symbol) and value.text.startswith("dfb::"):
         accessor = value.text.removeprefix("dfb::")
-        names = {buffer for buffer, name, _ in use.bindings if name == accessor}
+        names = {buffer for buffer, name in use.bindings if name == accessor}
         return [one for one in active if one.declaration.name and one.declaration.name in names]
     number = evaluation.integer(identity)
     if number is not None:

@@ -69,8 +69,8 @@ class KernelUse:
     compile_time_args: tuple[Expression, ...] | None
     """By position; None when they are not known."""
     named_args: tuple[tuple[str, Expression], ...] = ()
-    bindings: tuple[tuple[str, str, str], ...] = ()
-    """Of dataflow buffers: (buffer, accessor in the kernel, PRODUCER or CONSUMER)."""
+    bindings: tuple[tuple[str, str], ...] = ()
+    """Of dataflow buffers: (buffer, accessor in the kernel)."""
     conditions: tuple[Condition, ...] = ()
     one_thread: bool = True
     """False: several threads run it, each with a part of the pages."""

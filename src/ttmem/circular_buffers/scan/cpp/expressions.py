@@ -380,13 +380,12 @@ class Portable:
             return done[1]
         self._left -= 1
         self._depth += 1
-        fits = self._left > 0 and self._depth < DEEPEST
-        made = self._rewrite(node) if fits else Symbol("too large", OPAQUE)
+        if self._left <= 0 or self._depth >= DEEPEST:
+            made: Expression = Symbol("too large", OPAQUE)
+        elif isinstance(node, Local):
+            made = Symbol(str(node), OPAQUE)
+        else:
+            made = rebuilt(node, [self._rewritten(part) for part in operands(node)])
         self._depth -= 1
         self._done[id(node)] = (node, made)
         return made
-
-    def _rewrite(self, node: Expression) -> Expression:
-        if isinstance(node, Local):
-            return Symbol(str(node), OPAQUE)
-        return rebuilt(node, [self._rewritten(part) for part in operands(node)])

@@ -237,7 +237,7 @@ class Interpreter(Lowering):
             return yes() if known else no()
         guards, before = self.guards, self.variables
         ways = []
-        self.listener.enter_branch(condition, text)
+        self.listener.enter_branch(condition)
         for holds, follow in ((True, yes), (False, no)):
             self.variables = dict(before)
             self.guards = under = (*guards, Condition(text, holds, condition))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from ttmem.circular_buffers.scan.cpp.expressions import (
     Binary,
     Call,
@@ -49,26 +51,14 @@ def merged(condition: Expression, yes: dict[str, Expression], no: dict[str, Expr
         other = no.get(name)
         if other is None or other is value or draft_in(value) is not None:
             both[name] = value
-        elif isinstance(plain(value), Items) and isinstance(plain(other), Items):
-            both[name] = Named(name, _common(plain(value), plain(other)))
+        elif isinstance(one := plain(value), Items) and isinstance(two := plain(other), Items):
+            pairs = takewhile(lambda pair: pair[0] is pair[1], zip(one.items, two.items, strict=False))
+            shared = tuple(item for item, _ in pairs)
+            complete = one.complete and two.complete and len(one.items) == len(two.items) == len(shared)
+            both[name] = Named(name, Items(shared, complete))
         else:
             both[name] = Named(name, Choice(condition, unwrapped(value, name), unwrapped(other, name)))
-    for name, value in no.items():
-        both.setdefault(name, value)
-    return both
-
-
-def _common(yes: Expression, no: Expression) -> Items:
-    assert isinstance(yes, Items)
-    assert isinstance(no, Items)
-    shared = []
-    for one, other in zip(yes.items, no.items, strict=False):
-        if one is not other:
-            break
-        shared.append(one)
-    return Items(
-        tuple(shared), complete=yes.complete and no.complete and len(yes.items) == len(no.items) == len(shared)
-    )
+    return {**no, **both}
 
 
 def declared_in(source: Source, block: Node) -> list[str]:

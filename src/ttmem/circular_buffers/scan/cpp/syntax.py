@@ -57,20 +57,14 @@ def parser() -> Any:
 
 def parse(path: str, text: bytes) -> Source:
     """The tree of a file; where a preprocessor condition splits a statement, the tree of its first alternatives."""
-    text = _blank_macros(text)
-    root = parser().parse(text).root_node
-    if root.has_error and b"#" in text:
-        first = _first_alternatives(text)
-        if first != text:
-            other = parser().parse(first).root_node
-            if _error_bytes(other) < _error_bytes(root):
-                return Source(path, first, other, broken=True)
-    return Source(path, text, root, broken=bool(root.has_error))
-
-
-def _blank_macros(text: bytes) -> bytes:
     text = _OLD_MAIN.sub(lambda found: b"void MAIN()" + found[1].replace(b" ", b"", 2) + b"{", text)
-    return _BLANKED.sub(lambda found: b" " * len(found[0]), text)
+    text = _BLANKED.sub(lambda found: b" " * len(found[0]), text)
+    root = parser().parse(text).root_node
+    if root.has_error and b"#" in text and (first := _first_alternatives(text)) != text:
+        other = parser().parse(first).root_node
+        if _error_bytes(other) < _error_bytes(root):
+            return Source(path, first, other, broken=True)
+    return Source(path, text, root, broken=bool(root.has_error))
 
 
 def _first_alternatives(text: bytes) -> bytes:

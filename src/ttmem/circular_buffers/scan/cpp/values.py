@@ -73,7 +73,7 @@ class Listener:
     def exit_loop(self) -> None:
         """The loop is over."""
 
-    def enter_branch(self, condition: Expression, text: str) -> None:
+    def enter_branch(self, condition: Expression) -> None:
         """What follows happens under a condition, until `leave_side` says so, then without it, until it says so."""
 
     def leave_side(self, holds: bool) -> None:

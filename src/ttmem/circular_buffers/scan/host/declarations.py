@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ttmem.circular_buffers.scan.cpp.arithmetic import OF_THE_DATA_TYPE
 from ttmem.circular_buffers.scan.cpp.expressions import (
@@ -49,6 +50,9 @@ _DTYPE_LEAF = re.compile(
 _STRATEGIES = {CONSTANT: FIXED, PER_DTYPE: FIXED, SYMBOLIC: ADAPTIVE, PIECEWISE: ADAPTIVE, UNREADABLE: UNKNOWN}
 """A depth that the workload cannot change is fixed, whatever the data type makes of it in bytes."""
 
+_SIGNS = {DESCRIPTOR_FIELDS: {"total_size"}, DATAFLOW_SPEC: {"entry_size", "num_entries", "unique_id"}}
+"""Fields without which an object of that kind declares no buffer: one of them is enough."""
+
 
 class Finisher:
     """Turns the drafts of one file into values that can leave the process."""
@@ -65,7 +69,7 @@ class Finisher:
             self._kernel(draft, names[id(draft)], source, guards)
             for draft in drafts
             if draft.kind == KERNEL
-            for source, guards in _sources_of(draft)
+            for source, guards in islice(_sources_of(_path_of(draft)), 16)
         ]
         return buffers, uses
 
@@ -164,30 +168,22 @@ class Finisher:
 
 def program_names(drafts: Sequence[Draft], function: str) -> dict[int, str]:
     """Which program each draft belongs to: the function's only one, or one of several that it makes."""
+    made_for = {id(draft): draft.fields.get("program") for draft in drafts}
     objects: dict[int, str] = {}
-    for draft in drafts:
-        program = draft.fields.get("program")
+    for program in made_for.values():
         if program is not None:
             called = program.name if isinstance(program, Named) else render(program)
             objects.setdefault(id(plain(program)), called)
-    names: dict[int, str] = {}
-    for draft in drafts:
-        program = draft.fields.get("program")
-        names[id(draft)] = function
-        if len(objects) > 1:
-            position = list(objects).index(id(plain(program))) if program is not None else 0
-            names[id(draft)] = f"{function} [{list(objects.values())[position]} {position + 1}]"
-    return names
+    if len(objects) < 2:
+        return dict.fromkeys(made_for, function)
+    titles = {key: f"{function} [{called} {number}]" for number, (key, called) in enumerate(objects.items(), start=1)}
+    first = next(iter(titles))
+    return {draft: titles[first if program is None else id(plain(program))] for draft, program in made_for.items()}
 
 
 def _is_buffer(draft: Draft) -> bool:
-    if draft.kind == KERNEL:
-        return False
-    if draft.kind == DESCRIPTOR_FIELDS:
-        return "total_size" in draft.fields
-    if draft.kind == DATAFLOW_SPEC:
-        return bool(draft.fields.keys() & {"entry_size", "num_entries", "unique_id"})
-    return True
+    needed = _SIGNS.get(draft.kind)
+    return draft.kind != KERNEL and (needed is None or bool(draft.fields.keys() & needed))
 
 
 def _is_nothing(value: Expression) -> bool:
@@ -197,16 +193,20 @@ def _is_nothing(value: Expression) -> bool:
     return isinstance(inner, Integer) and inner.value == 0
 
 
-def _formats(draft: Draft) -> list[tuple[Expression | None, Expression | None, Expression | None]]:
+def _formats(draft: Draft) -> list[Sequence[Expression | None]]:
     """(index, format, page) of each index that shares the buffer."""
     listed = draft.fields.get("format_descriptors") or draft.fields.get("formats")
-    found = []
+    return _parts(listed, ("buffer_index",), ("data_format",), ("page_size",), least=2)
+
+
+def _parts(listed: Expression | None, *fields: Sequence[str], least: int) -> list[Sequence[Expression | None]]:
+    """Of each item these fields, by one of their names; or by position, where it has no names and is long enough."""
+    found: list[Sequence[Expression | None]] = []
     for item in _flat(listed):
         if isinstance(item, Record):
-            found.append((item.get("buffer_index"), item.get("data_format"), item.get("page_size")))
-        elif isinstance(item, Items) and len(item.items) >= 2:
-            page = item.items[2] if len(item.items) > 2 else None
-            found.append((item.items[0], item.items[1], page))
+            found.append([next(filter(None, map(item.get, names)), None) for names in fields])
+        elif isinstance(item, Items) and len(item.items) >= least:
+            found.append((*item.items, None)[: len(fields)])
     return found
 
 
@@ -223,41 +223,29 @@ def _flat(listed: Expression | None) -> list[Expression]:
     return inner
 
 
-def _sources_of(draft: Draft) -> list[tuple[str, tuple[Condition, ...]]]:
+_Guards = tuple[Condition, ...]
+
+
+def _path_of(draft: Draft) -> Expression:
+    return draft.fields.get("kernel_source") or draft.fields.get("source") or Text("")
+
+
+def _sources_of(expression: Expression, guards: _Guards = ()) -> Iterator[tuple[str, _Guards]]:
     """The kernel's path; several where a condition chooses among them."""
-    found: list[tuple[str, tuple[Condition, ...]]] = []
-    pending: list[tuple[Expression, tuple[Condition, ...]]] = [
-        (draft.fields.get("kernel_source") or draft.fields.get("source") or Text(""), ())
-    ]
-    while pending and len(found) < 16:
-        expression, guards = pending.pop()
-        value = plain(expression)
-        if isinstance(value, Items) and value.items:
-            value = plain(value.items[0])
-        if isinstance(value, Choice):
-            text = render(value.condition)
-            pending.append((value.no, (*guards, Condition(text, False, value.condition))))
-            pending.append((value.yes, (*guards, Condition(text, True, value.condition))))
-        elif isinstance(value, Text) and value.value:
-            found.append((value.value, guards))
-    return found
+    value = plain(expression)
+    if isinstance(value, Items) and value.items:
+        value = plain(value.items[0])
+    if isinstance(value, Choice):
+        for holds, side in ((True, value.yes), (False, value.no)):
+            yield from _sources_of(side, (*guards, Condition(render(value.condition), holds, value.condition)))
+    elif isinstance(value, Text) and value.value:
+        yield value.value, guards
 
 
-def _bindings(listed: Expression | None) -> tuple[tuple[str, str, str], ...]:
-    found = []
-    for item in _flat(listed):
-        if isinstance(item, Record):
-            buffer = item.get("dfb_spec_name") or item.get("dfb") or item.get("unique_id")
-            accessor = item.get("accessor_name") or item.get("name") or item.get("local_accessor_name")
-            endpoint = item.get("endpoint_type") or item.get("endpoint")
-        elif isinstance(item, Items) and len(item.items) >= 3:
-            buffer, accessor, endpoint = item.items[:3]
-        else:
-            continue
-        end = plain(endpoint) if endpoint is not None else None
-        side = end.text.rpartition("::")[2] if isinstance(end, Symbol) else ""
-        found.append((named_text(buffer), named_text(accessor), side))
-    return tuple(found)
+def _bindings(listed: Expression | None) -> tuple[tuple[str, str], ...]:
+    names = (("dfb_spec_name", "dfb", "unique_id"), ("accessor_name", "name", "local_accessor_name"))
+    found = _parts(listed, *names, least=3)
+    return tuple((named_text(buffer), named_text(accessor)) for buffer, accessor in found)
 
 
 def size_class(total: Expression | None) -> str:

@@ -63,8 +63,8 @@ class KernelListener(Listener):
     def __init__(self, index: FileIndex) -> None:
         self.interpreter = Interpreter(index, self)
         self._stack: list[list[Step]] = [[]]
-        self._open: list[tuple[Expression, str, Trace]] = []
-        """Loops and branches around: trips or condition, its text, and the side that is done."""
+        self._open: list[tuple[Expression, Trace]] = []
+        """Loops and branches around: trips or condition, and the side that is done."""
         self._portable = Portable()
 
     def follow(self, function: Function) -> Trace:
@@ -100,27 +100,27 @@ class KernelListener(Listener):
         return None
 
     def enter_loop(self, trips: Expression, node: Node) -> None:
-        self._open.append((self._portable(trips), "", ()))
+        self._open.append((self._portable(trips), ()))
         self._stack.append([])
 
     def exit_loop(self) -> None:
-        trips, _, _ = self._open.pop()
+        trips, _ = self._open.pop()
         body = tuple(self._stack.pop())
         if body:
             self._add(Loop(trips, body))
 
-    def enter_branch(self, condition: Expression, text: str) -> None:
-        self._open.append((self._portable(condition), text, ()))
+    def enter_branch(self, condition: Expression) -> None:
+        self._open.append((self._portable(condition), ()))
         self._stack.append([])
 
     def leave_side(self, holds: bool) -> None:
-        condition, text, yes = self._open.pop()
+        condition, yes = self._open.pop()
         body = tuple(self._stack.pop())
         if holds:
-            self._open.append((condition, text, body))
+            self._open.append((condition, body))
             self._stack.append([])
         elif yes or body:
-            self._add(Branch(condition, text, yes, body))
+            self._add(Branch(condition, yes, body))
 
     def _object(self, kind: str, node: Node, identity: Expression, via: str = "") -> Expression:
         """A buffer object, or a pointer into one and the call that said where."""

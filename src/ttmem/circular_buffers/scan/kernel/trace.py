@@ -39,7 +39,6 @@ class Branch:
     """One of two bodies runs."""
 
     condition: Expression
-    text: str
     yes: Trace
     no: Trace
 
@@ -95,7 +94,7 @@ def of_buffer(trace: Trace, buffer: str) -> Trace:
         else:
             yes, no = of_buffer(step.yes, buffer), of_buffer(step.no, buffer)
             if yes or no:
-                kept.append(Branch(step.condition, step.text, yes, no))
+                kept.append(Branch(step.condition, yes, no))
     return tuple(kept)
 
 
