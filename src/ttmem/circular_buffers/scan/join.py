@@ -8,16 +8,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import PurePath, PurePosixPath
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    Binary,
-    Bindings,
-    Evaluation,
-    Expression,
-    Integer,
-    Symbol,
-    plain,
-    render,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial, as_constant
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, Sized
 from ttmem.circular_buffers.scan.kernel.trace import (
@@ -133,7 +124,7 @@ class JoinedProgram:
         return [buffer for buffer in self.buffers if buffer.key == key and buffer.steps(kind)]
 
 
-def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings: Bindings) -> list[JoinedProgram]:
+def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings: cpp.Bindings) -> list[JoinedProgram]:
     """Every program with its kernels; kernels that no program names go to the only program around, if there is one."""
     kernels = {scan.file: scan.kernel for scan in files if scan.kernel is not None}
     by_name: dict[str, list[str]] = {}
@@ -159,7 +150,7 @@ def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings:
     return [one for one in joined if one.kernels]
 
 
-def _adopt(lone: JoinedProgram, kernels: Sequence[Kernel], bindings: Bindings) -> JoinedProgram:
+def _adopt(lone: JoinedProgram, kernels: Sequence[Kernel], bindings: cpp.Bindings) -> JoinedProgram:
     """One program and kernels beside it that it does not name: they can only belong to it."""
     program = lone.program
     uses = [KernelUse(program.file, program.name, one.figures.file, None, None) for one in kernels]
@@ -182,31 +173,31 @@ def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings: Bindings) -> JoinedKernel:
+def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings: cpp.Bindings) -> JoinedKernel:
     """Fill in a kernel's arguments and find its buffers."""
     passed = _passed(use)
-    evaluation = Evaluation(bindings)
+    evaluation = cpp.Evaluation(bindings)
     identities = {step.buffer: step.identity for step in operations(kernel.trace) if step.kind in OPERATIONS}
     joined = JoinedKernel(use, kernel, Amounts(bindings, passed))
     for name in buffers_of(kernel.trace):
-        identity = identities[name] or Symbol("", "opaque")
-        own_value = plain(identity)
-        meant = passed.get(own_value.text, own_value) if isinstance(own_value, Symbol) else own_value
-        found = _declared(identity if meant is own_value else plain(meant), use, program, evaluation)
+        identity = identities[name] or cpp.Symbol("", "opaque")
+        own_value = cpp.plain(identity)
+        meant = passed.get(own_value.text, own_value) if isinstance(own_value, cpp.Symbol) else own_value
+        found = _declared(identity if meant is own_value else cpp.plain(meant), use, program, evaluation)
         if found:
             number, first = evaluation.integer(meant), found[0]
             if number is None:
                 number = first.index
             key = first.declaration.name or (
-                str(number) if number is not None else render(first.declaration.index, expand=True)
+                str(number) if number is not None else cpp.render(first.declaration.index, expand=True)
             )
             joined.buffers[name] = JoinedBuffer(joined, name, key, tuple(found), of_buffer(kernel.trace, name))
     return joined
 
 
-def _passed(use: KernelUse) -> dict[str, Expression]:
+def _passed(use: KernelUse) -> dict[str, cpp.Expression]:
     """What the host passes, by the name that the kernel reads it with."""
-    passed: dict[str, Expression] = {}
+    passed: dict[str, cpp.Expression] = {}
     for position, value in enumerate(use.compile_time_args or ()):
         passed[f"get_compile_time_arg_val({position})"] = value
     for name, value in use.named_args:
@@ -215,33 +206,35 @@ def _passed(use: KernelUse) -> dict[str, Expression]:
     return passed
 
 
-def _declared(identity: Expression, use: KernelUse, program: ProgramTotals, evaluation: Evaluation) -> list[Sized]:
+def _declared(
+    identity: cpp.Expression, use: KernelUse, program: ProgramTotals, evaluation: cpp.Evaluation
+) -> list[Sized]:
     active = [one for one in program.buffers if one.active]
-    value = plain(identity)
-    if isinstance(value, Symbol) and value.text.startswith("dfb::"):
+    value = cpp.plain(identity)
+    if isinstance(value, cpp.Symbol) and value.text.startswith("dfb::"):
         accessor = value.text.removeprefix("dfb::")
         names = {buffer for buffer, name in use.bindings if name == accessor}
         return [one for one in active if one.declaration.name and one.declaration.name in names]
     number = evaluation.integer(identity)
     if number is not None:
         return [one for one in active if number in (one.index, *map(evaluation.integer, one.declaration.indices))]
-    text = render(value, expand=True)
-    return [one for one in active if text and render(one.declaration.index, expand=True) == text]
+    text = cpp.render(value, expand=True)
+    return [one for one in active if text and cpp.render(one.declaration.index, expand=True) == text]
 
 
 def capacity(one: Sized, amounts: Amounts) -> Polynomial | None:
     """Pages that a buffer holds: a number, or what multiplies its page size."""
-    known = Integer(one.pages) if one.pages is not None else None
+    known = cpp.Integer(one.pages) if one.pages is not None else None
     return amounts.of(known or pages_expression(one.declaration.total, one.declaration.page))
 
 
-def pages_expression(total: Expression | None, page: Expression | None) -> Expression | None:
+def pages_expression(total: cpp.Expression | None, page: cpp.Expression | None) -> cpp.Expression | None:
     """`pages * page` without the page."""
     if total is None or page is None:
         return None
-    product = plain(total)
-    pairs: list[tuple[Expression, Expression]] = [(product, Integer(1))]
-    if isinstance(product, Binary) and product.operator == "*":
+    product = cpp.plain(total)
+    pairs: list[tuple[cpp.Expression, cpp.Expression]] = [(product, cpp.Integer(1))]
+    if isinstance(product, cpp.Binary) and product.operator == "*":
         pairs = [(product.right, product.left), (product.left, product.right), *pairs]
-    wanted = render(page, expand=True)
-    return next((pages for other, pages in pairs if render(other, expand=True) == wanted), None)
+    wanted = cpp.render(page, expand=True)
+    return next((pages for other, pages in pairs if cpp.render(other, expand=True) == wanted), None)

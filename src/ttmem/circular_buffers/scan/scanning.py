@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._errors import BadInputError
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import ENUMERATORS, Value, format_of
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    NO_BINDINGS,
-    Bindings,
-    Expression,
-    Items,
-    Named,
-    Symbol,
-    every_node,
-    names_of,
-)
 from ttmem.circular_buffers.scan.cpp.syntax import parser
 from ttmem.circular_buffers.scan.files import find_files, scan_files
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, programs_of
@@ -52,7 +43,7 @@ class Scan:
     skipped: tuple[Skipped, ...]
     broken: tuple[str, ...]
     """Files with a part that could not be understood."""
-    bindings: Bindings
+    bindings: cpp.Bindings
     memory_map: MemoryMap | None
     l1_tensor_bytes: int
     unused_bindings: tuple[str, ...]
@@ -65,7 +56,7 @@ class Scan:
 def scan(
     path: str | Path,
     *,
-    bindings: Bindings = NO_BINDINGS,
+    bindings: cpp.Bindings = cpp.NO_BINDINGS,
     memory_map: MemoryMap | None = None,
     l1_tensor_bytes: int = 0,
     jobs: int | None = None,
@@ -81,7 +72,7 @@ def assess(
     path: str,
     files: Sequence[FileScan],
     *,
-    bindings: Bindings = NO_BINDINGS,
+    bindings: cpp.Bindings = cpp.NO_BINDINGS,
     memory_map: MemoryMap | None = None,
     l1_tensor_bytes: int = 0,
 ) -> Scan:
@@ -115,7 +106,7 @@ def assess(
 
 def names_in(declarations: Sequence[Declaration], files: Sequence[FileScan]) -> set[str]:
     """Everything that `--bind` could name."""
-    pending: list[Expression | None] = []
+    pending: list[cpp.Expression | None] = []
     for one in declarations:
         pending += [one.total, one.page, one.format, one.index, one.repeats]
         pending += [condition.expression for condition in one.conditions]
@@ -125,11 +116,11 @@ def names_in(declarations: Sequence[Declaration], files: Sequence[FileScan]) -> 
         for use in scanned.kernel_uses:
             pending += [*(use.compile_time_args or ()), *(value for _, value in use.named_args)]
     names: set[str] = set()
-    for node in every_node(Items(tuple(one for one in pending if one is not None))):
-        if isinstance(node, Named):
-            names.update(names_of(node.name) if node.name.endswith(")") else (node.name,))
-        elif isinstance(node, Symbol):
-            names.update(names_of(node.text))
+    for node in cpp.every_node(cpp.Items(tuple(one for one in pending if one is not None))):
+        if isinstance(node, cpp.Named):
+            names.update(cpp.names_of(node.name) if node.name.endswith(")") else (node.name,))
+        elif isinstance(node, cpp.Symbol):
+            names.update(cpp.names_of(node.text))
     return names
 
 

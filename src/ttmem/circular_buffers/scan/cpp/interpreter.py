@@ -10,26 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    LOOP,
-    MEMBER,
-    NAME,
-    OPAQUE,
-    PARAMETER,
-    Binary,
-    Choice,
-    Condition,
-    Evaluation,
-    Expression,
-    Integer,
-    Items,
-    Named,
-    Symbol,
-    Unary,
-    fold,
-    plain,
-    unwrapped,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, declared_name, last_name
 from ttmem.circular_buffers.scan.cpp.lowering import Lowering
 from ttmem.circular_buffers.scan.cpp.merging import LISTS, assigned_in, declared_in, merged, trips
@@ -49,11 +30,11 @@ class Interpreter(Lowering):
 
     def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
         super().__init__(index, listener, elsewhere)
-        self._returned: Expression | None = None
+        self._returned: cpp.Expression | None = None
         """By the call that is being followed."""
         self._depth = 0
         self._left = MOST_STATEMENTS
-        self._evaluation = Evaluation()
+        self._evaluation = cpp.Evaluation()
 
     def run(self, statements: Sequence[Node], function: Function | None = None) -> None:
         """Follow a function's body with its parameters unknown, or statements that stand outside of any function.
@@ -68,7 +49,7 @@ class Interpreter(Lowering):
             self.statement(closure.function.body)
         self.uncalled.clear()
 
-    def inline(self, function: Function, arguments: Sequence[Expression], node: Node) -> Expression | None:
+    def inline(self, function: Function, arguments: Sequence[cpp.Expression], node: Node) -> cpp.Expression | None:
         if self._depth >= DEEPEST_CALL or self._left <= 0 or function.body is None:
             return None
         for key, closure in list(self.uncalled.items()):
@@ -87,29 +68,29 @@ class Interpreter(Lowering):
             self._depth -= 1
         self._assigned_outside(function, changed, node)
         if returned is None:
-            return Symbol(self.source.of(node), MEMBER)
-        if function.name == "lambda" or isinstance(plain(returned), (DraftValue, Lambda, Items)):
+            return cpp.Symbol(self.source.of(node), cpp.MEMBER)
+        if function.name == "lambda" or isinstance(cpp.plain(returned), (DraftValue, Lambda, cpp.Items)):
             return returned
-        return Named(self.source.of(node), returned)  # so that the call can be bound by its name
+        return cpp.Named(self.source.of(node), returned)  # so that the call can be bound by its name
 
-    def _result_of(self, body: Node) -> Expression | None:
+    def _result_of(self, body: Node) -> cpp.Expression | None:
         self._returned = None
         self.statement(body)
         return self._returned
 
-    def _parameters(self, function: Function, arguments: Sequence[Expression]) -> dict[str, Expression]:
+    def _parameters(self, function: Function, arguments: Sequence[cpp.Expression]) -> dict[str, cpp.Expression]:
         inner = {**(self.variables if function.name == "lambda" else {}), **_unknown(function)}
         for name, given in zip(function.template_parameters, self.template_arguments, strict=False):
             if name:
-                inner[name] = Named(name, unwrapped(given, name))
+                inner[name] = cpp.Named(name, cpp.unwrapped(given, name))
         for position, parameter in enumerate(function.parameters):
             if parameter.name and position < len(arguments):
-                inner[parameter.name] = Named(parameter.name, unwrapped(arguments[position], parameter.name))
+                inner[parameter.name] = cpp.Named(parameter.name, cpp.unwrapped(arguments[position], parameter.name))
             elif parameter.name and parameter.default is not None:
-                inner[parameter.name] = Named(parameter.name, self.lower(parameter.default))
+                inner[parameter.name] = cpp.Named(parameter.name, self.lower(parameter.default))
         return inner
 
-    def _assigned_outside(self, function: Function, changed: dict[str, Expression], node: Node) -> None:
+    def _assigned_outside(self, function: Function, changed: dict[str, cpp.Expression], node: Node) -> None:
         """What a lambda assigned to variables around it, and any function to parameters by reference."""
         if function.name == "lambda":
             own = {parameter.name for parameter in function.parameters}
@@ -119,7 +100,7 @@ class Interpreter(Lowering):
             if parameter.by_reference and argument.type == "identifier" and parameter.name in changed:
                 name = self.source.of(argument)
                 if draft_in(self.variables.get(name)) is None:
-                    self.variables[name] = Named(name, unwrapped(changed[parameter.name], name))
+                    self.variables[name] = cpp.Named(name, cpp.unwrapped(changed[parameter.name], name))
 
     def statement(self, node: Node | None) -> bool:
         """Follow a statement; True when control does not go on behind it."""
@@ -170,7 +151,7 @@ class Interpreter(Lowering):
             else:
                 name = declared_name(self.source, child)
                 made = self.listener.construct(type_name, None, child)
-                self.variables[name] = made if made is not None else Named(name, Symbol(name, NAME))
+                self.variables[name] = made if made is not None else cpp.Named(name, cpp.Symbol(name, cpp.NAME))
         return False
 
     def _initialised(self, node: Node, type_name: str) -> None:
@@ -182,27 +163,29 @@ class Interpreter(Lowering):
         name = declared_name(self.source, declarator)
         if value_node is not None and value_node.type in ("initializer_list", "argument_list"):
             value = self.built(type_name, value, node)
-            if isinstance(value, Items) and len(value.items) == 1 and not type_name.startswith(LISTS):
+            if isinstance(value, cpp.Items) and len(value.items) == 1 and not type_name.startswith(LISTS):
                 value = value.items[0]
-        self.variables[name] = value if isinstance(plain(value), Lambda) else Named(name, unwrapped(value, name))
+        self.variables[name] = (
+            value if isinstance(cpp.plain(value), Lambda) else cpp.Named(name, cpp.unwrapped(value, name))
+        )
 
-    def _bound_together(self, declarator: Node, value: Expression) -> None:
-        items = plain(value)
+    def _bound_together(self, declarator: Node, value: cpp.Expression) -> None:
+        items = cpp.plain(value)
         for position, child in enumerate(declarator.named_children):
             name = self.source.of(child)
-            if isinstance(items, Items) and position < len(items.items):
-                self.variables[name] = Named(name, items.items[position])
+            if isinstance(items, cpp.Items) and position < len(items.items):
+                self.variables[name] = cpp.Named(name, items.items[position])
             elif draft_in(value) is not None:
                 self.variables[name] = value
             else:
-                self.variables[name] = Symbol(name, MEMBER)
+                self.variables[name] = cpp.Symbol(name, cpp.MEMBER)
 
     def _constructed(self, node: Node, type_name: str) -> None:
         """`DataflowBuffer x(dfb::x);` looks like a function declaration to any parser without types."""
         name = declared_name(self.source, node)
         given = [child.child_by_field_name("type") or child for child in listed(node, "parameters", comments=True)]
-        made = self.listener.construct(type_name, Items(tuple(map(self.lower, given))), node)
-        self.variables[name] = Named(name, made) if made is not None else Symbol(name, NAME)
+        made = self.listener.construct(type_name, cpp.Items(tuple(map(self.lower, given))), node)
+        self.variables[name] = cpp.Named(name, made) if made is not None else cpp.Symbol(name, cpp.NAME)
 
     def returning(self, node: Node) -> bool:
         if node.named_children:
@@ -213,11 +196,11 @@ class Interpreter(Lowering):
                 guard = self.guards[-1]
                 both = (value, before) if guard.holds else (before, value)
                 drafts = [one for one in both if draft_in(one) is not None]
-                self._returned = drafts[0] if drafts else Choice(guard.expression, *both)
+                self._returned = drafts[0] if drafts else cpp.Choice(guard.expression, *both)
             elif isinstance(before, DraftValue) or draft_in(value) is not None:
                 self._returned = value
             else:
-                self._returned = Choice(Symbol("returned early", OPAQUE), before, value)
+                self._returned = cpp.Choice(cpp.Symbol("returned early", cpp.OPAQUE), before, value)
         return True
 
     def branch(self, node: Node) -> bool:
@@ -230,7 +213,7 @@ class Interpreter(Lowering):
         yes, no = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
         return self.fork(condition, text, lambda: self.statement(yes), lambda: self.statement(no))
 
-    def fork(self, condition: Expression, text: str, yes: Callable[[], bool], no: Callable[[], bool]) -> bool:
+    def fork(self, condition: cpp.Expression, text: str, yes: Callable[[], bool], no: Callable[[], bool]) -> bool:
         """Both ways, merged; only one where the condition is a constant of the file."""
         known = self._evaluation.integer(condition)
         if known is not None:
@@ -240,7 +223,7 @@ class Interpreter(Lowering):
         self.listener.enter_branch(condition)
         for holds, follow in ((True, yes), (False, no)):
             self.variables = dict(before)
-            self.guards = under = (*guards, Condition(text, holds, condition))
+            self.guards = under = (*guards, cpp.Condition(text, holds, condition))
             ways.append((follow(), self.variables, under))
             self.listener.leave_side(holds)
         (ended_yes, when_true, _), (ended_no, when_false, _) = ways
@@ -260,9 +243,9 @@ class Interpreter(Lowering):
         text = self.source.of(name) if name is not None else ""
         skipped = {part.id for part in (name, alternative) if part is not None}
         body = [child for child in node.named_children if child.id not in skipped]
-        condition: Expression = Symbol(text, NAME)
+        condition: cpp.Expression = cpp.Symbol(text, cpp.NAME)
         if node.children and self.source.of(node.children[0]) == "#ifndef":
-            condition = Unary("!", condition)
+            condition = cpp.Unary("!", condition)
         return self.fork(condition, text, lambda: self.several(body), lambda: self.statement(alternative))
 
     def cases(self, node: Node) -> bool:
@@ -272,7 +255,7 @@ class Interpreter(Lowering):
         self._case(chosen, self.source.of(condition).strip("()") if condition is not None else "", cases, 0)
         return False
 
-    def _case(self, chosen: Expression, text: str, cases: list[Node], position: int) -> bool:
+    def _case(self, chosen: cpp.Expression, text: str, cases: list[Node], position: int) -> bool:
         if position == len(cases):
             return False
         case = cases[position]
@@ -281,7 +264,7 @@ class Interpreter(Lowering):
         if value is None:
             self.several(body)
             return False
-        condition = fold(Binary("==", chosen, self.lower(value)))
+        condition = cpp.fold(cpp.Binary("==", chosen, self.lower(value)))
         words = f"{text} == {self.source.of(value)}"
         follow: Callable[[], bool] = lambda: self._case(chosen, text, cases, position + 1)  # noqa: E731
         return self.fork(condition, words, lambda: self.several(body) and False, follow)
@@ -289,11 +272,11 @@ class Interpreter(Lowering):
     def loop(self, node: Node) -> bool:
         before = dict(self.variables)
         counted = {"for_statement": self._counted, "for_range_loop": self._ranged}.get(node.type, lambda node: None)
-        trips = counted(node) or Symbol(self.source.of(node).split("{")[0].strip(), LOOP)
+        trips = counted(node) or cpp.Symbol(self.source.of(node).split("{")[0].strip(), cpp.LOOP)
         own = set(self.variables) - set(before)
         for name in assigned_in(self.source, node):
             if name in self.variables and draft_in(self.variables[name]) is None:
-                self.variables[name] = Named(name, Symbol(name, LOOP))
+                self.variables[name] = cpp.Named(name, cpp.Symbol(name, cpp.LOOP))
         self.listener.enter_loop(trips, node)
         guards = self.guards
         if node.type == "while_statement":
@@ -305,14 +288,14 @@ class Interpreter(Lowering):
             self.variables.pop(name, None)
         return False
 
-    def _ranged(self, node: Node) -> Expression | None:
-        over = plain(self.lower(node.child_by_field_name("right")))
+    def _ranged(self, node: Node) -> cpp.Expression | None:
+        over = cpp.plain(self.lower(node.child_by_field_name("right")))
         name = declared_name(self.source, node.child_by_field_name("declarator"))
         if name:
-            self.variables[name] = Symbol(name, LOOP)
-        return Integer(len(over.items)) if isinstance(over, Items) and over.complete else None
+            self.variables[name] = cpp.Symbol(name, cpp.LOOP)
+        return cpp.Integer(len(over.items)) if isinstance(over, cpp.Items) and over.complete else None
 
-    def _counted(self, node: Node) -> Expression | None:
+    def _counted(self, node: Node) -> cpp.Expression | None:
         """How often `for (i = a; i < b; i += s)` runs; None for anything else."""
         initialiser, condition = node.child_by_field_name("initializer"), node.child_by_field_name("condition")
         update = node.child_by_field_name("update")
@@ -328,15 +311,15 @@ class Interpreter(Lowering):
         if update.type == "assignment_expression" and words.startswith(f"{name}+="):
             step = self.lower(update.child_by_field_name("right"))
         elif words in (f"{name}++", f"++{name}"):
-            step = Integer(1)
+            step = cpp.Integer(1)
         else:
             return None
-        return trips(plain(start), end, step, inclusive=operator == "<=")
+        return trips(cpp.plain(start), end, step, inclusive=operator == "<=")
 
 
-def _unknown(function: Function) -> dict[str, Expression]:
+def _unknown(function: Function) -> dict[str, cpp.Expression]:
     names = (*function.template_parameters, *(parameter.name for parameter in function.parameters))
-    return {name: Symbol(name, PARAMETER) for name in names if name}
+    return {name: cpp.Symbol(name, cpp.PARAMETER) for name in names if name}
 
 
 _STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {

@@ -5,18 +5,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    Binary,
-    Call,
-    Choice,
-    Expression,
-    Integer,
-    Items,
-    Named,
-    fold,
-    plain,
-    unwrapped,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.functions import declared_name
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, walk
 from ttmem.circular_buffers.scan.cpp.values import draft_in
@@ -24,40 +13,42 @@ from ttmem.circular_buffers.scan.cpp.values import draft_in
 LISTS = ("vector", "std::vector", "array", "auto", "map", "unordered", "set", "SmallVector", "Group")
 
 
-def trips(start: Expression, end: Expression, step: Expression, *, inclusive: bool) -> Expression:
-    span = end if isinstance(start, Integer) and start.value == 0 else _span(start, end)
+def trips(start: cpp.Expression, end: cpp.Expression, step: cpp.Expression, *, inclusive: bool) -> cpp.Expression:
+    span = end if isinstance(start, cpp.Integer) and start.value == 0 else _span(start, end)
     if inclusive:
-        span = fold(Binary("+", span, Integer(1)))
-    if isinstance(step, Integer) and step.value == 1:
+        span = cpp.fold(cpp.Binary("+", span, cpp.Integer(1)))
+    if isinstance(step, cpp.Integer) and step.value == 1:
         return span
-    return fold(Call("div_up", (span, step)))
+    return cpp.fold(cpp.Call("div_up", (span, step)))
 
 
-def _span(start: Expression, end: Expression) -> Expression:
+def _span(start: cpp.Expression, end: cpp.Expression) -> cpp.Expression:
     """`for (i = first; i < first + n; ...)` runs n times whatever `first` is."""
-    total = plain(end)
-    if isinstance(total, Binary) and total.operator == "+":
-        if plain(total.left) is start:
+    total = cpp.plain(end)
+    if isinstance(total, cpp.Binary) and total.operator == "+":
+        if cpp.plain(total.left) is start:
             return total.right
-        if plain(total.right) is start:
+        if cpp.plain(total.right) is start:
             return total.left
-    return fold(Binary("-", end, start))
+    return cpp.fold(cpp.Binary("-", end, start))
 
 
-def merged(condition: Expression, yes: dict[str, Expression], no: dict[str, Expression]) -> dict[str, Expression]:
+def merged(
+    condition: cpp.Expression, yes: dict[str, cpp.Expression], no: dict[str, cpp.Expression]
+) -> dict[str, cpp.Expression]:
     """One environment from two: a variable that differs becomes a choice."""
     both = {}
     for name, value in yes.items():
         other = no.get(name)
         if other is None or other is value or draft_in(value) is not None:
             both[name] = value
-        elif isinstance(one := plain(value), Items) and isinstance(two := plain(other), Items):
+        elif isinstance(one := cpp.plain(value), cpp.Items) and isinstance(two := cpp.plain(other), cpp.Items):
             pairs = takewhile(lambda pair: pair[0] is pair[1], zip(one.items, two.items, strict=False))
             shared = tuple(item for item, _ in pairs)
             complete = one.complete and two.complete and len(one.items) == len(two.items) == len(shared)
-            both[name] = Named(name, Items(shared, complete))
+            both[name] = cpp.Named(name, cpp.Items(shared, complete))
         else:
-            both[name] = Named(name, Choice(condition, unwrapped(value, name), unwrapped(other, name)))
+            both[name] = cpp.Named(name, cpp.Choice(condition, cpp.unwrapped(value, name), cpp.unwrapped(other, name)))
     return {**no, **both}
 
 

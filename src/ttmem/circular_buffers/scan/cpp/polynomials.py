@@ -5,18 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    NO_BINDINGS,
-    Binary,
-    Bindings,
-    Evaluation,
-    Expression,
-    Named,
-    Symbol,
-    Unary,
-    render,
-    substituted,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 
 Monomial = tuple[str, ...]
 Polynomial = Mapping[Monomial, int]
@@ -66,19 +55,21 @@ def uses_own_leaves(polynomial: Polynomial) -> bool:
 class Amounts:
     """Polynomials of expressions under bindings; a kernel's arguments are replaced by what its host passes."""
 
-    def __init__(self, bindings: Bindings = NO_BINDINGS, passed: Mapping[str, Expression] | None = None) -> None:
-        self._evaluation = Evaluation(bindings)
+    def __init__(
+        self, bindings: cpp.Bindings = cpp.NO_BINDINGS, passed: Mapping[str, cpp.Expression] | None = None
+    ) -> None:
+        self._evaluation = cpp.Evaluation(bindings)
         self._bindings = bindings
         self._passed = passed
         self._host: Amounts | None = Amounts(bindings) if passed is not None else None
-        self._known: dict[int, tuple[Expression, Polynomial | None]] = {}
+        self._known: dict[int, tuple[cpp.Expression, Polynomial | None]] = {}
 
     @property
     def of_the_host(self) -> Amounts:
         """For expressions that the host wrote."""
         return self._host if self._host is not None else self
 
-    def of(self, expression: Expression | None) -> Polynomial | None:
+    def of(self, expression: cpp.Expression | None) -> Polynomial | None:
         """None when the expression cannot be written so."""
         if expression is None:
             return None
@@ -88,23 +79,23 @@ class Amounts:
             self._known[id(expression)] = known
         return known[1]
 
-    def integer(self, expression: Expression | None) -> int | None:
+    def integer(self, expression: cpp.Expression | None) -> int | None:
         return as_constant(self.of(expression))
 
-    def _work_out(self, expression: Expression) -> Polynomial | None:
+    def _work_out(self, expression: cpp.Expression) -> Polynomial | None:
         value = self._evaluation.value(expression)
         if isinstance(value, int):
             return constant(value)
-        if isinstance(expression, Named):
+        if isinstance(expression, cpp.Named):
             return self.of(expression.value)
-        if isinstance(expression, Symbol):
+        if isinstance(expression, cpp.Symbol):
             if self._passed is not None and self._host is not None and expression.text in self._passed:
                 return self._host.of(self._passed[expression.text])
             return {(self._leaf(expression.text),): 1}
-        if isinstance(expression, Unary) and expression.operator == "-":
+        if isinstance(expression, cpp.Unary) and expression.operator == "-":
             inner = self.of(expression.operand)
             return plus({}, inner, -1) if inner is not None else None
-        if isinstance(expression, Binary) and expression.operator in "+-*":
+        if isinstance(expression, cpp.Binary) and expression.operator in "+-*":
             left, right = self.of(expression.left), self.of(expression.right)
             if left is None or right is None:
                 return None
@@ -112,10 +103,10 @@ class Amounts:
                 return times(left, right)
             return plus(left, right, -1 if expression.operator == "-" else 1)
         # Divisions, choices and calls: numbers if their parts are, one leaf otherwise.
-        changed = substituted(expression, self._passed) if self._passed is not None else None
+        changed = cpp.substituted(expression, self._passed) if self._passed is not None else None
         if changed is None:
-            return {(self._leaf(render(expression, expand=True)),): 1}
-        number = Evaluation(self._bindings).integer(changed)
+            return {(self._leaf(cpp.render(expression, expand=True)),): 1}
+        number = cpp.Evaluation(self._bindings).integer(changed)
         return constant(number) if number is not None else None
 
     def _leaf(self, text: str) -> str:

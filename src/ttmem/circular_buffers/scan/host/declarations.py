@@ -7,29 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import OF_THE_DATA_TYPE
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    CALL,
-    LOOP,
-    OPAQUE,
-    Binary,
-    Call,
-    Choice,
-    Condition,
-    Enumerator,
-    Expression,
-    Integer,
-    Items,
-    Named,
-    Portable,
-    Record,
-    Symbol,
-    Text,
-    evaluate,
-    every_node,
-    plain,
-    render,
-)
 from ttmem.circular_buffers.scan.cpp.values import Draft
 from ttmem.circular_buffers.scan.host.calls import KERNEL, named_text
 from ttmem.circular_buffers.scan.model import (
@@ -59,7 +38,7 @@ class Finisher:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._portable = Portable()
+        self._portable = cpp.Portable()
 
     def finished(self, drafts: Sequence[Draft], function: str) -> tuple[list[Declaration], list[KernelUse]]:
         """The buffers and the kernels among the drafts."""
@@ -80,14 +59,14 @@ class Finisher:
         total = fields.get("total_size")
         if draft.kind == DATAFLOW_SPEC:
             entries, size = fields.get("num_entries"), fields.get("entry_size")
-            total = Binary("*", entries, size) if entries is not None and size is not None else None
+            total = cpp.Binary("*", entries, size) if entries is not None and size is not None else None
         data_format = fields.get("data_format") or fields.get("data_format_metadata")
         if data_format is None and formats:
             data_format = formats[0][1]
         indices = [index for index, _, _ in formats if index is not None]
         if not indices and "page_index" in fields:
-            only = plain(fields["page_index"])
-            indices = list(only.items) if isinstance(only, Items) else [fields["page_index"]]
+            only = cpp.plain(fields["page_index"])
+            indices = list(only.items) if isinstance(only, cpp.Items) else [fields["page_index"]]
         name = named_text(fields.get("unique_id")) if draft.kind == DATAFLOW_SPEC else ""
         total = self._portable.known(total)
         kind = size_class(total)
@@ -113,10 +92,10 @@ class Finisher:
             site=(draft.file, draft.line, draft.column),
         )
 
-    def _conditions(self, guards: Sequence[Condition]) -> tuple[Condition, ...]:
-        return tuple(Condition(guard.text, guard.holds, self._portable(guard.expression)) for guard in guards)
+    def _conditions(self, guards: Sequence[cpp.Condition]) -> tuple[cpp.Condition, ...]:
+        return tuple(cpp.Condition(guard.text, guard.holds, self._portable(guard.expression)) for guard in guards)
 
-    def _borrowed(self, draft: Draft) -> tuple[bool, Condition | None]:
+    def _borrowed(self, draft: Draft) -> tuple[bool, cpp.Condition | None]:
         """Backed by a tensor or by a global buffer; or only under a condition."""
         for field in ("buffer", "tensor", "borrowed_from", "global_circular_buffer"):
             value = draft.fields.get(field)
@@ -125,14 +104,14 @@ class Finisher:
             guards = draft.field_guards.get(field, ())
             if guards:
                 return False, self._conditions(guards[-1:])[0]
-            inner = plain(value)
-            if isinstance(inner, Choice) and _is_nothing(inner.yes) != _is_nothing(inner.no):
+            inner = cpp.plain(value)
+            if isinstance(inner, cpp.Choice) and _is_nothing(inner.yes) != _is_nothing(inner.no):
                 condition = self._portable(inner.condition)
-                return False, Condition(render(condition), not _is_nothing(inner.yes), condition)
+                return False, cpp.Condition(cpp.render(condition), not _is_nothing(inner.yes), condition)
             return True, None
         return False, None
 
-    def _kernel(self, draft: Draft, program: str, source: str, guards: Sequence[Condition]) -> KernelUse:
+    def _kernel(self, draft: Draft, program: str, source: str, guards: Sequence[cpp.Condition]) -> KernelUse:
         fields = draft.fields
         positional, named = self._arguments(fields.get("compile_time_args"))
         _, more = self._arguments(fields.get("named_compile_time_args"))
@@ -145,21 +124,21 @@ class Finisher:
             named_args=(*named, *more),
             bindings=_bindings(fields.get("dfb_bindings")),
             conditions=self._conditions((*draft.guards, *guards)),
-            one_thread=evaluate(fields.get("num_threads", Integer(1))) == 1,
+            one_thread=cpp.evaluate(fields.get("num_threads", cpp.Integer(1))) == 1,
         )
 
     def _arguments(
-        self, listed: Expression | None
-    ) -> tuple[tuple[Expression, ...] | None, tuple[tuple[str, Expression], ...]]:
-        items = plain(listed) if listed is not None else None
-        if not isinstance(items, Items):
+        self, listed: cpp.Expression | None
+    ) -> tuple[tuple[cpp.Expression, ...] | None, tuple[tuple[str, cpp.Expression], ...]]:
+        items = cpp.plain(listed) if listed is not None else None
+        if not isinstance(items, cpp.Items):
             return None, ()
         named = []
         positional = []
         for item in items.items:
-            pair = plain(item)
-            first = plain(pair.items[0]) if isinstance(pair, Items) and len(pair.items) == 2 else None
-            if isinstance(pair, Items) and isinstance(first, Text):
+            pair = cpp.plain(item)
+            first = cpp.plain(pair.items[0]) if isinstance(pair, cpp.Items) and len(pair.items) == 2 else None
+            if isinstance(pair, cpp.Items) and isinstance(first, cpp.Text):
                 named.append((first.value, self._portable(pair.items[1])))
             else:
                 positional.append(self._portable(item))
@@ -172,13 +151,13 @@ def program_names(drafts: Sequence[Draft], function: str) -> dict[int, str]:
     objects: dict[int, str] = {}
     for program in made_for.values():
         if program is not None:
-            called = program.name if isinstance(program, Named) else render(program)
-            objects.setdefault(id(plain(program)), called)
+            called = program.name if isinstance(program, cpp.Named) else cpp.render(program)
+            objects.setdefault(id(cpp.plain(program)), called)
     if len(objects) < 2:
         return dict.fromkeys(made_for, function)
     titles = {key: f"{function} [{called} {number}]" for number, (key, called) in enumerate(objects.items(), start=1)}
     first = next(iter(titles))
-    return {draft: titles[first if program is None else id(plain(program))] for draft, program in made_for.items()}
+    return {draft: titles[first if program is None else id(cpp.plain(program))] for draft, program in made_for.items()}
 
 
 def _is_buffer(draft: Draft) -> bool:
@@ -186,94 +165,96 @@ def _is_buffer(draft: Draft) -> bool:
     return draft.kind != KERNEL and (needed is None or bool(draft.fields.keys() & needed))
 
 
-def _is_nothing(value: Expression) -> bool:
-    inner = plain(value)
-    if isinstance(inner, Symbol):
+def _is_nothing(value: cpp.Expression) -> bool:
+    inner = cpp.plain(value)
+    if isinstance(inner, cpp.Symbol):
         return inner.text.rpartition("::")[2] in ("nullopt", "nullptr")
-    return isinstance(inner, Integer) and inner.value == 0
+    return isinstance(inner, cpp.Integer) and inner.value == 0
 
 
-def _formats(draft: Draft) -> list[Sequence[Expression | None]]:
+def _formats(draft: Draft) -> list[Sequence[cpp.Expression | None]]:
     """(index, format, page) of each index that shares the buffer."""
     listed = draft.fields.get("format_descriptors") or draft.fields.get("formats")
     return _parts(listed, ("buffer_index",), ("data_format",), ("page_size",), least=2)
 
 
-def _parts(listed: Expression | None, *fields: Sequence[str], least: int) -> list[Sequence[Expression | None]]:
+def _parts(listed: cpp.Expression | None, *fields: Sequence[str], least: int) -> list[Sequence[cpp.Expression | None]]:
     """Of each item these fields, by one of their names; or by position, where it has no names and is long enough."""
-    found: list[Sequence[Expression | None]] = []
+    found: list[Sequence[cpp.Expression | None]] = []
     for item in _flat(listed):
-        if isinstance(item, Record):
+        if isinstance(item, cpp.Record):
             found.append([next(filter(None, map(item.get, names)), None) for names in fields])
-        elif isinstance(item, Items) and len(item.items) >= least:
+        elif isinstance(item, cpp.Items) and len(item.items) >= least:
             found.append((*item.items, None)[: len(fields)])
     return found
 
 
-def _flat(listed: Expression | None) -> list[Expression]:
+def _flat(listed: cpp.Expression | None) -> list[cpp.Expression]:
     """`{{a, b}}` and `{{{a, b}}}` both hold one pair: braces may be doubled."""
-    value = plain(listed) if listed is not None else None
-    if not isinstance(value, Items):
-        return [value] if isinstance(value, Record) else []
-    inner = [plain(item) for item in value.items]
-    if len(inner) == 1 and isinstance(inner[0], Items) and inner[0].items:
-        nested = [plain(item) for item in inner[0].items]
-        if all(isinstance(item, (Items, Record)) for item in nested):
+    value = cpp.plain(listed) if listed is not None else None
+    if not isinstance(value, cpp.Items):
+        return [value] if isinstance(value, cpp.Record) else []
+    inner = [cpp.plain(item) for item in value.items]
+    if len(inner) == 1 and isinstance(inner[0], cpp.Items) and inner[0].items:
+        nested = [cpp.plain(item) for item in inner[0].items]
+        if all(isinstance(item, (cpp.Items, cpp.Record)) for item in nested):
             return nested
     return inner
 
 
-_Guards = tuple[Condition, ...]
+_Guards = tuple[cpp.Condition, ...]
 
 
-def _path_of(draft: Draft) -> Expression:
-    return draft.fields.get("kernel_source") or draft.fields.get("source") or Text("")
+def _path_of(draft: Draft) -> cpp.Expression:
+    return draft.fields.get("kernel_source") or draft.fields.get("source") or cpp.Text("")
 
 
-def _sources_of(expression: Expression, guards: _Guards = ()) -> Iterator[tuple[str, _Guards]]:
+def _sources_of(expression: cpp.Expression, guards: _Guards = ()) -> Iterator[tuple[str, _Guards]]:
     """The kernel's path; several where a condition chooses among them."""
-    value = plain(expression)
-    if isinstance(value, Items) and value.items:
-        value = plain(value.items[0])
-    if isinstance(value, Choice):
+    value = cpp.plain(expression)
+    if isinstance(value, cpp.Items) and value.items:
+        value = cpp.plain(value.items[0])
+    if isinstance(value, cpp.Choice):
         for holds, side in ((True, value.yes), (False, value.no)):
-            yield from _sources_of(side, (*guards, Condition(render(value.condition), holds, value.condition)))
-    elif isinstance(value, Text) and value.value:
+            yield from _sources_of(side, (*guards, cpp.Condition(cpp.render(value.condition), holds, value.condition)))
+    elif isinstance(value, cpp.Text) and value.value:
         yield value.value, guards
 
 
-def _bindings(listed: Expression | None) -> tuple[tuple[str, str], ...]:
+def _bindings(listed: cpp.Expression | None) -> tuple[tuple[str, str], ...]:
     names = (("dfb_spec_name", "dfb", "unique_id"), ("accessor_name", "name", "local_accessor_name"))
     found = _parts(listed, *names, least=3)
     return tuple((named_text(buffer), named_text(accessor)) for buffer, accessor in found)
 
 
-def size_class(total: Expression | None) -> str:
+def size_class(total: cpp.Expression | None) -> str:
     """Of a size in bytes."""
     if total is None:
         return UNREADABLE
-    if evaluate(total) is not None:
+    if cpp.evaluate(total) is not None:
         return CONSTANT
-    nodes = list(every_node(total, stop=_is_of_the_data_type))
-    unknown = [node for node in nodes if isinstance(node, Symbol) and not _names_a_data_type(node)]
-    if any(node.kind == OPAQUE for node in unknown):
+    nodes = list(cpp.every_node(total, stop=_is_of_the_data_type))
+    unknown = [node for node in nodes if isinstance(node, cpp.Symbol) and not _names_a_data_type(node)]
+    if any(node.kind == cpp.OPAQUE for node in unknown):
         return UNREADABLE
-    if any(isinstance(node, Choice) for node in nodes) or any(node.kind == LOOP for node in unknown):
+    if any(isinstance(node, cpp.Choice) for node in nodes) or any(node.kind == cpp.LOOP for node in unknown):
         return PIECEWISE
-    if unknown or any(isinstance(node, Call) and node.function in ("min", "max") for node in nodes):
+    if unknown or any(isinstance(node, cpp.Call) and node.function in ("min", "max") for node in nodes):
         return SYMBOLIC
-    known = any(_is_of_the_data_type(node) or isinstance(node, (Symbol, Enumerator)) for node in nodes)
+    known = any(_is_of_the_data_type(node) or isinstance(node, (cpp.Symbol, cpp.Enumerator)) for node in nodes)
     return PER_DTYPE if known else UNREADABLE
 
 
-def _is_of_the_data_type(node: Expression) -> bool:
-    return isinstance(node, Call) and node.function in OF_THE_DATA_TYPE
+def _is_of_the_data_type(node: cpp.Expression) -> bool:
+    return isinstance(node, cpp.Call) and node.function in OF_THE_DATA_TYPE
 
 
-def _names_a_data_type(node: Symbol) -> bool:
-    if node.kind in (LOOP, OPAQUE):
+def _names_a_data_type(node: cpp.Symbol) -> bool:
+    if node.kind in (cpp.LOOP, cpp.OPAQUE):
         return False
     last = re.split(r"->|\.|::", node.text.split("(")[0])[-1]
     return (
-        bool(_DTYPE_LEAF.match(last)) if node.kind != CALL else last in ("get_tile_size", "element_size", "datum_size")
+        bool(_DTYPE_LEAF.match(last))
+        if node.kind != cpp.CALL
+        else last in ("get_tile_size", "element_size", "datum_size")
     )

@@ -12,16 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ttmem.allocator import CIRCULAR, DATAFLOW, Program, ProgramLayout, StaticBuffer, lay_out
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    Bindings,
-    Condition,
-    Evaluation,
-    Expression,
-    Integer,
-    Items,
-    plain,
-    render,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, Declaration
 from ttmem.hardware import MemoryMap
 from ttmem.tensors import CoreRange, InvalidSpecError
@@ -46,7 +37,7 @@ class Sized:
     """False: its conditions are known not to hold."""
     copies: int | None
     """How often a loop makes it; None: not known."""
-    open_conditions: tuple[Condition, ...]
+    open_conditions: tuple[cpp.Condition, ...]
     """Those whose truth is not known."""
 
 
@@ -86,7 +77,7 @@ class ProgramTotals:
     """Why the program could not be placed."""
 
 
-def sized(declaration: Declaration, evaluation: Evaluation) -> Sized:
+def sized(declaration: Declaration, evaluation: cpp.Evaluation) -> Sized:
     """What is known of one declaration."""
     total, page = evaluation.integer(declaration.total), evaluation.integer(declaration.page)
     maybe = declaration.borrowed_if
@@ -104,17 +95,17 @@ def sized(declaration: Declaration, evaluation: Evaluation) -> Sized:
     )
 
 
-def _truth(condition: Condition, evaluation: Evaluation) -> bool | None:
+def _truth(condition: cpp.Condition, evaluation: cpp.Evaluation) -> bool | None:
     """Whether it is met; None while that is not known."""
     known = evaluation.integer(condition.expression)
     return None if known is None else bool(known) is condition.holds
 
 
 def programs_of(
-    declarations: Sequence[Declaration], bindings: Bindings, memory_map: MemoryMap | None
+    declarations: Sequence[Declaration], bindings: cpp.Bindings, memory_map: MemoryMap | None
 ) -> list[ProgramTotals]:
     """Every program of a scan, in source order."""
-    evaluation = Evaluation(bindings)
+    evaluation = cpp.Evaluation(bindings)
     grouped: dict[tuple[str, str], list[Sized]] = {}
     for declaration in declarations:
         key = (declaration.file, declaration.program)
@@ -163,7 +154,7 @@ def _totals(file: str, name: str, found: list[Sized], memory_map: MemoryMap | No
 
 def cores_of(declaration: Declaration) -> str:
     """A core range as the program calls it, also where a helper calls it otherwise."""
-    return render(declaration.core_ranges, expand=bool(declaration.trail))
+    return cpp.render(declaration.core_ranges, expand=bool(declaration.trail))
 
 
 def _bytes(one: Sized) -> int:
@@ -183,7 +174,7 @@ def worst_case(buffers: Sequence[Sized]) -> list[Sized]:
     return [one for one in buffers if id(one) in kept]
 
 
-_Open = list[tuple[Sized, tuple[Condition, ...]]]
+_Open = list[tuple[Sized, tuple[cpp.Condition, ...]]]
 
 
 def _largest(buffers: _Open, tries: list[int]) -> list[Sized]:
@@ -227,7 +218,7 @@ def _placed(buffers: Sequence[Sized], memory_map: MemoryMap | None) -> tuple[Pro
     """Addresses by the library's own rule (`allocator.lay_out`)."""
     if memory_map is None or not buffers:
         return None, True, ""
-    texts = {render(one.declaration.core_ranges, expand=True) for one in buffers}
+    texts = {cpp.render(one.declaration.core_ranges, expand=True) for one in buffers}
     literal = [core_ranges(one.declaration.core_ranges) for one in buffers]
     exact = all(literal)
     static = tuple(
@@ -241,7 +232,7 @@ def _placed(buffers: Sequence[Sized], memory_map: MemoryMap | None) -> tuple[Pro
         return None, exact, str(error)
 
 
-def core_ranges(expression: Expression | None) -> tuple[CoreRange, ...]:
+def core_ranges(expression: cpp.Expression | None) -> tuple[CoreRange, ...]:
     """Literal cores: `CoreCoord{0, 0}`, `{0, 0}`, `CoreRange({0, 0}, {7, 7})`; empty when they are not literal."""
     numbers = _numbers(expression)
     if len(numbers) == 2:
@@ -251,11 +242,11 @@ def core_ranges(expression: Expression | None) -> tuple[CoreRange, ...]:
     return ()
 
 
-def _numbers(expression: Expression | None) -> list[int]:
-    value = plain(expression) if expression is not None else None
-    if isinstance(value, Integer):
+def _numbers(expression: cpp.Expression | None) -> list[int]:
+    value = cpp.plain(expression) if expression is not None else None
+    if isinstance(value, cpp.Integer):
         return [value.value]
-    if isinstance(value, Items):
+    if isinstance(value, cpp.Items):
         found = [_numbers(item) for item in value.items]
         return [number for numbers in found for number in numbers] if all(found) else []
     return []

@@ -6,18 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    Binary,
-    Expression,
-    Integer,
-    Items,
-    Named,
-    Portable,
-    Symbol,
-    evaluate,
-    plain,
-    render,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function
 from ttmem.circular_buffers.scan.cpp.interpreter import LOOPS, Interpreter
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of, walk
@@ -63,27 +52,27 @@ class KernelListener(Listener):
     def __init__(self, index: FileIndex) -> None:
         self.interpreter = Interpreter(index, self)
         self._stack: list[list[Step]] = [[]]
-        self._open: list[tuple[Expression, Trace]] = []
+        self._open: list[tuple[cpp.Expression, Trace]] = []
         """Loops and branches around: trips or condition, and the side that is done."""
-        self._portable = Portable()
+        self._portable = cpp.Portable()
 
     def follow(self, function: Function) -> Trace:
         self.interpreter.run([function.body], function)
         return tuple(self._stack[0])
 
-    def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
-        if type_name not in BUFFER_TYPES or not isinstance(value, Items) or not value.items:
+    def construct(self, type_name: str, value: cpp.Expression | None, node: Node) -> cpp.Expression | None:
+        if type_name not in BUFFER_TYPES or not isinstance(value, cpp.Items) or not value.items:
             return None
         return self._object("buffer", node, value.items[0])
 
     def call(
-        self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
-    ) -> Expression | None:
+        self, name: str, receiver: cpp.Expression | None, arguments: Sequence[cpp.Expression], node: Node
+    ) -> cpp.Expression | None:
         if receiver is None and name in _FREE and len(arguments) >= 1:
             self._operate(_FREE[name], arguments[0], arguments[1:], node)
-            return Integer(0)
+            return cpp.Integer(0)
         if receiver is None and name in BUFFER_TYPES and arguments:
-            return self.construct(name, Items(tuple(arguments)), node)
+            return self.construct(name, cpp.Items(tuple(arguments)), node)
         buffer = draft_in(receiver)
         if buffer is not None and buffer.kind == "buffer":
             return self._method(name, buffer, arguments, node)
@@ -99,7 +88,7 @@ class KernelListener(Listener):
             self._pass_on([*arguments, *self.interpreter.template_arguments], node)
         return None
 
-    def enter_loop(self, trips: Expression, node: Node) -> None:
+    def enter_loop(self, trips: cpp.Expression, node: Node) -> None:
         self._open.append((self._portable(trips), ()))
         self._stack.append([])
 
@@ -109,7 +98,7 @@ class KernelListener(Listener):
         if body:
             self._add(Loop(trips, body))
 
-    def enter_branch(self, condition: Expression) -> None:
+    def enter_branch(self, condition: cpp.Expression) -> None:
         self._open.append((self._portable(condition), ()))
         self._stack.append([])
 
@@ -122,7 +111,7 @@ class KernelListener(Listener):
         elif yes or body:
             self._add(Branch(condition, yes, body))
 
-    def _object(self, kind: str, node: Node, identity: Expression, via: str = "") -> Expression:
+    def _object(self, kind: str, node: Node, identity: cpp.Expression, via: str = "") -> cpp.Expression:
         """A buffer object, or a pointer into one and the call that said where."""
         fields = {"identity": identity, via: identity}
         return DraftValue(Draft(kind, self.interpreter.source.path, line_of(node), fields=fields))
@@ -130,37 +119,39 @@ class KernelListener(Listener):
     def _add(self, step: Step) -> None:
         self._stack[-1].append(step)
 
-    def _note(self, kind: str, node: Node, identity: Expression | None = None) -> None:
+    def _note(self, kind: str, node: Node, identity: cpp.Expression | None = None) -> None:
         """A step that moves no pages."""
         self._add(Operation(kind, identity_text(identity) if identity is not None else "", None, None, line_of(node)))
 
-    def _method(self, name: str, buffer: Draft, arguments: Sequence[Expression], node: Node) -> Expression | None:
+    def _method(
+        self, name: str, buffer: Draft, arguments: Sequence[cpp.Expression], node: Node
+    ) -> cpp.Expression | None:
         identity = buffer.fields["identity"]
         if name in OPERATIONS:
             self._operate(name, identity, arguments, node)
-            return Integer(0)
+            return cpp.Integer(0)
         if name.endswith("_ptr"):
             return self._object(_POINTED, node, identity, name)
         if _BARRIER.search(name):
             self._note(BARRIER, node)
         return None
 
-    def _operate(self, kind: str, identity: Expression, counts: Sequence[Expression], node: Node) -> None:
+    def _operate(self, kind: str, identity: cpp.Expression, counts: Sequence[cpp.Expression], node: Node) -> None:
         buffer = draft_in(identity)
         if buffer is not None:
             identity = buffer.fields.get("identity", identity)
         known = self._portable(identity)
-        count = self._portable(counts[0]) if counts else Integer(1)
+        count = self._portable(counts[0]) if counts else cpp.Integer(1)
         self._add(Operation(kind, identity_text(identity), known, count, line_of(node)))
 
-    def _transfer(self, kind: str, arguments: Sequence[Expression], node: Node) -> None:
+    def _transfer(self, kind: str, arguments: Sequence[cpp.Expression], node: Node) -> None:
         """Which buffer a transfer fills or empties, where an argument is one or points into one."""
         for argument in arguments:
             draft = _touched(argument)
             if draft is not None and not (kind == READ and "get_read_ptr" in draft.fields):
                 self._note(kind, node, draft.fields["identity"])
 
-    def _pass_on(self, arguments: Sequence[Expression], node: Node) -> None:
+    def _pass_on(self, arguments: Sequence[cpp.Expression], node: Node) -> None:
         """A function that was not followed may hold the other half of a pair."""
         for argument in arguments:
             draft = draft_in(argument)
@@ -170,31 +161,31 @@ class KernelListener(Listener):
                 self._note(PASSED, node, argument)
 
 
-def _touched(argument: Expression) -> Draft | None:
+def _touched(argument: cpp.Expression) -> Draft | None:
     """The buffer that an address expression points into (`write_ptr + offset`)."""
     pending = [argument]
     for _ in range(32):
         if not pending:
             return None
-        inner = plain(pending.pop())
+        inner = cpp.plain(pending.pop())
         if isinstance(inner, DraftValue):
             return inner.draft
-        if isinstance(inner, Binary):
+        if isinstance(inner, cpp.Binary):
             pending += (inner.left, inner.right)
     return None
 
 
-def _may_be_an_index(argument: Expression) -> bool:
+def _may_be_an_index(argument: cpp.Expression) -> bool:
     """Only variables: a literal 0 among a call's arguments is rarely a buffer."""
-    if isinstance(argument, Named):
+    if isinstance(argument, cpp.Named):
         return any(word in argument.name.lower() for word in ("cb", "dfb", "buf"))
-    return isinstance(argument, Symbol) and argument.text.startswith("dfb::")
+    return isinstance(argument, cpp.Symbol) and argument.text.startswith("dfb::")
 
 
-def identity_text(identity: Expression) -> str:
+def identity_text(identity: cpp.Expression) -> str:
     """One text per buffer: a number, a binding, or the expression it comes from."""
-    number = evaluate(plain(identity))
-    return str(number) if number is not None else render(plain(identity), expand=True)
+    number = cpp.evaluate(cpp.plain(identity))
+    return str(number) if number is not None else cpp.render(cpp.plain(identity), expand=True)
 
 
 def kernel_of(index: FileIndex, text: bytes) -> Kernel | None:
