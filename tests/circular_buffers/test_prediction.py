@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttmem._errors import BadInputError
-from ttmem.circular_buffers.assumptions import Assumptions, Scenario, assume
+from ttmem.circular_buffers.assumptions import READ, WRITE, Assumptions, Scenario, assume, transfer_cycles
 from ttmem.circular_buffers.depths import BATCHES, STEPS, recommend, throughput_over_depth
 from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, pairs, run_kernels, run_stream, simulated, unlimited
 from ttmem.circular_buffers.l1_use import l1_use
-from ttmem.circular_buffers.noc import READ, WRITE, transfer_cycles
 from ttmem.circular_buffers.pipeline import Run
 from ttmem.circular_buffers.simulate import critical_points, simulate
 from ttmem.circular_buffers.stall import DEADLOCK, READER_BOUND, SERIALISED, START_UP, StallPredictor

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ttmem.circular_buffers.assumptions import Assumptions, Scenario, transfer_times
-from ttmem.circular_buffers.noc import READ, WRITE
+from ttmem.circular_buffers.assumptions import READ, WRITE, Assumptions, Scenario, transfer_times
 from ttmem.circular_buffers.pipeline import Kernel, Run, Step, busy, pop, push, reserve, run, wait
 from ttmem.circular_buffers.strategies import ROLES
 from ttmem.circular_buffers.workload import Workload

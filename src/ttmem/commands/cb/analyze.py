@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +102,7 @@ def _split(words: tuple[str, ...]) -> tuple[Workload | None, tuple[str, ...]]:
 
 def _bindings(workload: Workload | None) -> tuple[str, ...]:
     """The workload's counts under the published program's own names; what the user binds comes later and wins."""
-    if workload is None:
-        return ()
-    return (f"tiles_per_shard={workload.tiles_per_shard}", f"r_tiles={workload.r_tiles}")
+    return tuple(f"{name}={count}" for name, count in asdict(workload).items()) if workload else ()
 
 
 def _is_code(path: str) -> bool:

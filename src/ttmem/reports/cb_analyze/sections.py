@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from ttmem.circular_buffers.analyze import Analysis, cross_checks
 from ttmem.circular_buffers.depths import Curve
 from ttmem.circular_buffers.scan import KernelFigures
-from ttmem.circular_buffers.simulate import Simulation, critical_points
+from ttmem.circular_buffers.simulate import critical_points
 from ttmem.reports.cb_analyze.document import ScannedSource, scanned
 from ttmem.reports.cb_profile import tables as cb_profile_tables
 from ttmem.reports.cb_scan.document import Declaration
@@ -28,10 +28,14 @@ def sections(analysis: Analysis) -> list[Section]:
     found: list[Section] = []
     if checks := cross_checks(analysis):
         found.append(Section("checks", "What the parts say of each other", remarks=checks))
-    if len(analysis.simulations) > 1:
-        found.append(_scaling(analysis.simulations))
-    elif analysis.simulations:
-        found.append(_single(analysis.simulations[0]))
+    simulations = analysis.simulations
+    if len(simulations) > 1:
+        lines = [*cb_tables.critical_lines(critical_points(simulations)), *cb_tables.causes(simulations)]
+        table = cb_tables.scaling(simulations)
+        found.append(Section("scaling", "Scaling over workloads", [table], remarks=lines))
+    for one in simulations if len(simulations) == 1 else ():
+        lines = [*cb_tables.headline(one), *cb_tables.causes([one]), *cb_tables.failures(one)]
+        found.append(Section("simulation", cb_tables.title(one), cb_tables.of_workload(one), remarks=lines))
     if analysis.curves:
         found.append(_depth(analysis.curves))
     sources = [scanned(scan) for scan in analysis.sources]
@@ -42,20 +46,10 @@ def sections(analysis: Analysis) -> list[Section]:
         lines = [*cb_profile_tables.sentences(evidence), *cb_profile_tables.instead(evidence)]
         tables = cb_profile_tables.tables(evidence)
         found.append(Section(f"evidence-{number}", f"Evidence: {one_line(evidence.name)}", tables, remarks=lines))
-    if analysis.simulations:
-        assumed = cb_tables.assumption_lines(analysis.simulations[0].assumptions)
+    if simulations:
+        assumed = cb_tables.assumption_lines(simulations[0].assumptions)
         found.append(Section("assumptions", "What the simulation assumes", remarks=assumed))
     return found
-
-
-def _single(simulation: Simulation) -> Section:
-    lines = [*cb_tables.headline(simulation), *cb_tables.causes([simulation]), *cb_tables.failures(simulation)]
-    return Section("simulation", cb_tables.title(simulation), cb_tables.of_workload(simulation), remarks=lines)
-
-
-def _scaling(simulations: Sequence[Simulation]) -> Section:
-    lines = [*cb_tables.critical_lines(critical_points(simulations)), *cb_tables.causes(simulations)]
-    return Section("scaling", "Scaling over workloads", [cb_tables.scaling(simulations)], remarks=lines)
 
 
 def _depth(curves: Sequence[Curve]) -> Section:

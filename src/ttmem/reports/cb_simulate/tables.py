@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ttmem.circular_buffers.assumptions import VARIATIONS, Assumptions
+from ttmem.circular_buffers.assumptions import TRANSFER_BYTES, TRANSFERS, VARIATIONS, Assumptions
 from ttmem.circular_buffers.depths import TOLERANCE_PERCENT, Recommendation
-from ttmem.circular_buffers.noc import TRANSFER_BYTES, TRANSFERS
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
 from ttmem.circular_buffers.stall import (
     COMPUTE_BOUND,
@@ -144,22 +143,21 @@ def _choice(choice: Recommendation, best: bool) -> tuple[str, ...]:
 
 def scaling(simulations: Sequence[Simulation]) -> Table:
     """All workloads and strategies."""
-    rows = []
-    for simulation in simulations:
-        for name, result in simulation.results.items():
-            rows.append(
-                (
-                    str(simulation.workload),  # in every row: the page sorts and filters them
-                    simulation.workload.class_name,
-                    one_line(name),
-                    "/".join(map(str, result.tiles.values())),
-                    kib(result.total_bytes),
-                    bounds_text(result.stall.stall_percent),
-                    bounds_text(result.stall.depth_loss_percent),
-                    f"{result.heuristic.miss_rate_percent:.1f}",
-                    result.heuristic.risk,
-                )
-            )
+    rows = [
+        (
+            str(simulation.workload),  # in every row: the page sorts and filters them
+            simulation.workload.class_name,
+            one_line(name),
+            "/".join(map(str, result.tiles.values())),
+            kib(result.total_bytes),
+            bounds_text(result.stall.stall_percent),
+            bounds_text(result.stall.depth_loss_percent),
+            f"{result.heuristic.miss_rate_percent:.1f}",
+            result.heuristic.risk,
+        )
+        for simulation in simulations
+        for name, result in simulation.results.items()
+    ]
     heads = ("Workload", "Class", "Strategy", "Tiles", "KB", "Stall %", "Lost to depth %", "Miss %", "Risk")
     return Table.of_texts(heads, rows, left=4, title="Scaling (stall simulated, miss rate and risk heuristic)")
 

@@ -9,18 +9,19 @@ into their bodies, so that a helper's parameters become the caller's arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, declared_name, last_name
 from ttmem.circular_buffers.scan.cpp.lowering import Lowering
-from ttmem.circular_buffers.scan.cpp.merging import LISTS, assigned_in, declared_in, merged, trips
-from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of, listed
+from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, line_of, listed, walk
 from ttmem.circular_buffers.scan.cpp.values import DraftValue, Lambda, Listener, draft_in
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000
 """Per followed function, calls included: far above any program factory, and an end to code that explodes."""
 LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
+_LISTS = ("vector", "std::vector", "array", "auto", "map", "unordered", "set", "SmallVector", "Group")
 _PRIMITIVE = frozenset({"primitive_type", "sized_type_specifier"})
 _ENDINGS = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 
@@ -127,7 +128,7 @@ class Interpreter(Lowering):
     def block(self, node: Node) -> bool:
         before = dict(self.variables)
         ended = self.several(node.named_children)
-        for name in declared_in(self.source, node):
+        for name in _declared_in(self.source, node):
             self.variables.pop(name, None)
             if name in before:
                 self.variables[name] = before[name]
@@ -142,7 +143,7 @@ class Interpreter(Lowering):
         type_node = node.child_by_field_name("type")
         type_name = last_name(self.source, type_node)
         if any(child.type == "type_qualifier" for child in node.named_children):
-            self.unchanging.update(declared_in(self.source, node))
+            self.unchanging.update(_declared_in(self.source, node))
         for child in node.children_by_field_name("declarator"):
             if child.type == "init_declarator":
                 self._initialised(child, type_name)
@@ -163,7 +164,7 @@ class Interpreter(Lowering):
         name = declared_name(self.source, declarator)
         if value_node is not None and value_node.type in ("initializer_list", "argument_list"):
             value = self.built(type_name, value, node)
-            if isinstance(value, cpp.Items) and len(value.items) == 1 and not type_name.startswith(LISTS):
+            if isinstance(value, cpp.Items) and len(value.items) == 1 and not type_name.startswith(_LISTS):
                 value = value.items[0]
         self.variables[name] = (
             value if isinstance(cpp.plain(value), Lambda) else cpp.Named(name, cpp.unwrapped(value, name))
@@ -228,7 +229,7 @@ class Interpreter(Lowering):
             self.listener.leave_side(holds)
         (ended_yes, when_true, _), (ended_no, when_false, _) = ways
         if ended_yes is ended_no:
-            values, self.guards = merged(condition, when_true, when_false), guards
+            values, self.guards = _merged(condition, when_true, when_false), guards
         else:
             _, values, self.guards = ways[1 if ended_yes else 0]
         before.clear()  # lambdas hold on to the environment they were defined in: it is changed, not replaced
@@ -274,7 +275,7 @@ class Interpreter(Lowering):
         counted = {"for_statement": self._counted, "for_range_loop": self._ranged}.get(node.type, lambda node: None)
         trips = counted(node) or cpp.Symbol(self.source.of(node).split("{")[0].strip(), cpp.LOOP)
         own = set(self.variables) - set(before)
-        for name in assigned_in(self.source, node):
+        for name in _assigned_in(self.source, node):
             if name in self.variables and draft_in(self.variables[name]) is None:
                 self.variables[name] = cpp.Named(name, cpp.Symbol(name, cpp.LOOP))
         self.listener.enter_loop(trips, node)
@@ -314,12 +315,63 @@ class Interpreter(Lowering):
             step = cpp.Integer(1)
         else:
             return None
-        return trips(cpp.plain(start), end, step, inclusive=operator == "<=")
+        return _trips(cpp.plain(start), end, step, inclusive=operator == "<=")
 
 
 def _unknown(function: Function) -> dict[str, cpp.Expression]:
     names = (*function.template_parameters, *(parameter.name for parameter in function.parameters))
     return {name: cpp.Symbol(name, cpp.PARAMETER) for name in names if name}
+
+
+def _trips(start: cpp.Expression, end: cpp.Expression, step: cpp.Expression, *, inclusive: bool) -> cpp.Expression:
+    span = end if isinstance(start, cpp.Integer) and start.value == 0 else _span(start, end)
+    if inclusive:
+        span = cpp.fold(cpp.Binary("+", span, cpp.Integer(1)))
+    if isinstance(step, cpp.Integer) and step.value == 1:
+        return span
+    return cpp.fold(cpp.Call("div_up", (span, step)))
+
+
+def _span(start: cpp.Expression, end: cpp.Expression) -> cpp.Expression:
+    """`for (i = first; i < first + n; ...)` runs n times whatever `first` is."""
+    total = cpp.plain(end)
+    if isinstance(total, cpp.Binary) and total.operator == "+":
+        if cpp.plain(total.left) is start:
+            return total.right
+        if cpp.plain(total.right) is start:
+            return total.left
+    return cpp.fold(cpp.Binary("-", end, start))
+
+
+def _merged(
+    condition: cpp.Expression, yes: dict[str, cpp.Expression], no: dict[str, cpp.Expression]
+) -> dict[str, cpp.Expression]:
+    """One environment from two: a variable that differs becomes a choice."""
+    both = {}
+    for name, value in yes.items():
+        other = no.get(name)
+        if other is None or other is value or draft_in(value) is not None:
+            both[name] = value
+        elif isinstance(one := cpp.plain(value), cpp.Items) and isinstance(two := cpp.plain(other), cpp.Items):
+            pairs = takewhile(lambda pair: pair[0] is pair[1], zip(one.items, two.items, strict=False))
+            shared = tuple(item for item, _ in pairs)
+            complete = one.complete and two.complete and len(one.items) == len(two.items) == len(shared)
+            both[name] = cpp.Named(name, cpp.Items(shared, complete))
+        else:
+            both[name] = cpp.Named(name, cpp.Choice(condition, cpp.unwrapped(value, name), cpp.unwrapped(other, name)))
+    return {**no, **both}
+
+
+def _declared_in(source: Source, block: Node) -> list[str]:
+    """Names that a block, or one declaration, introduces."""
+    found = [child for child in (block, *block.named_children) if child.type == "declaration"]
+    return [declared_name(source, name) for child in found for name in child.children_by_field_name("declarator")]
+
+
+def _assigned_in(source: Source, loop: Node) -> set[str]:
+    """What a loop assigns to or counts up."""
+    targets = {"assignment_expression": "left", "update_expression": "argument"}
+    return {source.of(node.child_by_field_name(targets[node.type])) for node in walk(loop) if node.type in targets}
 
 
 _STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {
