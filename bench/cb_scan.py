@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from measure import Row, run
-from ttmem.circular_buffers.scan import parse_bindings, scan
+from ttmem.circular_buffers.scan import Declaration, parse_bindings, scan
+from ttmem.circular_buffers.scan.cpp.expressions import Symbol, every_node
 
 CAPTURED = Path(__file__).resolve().parent.parent / "tests" / "data" / "cb" / "captured.json"
 SITES = {"CircularBufferConfig": 378, "CBDescriptor": 844, "CBDescriptor fields": 111, "DataflowBufferSpec": 584}
@@ -64,6 +65,14 @@ def captured_rows(checkout: Path) -> list[Row]:
     ]
 
 
+def is_strict(site: Declaration) -> bool:
+    """Every unknown is a parameter, member, getter or name: nothing depends on a function that was not read."""
+    if site.total is None or site.strategy == "unknown":
+        return False
+    leaves = [node for node in every_node(site.total) if isinstance(node, Symbol)]
+    return all(leaf.kind in ("parameter", "member", "name", "binding") for leaf in leaves)
+
+
 def rows(checkout: Path) -> list[Row]:
     """All figures of this benchmark."""
     tree = checkout / "ttnn" / "cpp"
@@ -91,7 +100,7 @@ def rows(checkout: Path) -> list[Row]:
             "%",
             2,
         ),
-        *resolution(answer, sum(site.strict for site in found.sites)),
+        *resolution(answer, sum(map(is_strict, found.sites))),
         Row("buffers in programs, helpers followed", len(answer["declarations"]), ""),
         Row("errors reported in shipping code", answer["summary"]["errors"], "", 0),
         Row("warnings reported in shipping code", answer["summary"]["warnings"], ""),

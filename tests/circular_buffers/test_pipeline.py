@@ -29,6 +29,20 @@ cycles = st.integers(1, 500).map(float)
 sync = st.integers(0, 40).map(float)
 
 
+def wait_cycle(found: Run) -> tuple[str, ...]:
+    """The kernels that wait for each other in a ring, the first one repeated at the end; empty without a ring."""
+    waits_for = {blocked.kernel: blocked.waits_for for blocked in found.deadlock}
+    for first in waits_for:
+        seen = [first]
+        following = waits_for[first]
+        while following in waits_for and following not in seen:
+            seen.append(following)
+            following = waits_for[following]
+        if following in seen:
+            return (*seen[seen.index(following) :], following)
+    return ()
+
+
 def stream(
     blocks: int,
     batch: int,
@@ -191,7 +205,7 @@ def test_r5_a_self_loop_needs_room_for_what_it_holds_and_what_it_reserves(
     found = run((Kernel("compute", steps),), {"p": capacity})
     assert bool(found.deadlock) == (capacity < held + reserved)
     if found.deadlock and capacity >= held:
-        assert found.wait_cycle == ("compute", "compute")
+        assert wait_cycle(found) == ("compute", "compute")
 
 
 @given(st.integers(1, 4), st.integers(0, 4))
@@ -208,7 +222,7 @@ def test_r8_two_kernels_that_wait_for_each_other(capacity: int, primed: int) -> 
     if primed:
         assert not found.deadlock
     else:
-        assert found.wait_cycle == ("first", "second", "first")
+        assert wait_cycle(found) == ("first", "second", "first")
         assert str(found.deadlock[0]) == "first: wait_front(a, 1) with 0 there, waits for second"
 
 
@@ -236,7 +250,7 @@ def test_batches_that_keep_the_rules_never_hang(produced: int, consumed: int, la
 def test_nobody_on_the_other_side() -> None:
     found = run((Kernel("alone", [wait("a", 1)]),), {"a": 1})
     assert found.deadlock[0].waits_for is None
-    assert found.wait_cycle == ()
+    assert wait_cycle(found) == ()
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttmem._errors import BadInputError
-from ttmem.circular_buffers.assumptions import Assumptions, Scenario, assume
+from ttmem.circular_buffers.assumptions import READ, WRITE, Assumptions, Scenario, assume, transfer_cycles
 from ttmem.circular_buffers.depths import BATCHES, STEPS, recommend, throughput_over_depth
 from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, pairs, run_kernels, run_stream, simulated, unlimited
 from ttmem.circular_buffers.l1_use import l1_use
-from ttmem.circular_buffers.noc import READ, WRITE, transfer_cycles
 from ttmem.circular_buffers.pipeline import Run
-from ttmem.circular_buffers.simulate import critical_points, simulate, simulate_multi
+from ttmem.circular_buffers.simulate import critical_points, simulate
 from ttmem.circular_buffers.stall import DEADLOCK, READER_BOUND, SERIALISED, START_UP, StallPredictor
 from ttmem.circular_buffers.strategies import choose, parse
 from ttmem.circular_buffers.workload import Workload, multi
@@ -121,7 +120,7 @@ def test_varying_times_cost_what_an_independent_simulator_says(
     variation: float, compute: float, expected: tuple[float, ...]
 ) -> None:
     """Reader alone varies there, so the writer is made free here; 3 seeds x 4,000 tiles, within 2.5 points."""
-    from ttmem.circular_buffers.assumptions import TransferTimes
+    from ttmem.circular_buffers.assumptions import transfer_times
     from ttmem.circular_buffers.pipeline import Kernel, busy, pop, push, reserve, run, wait
 
     assumptions = assume(data_type="bfloat16")
@@ -129,8 +128,8 @@ def test_varying_times_cost_what_an_independent_simulator_says(
     for depth, percent in zip((2, 4, 16), expected, strict=True):
         spans = []
         for seed in (1, 2, 3):
-            times = TransferTimes(assumptions, READ, Scenario(compute, variation, seed))
-            reader = [step for _ in range(tiles) for step in (reserve("a", 1), busy(times.next(1)), push("a", 1))]
+            times = transfer_times(assumptions, READ, Scenario(compute, variation, seed))
+            reader = [step for _ in range(tiles) for step in (reserve("a", 1), busy(times(1)), push("a", 1))]
             consumer = [wait("a", 1), busy(compute), pop("a", 1)] * tiles
             found = run((Kernel("reader", reader), Kernel("compute", consumer)), {"a": depth}, sync_cycles=0)
             spans.append(found.makespan_cycles / tiles / max(479, compute))
@@ -195,7 +194,7 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 
 def test_where_pressure_becomes_critical() -> None:
-    found = critical_points(simulate_multi(multi()))
+    found = critical_points([simulate(one) for one in multi()])
     assert {name: str(point.by_guide) for name, point in found.items()} == {
         "fixed": "17 x 17",
         "adaptive-guide": "17 x 17",
@@ -244,9 +243,9 @@ def test_17_tiles_have_no_batch_but_one() -> None:
 def test_throughput_rises_with_depth() -> None:
     for curve in throughput_over_depth(N150):
         for index in (0, 1):
-            rates = [point.tiles_per_kilocycle[index] for point in curve.points]
+            rates = [rates[index] for rates in curve.tiles_per_kilocycle]
             assert rates == sorted(rates)
-        assert all(point.tiles_per_kilocycle[0] <= point.tiles_per_kilocycle[1] for point in curve.points)
+        assert all(low <= high for low, high in curve.tiles_per_kilocycle)
 
 
 def test_l1_of_the_fixed_strategy_on_a_real_map() -> None:

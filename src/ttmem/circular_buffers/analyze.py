@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ttmem.circular_buffers.depths import Curve
 from ttmem.circular_buffers.evidence import Evidence
@@ -14,45 +13,10 @@ from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Simulation, c
 from ttmem.circular_buffers.strategies import choose
 from ttmem.circular_buffers.workload import Workload
 from ttmem.evidence import log_facts
+from ttmem.evidence.log_facts import LogFacts
 
-
-@dataclass(frozen=True, slots=True)
-class SourceFacts:
-    """What a scan of C++ code found, in the words of its JSON document."""
-
-    name: str
-    document: Mapping[str, Any]
-
-    @property
-    def declarations(self) -> Sequence[Mapping[str, Any]]:
-        """Buffers that the code declares."""
-        found: Sequence[Mapping[str, Any]] = self.document["declarations"]
-        return found
-
-    @property
-    def findings(self) -> Sequence[Mapping[str, Any]]:
-        """Rules that do not hold."""
-        found: Sequence[Mapping[str, Any]] = self.document["findings"]
-        return found
-
-    @property
-    def by_strategy(self) -> Counter[str]:
-        """How many sizes are fixed, adaptive or unknown."""
-        return Counter(str(one["strategy"]) for one in self.declarations)
-
-    @property
-    def known_bytes(self) -> int:
-        """Sum of the sizes that are numbers and take memory of their own."""
-        return sum(int(one["bytes"]) for one in self._own if one["bytes"] is not None)
-
-    @property
-    def open_sizes(self) -> int:
-        """Declarations whose size depends on something that was not bound."""
-        return sum(one["bytes"] is None for one in self._own)
-
-    @property
-    def _own(self) -> list[Mapping[str, Any]]:
-        return [one for one in self.declarations if not one["borrowed"]]
+if TYPE_CHECKING:
+    from ttmem.circular_buffers.scan import Scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +25,7 @@ class Analysis:
 
     simulations: tuple[Simulation, ...] = ()
     curves: tuple[Curve, ...] = ()
-    sources: tuple[SourceFacts, ...] = ()
+    sources: tuple[Scan, ...] = ()
     evidence: tuple[Evidence, ...] = ()
 
 
@@ -71,9 +35,9 @@ def cross_checks(analysis: Analysis) -> list[str]:
     for evidence in analysis.evidence:
         lines += _measured_against_predicted(evidence, analysis.simulations)
         if evidence.log is not None:
-            lines += _tiles_against_strategies(evidence)
-            lines += _base_against_map(evidence, analysis.simulations)
-            lines += _wrong_results(evidence)
+            lines += _tiles_against_strategies(evidence.log)
+            lines += _base_against_map(evidence.log, analysis.simulations)
+            lines += _wrong_results(evidence.log)
     if len(analysis.simulations) > 1:
         lines += _critical(analysis.simulations)
     return lines
@@ -81,7 +45,7 @@ def cross_checks(analysis: Analysis) -> list[str]:
 
 def _measured_against_predicted(evidence: Evidence, simulations: Sequence[Simulation]) -> list[str]:
     measured = evidence.profiler.stall_percent if evidence.profiler else None
-    if measured is None or not simulations:
+    if measured is None:
         return []
     lines = []
     for simulation in simulations:
@@ -95,15 +59,12 @@ def _measured_against_predicted(evidence: Evidence, simulations: Sequence[Simula
     return lines
 
 
-def _tiles_against_strategies(evidence: Evidence) -> list[str]:
+def _tiles_against_strategies(log: LogFacts) -> list[str]:
     """Which rule explains the tiles that a program printed, for the workload that it printed."""
-    assert evidence.log is not None
-    workloads = evidence.log.of(log_facts.WORKLOAD)
+    workloads = log.of(log_facts.WORKLOAD)
     lines = []
-    for fact in evidence.log.of(log_facts.PROGRAM_BUFFERS)[:1]:
+    for fact in log.of(log_facts.PROGRAM_BUFFERS)[:1] if workloads else ():
         tiles = {name: int(fact.values[name]) for name in ("cb0", "cb1")}
-        if not workloads:
-            continue
         shard = max(1, int(workloads[0].values["tiles_per_shard"]))
         every = max(1, int(workloads[0].values["num_tiles"]))
         matching = [
@@ -119,31 +80,27 @@ def _tiles_against_strategies(evidence: Evidence) -> list[str]:
     return lines
 
 
-def _base_against_map(evidence: Evidence, simulations: Sequence[Simulation]) -> list[str]:
-    assert evidence.log is not None
+def _base_against_map(log: LogFacts, simulations: Sequence[Simulation]) -> list[str]:
     lines = []
-    for fact in evidence.log.of(log_facts.L1_MAP)[:1]:
-        printed = int(fact.values["l1_base_address"])
-        if simulations:
-            assumed = simulations[0].assumptions.memory_map
-            relation = "as" if printed == assumed.l1_base_address else "not"
-            lines.append(
-                f"line {fact.line}: the L1 base is {printed:,}, {relation} assumed for {assumed.board_name} with "
-                f"{assumed.source} ({assumed.l1_base_address:,})"
-            )
+    for fact in log.of(log_facts.L1_MAP)[:1] if simulations else ():
+        printed, assumed = int(fact.values["l1_base_address"]), simulations[0].assumptions.memory_map
+        relation = "as" if printed == assumed.l1_base_address else "not"
+        lines.append(
+            f"line {fact.line}: the L1 base is {printed:,}, {relation} assumed for {assumed.board_name} with "
+            f"{assumed.source} ({assumed.l1_base_address:,})"
+        )
     return lines
 
 
-def _wrong_results(evidence: Evidence) -> list[str]:
+def _wrong_results(log: LogFacts) -> list[str]:
     """Wrong numbers are no sign of pressure: a full buffer blocks its producer, it loses nothing."""
-    assert evidence.log is not None
     advice = (
         "Shallow buffers slow a program down, they do not change its numbers; look for pushes before the barrier "
         "(R12), steps that do not divide the capacity (R2) and wrong tile counts in the kernels' arguments"
     )
     return [
         f"line {fact.line}: {int(fact.values['checked']) - int(fact.values['passed']):,} wrong results. {advice}"
-        for fact in evidence.log.of(log_facts.VERIFICATION)
+        for fact in log.of(log_facts.VERIFICATION)
         if int(fact.values["passed"]) < int(fact.values["checked"])
     ]
 

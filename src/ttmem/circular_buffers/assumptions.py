@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The assumptions under a prediction, all in one value, so that an answer can state them."""
+"""What a prediction rests on: assumptions, all in one value, so that an answer can state them, and measured latencies.
+
+How long a kernel's transfers take is a table, interpolated, with an estimate between one core and all of them.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from ttmem import _toml
 from ttmem._errors import BadInputError
-from ttmem.circular_buffers.noc import READ, is_measured, transfer_cycles
 from ttmem.circular_buffers.pipeline import DEFAULT_SYNC_CYCLES
 from ttmem.hardware import BOARDS, DATA_TYPES, Architecture, DataType, MemoryMap, open_board
+
+READ, WRITE = "read", "write"
+_TABLE = _toml.packaged("ttmem.circular_buffers", "noc_latencies.toml")
+TRANSFER_BYTES: Sequence[int] = _TABLE["transfer_bytes"]
+TRANSFERS: Sequence[int] = _TABLE["transfers"]
+"""The points at which latencies were measured."""
 
 VARIATIONS = (0.0, 0.3, 0.6)
 """Coefficients of variation of transfer times. Nothing is published on real ones, so a range is reported."""
@@ -61,14 +72,8 @@ class Assumptions:
 
     def transfer_cycles(self, direction: str, tiles: int) -> float:
         """Mean time of one barrier's worth of transfers."""
-        return transfer_cycles(
-            self.architecture,
-            direction,
-            self.tile_bytes,
-            tiles,
-            cores=self.cores,
-            grid_cores=self.memory_map.grid.cores,
-        )
+        crowd = {"cores": self.cores, "grid_cores": self.memory_map.grid.cores}
+        return transfer_cycles(self.architecture, direction, self.tile_bytes, tiles, **crowd)
 
     def scenarios(self) -> Iterator[Scenario]:
         """All corners of what is not known."""
@@ -78,28 +83,16 @@ class Assumptions:
                     yield Scenario(compute_cycles, variation, seed)
 
 
-class TransferTimes:
-    """Times of successive transfers of one kernel: constant, or gamma-distributed around the measured mean.
+def transfer_times(assumptions: Assumptions, direction: str, scenario: Scenario) -> Callable[[int], float]:
+    """Times of successive transfers of so many tiles each by one kernel: constant, or gamma-distributed.
 
     Drawn in the order of the tiles, whatever the depths are, so two depths are compared on the same luck.
     """
-
-    def __init__(self, assumptions: Assumptions, direction: str, scenario: Scenario) -> None:
-        self._mean: dict[int, float] = {}
-        self._assumptions = assumptions
-        self._direction = direction
-        self._variation = scenario.variation
-        self._random = random.Random(f"{direction}{scenario.seed}")
-
-    def next(self, tiles: int) -> float:
-        """The next transfer of so many tiles and its barrier."""
-        mean = self._mean.get(tiles)
-        if mean is None:
-            mean = self._mean[tiles] = self._assumptions.transfer_cycles(self._direction, tiles)
-        if not self._variation:
-            return mean
-        shape = 1 / self._variation**2
-        return self._random.gammavariate(shape, mean / shape)
+    mean = cache(lambda tiles: assumptions.transfer_cycles(direction, tiles))
+    if not scenario.variation:
+        return mean
+    luck, shape = random.Random(f"{direction}{scenario.seed}"), 1 / scenario.variation**2
+    return lambda tiles: luck.gammavariate(shape, mean(tiles) / shape)
 
 
 def default_compute_cycles(data_type: DataType) -> tuple[float, float]:
@@ -120,7 +113,7 @@ def assume(
 ) -> Assumptions:
     """A board and the assumptions; what the table of latencies cannot answer is refused here."""
     memory_map = open_board(BOARDS.find(board))
-    if not is_measured(memory_map.architecture):
+    if memory_map.architecture.name not in _TABLE["cycles"]:
         raise BadInputError(
             f"no NoC latencies are published for {memory_map.architecture}, the chip of {memory_map.board_name}",
             hint="choose a Wormhole or Blackhole board",
@@ -139,3 +132,42 @@ def assume(
     built = Assumptions(memory_map, found, (low, high), tiles_per_barrier, cores, sync_cycles)
     built.transfer_cycles(READ, 1)  # refuses tile sizes that nobody measured
     return built
+
+
+def transfer_cycles(
+    architecture: Architecture,
+    direction: str,
+    tile_bytes: int,
+    tiles: int,
+    *,
+    cores: int = 1,
+    grid_cores: int = 64,
+) -> float:
+    """Cycles for ``tiles`` transfers of one tile each and the barrier after them, interleaved DRAM.
+
+    Measured at the table's points, linear between them and beyond the last number of transfers (where bandwidth
+    decides and the table is straight). Between one core and all cores nothing was measured: a straight line, which is
+    an estimate. Larger transfers than the table has are refused, because its last columns repeat themselves.
+    """
+    if not TRANSFER_BYTES[0] <= tile_bytes <= TRANSFER_BYTES[-1]:
+        raise BadInputError(
+            f"no latency was measured for transfers of {tile_bytes} B",
+            hint=f"the published table covers {TRANSFER_BYTES[0]} to {TRANSFER_BYTES[-1]} B",
+        )
+    alone = _latency(architecture, direction, "one", tile_bytes, tiles)
+    if cores <= 1 or grid_cores <= 1:
+        return alone
+    crowded = _latency(architecture, direction, "all", tile_bytes, tiles)
+    return alone + (crowded - alone) * (min(cores, grid_cores) - 1) / (grid_cores - 1)
+
+
+def _latency(architecture: Architecture, direction: str, who: str, tile_bytes: int, tiles: int) -> float:
+    rows = _TABLE["cycles"][architecture.name][direction][who]
+    return _line(TRANSFERS, [_line(TRANSFER_BYTES, row, tile_bytes) for row in rows], tiles)
+
+
+def _line(places: Sequence[int], values: Sequence[float], at: float) -> float:
+    right = min(max(bisect_right(places, at), 1), len(places) - 1)
+    left = right - 1
+    share = (at - places[left]) / (places[right] - places[left])
+    return values[left] + (values[right] - values[left]) * share

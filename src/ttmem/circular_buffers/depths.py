@@ -7,7 +7,8 @@ tile several times over, while depth beyond two batches only absorbs varying tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ttmem.circular_buffers.assumptions import VARIATIONS, Assumptions, Scenario
@@ -73,7 +74,10 @@ def _recommend(workload: Workload, assumptions: Assumptions) -> Recommendation:
     reached = loss_percent(depths) <= TOLERANCE_PERCENT
     if reached:
         for role, unit in (("cb1", batch), ("cb0", 1), ("cb16", 1)):
-            depths[role] = _smallest(depths, role, unit, loss_percent)
+            # By halving: more depth never costs time, so what is enough stays enough.
+            tried = [{**depths, role: step * unit} for step in STEPS[:-1]]
+            enough = bisect_left(tried, True, key=lambda tiles: loss_percent(tiles) <= TOLERANCE_PERCENT)
+            depths[role] = STEPS[enough] * unit
     cycles = [span / (part.tiles_per_shard * part.r_tiles) for span in spans(depths)]
     return Recommendation(
         tiles_per_barrier=batch,
@@ -85,49 +89,34 @@ def _recommend(workload: Workload, assumptions: Assumptions) -> Recommendation:
     )
 
 
-def _smallest(
-    depths: Mapping[str, int], role: str, unit: int, loss_percent: Callable[[Mapping[str, int]], float]
-) -> int:
-    """By halving: more depth never costs time, so what is enough stays enough."""
-    low, high = 0, len(STEPS) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if loss_percent({**depths, role: STEPS[middle] * unit}) <= TOLERANCE_PERCENT:
-            high = middle
-        else:
-            low = middle + 1
-    return STEPS[high] * unit
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """Throughput of the streaming pipeline at one depth."""
-
-    depth_tiles: int
-    tiles_per_kilocycle: tuple[float, float]
-    """At the largest variation, and with constant times."""
-
-
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Throughput over depth for one batch size."""
+    """Throughput over the depth of both buffers, for one batch size."""
 
     tiles_per_barrier: int
-    points: tuple[CurvePoint, ...]
+    depth_tiles: tuple[int, ...]
+    tiles_per_kilocycle: tuple[tuple[float, float], ...]
+    """At the largest variation, and with constant times."""
+
+    @property
+    def points(self) -> Iterator[tuple[int, tuple[float, float]]]:
+        """Each depth and what it reaches."""
+        return zip(self.depth_tiles, self.tiles_per_kilocycle, strict=True)
 
 
 def throughput_over_depth(assumptions: Assumptions) -> tuple[Curve, ...]:
     """One tile in, one out, both buffers equally deep, for several batch sizes."""
-    return tuple(
-        Curve(batch, tuple(_point(assumptions, batch, depth) for depth in _CURVE_DEPTHS if depth % batch == 0))
-        for batch in _CURVE_BATCHES
-    )
+    curves = []
+    for batch in _CURVE_BATCHES:
+        depths = tuple(depth for depth in _CURVE_DEPTHS if depth % batch == 0)
+        curves.append(Curve(batch, depths, tuple(_rates(assumptions, batch, depth) for depth in depths)))
+    return tuple(curves)
 
 
-def _point(assumptions: Assumptions, batch: int, depth: int) -> CurvePoint:
+def _rates(assumptions: Assumptions, batch: int, depth: int) -> tuple[float, float]:
     rates = []
     for variation in (VARIATIONS[0], VARIATIONS[-1]):
         scenario = Scenario(assumptions.nominal_compute_cycles, variation, 1)
         span = run_stream(_STREAM_TILES, depth, batch, assumptions, scenario).makespan_cycles
         rates.append(1000 * _STREAM_TILES / span)
-    return CurvePoint(depth, (min(rates), max(rates)))
+    return min(rates), max(rates)

@@ -7,10 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from ttmem.circular_buffers.assumptions import Assumptions, Scenario, TransferTimes
-from ttmem.circular_buffers.noc import READ, WRITE
+from ttmem.circular_buffers.assumptions import READ, WRITE, Assumptions, Scenario, transfer_times
 from ttmem.circular_buffers.pipeline import Kernel, Run, Step, busy, pop, push, reserve, run, wait
 from ttmem.circular_buffers.strategies import ROLES
 from ttmem.circular_buffers.workload import Workload
@@ -32,7 +31,7 @@ def pairs(workload: Workload, assumptions: Assumptions, scenario: Scenario) -> t
     return (
         Kernel(READER, _read_pairs(workload, assumptions, scenario)),
         Kernel(COMPUTE, _compute_pairs(workload, scenario)),
-        Kernel(WRITER, _write(workload.tiles_per_shard, "cb16", 1, TransferTimes(assumptions, WRITE, scenario))),
+        Kernel(WRITER, _write(workload.tiles_per_shard, "cb16", 1, transfer_times(assumptions, WRITE, scenario))),
     )
 
 
@@ -47,19 +46,11 @@ def unlimited(workload: Workload) -> dict[str, int]:
     return {"cb0": workload.tiles_per_shard, "cb1": most, "cb2": 2, "cb16": workload.tiles_per_shard}
 
 
-def run_stream(
-    tiles: int,
-    depth: int,
-    tiles_per_barrier: int,
-    assumptions: Assumptions,
-    scenario: Scenario,
-    *,
-    out_depth: int | None = None,
-) -> Run:
+def run_stream(tiles: int, depth: int, tiles_per_barrier: int, assumptions: Assumptions, scenario: Scenario) -> Run:
     """``tiles`` tiles (a multiple of the tiles per barrier) through two buffers of this depth."""
     blocks, step = tiles // tiles_per_barrier, tiles_per_barrier
-    reads = TransferTimes(assumptions, READ, scenario)
-    reader = [taken for _ in range(blocks) for taken in (reserve("in", step), busy(reads.next(step)), push("in", step))]
+    reads = transfer_times(assumptions, READ, scenario)
+    reader = [taken for _ in range(blocks) for taken in (reserve("in", step), busy(reads(step)), push("in", step))]
     block = (
         wait("in", step),
         reserve("out", step),
@@ -67,21 +58,20 @@ def run_stream(
         pop("in", step),
         push("out", step),
     )
-    writer = _write(tiles, "out", step, TransferTimes(assumptions, WRITE, scenario))
+    writer = _write(tiles, "out", step, transfer_times(assumptions, WRITE, scenario))
     kernels = (Kernel(READER, reader), Kernel(COMPUTE, block * blocks), Kernel(WRITER, writer))
-    depths = {"in": depth, "out": depth if out_depth is None else out_depth}
-    return run(kernels, depths, sync_cycles=assumptions.sync_cycles)
+    return run(kernels, {"in": depth, "out": depth}, sync_cycles=assumptions.sync_cycles)
 
 
 def _read_pairs(workload: Workload, assumptions: Assumptions, scenario: Scenario) -> list[Step]:
     """Per row one A tile, then its B tiles, so many per barrier: reads of B are the bulk of the traffic."""
-    times = TransferTimes(assumptions, READ, scenario)
+    times = transfer_times(assumptions, READ, scenario)
     steps: list[Step] = []
     for _ in range(workload.tiles_per_shard):
-        steps += (reserve("cb0", 1), busy(times.next(1)), push("cb0", 1))
+        steps += (reserve("cb0", 1), busy(times(1)), push("cb0", 1))
         for first in range(0, workload.r_tiles, assumptions.tiles_per_barrier):
             block = min(assumptions.tiles_per_barrier, workload.r_tiles - first)
-            steps += (reserve("cb1", block), busy(times.next(block)), push("cb1", block))
+            steps += (reserve("cb1", block), busy(times(block)), push("cb1", block))
     return steps
 
 
@@ -101,8 +91,8 @@ def _compute_pairs(workload: Workload, scenario: Scenario) -> list[Step]:
     return row * workload.tiles_per_shard
 
 
-def _write(tiles: int, buffer: str, step: int, times: TransferTimes) -> list[Step]:
+def _write(tiles: int, buffer: str, step: int, times: Callable[[int], float]) -> list[Step]:
     steps: list[Step] = []
     for _ in range(tiles // step):
-        steps += (wait(buffer, step), busy(times.next(step)), pop(buffer, step))
+        steps += (wait(buffer, step), busy(times(step)), pop(buffer, step))
     return steps

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from ttmem._errors import BadInputError
@@ -28,29 +29,16 @@ class Step(NamedTuple):
     amount: float
 
 
-def busy(cycles: float) -> Step:
-    """Work that needs no other kernel: a transfer with its barrier, or math."""
-    return Step(BUSY, "", cycles)
-
-
-def wait(buffer: str, pages: int) -> Step:
-    """Go on when the buffer holds so many pages."""
-    return Step(WAIT, buffer, pages)
-
-
-def reserve(buffer: str, pages: int) -> Step:
-    """Go on when the buffer has room for so many pages."""
-    return Step(RESERVE, buffer, pages)
-
-
-def push(buffer: str, pages: int) -> Step:
-    """Hand over pages that were reserved."""
-    return Step(PUSH, buffer, pages)
-
-
-def pop(buffer: str, pages: int) -> Step:
-    """Give back the room of pages that were waited for."""
-    return Step(POP, buffer, pages)
+busy = partial(Step, BUSY, "")
+"""Work that needs no other kernel: a transfer with its barrier, or math."""
+wait = partial(Step, WAIT)
+"""Go on when the buffer holds so many pages."""
+reserve = partial(Step, RESERVE)
+"""Go on when the buffer has room for so many pages."""
+push = partial(Step, PUSH)
+"""Hand over pages that were reserved."""
+pop = partial(Step, POP)
+"""Give back the room of pages that were waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +78,17 @@ class Blocked:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KernelTimes:
     """Where a kernel's cycles went; busy and waits sum to its end."""
 
-    end_cycles: float
-    busy_cycles: float
-    waits: Mapping[tuple[str, str], float]
+    end_cycles: float = 0.0
+    busy_cycles: float = 0.0
+    waits: dict[tuple[str, str], float] = field(default_factory=dict)
     """Cycles by (``wait_front`` or ``reserve_back``, buffer)."""
-    first_wait_cycles: float
+    first_wait_cycles: float = 0.0
     """Waited before the first busy step: the pipeline filling, which no depth can save."""
+    steps_done: int = 0
 
     @property
     def stalled_cycles(self) -> float:
@@ -107,17 +96,21 @@ class KernelTimes:
         return sum(self.waits.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BufferTrace:
     """What went through a buffer and when, in the time of who did it."""
 
     capacity_pages: int
-    push_cycles: Sequence[float]
-    pop_cycles: Sequence[float]
+    push_cycles: list[float] = field(default_factory=list)
+    pop_cycles: list[float] = field(default_factory=list)
+    producer: Kernel | None = None
+    consumer: Kernel | None = None
+    sync_cycles: float = 0.0
+    """From a push (or pop) until the other side sees it."""
 
     @property
     def left_pages(self) -> int:
-        """Pages that nobody took."""
+        """Pages that are held; at the end: that nobody took."""
         return len(self.push_cycles) - len(self.pop_cycles)
 
     def occupancy(self, until_cycles: float) -> tuple[float, int]:
@@ -146,42 +139,6 @@ class Run:
     deadlock: tuple[Blocked, ...]
     """Empty when every kernel came to its end."""
 
-    @property
-    def wait_cycle(self) -> tuple[str, ...]:
-        """The kernels that wait for each other in a ring, the first one repeated at the end; empty without a ring."""
-        waits_for = {blocked.kernel: blocked.waits_for for blocked in self.deadlock}
-        for first in waits_for:
-            seen = [first]
-            following = waits_for[first]
-            while following in waits_for and following not in seen:
-                seen.append(following)
-                following = waits_for[following]
-            if following in seen:
-                return (*seen[seen.index(following) :], following)
-        return ()
-
-
-@dataclass(slots=True)
-class _Buffer:
-    capacity: int
-    producer: int | None = None
-    consumer: int | None = None
-    sync: float = 0.0
-    pushes: list[float] = field(default_factory=list)
-    pops: list[float] = field(default_factory=list)
-
-    def held(self) -> int:
-        return len(self.pushes) - len(self.pops)
-
-
-@dataclass(slots=True)
-class _Clock:
-    now: float = 0.0
-    busy: float = 0.0
-    first_wait: float = 0.0
-    position: int = 0
-    waits: dict[tuple[str, str], float] = field(default_factory=dict)
-
 
 def run(kernels: Sequence[Kernel], capacities: Mapping[str, int], *, sync_cycles: float = DEFAULT_SYNC_CYCLES) -> Run:
     """Run the kernels of one core to their end or to the point where all of them wait.
@@ -190,33 +147,28 @@ def run(kernels: Sequence[Kernel], capacities: Mapping[str, int], *, sync_cycles
     be both, and then sees its own pages at once: what that costs belongs to its busy time.
     """
     buffers = _connect(kernels, capacities, sync_cycles)
-    clocks = [_Clock() for _ in kernels]
+    clocks = {kernel.name: KernelTimes() for kernel in kernels}
     moved = True
     while moved:
-        moved = False
-        for kernel, clock in zip(kernels, clocks, strict=True):
-            before = clock.position
-            _advance(kernel.steps, clock, buffers)
-            moved = moved or clock.position != before
-    blocked = tuple(
-        _blocked(kernel, clock, buffers, kernels)
-        for kernel, clock in zip(kernels, clocks, strict=True)
-        if clock.position < len(kernel.steps)
-    )
+        before = [clock.steps_done for clock in clocks.values()]
+        for kernel in kernels:
+            _advance(kernel.steps, clocks[kernel.name], buffers)
+        moved = before != [clock.steps_done for clock in clocks.values()]
     return Run(
-        makespan_cycles=max((clock.now for clock in clocks), default=0.0),
-        kernels={
-            kernel.name: KernelTimes(clock.now, clock.busy, clock.waits, clock.first_wait)
-            for kernel, clock in zip(kernels, clocks, strict=True)
-        },
-        buffers={name: BufferTrace(buffer.capacity, buffer.pushes, buffer.pops) for name, buffer in buffers.items()},
-        deadlock=blocked,
+        makespan_cycles=max((clock.end_cycles for clock in clocks.values()), default=0.0),
+        kernels=clocks,
+        buffers=buffers,
+        deadlock=tuple(
+            _blocked(kernel, kernel.steps[done], buffers)
+            for kernel in kernels
+            if (done := clocks[kernel.name].steps_done) < len(kernel.steps)
+        ),
     )
 
 
-def _connect(kernels: Sequence[Kernel], capacities: Mapping[str, int], sync_cycles: float) -> dict[str, _Buffer]:
-    buffers = {name: _Buffer(capacity) for name, capacity in capacities.items()}
-    for number, kernel in enumerate(kernels):
+def _connect(kernels: Sequence[Kernel], capacities: Mapping[str, int], sync_cycles: float) -> dict[str, BufferTrace]:
+    buffers = {name: BufferTrace(capacity) for name, capacity in capacities.items()}
+    for kernel in kernels:
         for name in sorted(kernel.produces | kernel.consumes):
             if name not in buffers:
                 raise BadInputError(f"kernel {kernel.name} uses buffer {name}, which has no capacity")
@@ -224,31 +176,31 @@ def _connect(kernels: Sequence[Kernel], capacities: Mapping[str, int], sync_cycl
             if name in kernel.produces:
                 if buffer.producer is not None:
                     raise BadInputError(f"buffer {name} has two producers: they would race for its room")
-                buffer.producer = number
+                buffer.producer = kernel
             if name in kernel.consumes:
                 if buffer.consumer is not None:
                     raise BadInputError(f"buffer {name} has two consumers: they would race for its pages")
-                buffer.consumer = number
+                buffer.consumer = kernel
     for buffer in buffers.values():
-        buffer.sync = 0.0 if buffer.producer == buffer.consumer else sync_cycles
+        buffer.sync_cycles = 0.0 if buffer.producer is buffer.consumer else sync_cycles
     return buffers
 
 
-def _advance(steps: Sequence[Step], clock: _Clock, buffers: Mapping[str, _Buffer]) -> None:
+def _advance(steps: Sequence[Step], clock: KernelTimes, buffers: Mapping[str, BufferTrace]) -> None:
     """Do steps until one has to wait for what has not happened yet."""
-    position, now, worked, end = clock.position, clock.now, clock.busy, len(steps)
+    position, now, worked, end = clock.steps_done, clock.end_cycles, clock.busy_cycles, len(steps)
     while position < end:
         kind, name, amount = steps[position]
         if kind == BUSY:
             if not worked:
-                clock.first_wait = now
+                clock.first_wait_cycles = now
             now += amount
             worked += amount
         else:
             buffer = buffers[name]
-            pushes, pops, pages = buffer.pushes, buffer.pops, int(amount)
+            pushes, pops, pages = buffer.push_cycles, buffer.pop_cycles, int(amount)
             if kind == PUSH:
-                if len(pushes) - len(pops) + pages > buffer.capacity:
+                if len(pushes) - len(pops) + pages > buffer.capacity_pages:
                     raise BadInputError(f"push of {pages} into {name}, which has no room for them: reserve first")
                 pushes += [now] * pages
             elif kind == POP:
@@ -259,26 +211,21 @@ def _advance(steps: Sequence[Step], clock: _Clock, buffers: Mapping[str, _Buffer
                 if kind == WAIT:
                     needed, moments = len(pops) + pages, pushes
                 else:
-                    needed, moments = len(pushes) + pages - buffer.capacity, pops
+                    needed, moments = len(pushes) + pages - buffer.capacity_pages, pops
                 # More than the capacity can never be there, however long one waits (rule R1).
-                if needed > len(moments) or pages > buffer.capacity:
+                if needed > len(moments) or pages > buffer.capacity_pages:
                     break
-                if needed > 0 and (ready := moments[needed - 1] + buffer.sync) > now:
+                if needed > 0 and (ready := moments[needed - 1] + buffer.sync_cycles) > now:
                     key = (kind, name)
                     clock.waits[key] = clock.waits.get(key, 0.0) + ready - now
                     now = ready
         position += 1
-    clock.position, clock.now, clock.busy = position, now, worked
+    clock.steps_done, clock.end_cycles, clock.busy_cycles = position, now, worked
 
 
-def _blocked(kernel: Kernel, clock: _Clock, buffers: Mapping[str, _Buffer], kernels: Sequence[Kernel]) -> Blocked:
-    step = kernel.steps[clock.position]
+def _blocked(kernel: Kernel, step: Step, buffers: Mapping[str, BufferTrace]) -> Blocked:
     buffer = buffers[step.buffer]
     waiting = step.kind == WAIT
     other = buffer.producer if waiting else buffer.consumer
-    return Blocked(
-        kernel=kernel.name,
-        step=step,
-        available_pages=buffer.held() if waiting else buffer.capacity - buffer.held(),
-        waits_for=None if other is None else kernels[other].name,
-    )
+    available = buffer.left_pages if waiting else buffer.capacity_pages - buffer.left_pages
+    return Blocked(kernel.name, step, available, other.name if other is not None else None)

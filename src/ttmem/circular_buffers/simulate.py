@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``simulate``: strategies side by side for a workload, or over a row of workloads."""
+"""``simulate``: strategies side by side for a workload, and where they come under pressure over a row of them."""
 
 from __future__ import annotations
 
@@ -119,28 +119,16 @@ def _broken_rules(workload: Workload, cb1_tiles: int, batch: int) -> tuple[str, 
     return ()
 
 
-def simulate_multi(
-    workloads: Sequence[Workload],
-    strategies: Sequence[Strategy] | None = None,
-    assumptions: Assumptions | None = None,
-    *,
-    kernel_bytes: int | None = None,
-) -> tuple[Simulation, ...]:
-    """The same for each of several workloads."""
-    return tuple(simulate(workload, strategies, assumptions, kernel_bytes=kernel_bytes) for workload in workloads)
-
-
 def critical_points(simulations: Sequence[Simulation]) -> dict[str, Critical]:
     """Per strategy, where pressure becomes critical along a row of workloads."""
     found: dict[str, Critical] = {}
     for name in simulations[0].results if simulations else ():
         rows = [(one.workload, one.results[name]) for one in simulations]
         found[name] = Critical(
-            next((workload for workload, result in rows if result.heuristic.risk == HIGH), None),
-            next((workload for workload, result in rows if _loses_by_depth(result)), None),
+            next((job for job, result in rows if result.heuristic.risk == HIGH), None),
+            next(
+                (job for job, result in rows if result.stall.depth_loss_percent[1] > CRITICAL_LOSS_PERCENT),
+                None,
+            ),
         )
     return found
-
-
-def _loses_by_depth(result: StrategyResult) -> bool:
-    return result.stall.depth_loss_percent[1] > CRITICAL_LOSS_PERCENT

@@ -69,38 +69,23 @@ class StallPredictor:
     def predict(self, tiles: Mapping[str, int]) -> Stall:
         """The stall with these depths."""
         nominal = self._run(tiles, self._nominal)
-        if nominal.deadlock:
-            return self._hang(nominal)
-        runs = [(self._run(tiles, scenario), self._bounds[scenario]) for scenario in self._scenarios]
-        stalls = [100 * one.kernels[COMPUTE].stalled_cycles / one.makespan_cycles for one, _ in runs]
-        losses = [100 * (one.makespan_cycles - bound) / one.makespan_cycles for one, bound in runs]
-        spans = [one.makespan_cycles / self._pairs for one, _ in runs]
+        stalls, losses, spans = [100.0], [100.0], [float("inf")]
+        if not nominal.deadlock:
+            runs = [(self._run(tiles, scenario), self._bounds[scenario]) for scenario in self._scenarios]
+            stalls = [100 * one.kernels[COMPUTE].stalled_cycles / one.makespan_cycles for one, _ in runs]
+            losses = [max(0.0, 100 * (one.makespan_cycles - bound) / one.makespan_cycles) for one, bound in runs]
+            spans = [one.makespan_cycles / (self.part.tiles_per_shard * self.part.r_tiles) for one, _ in runs]
         return Stall(
             stall_percent=(min(stalls), max(stalls)),
-            depth_loss_percent=(max(0.0, min(losses)), max(0.0, *losses)),
+            depth_loss_percent=(min(losses), max(losses)),
             cycles_per_pair=(min(spans), max(spans)),
-            cause=self._cause(nominal, tiles),
+            cause=DEADLOCK if nominal.deadlock else self._cause(nominal, tiles),
             wait_front_percent=_share(nominal, WAIT),
             reserve_back_percent=_share(nominal, RESERVE),
-            occupancy=_occupancy(nominal),
-            deadlock=(),
-            simulated=self.part,
-        )
-
-    @property
-    def _pairs(self) -> int:
-        return self.part.tiles_per_shard * self.part.r_tiles
-
-    def _hang(self, nominal: Run) -> Stall:
-        return Stall(
-            stall_percent=(100.0, 100.0),
-            depth_loss_percent=(100.0, 100.0),
-            cycles_per_pair=(float("inf"), float("inf")),
-            cause=DEADLOCK,
-            wait_front_percent=_share(nominal, WAIT),
-            reserve_back_percent=_share(nominal, RESERVE),
-            occupancy=_occupancy(nominal),
-            deadlock=tuple(str(blocked) for blocked in nominal.deadlock),
+            occupancy={
+                name: Occupancy(*trace.occupancy(nominal.makespan_cycles)) for name, trace in nominal.buffers.items()
+            },
+            deadlock=tuple(map(str, nominal.deadlock)),
             simulated=self.part,
         )
 
@@ -121,7 +106,3 @@ def _share(run: Run, kind: str) -> float:
     waits = run.kernels[COMPUTE].waits
     waited = sum(cycles for (what, _), cycles in waits.items() if what == kind)
     return 100 * waited / run.makespan_cycles if run.makespan_cycles else 0.0
-
-
-def _occupancy(run: Run) -> dict[str, Occupancy]:
-    return {name: Occupancy(*trace.occupancy(run.makespan_cycles)) for name, trace in run.buffers.items()}

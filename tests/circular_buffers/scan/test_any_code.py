@@ -195,13 +195,13 @@ def test_a_file_on_which_the_reader_dies_costs_nothing_but_itself(
 
 def test_an_interruption_ends_the_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[files._Child] = []
-    start = files._Child._start
+    start = files._Child.start
 
     def noted(child: files._Child) -> None:
         started.append(child)
         start(child)
 
-    monkeypatch.setattr(files._Child, "_start", noted)
+    monkeypatch.setattr(files._Child, "start", noted)
 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt

@@ -8,8 +8,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.circular_buffers.scan.kernel.counters import Step, run
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT
+from ttmem.circular_buffers.scan.rules.r09_skew import Step, run
 
 
 def producer(step: int, laps: int, buffer: str = "a") -> list[Step]:

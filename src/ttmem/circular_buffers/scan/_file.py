@@ -9,9 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, index_of
-from ttmem.circular_buffers.scan.cpp.syntax import Source, parse
+from ttmem.circular_buffers.scan.cpp.syntax import Source, line_of, parse
 from ttmem.circular_buffers.scan.host.calls import HostListener
 from ttmem.circular_buffers.scan.host.declarations import Finisher
+from ttmem.circular_buffers.scan.kernel.reading import ENTRY, kernel_of
 from ttmem.circular_buffers.scan.model import APIS, DESCRIPTOR, Declaration, FileScan, KernelUse, Skipped
 
 FILE_SCOPE = "file scope"
@@ -30,24 +31,22 @@ def scan_file(path: Path, shown: str, helpers: Helpers) -> FileScan:
     """Everything the file says; whatever goes wrong is the file's, never the scan's."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            return FileScan(shown, skipped=Skipped(shown, f"larger than {LARGEST_BYTES >> 20} MiB"))
-        text = path.read_bytes()
+            reason = f"larger than {LARGEST_BYTES >> 20} MiB"
+        elif b"\0" in (text := path.read_bytes())[:4096]:
+            reason = "not a text file"
+        else:
+            return scan_text(text, shown, helpers)
     except OSError as error:
-        return FileScan(shown, skipped=Skipped(shown, error.strerror or "cannot be read"))
-    if b"\0" in text[:4096]:
-        return FileScan(shown, skipped=Skipped(shown, "not a text file"))
-    try:
-        return scan_text(text, shown, helpers)
+        reason = error.strerror or "cannot be read"
     except RecursionError:
-        return FileScan(shown, skipped=Skipped(shown, "nested too deeply to follow"))
+        reason = "nested too deeply to follow"
+    return FileScan(shown, skipped=Skipped(shown, reason))
 
 
 def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
     """As `scan_file`, for text at hand."""
-    from ttmem.circular_buffers.scan.kernel.reading import kernel_of, looks_like_a_kernel
-
-    is_kernel = looks_like_a_kernel(text)
-    is_host = bool(_HOST.search(text)) or _calls_one_of(frozenset(helpers), text)
+    is_kernel = bool(ENTRY.search(text))
+    is_host = bool(_HOST.search(text) or _call_of(frozenset(helpers)).search(text))
     if not (is_kernel or is_host):
         return FileScan(shown)
     source = parse(shown, text)
@@ -59,11 +58,9 @@ def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
 
 @lru_cache(maxsize=4)
 def _call_of(names: frozenset[str]) -> re.Pattern[bytes]:
-    return re.compile(rb"\b(?:" + b"|".join(re.escape(name.encode()) for name in sorted(names)) + rb")\s*[(<]")
-
-
-def _calls_one_of(names: frozenset[str], text: bytes) -> bool:
-    return bool(names) and _call_of(names).search(text) is not None
+    """Of one of these functions; a pattern that matches nothing where there are none."""
+    words = "|".join(sorted(map(re.escape, names))) or "(?!)"
+    return re.compile(rf"\b(?:{words})\s*[(<]".encode())
 
 
 def helpers_in(text: bytes, shown: str) -> Helpers:
@@ -89,30 +86,23 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
     sites: dict[tuple[str, int, int], Declaration] = {}
     followed: list[_Followed] = []
     for function in relevant:
-        drafts = listener.follow(function)
-        title = _title(function, relevant)
-        made = finisher.declarations(drafts, title)
-        followed.append((function, made, finisher.kernel_uses(drafts, title)))
+        drafts = listener.follow([function.body], function)
+        made, used = finisher.finished(drafts, _title(function, relevant))
+        followed.append((function, made, used))
         for declaration in made:
             own = not declaration.trail and declaration.site[0] == index.source.path
             if own or (declaration.trail and all(name == "lambda" for name, _ in declaration.trail)):
                 sites.setdefault(declaration.site, declaration)
-    declarations, uses = _loose(index, listener, finisher)
+    # A fragment without any function around it is a program too.
+    text = index.source.text
+    fragment = any(_DECLARES.search(text, node.start_byte, node.end_byte) for node in index.loose)
+    declarations, uses = finisher.finished(listener.follow(index.loose) if fragment else [], FILE_SCOPE)
     for declaration in declarations:
         sites.setdefault(declaration.site, declaration)
     for _, made, used in _programs(followed):
         declarations += [one for one in made if one.total is not None or one.api != DESCRIPTOR]
         uses += used
     return declarations, list(sites.values()), uses
-
-
-def _loose(index: FileIndex, listener: HostListener, finisher: Finisher) -> tuple[list[Declaration], list[KernelUse]]:
-    """A fragment without any function around it is a program too."""
-    source = index.source
-    if not any(_DECLARES.search(source.text[node.start_byte : node.end_byte]) for node in index.loose):
-        return [], []
-    drafts = listener.follow_statements(index.loose)
-    return finisher.declarations(drafts, FILE_SCOPE), finisher.kernel_uses(drafts, FILE_SCOPE)
 
 
 def _programs(followed: list[_Followed]) -> list[_Followed]:
@@ -130,7 +120,7 @@ def _programs(followed: list[_Followed]) -> list[_Followed]:
 def _title(function: Function, functions: Iterable[Function]) -> str:
     """A function's name, with its line where an overload has the same."""
     same = [other for other in functions if other.title == function.title]
-    return function.title if len(same) == 1 else f"{function.title}:{function.line}"
+    return function.title if len(same) == 1 else f"{function.title}:{line_of(function.body)}"
 
 
 def _relevant(index: FileIndex, helpers: Helpers) -> list[Function]:

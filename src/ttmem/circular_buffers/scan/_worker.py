@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 from ttmem.circular_buffers.scan._file import scan_file
-from ttmem.circular_buffers.scan.files import read_helpers
+from ttmem.circular_buffers.scan.files import DEEPEST, read_helpers
 
 
 def main() -> None:
     """Until stdin ends."""
-    sys.setrecursionlimit(6_000)
+    sys.setrecursionlimit(DEEPEST)
     gc.freeze()
     helpers = read_helpers(json.loads(sys.stdin.readline()))
     for line in sys.stdin:

@@ -12,7 +12,8 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -26,7 +27,7 @@ _HEADERS = frozenset({".hpp", ".h", ".hh", ".hxx", ".inl", ".ipp"})
 _SKIPPED_FOLDERS = frozenset({".git", "build", "node_modules", "third_party", ".venv", "__pycache__"})
 _BATCH = 24
 _WORTH_CHILDREN = 96
-_DEEPEST = 6_000
+DEEPEST = 6_000
 Progress = Callable[[int, int], None]
 
 
@@ -51,25 +52,15 @@ def scan_files(paths: Sequence[Path], *, jobs: int | None = None, progress: Prog
     workers = jobs or (min(cores, 8) if len(paths) >= _WORTH_CHILDREN else 1)
     headers = [str(path) for path in paths if path.suffix.lower() in _HEADERS]
     batches = [paths[at : at + _BATCH] for at in range(0, len(paths), _BATCH)]
-    meter = _Meter(batches, progress)
-    if workers == 1 or len(batches) == 1:
-        return _here(batches, headers, meter)
-    return _side_by_side(batches, headers, min(workers, len(batches)), meter)
-
-
-class _Meter:
-    """Bytes read so far: files differ too much in size to count them."""
-
-    def __init__(self, batches: Sequence[Sequence[Path]], progress: Progress | None) -> None:
-        self._progress = progress
-        self._sizes = [sum(map(_size, batch)) for batch in batches] if progress else []
-        self._done = 0
-
-    def finished(self, number: int) -> None:
-        """A batch was read."""
-        if self._progress:
-            self._done += self._sizes[number]
-            self._progress(self._done, sum(self._sizes))
+    workers = min(workers, len(batches))
+    found: list[FileScan] = []
+    # Progress is in bytes: files differ too much in size to count them.
+    sizes = [sum(map(_size, batch)) for batch in batches] if progress else []
+    for scans in _here(batches, headers) if workers <= 1 else _side_by_side(batches, headers, workers):
+        found += scans
+        if progress:
+            progress(sum(sizes[: -(-len(found) // _BATCH)]), sum(sizes))
+    return found
 
 
 def _size(path: Path) -> int:
@@ -83,37 +74,25 @@ def read_helpers(headers: Sequence[str]) -> Helpers:
     """Functions of headers that declare buffers, by name."""
     helpers: Helpers = {}
     for header in headers:
-        try:
-            found = helpers_in(Path(header).read_bytes(), header)
-        except (OSError, RecursionError):
-            continue
-        for name, functions in found.items():
-            helpers.setdefault(name, []).extend(functions)
+        with suppress(OSError, RecursionError):
+            for name, functions in helpers_in(Path(header).read_bytes(), header).items():
+                helpers.setdefault(name, []).extend(functions)
     return helpers
 
 
-def _here(batches: Sequence[Sequence[Path]], headers: Sequence[str], meter: _Meter) -> list[FileScan]:
-    helpers = read_helpers(headers)
-    found: list[FileScan] = []
-    for number, batch in enumerate(batches):
-        found += [_deeply(path, helpers) for path in batch]
-        meter.finished(number)
-    return found
-
-
-def _deeply(path: Path, helpers: Helpers) -> FileScan:
+def _here(batches: Sequence[Sequence[Path]], headers: Sequence[str]) -> Iterator[list[FileScan]]:
     """Generated code nests deeper than Python's default allows."""
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEEPEST))
+    sys.setrecursionlimit(max(limit, DEEPEST))
     try:
-        return scan_file(path, str(path), helpers)
+        helpers = read_helpers(headers)
+        for batch in batches:
+            yield [scan_file(path, str(path), helpers) for path in batch]
     finally:
         sys.setrecursionlimit(limit)
 
 
-def _side_by_side(
-    batches: Sequence[Sequence[Path]], headers: Sequence[str], workers: int, meter: _Meter
-) -> list[FileScan]:
+def _side_by_side(batches: Sequence[Sequence[Path]], headers: Sequence[str], workers: int) -> Iterator[list[FileScan]]:
     """Each child takes the next batch when it has answered the last one; one that dies costs its batch a second try."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -128,35 +107,27 @@ def _side_by_side(
         try:
             answer = child.ask(batch)
             if answer is None and not is_over.is_set():  # where all is over, the child was closed
-                child.restart()
+                child.close()
+                child.start()
                 answer = [_alone(path, headers) for path in batch]
             return answer or []
         finally:
             idle.put(child)
 
-    found: list[FileScan] = []
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for number, scans in enumerate(pool.map(scans_of, batches)):
-                found += scans
-                meter.finished(number)
+            yield from pool.map(scans_of, batches)
         finally:
             is_over.set()
             for child in children:
                 child.close()
-    return found
 
 
 def _alone(path: Path, headers: Sequence[str]) -> FileScan:
     """A batch's child died: each of its files gets a child of its own, so that one file cannot take others with it."""
-    child = _Child(headers)
-    try:
+    with closing(_Child(headers)) as child:
         answer = child.ask([path])
-    finally:
-        child.close()
-    if answer:
-        return answer[0]
-    return FileScan(str(path), skipped=Skipped(str(path), "the reader died on it"))
+    return answer[0] if answer else FileScan(str(path), skipped=Skipped(str(path), "the reader died on it"))
 
 
 class _Child:
@@ -164,9 +135,9 @@ class _Child:
 
     def __init__(self, headers: Sequence[str]) -> None:
         self._headers = headers
-        self._start()
+        self.start()
 
-    def _start(self) -> None:
+    def start(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ttmem.circular_buffers.scan._worker"],
             stdin=subprocess.PIPE,
@@ -174,11 +145,6 @@ class _Child:
             stderr=subprocess.DEVNULL,
         )
         self._send(self._headers)
-
-    def restart(self) -> None:
-        """A new process instead of one that died."""
-        self.close()
-        self._start()
 
     def _send(self, paths: Sequence[str]) -> None:
         assert self._process.stdin is not None
@@ -199,8 +165,6 @@ class _Child:
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                try:
+            with suppress(OSError):
+                if stream is not None:
                     stream.close()
-                except OSError:
-                    continue

@@ -5,18 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import PurePath, PurePosixPath
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    Binary,
-    Bindings,
-    Evaluation,
-    Expression,
-    Integer,
-    Symbol,
-    plain,
-    render,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial, as_constant
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, Sized
 from ttmem.circular_buffers.scan.kernel.trace import (
@@ -67,7 +59,7 @@ class JoinedBuffer:
     @property
     def is_hidden(self) -> bool:
         """Whether it goes to a function that was not followed, or the kernel is not understood as a whole."""
-        return self.kernel.kernel.figures.broken or any(
+        return self.kernel.kernel.figures.partly_understood or any(
             step.kind == PASSED and step.buffer == self.identity for step in operations(self.kernel.trace)
         )
 
@@ -132,7 +124,7 @@ class JoinedProgram:
         return [buffer for buffer in self.buffers if buffer.key == key and buffer.steps(kind)]
 
 
-def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings: Bindings) -> list[JoinedProgram]:
+def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings: cpp.Bindings) -> list[JoinedProgram]:
     """Every program with its kernels; kernels that no program names go to the only program around, if there is one."""
     kernels = {scan.file: scan.kernel for scan in files if scan.kernel is not None}
     by_name: dict[str, list[str]] = {}
@@ -149,7 +141,8 @@ def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings:
         found = [(use, find_kernel(use.source, by_name)) for use in mine]
         named.update(file for _, file in found if file is not None)
         members = [join_kernel(use, kernels[file], program, bindings) for use, file in found if file is not None]
-        complete = bool(members) and len(members) == len(mine) and not any(m.kernel.figures.broken for m in members)
+        understood = [member for member in members if not member.kernel.figures.partly_understood]
+        complete = bool(members) and len(understood) == len(mine)
         joined.append(JoinedProgram(program, tuple(members), complete))
     orphans = [file for file in kernels if file not in named]
     if len(joined) == 1 and orphans and not joined[0].kernels:
@@ -157,14 +150,12 @@ def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings:
     return [one for one in joined if one.kernels]
 
 
-def _adopt(lone: JoinedProgram, kernels: Sequence[Kernel], bindings: Bindings) -> JoinedProgram:
+def _adopt(lone: JoinedProgram, kernels: Sequence[Kernel], bindings: cpp.Bindings) -> JoinedProgram:
     """One program and kernels beside it that it does not name: they can only belong to it."""
     program = lone.program
-    members = []
-    for kernel in kernels:
-        use = KernelUse(program.file, program.line, program.name, kernel.figures.file, None, None)
-        members.append(join_kernel(use, kernel, program, bindings))
-    return JoinedProgram(program, tuple(members), complete=False)
+    uses = [KernelUse(program.file, program.name, one.figures.file, None, None) for one in kernels]
+    members = tuple(join_kernel(use, one, program, bindings) for use, one in zip(uses, kernels, strict=True))
+    return JoinedProgram(program, members, complete=False)
 
 
 def find_kernel(source: str, by_name: Mapping[str, Sequence[str]]) -> str | None:
@@ -178,33 +169,35 @@ def find_kernel(source: str, by_name: Mapping[str, Sequence[str]]) -> str | None
 
 
 def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
-    length = 0
-    for a, b in zip(reversed(one), reversed(other), strict=False):
-        if a != b:
-            break
-        length += 1
-    return length
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings: Bindings) -> JoinedKernel:
+def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings: cpp.Bindings) -> JoinedKernel:
     """Fill in a kernel's arguments and find its buffers."""
     passed = _passed(use)
-    evaluation = Evaluation(bindings)
+    evaluation = cpp.Evaluation(bindings)
     identities = {step.buffer: step.identity for step in operations(kernel.trace) if step.kind in OPERATIONS}
     joined = JoinedKernel(use, kernel, Amounts(bindings, passed))
-    for identity in buffers_of(kernel.trace):
-        found = _declared(identities[identity], use, passed, program, evaluation)
+    for name in buffers_of(kernel.trace):
+        identity = identities[name] or cpp.Symbol("", "opaque")
+        own_value = cpp.plain(identity)
+        meant = passed.get(own_value.text, own_value) if isinstance(own_value, cpp.Symbol) else own_value
+        found = _declared(identity if meant is own_value else cpp.plain(meant), use, program, evaluation)
         if found:
-            number = evaluation.integer(_passed_on(identities[identity], passed))
-            key = str(number) if number is not None and not found[0].declaration.name else _key(found[0])
-            own = of_buffer(kernel.trace, identity)
-            joined.buffers[identity] = JoinedBuffer(joined, identity, key, tuple(found), own)
+            number, first = evaluation.integer(meant), found[0]
+            if number is None:
+                number = first.index
+            key = first.declaration.name or (
+                str(number) if number is not None else cpp.render(first.declaration.index, expand=True)
+            )
+            joined.buffers[name] = JoinedBuffer(joined, name, key, tuple(found), of_buffer(kernel.trace, name))
     return joined
 
 
-def _passed(use: KernelUse) -> dict[str, Expression]:
+def _passed(use: KernelUse) -> dict[str, cpp.Expression]:
     """What the host passes, by the name that the kernel reads it with."""
-    passed: dict[str, Expression] = {}
+    passed: dict[str, cpp.Expression] = {}
     for position, value in enumerate(use.compile_time_args or ()):
         passed[f"get_compile_time_arg_val({position})"] = value
     for name, value in use.named_args:
@@ -213,70 +206,35 @@ def _passed(use: KernelUse) -> dict[str, Expression]:
     return passed
 
 
-def _passed_on(identity: Expression | None, passed: Mapping[str, Expression]) -> Expression:
-    value = plain(identity) if identity is not None else Symbol("", "opaque")
-    return passed.get(value.text, value) if isinstance(value, Symbol) else value
-
-
-def _key(one: Sized) -> str:
-    declaration = one.declaration
-    if declaration.name:
-        return declaration.name
-    return str(one.index) if one.index is not None else render(declaration.index, expand=True)
-
-
 def _declared(
-    identity: Expression | None,
-    use: KernelUse,
-    passed: Mapping[str, Expression],
-    program: ProgramTotals,
-    evaluation: Evaluation,
+    identity: cpp.Expression, use: KernelUse, program: ProgramTotals, evaluation: cpp.Evaluation
 ) -> list[Sized]:
-    if identity is None:
-        return []
     active = [one for one in program.buffers if one.active]
-    value = plain(identity)
-    if isinstance(value, Symbol) and value.text.startswith("dfb::"):
+    value = cpp.plain(identity)
+    if isinstance(value, cpp.Symbol) and value.text.startswith("dfb::"):
         accessor = value.text.removeprefix("dfb::")
-        names = {buffer for buffer, name, _ in use.bindings if name == accessor}
+        names = {buffer for buffer, name in use.bindings if name == accessor}
         return [one for one in active if one.declaration.name and one.declaration.name in names]
-    if isinstance(value, Symbol) and value.text in passed:
-        value = plain(passed[value.text])
-        identity = value
     number = evaluation.integer(identity)
     if number is not None:
-        return [one for one in active if number in _indices(one, evaluation)]
-    text = render(value, expand=True)
-    return [one for one in active if one.declaration.index is not None and _same(one, text)]
-
-
-def _indices(one: Sized, evaluation: Evaluation) -> list[int | None]:
-    return [one.index, *(evaluation.integer(index) for index in one.declaration.indices)]
-
-
-def _same(one: Sized, text: str) -> bool:
-    return text != "" and render(one.declaration.index, expand=True) == text
+        return [one for one in active if number in (one.index, *map(evaluation.integer, one.declaration.indices))]
+    text = cpp.render(value, expand=True)
+    return [one for one in active if text and cpp.render(one.declaration.index, expand=True) == text]
 
 
 def capacity(one: Sized, amounts: Amounts) -> Polynomial | None:
     """Pages that a buffer holds: a number, or what multiplies its page size."""
-    if one.pages is not None:
-        return amounts.of(Integer(one.pages))
-    pages = pages_expression(one.declaration.total, one.declaration.page)
-    return amounts.of(pages) if pages is not None else None
+    known = cpp.Integer(one.pages) if one.pages is not None else None
+    return amounts.of(known or pages_expression(one.declaration.total, one.declaration.page))
 
 
-def pages_expression(total: Expression | None, page: Expression | None) -> Expression | None:
+def pages_expression(total: cpp.Expression | None, page: cpp.Expression | None) -> cpp.Expression | None:
     """`pages * page` without the page."""
     if total is None or page is None:
         return None
-    product = plain(total)
-    wanted = render(page, expand=True)
-    if isinstance(product, Binary) and product.operator == "*":
-        if render(product.right, expand=True) == wanted:
-            return product.left
-        if render(product.left, expand=True) == wanted:
-            return product.right
-    if render(product, expand=True) == wanted:
-        return Integer(1)
-    return None
+    product = cpp.plain(total)
+    pairs: list[tuple[cpp.Expression, cpp.Expression]] = [(product, cpp.Integer(1))]
+    if isinstance(product, cpp.Binary) and product.operator == "*":
+        pairs = [(product.right, product.left), (product.left, product.right), *pairs]
+    wanted = cpp.render(page, expand=True)
+    return next((pages for other, pages in pairs if cpp.render(other, expand=True) == wanted), None)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, evaluate, render
 from ttmem.circular_buffers.scan.kernel.trace import PASSED, Trace, buffers_of, of_buffer, operations
@@ -24,8 +24,8 @@ class Declaration:
     api: str
     program: str
     """The function that builds the program."""
-    index: Expression | None
     indices: tuple[Expression, ...]
+    """More than one where they share the buffer."""
     name: str
     """Of a dataflow buffer."""
     total: Expression | None
@@ -34,8 +34,6 @@ class Declaration:
     core_ranges: Expression | None
     size_class: str
     strategy: str
-    strict: bool
-    """Every unknown is a parameter, member, getter or name: nothing depends on a function that was not read."""
     borrowed: bool
     borrowed_if: Condition | None
     conditions: tuple[Condition, ...]
@@ -45,6 +43,10 @@ class Declaration:
     """How often a loop makes it; None outside of loops."""
     site: tuple[str, int, int]
     """File, line and column of the text that declares it, which several helper calls may share."""
+
+    @property
+    def index(self) -> Expression | None:
+        return self.indices[0] if self.indices else None
 
     @property
     def label(self) -> str:
@@ -60,7 +62,6 @@ class KernelUse:
     """A kernel that a program names."""
 
     file: str
-    line: int
     program: str
     source: str
     """The path as the host writes it."""
@@ -68,8 +69,8 @@ class KernelUse:
     compile_time_args: tuple[Expression, ...] | None
     """By position; None when they are not known."""
     named_args: tuple[tuple[str, Expression], ...] = ()
-    bindings: tuple[tuple[str, str, str], ...] = ()
-    """Of dataflow buffers: (buffer, accessor in the kernel, PRODUCER or CONSUMER)."""
+    bindings: tuple[tuple[str, str], ...] = ()
+    """Of dataflow buffers: (buffer, accessor in the kernel)."""
     conditions: tuple[Condition, ...] = ()
     one_thread: bool = True
     """False: several threads run it, each with a part of the pages."""
@@ -84,14 +85,14 @@ class KernelFigures:
     source_bytes: int
     lines: int
     code_lines: int
+    buffers: int
     buffer_operations: int
     loops: int
     deepest_loop: int
     branches: int
     noc_calls: int
     barriers: int
-    buffers: int
-    broken: bool
+    partly_understood: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Kernel:
 
         One that goes to a function which was not followed is left out unless that does not matter.
         """
-        if self.figures.broken:
+        if self.figures.partly_understood:
             return []
         passed = {step.buffer for step in operations(self.trace) if step.kind == PASSED and not even_passed_on}
         return [(buffer, of_buffer(self.trace, buffer)) for buffer in buffers_of(self.trace) if buffer not in passed]
@@ -117,10 +118,10 @@ class Finding:
     """A rule that does not hold, or may not."""
 
     rule: str
-    severity: str
     file: str
     line: int
     message: str
+    severity: str
     why: str
     fix: str
 
@@ -145,4 +146,3 @@ class FileScan:
     kernel: Kernel | None = None
     skipped: Skipped | None = None
     broken: bool = False
-    findings: tuple[Finding, ...] = field(default=())

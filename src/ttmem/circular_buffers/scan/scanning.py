@@ -3,24 +3,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._errors import BadInputError
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import ENUMERATORS, Value, format_of
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    NO_BINDINGS,
-    Bindings,
-    Expression,
-    Items,
-    Named,
-    Symbol,
-    every_node,
-    names_of,
-)
-from ttmem.circular_buffers.scan.cpp.syntax import require_parser
+from ttmem.circular_buffers.scan.cpp.syntax import parser
 from ttmem.circular_buffers.scan.files import find_files, scan_files
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, programs_of
 from ttmem.circular_buffers.scan.join import join
@@ -38,8 +28,6 @@ from ttmem.circular_buffers.scan.model import (
 from ttmem.circular_buffers.scan.rules import L1Space, check_joined, check_kernel, check_program
 from ttmem.hardware import MemoryMap
 
-SEVERITIES = (ERROR, WARNING, NOTE)
-
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -55,7 +43,7 @@ class Scan:
     skipped: tuple[Skipped, ...]
     broken: tuple[str, ...]
     """Files with a part that could not be understood."""
-    bindings: Bindings
+    bindings: cpp.Bindings
     memory_map: MemoryMap | None
     l1_tensor_bytes: int
     unused_bindings: tuple[str, ...]
@@ -64,28 +52,19 @@ class Scan:
     def count(self, severity: str) -> int:
         return sum(1 for one in self.findings if one.severity == severity)
 
-    def classes(self) -> Mapping[str, int]:
-        """Of the sites: how much of each size the source says."""
-        return Counter(site.size_class for site in self.sites)
-
-    def apis(self) -> Mapping[str, int]:
-        """Sites by the form of their declaration."""
-        return Counter(site.api for site in self.sites)
-
 
 def scan(
     path: str | Path,
     *,
-    bindings: Bindings = NO_BINDINGS,
+    bindings: cpp.Bindings = cpp.NO_BINDINGS,
     memory_map: MemoryMap | None = None,
     l1_tensor_bytes: int = 0,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scan:
     """Read every C++ file below a path and answer for all of them together."""
-    require_parser()
-    root = Path(path)
-    found = scan_files(find_files(root), jobs=jobs, progress=progress)
+    parser()
+    found = scan_files(find_files(Path(path)), jobs=jobs, progress=progress)
     return assess(str(path), found, bindings=bindings, memory_map=memory_map, l1_tensor_bytes=l1_tensor_bytes)
 
 
@@ -93,7 +72,7 @@ def assess(
     path: str,
     files: Sequence[FileScan],
     *,
-    bindings: Bindings = NO_BINDINGS,
+    bindings: cpp.Bindings = cpp.NO_BINDINGS,
     memory_map: MemoryMap | None = None,
     l1_tensor_bytes: int = 0,
 ) -> Scan:
@@ -127,7 +106,7 @@ def assess(
 
 def names_in(declarations: Sequence[Declaration], files: Sequence[FileScan]) -> set[str]:
     """Everything that `--bind` could name."""
-    pending: list[Expression | None] = []
+    pending: list[cpp.Expression | None] = []
     for one in declarations:
         pending += [one.total, one.page, one.format, one.index, one.repeats]
         pending += [condition.expression for condition in one.conditions]
@@ -137,11 +116,11 @@ def names_in(declarations: Sequence[Declaration], files: Sequence[FileScan]) -> 
         for use in scanned.kernel_uses:
             pending += [*(use.compile_time_args or ()), *(value for _, value in use.named_args)]
     names: set[str] = set()
-    for node in every_node(Items(tuple(one for one in pending if one is not None))):
-        if isinstance(node, Named):
-            names.update(names_of(node.name) if node.name.endswith(")") else (node.name,))
-        elif isinstance(node, Symbol):
-            names.update(names_of(node.text))
+    for node in cpp.every_node(cpp.Items(tuple(one for one in pending if one is not None))):
+        if isinstance(node, cpp.Named):
+            names.update(cpp.names_of(node.name) if node.name.endswith(")") else (node.name,))
+        elif isinstance(node, cpp.Symbol):
+            names.update(cpp.names_of(node.text))
     return names
 
 
@@ -153,17 +132,11 @@ def _without_used_helpers(declarations: Sequence[Declaration]) -> list[Declarati
 
 def _once(findings: Sequence[Finding]) -> list[Finding]:
     """A kernel that several programs use is reported once per line and rule; errors first at equal places."""
-    ranked = sorted(
-        findings, key=lambda one: (one.file, one.line, SEVERITIES.index(one.severity), one.rule, one.message)
-    )
-    seen: set[tuple[str, str, int]] = set()
-    kept = []
-    for one in ranked:
-        key = (one.rule, one.file, one.line)
-        if key not in seen:
-            seen.add(key)
-            kept.append(one)
-    return kept
+    kept: dict[tuple[str, str, int], Finding] = {}
+    rank = {severity: position for position, severity in enumerate((ERROR, WARNING, NOTE))}
+    for one in sorted(findings, key=lambda one: (one.file, one.line, rank[one.severity], one.rule, one.message)):
+        kept.setdefault((one.rule, one.file, one.line), one)
+    return list(kept.values())
 
 
 def parse_bindings(texts: Sequence[str]) -> dict[str, Value]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,11 +51,7 @@ class Strategy:
 
     def tiles_for(self, workload: Workload, tile_bytes: int) -> dict[str, int]:
         """Tiles per buffer, in the order in which the file declares them."""
-        names = {
-            "tiles_per_shard": workload.tiles_per_shard,
-            "r_tiles": workload.r_tiles,
-            "tile_bytes": tile_bytes,
-        }
+        names = {**asdict(workload), "tile_bytes": tile_bytes}
         for name, text in self.let:
             names[name] = self._evaluate(name, text, names)
         found: dict[str, int] = {}
@@ -110,7 +106,10 @@ def load(path: Path) -> Strategy:
 
 def parse(content: bytes, *, where: str, default_name: str) -> Strategy:
     """A strategy from the text of a file."""
-    document = _document(content, where)
+    try:
+        document = _toml.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # tomllib's own error is a ValueError, as is a wrong encoding
+        raise BadInputError(f"is not TOML: {error}", where=where) from error
     unknown = sorted(set(document) - {"name", "about", "let", "tiles"})
     if unknown:
         raise BadInputError(
@@ -139,13 +138,6 @@ def _texts(table: Any, key: str, where: str) -> tuple[tuple[str, str], ...]:
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise BadInputError(f"[{key}] {name} is neither a whole number nor an expression", where=where)
     return tuple((name, str(value)) for name, value in table.items())
-
-
-def _document(content: bytes, where: str) -> dict[str, Any]:
-    try:
-        return _toml.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # tomllib's own error is a ValueError, as is a wrong encoding
-        raise BadInputError(f"is not TOML: {error}", where=where) from error
 
 
 @cache

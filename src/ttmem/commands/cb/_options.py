@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that ``cb simulate`` and ``cb analyze`` share: what the prediction assumes."""
+"""What the verbs of ``cb`` share: options for what a prediction assumes, and evidence with a progress bar."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from ttmem._errors import BadInputError
 from ttmem.commands._options import board_option, together
+from ttmem.commands._progress import progress_bar
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.assumptions import Assumptions
-    from ttmem.circular_buffers.strategies import Strategy
+    from ttmem.circular_buffers.evidence import Evidence
+    from ttmem.circular_buffers.simulate import Simulation
     from ttmem.circular_buffers.workload import Workload
 
 assumption_options = together(
@@ -56,25 +59,26 @@ assumption_options = together(
 )
 
 
-def assumptions_of(
-    board: str, dtype: str, tiles_per_barrier: int, cores: int, compute_cycles: str | None
-) -> Assumptions:
-    """The assumptions that the options describe."""
+def predicted(
+    workloads: Sequence[Workload],
+    *,
+    strategies: tuple[str, ...],
+    board: str,
+    dtype: str,
+    tiles_per_barrier: int,
+    cores: int,
+    compute_cycles: str | None,
+    kernel_bytes: int | None,
+) -> tuple[Assumptions, tuple[Simulation, ...]]:
+    """What the options assume, and the workloads simulated under it with each named strategy once."""
     from ttmem.circular_buffers.assumptions import assume
-
-    return assume(
-        board, data_type=dtype, tiles_per_barrier=tiles_per_barrier, cores=cores, compute_cycles=_cycles(compute_cycles)
-    )
-
-
-def strategies_of(words: tuple[str, ...]) -> tuple[Strategy, ...]:
-    """Each named strategy once, in the order of the words."""
+    from ttmem.circular_buffers.simulate import simulate
     from ttmem.circular_buffers.strategies import choose
 
-    found: dict[Strategy, None] = {}
-    for word in words or ("all",):
-        found.update(dict.fromkeys(choose(word)))
-    return tuple(found)
+    cycles = _cycles(compute_cycles)
+    assumed = assume(board, data_type=dtype, tiles_per_barrier=tiles_per_barrier, cores=cores, compute_cycles=cycles)
+    chosen = tuple(dict.fromkeys(one for word in strategies or ("all",) for one in choose(word)))
+    return assumed, tuple(simulate(one, chosen, assumed, kernel_bytes=kernel_bytes) for one in workloads)
 
 
 def workload_of(tiles_per_shard: str, r_tiles: str) -> Workload:
@@ -100,3 +104,12 @@ def _cycles(text: str | None) -> tuple[float, float] | None:
     if not all(0 < bound < 1e9 for bound in bounds):
         raise BadInputError(f"--compute-cycles must lie between 0 and 1e9, not {text!r}")
     return bounds
+
+
+def collect(source: str, *, quiet: bool = False) -> Evidence:
+    """What the source says about circular buffers."""
+    from ttmem.library.evidence import circular_buffer_evidence
+
+    name = "standard input" if source == "-" else source
+    with progress_bar(f"reading {name}", quiet=quiet) as progress:
+        return circular_buffer_evidence(source, progress=progress)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +14,10 @@ from ttmem.commands._options import json_option, output_option, quiet_option, re
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
-from ttmem.commands.cb._options import assumption_options, assumptions_of, strategies_of, workload_of
+from ttmem.commands.cb._options import assumption_options, collect, predicted, workload_of
 
 if TYPE_CHECKING:
-    from ttmem.circular_buffers.analyze import SourceFacts
+    from ttmem.circular_buffers.scan import Scan
     from ttmem.circular_buffers.workload import Workload
 
 _EXAMPLES = """
@@ -41,18 +42,12 @@ ttmem cb analyze ops_perf_results.csv watcher.log --json
 def command(
     words: tuple[str, ...],
     multi: bool,
-    strategies: tuple[str, ...],
-    board: str,
-    dtype: str,
-    tiles_per_barrier: int,
-    cores: int,
-    compute_cycles: str | None,
-    kernel_bytes: int | None,
     bindings: tuple[str, ...],
     as_json: bool,
     html: Path | None,
     output: Path | None,
     quiet: bool,
+    **assumed: Any,
 ) -> None:
     """All about circular buffers in one Markdown report: T and R simulated, code scanned, logs and captures read.
 
@@ -60,11 +55,9 @@ def command(
     more are compared side by side. Any other file or stored report is read as by 'ttmem cb profile'. Where the parts
     speak of the same thing, the report says whether they agree.
     """
-    from ttmem.circular_buffers import simulate as simulating
     from ttmem.circular_buffers.analyze import Analysis
     from ttmem.circular_buffers.depths import throughput_over_depth
     from ttmem.circular_buffers.workload import multi as multi_workloads
-    from ttmem.commands.cb._evidence import collect
     from ttmem.library import sources as _sources
     from ttmem.reports.cb_analyze import document as cb_analysis_document
     from ttmem.reports.cb_analyze import html as cb_html
@@ -80,12 +73,11 @@ def command(
     logs = [path for path in paths if not _is_code(path)]
     for path in (*code, *(str(_sources.locate(log).path) for log in logs)):
         refuse_overwriting(path, output, html)
-    assumptions = assumptions_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
-    chosen = strategies_of(strategies)
+    assumptions, simulations = predicted(workloads, **assumed)
     analysis = Analysis(
-        simulations=simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes),
+        simulations,
         curves=throughput_over_depth(assumptions) if workloads else (),
-        sources=tuple(_scan(path, (*_bindings(single), *bindings), board, quiet) for path in code),
+        sources=tuple(_scan(path, (*_bindings(single), *bindings), assumed["board"], quiet) for path in code),
         evidence=tuple(collect(log, quiet=quiet) for log in logs),
     )
     if html:
@@ -110,29 +102,22 @@ def _split(words: tuple[str, ...]) -> tuple[Workload | None, tuple[str, ...]]:
 
 def _bindings(workload: Workload | None) -> tuple[str, ...]:
     """The workload's counts under the published program's own names; what the user binds comes later and wins."""
-    if workload is None:
-        return ()
-    return (f"tiles_per_shard={workload.tiles_per_shard}", f"r_tiles={workload.r_tiles}")
+    return tuple(f"{name}={count}" for name, count in asdict(workload).items()) if workload else ()
 
 
 def _is_code(path: str) -> bool:
     from ttmem.circular_buffers.scan.files import SUFFIXES
 
-    return Path(path).suffix.lower() in SUFFIXES or (Path(path).is_dir() and not _is_report_folder(Path(path)))
+    folder = Path(path)
+    is_report = any(folder.glob("*.sqlite")) or any(folder.glob("*memory_usage*.csv"))
+    return folder.suffix.lower() in SUFFIXES or (folder.is_dir() and not is_report)
 
 
-def _is_report_folder(folder: Path) -> bool:
-    return any(folder.glob("*.sqlite")) or any(folder.glob("*memory_usage*.csv"))
-
-
-def _scan(path: str, bindings: tuple[str, ...], board: str, quiet: bool) -> SourceFacts:
-    from ttmem.circular_buffers.analyze import SourceFacts
+def _scan(path: str, bindings: tuple[str, ...], board: str, quiet: bool) -> Scan:
     from ttmem.circular_buffers.scan import parse_bindings, scan
     from ttmem.hardware import open_board
-    from ttmem.reports.cb_scan.document import document
 
     if not Path(path).exists():
         raise BadInputError("no such file or folder", where=path)
     with progress_bar(f"scanning {path}", quiet=quiet) as progress:
-        found = scan(path, bindings=parse_bindings(bindings), memory_map=open_board(board), progress=progress)
-    return SourceFacts(path, document(found).to_json())
+        return scan(path, bindings=parse_bindings(bindings), memory_map=open_board(board), progress=progress)

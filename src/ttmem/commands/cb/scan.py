@@ -109,5 +109,5 @@ def command(
         color = output is None and color_wanted(sys.stdout)
         answer = cb_scan_terminal.render(found, width=columns(), color=color, everything=everything)
     emit(answer, output)
-    severe = {"warning": ("warning", "error"), "error": ("error",)}.get(fail_on or "", ())
-    return 1 if any(found.count(severity) for severity in severe) else 0
+    failing = found.count("error") + (found.count("warning") if fail_on == "warning" else 0)
+    return 1 if fail_on and failing else 0

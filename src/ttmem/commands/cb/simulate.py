@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ttmem.commands._options import json_option, output_option, refuse_overwriting, writable_place
 from ttmem.commands._output import color_wanted, columns, emit, json_text
 from ttmem.commands._runner import verb
-from ttmem.commands.cb._options import assumption_options, assumptions_of, strategies_of, workload_of
+from ttmem.commands.cb._options import assumption_options, predicted, workload_of
 
 _EXAMPLES = """
 ttmem cb simulate 16 16
@@ -36,17 +37,11 @@ def command(
     tiles_per_shard: str | None,
     r_tiles: str | None,
     multi: bool,
-    strategies: tuple[str, ...],
-    board: str,
-    dtype: str,
-    tiles_per_barrier: int,
-    cores: int,
-    compute_cycles: str | None,
-    kernel_bytes: int | None,
     as_json: bool,
     html: Path | None,
     plot: Path | None,
     output: Path | None,
+    **assumed: Any,
 ) -> int:
     """Circular buffers for TILES_PER_SHARD A tiles and R_TILES B tiles: depths, L1, predicted stall.
 
@@ -55,8 +50,9 @@ def command(
     assumed. Miss rate and thrashing risk are the guide's heuristic. Exits 1 when a strategy does not fit, hangs or
     breaks a rule of kernels.
     """
-    from ttmem.circular_buffers import simulate as simulating
+    from ttmem.circular_buffers.analyze import Analysis
     from ttmem.circular_buffers.depths import throughput_over_depth
+    from ttmem.circular_buffers.simulate import critical_points
     from ttmem.circular_buffers.workload import multi as multi_workloads
     from ttmem.reports.cb_analyze import html as cb_html
     from ttmem.reports.cb_simulate import chart as cb_chart
@@ -66,17 +62,15 @@ def command(
     if multi == (tiles_per_shard is not None) or (not multi and r_tiles is None):
         raise click.UsageError("give TILES_PER_SHARD and R_TILES, or --multi alone")
     refuse_overwriting("-", output, html, plot)
-    assumptions = assumptions_of(board, dtype, tiles_per_barrier, cores, compute_cycles)
-    chosen = strategies_of(strategies)
     workloads = multi_workloads() if multi else (workload_of(str(tiles_per_shard), str(r_tiles)),)
-    found = simulating.simulate_multi(workloads, chosen, assumptions, kernel_bytes=kernel_bytes)
+    assumptions, found = predicted(workloads, **assumed)
     curves = throughput_over_depth(assumptions) if plot or html or not multi else ()
     if plot:
         emit(cb_chart.svg(curves), plot)
     if html:
-        emit(cb_html.render(simulations=found, curves=curves), html)
+        emit(cb_html.render(Analysis(found, curves)), html)
     looks = {"width": columns(), "color": output is None and color_wanted(sys.stdout)}
-    critical = simulating.critical_points(found)
+    critical = critical_points(found)
     if as_json:
         answer = json_text(cb_document.multi(found, critical) if multi else cb_document.single(found[0], curves))
     elif multi:

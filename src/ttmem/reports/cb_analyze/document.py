@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections import Counter
 
 from ttmem.circular_buffers.analyze import Analysis, cross_checks
+from ttmem.circular_buffers.scan import Scan
 from ttmem.circular_buffers.simulate import critical_points
 from ttmem.reports.cb_profile import document as cb_profile
-from ttmem.reports.cb_scan.document import CbScan
+from ttmem.reports.cb_scan import document as cb_scan
 from ttmem.reports.cb_simulate import document as cb_simulate
 from ttmem.reports.kit.documents import Document
 
@@ -17,10 +18,10 @@ class ScannedSource(Document, frozen=True):
     """One file or folder of C++ code."""
 
     name: str
-    by_strategy: dict[str, int] = msgspec.field(name="strategies")
+    strategies: dict[str, int]
     known_bytes: int
     open_sizes: int
-    document: CbScan = msgspec.field(name="scan")
+    scan: cb_scan.CbScan
 
 
 class CbAnalysis(Document, frozen=True, tag_field="schema", tag="ttmem.cb-analysis/1"):
@@ -43,5 +44,19 @@ def document(analysis: Analysis, *, multi: bool) -> CbAnalysis:
         analysis,
         cross_checks=cross_checks(analysis),
         simulation=simulation,
+        sources=[scanned(found) for found in analysis.sources],
         evidence=[cb_profile.document(evidence) for evidence in analysis.evidence],
+    )
+
+
+def scanned(found: Scan) -> ScannedSource:
+    """What a scan found; sizes that are borrowed take no memory of their own and are not summed."""
+    scan = cb_scan.document(found)
+    own = [one.total_bytes for one in scan.declarations if not one.borrowed]
+    return ScannedSource(
+        name=found.path,
+        strategies=Counter(one.strategy for one in scan.declarations),
+        known_bytes=sum(size for size in own if size is not None),
+        open_sizes=own.count(None),
+        scan=scan,
     )

@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ttmem.circular_buffers.analyze import Analysis
-from ttmem.circular_buffers.depths import Curve
-from ttmem.circular_buffers.simulate import Simulation
 from ttmem.reports.cb_analyze.sections import sections
 from ttmem.reports.kit.pages import page
 
@@ -18,12 +14,9 @@ _FOOT = (
 _MOST_NAMES = 12
 
 
-def render(
-    analysis: Analysis | None = None, *, simulations: Sequence[Simulation] = (), curves: Sequence[Curve] = ()
-) -> str:
-    """The page of an analysis, or of simulations alone."""
-    analysis = analysis or Analysis(simulations=tuple(simulations), curves=tuple(curves))
+def render(analysis: Analysis) -> str:
+    """Whatever parts there are."""
     names = [str(one.workload) for one in analysis.simulations]
-    names += [source.name for source in analysis.sources] + [evidence.name for evidence in analysis.evidence]
+    names += [scan.path for scan in analysis.sources] + [evidence.name for evidence in analysis.evidence]
     subtitle = " · ".join(names[:_MOST_NAMES])
     return page(title="Circular buffers", subtitle=subtitle, sections=sections(analysis), foot=_FOOT)

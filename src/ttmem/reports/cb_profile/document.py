@@ -7,6 +7,8 @@ import msgspec
 
 from ttmem.capture_nodes.programs import StaticBuffer
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence, ProgramPeakFact
+from ttmem.evidence.profiler_csv import ProfilerFacts
+from ttmem.evidence.watcher import WatcherFacts
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED
 from ttmem.reports.kit.documents import Document, rounded
 
@@ -143,8 +145,8 @@ def document(evidence: Evidence) -> CbProfile:
         events={
             f"cb{index}": Events.of(seen, cycles=(seen.first_cycle or 0, seen.last_cycle)) for index, seen in events
         },
-        watcher=_watcher(evidence),
-        measured_stall=_measured_stall(evidence),
+        watcher=evidence.watcher and _watcher(evidence.watcher),
+        measured_stall=evidence.profiler and _measured_stall(evidence.profiler),
         programs=[
             CapturedProgram.of(program, origin=COMPUTED, buffers=[_buffer(one) for one in program.buffers])
             for program in evidence.programs
@@ -154,10 +156,7 @@ def document(evidence: Evidence) -> CbProfile:
     )
 
 
-def _watcher(evidence: Evidence) -> Watcher | None:
-    found = evidence.watcher
-    if found is None:
-        return None
+def _watcher(found: WatcherFacts) -> Watcher:
     stuck = [
         StuckCore.of(
             core,
@@ -171,10 +170,7 @@ def _watcher(evidence: Evidence) -> Watcher | None:
     return Watcher.of(found, cores=len(found.cores), stuck=stuck)
 
 
-def _measured_stall(evidence: Evidence) -> MeasuredStall | None:
-    found = evidence.profiler
-    if found is None:
-        return None
+def _measured_stall(found: ProfilerFacts) -> MeasuredStall:
     operations = [MeasuredOperation.of(row, stall_percent=rounded(row.stall_percent)) for row in found.measured]
     return MeasuredStall.of(found, decimals=2, origin=MEASURED, operations=operations)
 

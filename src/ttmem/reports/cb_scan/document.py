@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from ttmem.circular_buffers import scan as scanning
-from ttmem.circular_buffers.scan import ProgramTotals, Scan, Sized
+from ttmem.circular_buffers.scan import Finding, KernelFigures, ProgramTotals, RangeTotal, Scan, Sized
 from ttmem.circular_buffers.scan.cpp.arithmetic import format_of
 from ttmem.circular_buffers.scan.cpp.expressions import Bindings, Evaluation, Expression, leaves, render
 from ttmem.circular_buffers.scan.model import Skipped
@@ -64,27 +64,6 @@ class Declaration(Document, frozen=True):
     declared_at: Place
 
 
-class Finding(Document, frozen=True):
-    """A rule that does not hold, or may not."""
-
-    rule: str
-    file: str
-    line: int
-    message: str
-    severity: str
-    why: str
-    fix: str
-
-
-class RangeTotal(Document, frozen=True):
-    """Buffers of one core range."""
-
-    core_ranges: str | None
-    bytes_per_core: int
-    buffers: int
-    unknown: int
-
-
 class Placed(Document, frozen=True):
     """Where a buffer lies."""
 
@@ -114,24 +93,6 @@ class Program(Document, frozen=True):
     """Ranges with unknown cores were placed as if they shared a core."""
 
 
-class Kernel(Document, frozen=True):
-    """Size and complexity of a kernel's source."""
-
-    file: str
-    entry: str
-    source_bytes: int
-    lines: int
-    code_lines: int
-    buffers: int
-    buffer_operations: int
-    loops: int
-    deepest_loop: int
-    branches: int
-    noc_calls: int
-    barriers: int
-    broken: bool = msgspec.field(name="partly_understood")
-
-
 class Summary(Document, frozen=True):
     """Counts; a site is a declaration where it is written, however often it is reached."""
 
@@ -152,7 +113,7 @@ class CbScan(Document, frozen=True, tag_field="schema", tag="ttmem.cb-scan/1"):
     declarations: tuple[Declaration, ...]
     findings: tuple[Finding, ...]
     programs: tuple[Program, ...]
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelFigures, ...]
     summary: Summary
     board: str | None
     bindings: dict[str, bool | int | float | str]
@@ -169,8 +130,8 @@ def document(scan: Scan) -> CbScan:
         programs=[_program(one) for one in scan.programs],
         summary=Summary(
             sites=len(scan.sites),
-            sites_by_api=dict(scan.apis()),
-            sites_by_class=dict(scan.classes()),
+            sites_by_api=Counter(site.api for site in scan.sites),
+            sites_by_class=Counter(site.size_class for site in scan.sites),
             declarations_by_strategy=Counter(declaration.strategy for declaration in scan.declarations),
             programs=len(scan.programs),
             kernels=len(scan.kernels),
@@ -237,7 +198,6 @@ def _program(program: ProgramTotals) -> Program:
         is_lower_bound=program.unknown > 0,
         buffers=len(program.buffers),
         borrowed=sum(1 for one in program.buffers if one.borrowed),
-        ranges=[RangeTotal.of(one, core_ranges=one.core_ranges or None) for one in program.ranges],
         placement=[
             Placed(index_of(one), one.declaration.line, address, one.total_bytes)
             for one, address in zip(program.counted, program.addresses, strict=False)

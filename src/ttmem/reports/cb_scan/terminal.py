@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from os.path import commonpath
+from collections import Counter
 from pathlib import Path
 
 from ttmem.circular_buffers.scan import Finding, KernelFigures, ProgramTotals, Scan, Sized
@@ -40,45 +40,34 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 def render(scan: Scan, *, width: int = 100, color: bool = False, everything: bool = False) -> str:
     """Text for a terminal of this width; long lists are cut unless everything is wanted."""
     report = TextReport(width, color=color)
-    base = _base(scan)
+    base = Path(scan.path) if Path(scan.path).is_dir() else Path(scan.path).parent
     _head(report, scan)
     programs = sorted(scan.programs, key=lambda one: (-one.bytes_per_core, one.file, one.line))
-    for program in programs if everything else programs[:_PROGRAMS]:
+    shown = programs if everything else programs[:_PROGRAMS]
+    for program in shown:
         _program(report, program, scan, base)
-    if not everything and len(programs) > _PROGRAMS:
-        more = counted(len(programs) - _PROGRAMS, "more program")
-        report.print(f"\n{more} with fewer known bytes (--all shows them)")
+    if more := len(programs) - len(shown):
+        report.print(f"\n{counted(more, 'more program')} with fewer known bytes (--all shows them)")
     _kernels(report, scan.kernels, base, everything=everything)
     _findings(report, scan.findings, base, everything=everything)
     _left_out(report, scan, base)
     return report.text()
 
 
-def _base(scan: Scan) -> Path:
-    path = Path(scan.path)
-    return path if path.is_dir() else path.parent
-
-
 def _shown(file: str, base: Path) -> str:
-    try:
-        if commonpath([file, str(base)]) == str(base):
-            return str(Path(file).relative_to(base))
-    except ValueError:
-        return file
-    return file
+    return str(Path(file).relative_to(base)) if Path(file).is_relative_to(base) else file
 
 
 def _head(report: TextReport, scan: Scan) -> None:
-    strategies = {"fixed": 0, "adaptive": 0, "unknown": 0}
-    for declaration in scan.declarations:
-        strategies[declaration.strategy] += 1
+    strategies = Counter(declaration.strategy for declaration in scan.declarations)
     report.print(
         f"{counted(scan.files, 'file')}, {counted(len(scan.declarations), 'buffer')} in "
         f"{counted(len(scan.programs), 'program')}, {counted(len(scan.kernels), 'kernel')}",
         style="bold",
     )
     if scan.declarations:
-        report.print(", ".join(f"{count} {name}" for name, count in strategies.items() if count) + " in size")
+        named = ("fixed", "adaptive", "unknown")
+        report.print(", ".join(f"{strategies[name]} {name}" for name in named if strategies[name]) + " in size")
     if scan.bindings:
         report.print("with " + ", ".join(f"{name} = {value}" for name, value in scan.bindings.items()))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ttmem.circular_buffers.depths import Curve, CurvePoint
+from ttmem.circular_buffers.depths import Curve
 from ttmem.reports.kit import charts
 from ttmem.reports.kit.units import bounds_text
 
@@ -16,7 +16,7 @@ def svg(curves: Sequence[Curve]) -> str:
 
     A line is the rate with constant transfer times, the band below it reaches down to the rate with varying ones.
     """
-    depths = sorted({point.depth_tiles for curve in curves for point in curve.points})
+    depths = sorted({depth for curve in curves for depth in curve.depth_tiles})
     top = charts.round_step(_highest(curves), (1, 2, 4, 6, 8, 10))
     ticks = [charts.Tick(top * step / 4, f"{top * step / 4:g}") for step in range(5)]
     chart = charts.LineChart(
@@ -31,9 +31,9 @@ def svg(curves: Sequence[Curve]) -> str:
         curves=[
             charts.Curve(
                 f"{curve.tiles_per_barrier} per barrier",
-                [(math.log2(point.depth_tiles), point.tiles_per_kilocycle[1]) for point in curve.points],
-                [f"depth {point.depth_tiles}: {rates(point)} tiles per 1000 cycles" for point in curve.points],
-                low=[point.tiles_per_kilocycle[0] for point in curve.points],
+                [(math.log2(depth), high) for depth, (_, high) in curve.points],
+                [f"depth {depth}: {bounds_text(rates, 2)} tiles per 1000 cycles" for depth, rates in curve.points],
+                low=[low for low, _ in curve.tiles_per_kilocycle],
             )
             for curve in curves
         ],
@@ -50,17 +50,12 @@ def bars(curves: Sequence[Curve], width: int) -> list[str]:
     room = max(10, width - 34)
     lines = []
     for curve in curves:
-        for number, point in enumerate(curve.points):
-            low, high = (round(room * rate / highest) for rate in point.tiles_per_kilocycle)
+        for number, (depth, rates) in enumerate(curve.points):
+            low, high = (round(room * rate / highest) for rate in rates)
             head = f"{curve.tiles_per_barrier} per barrier" if number == 0 else ""
-            lines.append(f"{head:<14}{point.depth_tiles:>4}  {'█' * low}{'░' * (high - low)} {rates(point)}")
+            lines.append(f"{head:<14}{depth:>4}  {'█' * low}{'░' * (high - low)} {bounds_text(rates, 2)}")
     return lines
 
 
-def rates(point: CurvePoint) -> str:
-    """``1.48-1.68`` tiles per 1000 cycles."""
-    return bounds_text(point.tiles_per_kilocycle, 2)
-
-
 def _highest(curves: Sequence[Curve]) -> float:
-    return max(point.tiles_per_kilocycle[1] for curve in curves for point in curve.points)
+    return max(high for curve in curves for _, high in curve.tiles_per_kilocycle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -12,23 +13,17 @@ from ttmem.circular_buffers import assumptions as assumed
 from ttmem.circular_buffers import depths, simulate
 from ttmem.circular_buffers.l1_use import L1Use
 from ttmem.circular_buffers.pressure import score_band
+from ttmem.circular_buffers.stall import Occupancy
 from ttmem.circular_buffers.workload import Workload
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, rounded
 
 COMPUTED, SIMULATED, HEURISTIC, MEASURED = "computed", "simulated", "heuristic", "measured"
 
+_SIMULATED = ("stall_percent", "depth_loss_percent", "pressure_score", "cycles_per_pair", "memory_efficiency_percent")
 ORIGINS = {
-    "tiles": COMPUTED,
-    "bytes": COMPUTED,
-    "l1": COMPUTED,
-    "miss_rate_percent": HEURISTIC,
-    "risk": HEURISTIC,
-    "utilisation_percent": HEURISTIC,
-    "stall_percent": SIMULATED,
-    "depth_loss_percent": SIMULATED,
-    "pressure_score": SIMULATED,
-    "cycles_per_pair": SIMULATED,
-    "memory_efficiency_percent": SIMULATED,
+    **dict.fromkeys(("tiles", "bytes", "l1"), COMPUTED),
+    **dict.fromkeys(("miss_rate_percent", "risk", "utilisation_percent"), HEURISTIC),
+    **dict.fromkeys(_SIMULATED, SIMULATED),
 }
 """How each figure came to be; nothing of a simulation is measured on a card except the latencies it is fed with."""
 
@@ -48,13 +43,6 @@ class ClassedWorkload(Document, frozen=True):
     tiles_per_shard: int
     r_tiles: int
     class_name: str = msgspec.field(name="class")
-
-
-class Occupancy(Document, frozen=True):
-    """How full a buffer was."""
-
-    mean_tiles: float
-    highest_tiles: int
 
 
 class KernelConfig(Document, frozen=True):
@@ -157,14 +145,6 @@ class Assumptions(Document, frozen=True):
     origin: dict[str, str]
 
 
-class DepthCurve(Document, frozen=True):
-    """Throughput over the depth of both buffers."""
-
-    tiles_per_barrier: int
-    depth_tiles: tuple[int, ...]
-    tiles_per_kilocycle: tuple[Range, ...]
-
-
 class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag="ttmem.cb-simulate/1"):
     """One workload, or with ``--multi`` several under ``workloads``."""
 
@@ -177,7 +157,7 @@ class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag=
     assumptions: Assumptions
     origins: dict[str, str]
     """How each figure came to be: computed, simulated or heuristic."""
-    throughput_over_depth: tuple[DepthCurve, ...] | UnsetType = UNSET
+    throughput_over_depth: tuple[depths.Curve, ...] | UnsetType = UNSET
 
 
 def single(simulation: simulate.Simulation, curves: Sequence[depths.Curve] = ()) -> CbSimulation:
@@ -187,11 +167,7 @@ def single(simulation: simulate.Simulation, curves: Sequence[depths.Curve] = ())
         assumptions=_assumptions(simulation.assumptions),
         origins=ORIGINS,
         throughput_over_depth=[
-            DepthCurve(
-                curve.tiles_per_barrier,
-                tuple(point.depth_tiles for point in curve.points),
-                tuple(rounded(point.tiles_per_kilocycle, 3) for point in curve.points),
-            )
+            replace(curve, tiles_per_kilocycle=tuple(rounded(rates, 3) for rates in curve.tiles_per_kilocycle))
             for curve in curves
         ],
     )
@@ -242,7 +218,9 @@ def _strategy(result: simulate.StrategyResult) -> Strategy:
         decimals=2,
         pressure_band=score_band(stall.pressure_score),
         cycles_per_pair=None if math.isinf(stall.cycles_per_pair[1]) else rounded(stall.cycles_per_pair),
-        occupancy={name: Occupancy.of(held, decimals=2) for name, held in stall.occupancy.items()},
+        occupancy={
+            name: Occupancy(round(held.mean_tiles, 2), held.highest_tiles) for name, held in stall.occupancy.items()
+        },
         l1=_l1(result.l1),
     )
 

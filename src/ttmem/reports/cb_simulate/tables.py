@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from ttmem.circular_buffers.assumptions import VARIATIONS, Assumptions
+from ttmem.circular_buffers.assumptions import TRANSFER_BYTES, TRANSFERS, VARIATIONS, Assumptions
 from ttmem.circular_buffers.depths import TOLERANCE_PERCENT, Recommendation
-from ttmem.circular_buffers.noc import TRANSFER_BYTES, TRANSFERS
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
 from ttmem.circular_buffers.stall import (
     COMPUTE_BOUND,
@@ -37,7 +36,13 @@ def title(simulation: Simulation) -> str:
 
 def of_workload(simulation: Simulation) -> list[Table]:
     """All tables about one workload."""
-    return [build(simulation) for build in (predicted, allocated, compatible, choices)]
+    buffers = list(dict.fromkeys(name for result in simulation.results.values() for name in result.tiles))
+    return [
+        _by_strategy(simulation, "Predicted (simulated)", _PREDICTED),
+        _by_strategy(simulation, "Allocated (computed)", _ALLOCATED, buffers),
+        _by_strategy(simulation, "As the guide counts (heuristic: not a slowdown)", _COMPATIBLE),
+        choices(simulation),
+    ]
 
 
 def failures(simulation: Simulation) -> list[str]:
@@ -74,55 +79,46 @@ def causes(simulations: Sequence[Simulation]) -> list[str]:
     return [f"{cause}: {_CAUSES[cause]}" for cause in _CAUSES if cause in seen]
 
 
-def predicted(simulation: Simulation) -> Table:
-    """The simulated figures."""
-    rows = tuple(
+def _fits(result: StrategyResult) -> str:
+    if result.l1.failure is not None:
+        return "no"
+    return "yes" if result.l1.kernels_fit is not False else "kernels do not"
+
+
+_Cells = Mapping[str, Callable[[StrategyResult], str]]
+_PREDICTED: _Cells = {
+    "Stall %": lambda result: bounds_text(result.stall.stall_percent),
+    "Lost to depth %": lambda result: bounds_text(result.stall.depth_loss_percent),
+    "Cycles per pair": lambda result: (
+        "-" if result.stall.cause == DEADLOCK else bounds_text(result.stall.cycles_per_pair, 0)
+    ),
+    "Score": lambda result: str(result.stall.pressure_score),
+    "Cause": lambda result: result.stall.cause,
+}
+_ALLOCATED: _Cells = {
+    "KB": lambda result: kib(result.total_bytes),
+    "% of L1": lambda result: f"{result.l1.used_percent:.2f}",
+    "Fits": _fits,
+    "Kernel config B": lambda result: f"{result.l1.buffer_config_bytes:,} of {result.l1.kernel_config_bytes:,}",
+}
+_COMPATIBLE: _Cells = {
+    "CB1 miss %": lambda result: f"{result.heuristic.miss_rate_percent:.1f}",
+    "Thrashing risk": lambda result: result.heuristic.risk,
+    "Utilisation %": lambda result: f"{result.heuristic.utilisation_percent:.1f}",
+    "Pressure by it": lambda result: result.heuristic.utilisation_band,
+}
+
+
+def _by_strategy(simulation: Simulation, title: str, cells: _Cells, buffers: Sequence[str] = ()) -> Table:
+    rows = [
         (
             one_line(name),
-            bounds_text(result.stall.stall_percent),
-            bounds_text(result.stall.depth_loss_percent),
-            "-" if result.stall.cause == DEADLOCK else bounds_text(result.stall.cycles_per_pair, 0),
-            str(result.stall.pressure_score),
-            result.stall.cause,
+            *(str(result.tiles.get(buffer, "-")) for buffer in buffers),
+            *(cell(result) for cell in cells.values()),
         )
         for name, result in simulation.results.items()
-    )
-    heads = ("Strategy", "Stall %", "Lost to depth %", "Cycles per pair", "Score", "Cause")
-    return Table.of_texts(heads, rows, left=1, title="Predicted (simulated)")
-
-
-def allocated(simulation: Simulation) -> Table:
-    """The computed figures: tiles and L1."""
-    names = list(dict.fromkeys(name for result in simulation.results.values() for name in result.tiles))
-    rows = tuple(
-        (
-            one_line(name),
-            *(str(result.tiles.get(buffer, "-")) for buffer in names),
-            kib(result.total_bytes),
-            f"{result.l1.used_percent:.2f}",
-            _fits(result),
-            f"{result.l1.buffer_config_bytes:,} of {result.l1.kernel_config_bytes:,}",
-        )
-        for name, result in simulation.results.items()
-    )
-    heads = ("Strategy", *names, "KB", "% of L1", "Fits", "Kernel config B")
-    return Table.of_texts(heads, rows, left=1, title="Allocated (computed)")
-
-
-def compatible(simulation: Simulation) -> Table:
-    """The guide's figures."""
-    rows = tuple(
-        (
-            one_line(name),
-            f"{result.heuristic.miss_rate_percent:.1f}",
-            result.heuristic.risk,
-            f"{result.heuristic.utilisation_percent:.1f}",
-            result.heuristic.utilisation_band,
-        )
-        for name, result in simulation.results.items()
-    )
-    heads = ("Strategy", "CB1 miss %", "Thrashing risk", "Utilisation %", "Pressure by it")
-    return Table.of_texts(heads, rows, left=1, title="As the guide counts (heuristic: not a slowdown)")
+    ]
+    return Table.of_texts(("Strategy", *buffers, *cells), rows, left=1, title=title)
 
 
 def choices(simulation: Simulation) -> Table:
@@ -147,22 +143,21 @@ def _choice(choice: Recommendation, best: bool) -> tuple[str, ...]:
 
 def scaling(simulations: Sequence[Simulation]) -> Table:
     """All workloads and strategies."""
-    rows = []
-    for simulation in simulations:
-        for name, result in simulation.results.items():
-            rows.append(
-                (
-                    str(simulation.workload),  # in every row: the page sorts and filters them
-                    simulation.workload.class_name,
-                    one_line(name),
-                    "/".join(map(str, result.tiles.values())),
-                    kib(result.total_bytes),
-                    bounds_text(result.stall.stall_percent),
-                    bounds_text(result.stall.depth_loss_percent),
-                    f"{result.heuristic.miss_rate_percent:.1f}",
-                    result.heuristic.risk,
-                )
-            )
+    rows = [
+        (
+            str(simulation.workload),  # in every row: the page sorts and filters them
+            simulation.workload.class_name,
+            one_line(name),
+            "/".join(map(str, result.tiles.values())),
+            kib(result.total_bytes),
+            bounds_text(result.stall.stall_percent),
+            bounds_text(result.stall.depth_loss_percent),
+            f"{result.heuristic.miss_rate_percent:.1f}",
+            result.heuristic.risk,
+        )
+        for simulation in simulations
+        for name, result in simulation.results.items()
+    ]
     heads = ("Workload", "Class", "Strategy", "Tiles", "KB", "Stall %", "Lost to depth %", "Miss %", "Risk")
     return Table.of_texts(heads, rows, left=4, title="Scaling (stall simulated, miss rate and risk heuristic)")
 
@@ -208,9 +203,3 @@ def assumption_lines(machine: Assumptions) -> list[str]:
 def tiles_text(tiles: Mapping[str, int]) -> str:
     """``cb0=4 cb1=4``."""
     return " ".join(f"{name}={count}" for name, count in tiles.items())
-
-
-def _fits(result: StrategyResult) -> str:
-    if result.l1.failure is not None:
-        return "no"
-    return "yes" if result.l1.kernels_fit is not False else "kernels do not"

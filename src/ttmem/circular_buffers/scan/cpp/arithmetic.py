@@ -17,11 +17,11 @@ Value = int | str
 """A number, or the name of a data format or data type."""
 _Arguments = Sequence["Value | None"]
 
-_LIBRARY = _toml.packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
-FORMATS: Mapping[str, str] = _LIBRARY["formats"]
-CONSTANTS: Mapping[str, int] = _LIBRARY["constants"]
-SIZEOF: Mapping[str, int] = _LIBRARY["sizeof"]
-ENUMERATIONS, ENUMERATORS = frozenset(_LIBRARY["enumerations"]), frozenset(_LIBRARY["enumerators"])
+LIBRARY = _toml.packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
+FORMATS: Mapping[str, str] = LIBRARY["formats"]
+CONSTANTS: Mapping[str, int] = LIBRARY["constants"]
+SIZEOF: Mapping[str, int] = LIBRARY["sizeof"]
+ENUMERATIONS, ENUMERATORS = frozenset(LIBRARY["enumerations"]), frozenset(LIBRARY["enumerators"])
 """What the library's headers define (``library.toml`` says what each is)."""
 _BY_LOWER = {name.lower(): name for name in FORMATS}
 
@@ -108,23 +108,13 @@ UNARY: dict[str, Callable[[int], int]] = {
 }
 
 
-def _all_integers(arguments: _Arguments) -> list[int] | None:
-    numbers = [argument for argument in arguments if isinstance(argument, int)]
-    return numbers if numbers and len(numbers) == len(arguments) else None
+def _folded(function: Callable[..., int | None], count: int | None = None) -> Callable[[_Arguments], int | None]:
+    """On numbers alone, on so many of them."""
 
-
-def _folded(function: Callable[..., int]) -> Callable[[_Arguments], int | None]:
     def on_arguments(arguments: _Arguments) -> int | None:
-        numbers = _all_integers(arguments)
-        return function(*numbers) if numbers else None
-
-    return on_arguments
-
-
-def _pair(function: Callable[[int, int], int]) -> Callable[[_Arguments], int | None]:
-    def on_arguments(arguments: _Arguments) -> int | None:
-        numbers = _all_integers(arguments)
-        return function(*numbers) if numbers and len(numbers) == 2 and numbers[1] > 0 else None
+        numbers = [argument for argument in arguments if isinstance(argument, int)]
+        fits = numbers and len(numbers) == len(arguments) == (count or len(numbers))
+        return function(*numbers) if fits else None
 
     return on_arguments
 
@@ -136,37 +126,25 @@ def _of_format(function: Callable[[str], int | None]) -> Callable[[_Arguments], 
     return on_arguments
 
 
-def _same_format(arguments: _Arguments) -> Value | None:
-    return arguments[0] if arguments and isinstance(arguments[0], str) else None
-
-
-_div_up = _pair(lambda a, b: -(-a // b))
-_round_up = _pair(lambda a, b: -(-a // b) * b)
-_round_down = _pair(lambda a, b: a // b * b)
-
-PURE: dict[str, Callable[[_Arguments], Value | None]] = {
-    "min": _folded(lambda *numbers: min(numbers)),
-    "max": _folded(lambda *numbers: max(numbers)),
-    "div_up": _div_up,
-    "div_ceil": _div_up,
-    "ceil_div": _div_up,
-    "divup": _div_up,
-    "round_up": _round_up,
-    "roundup": _round_up,
-    "align": _round_up,
-    "align_up": _round_up,
-    "ceil_multiple_of": _round_up,
-    "round_up_to_mul32": lambda arguments: _round_up([*arguments, 32]),
-    "round_up_to_tile": _round_up,
-    "round_down": _round_down,
-    "lcm": _folded(math.lcm),
-    "gcd": _folded(math.gcd),
-    "abs": _folded(abs),
-    "tile_size": _of_format(tile_bytes),
-    "TileSize": _of_format(tile_bytes),
-    "datum_size": _of_format(element_bytes),
-    "datatype_to_dataformat_converter": _same_format,
+_PURE: dict[Callable[[_Arguments], Value | None], tuple[str, ...]] = {
+    _folded(lambda *numbers: min(numbers)): ("min",),
+    _folded(lambda *numbers: max(numbers)): ("max",),
+    _folded(math.lcm): ("lcm",),
+    _folded(math.gcd): ("gcd",),
+    _folded(abs, 1): ("abs",),
+    _folded(lambda a, b: -(-a // b) if b > 0 else None, 2): ("div_up", "div_ceil", "ceil_div", "divup"),
+    _folded(lambda a, b: -(-a // b) * b if b > 0 else None, 2): (
+        *("round_up", "roundup", "align", "align_up", "ceil_multiple_of", "round_up_to_tile"),
+    ),
+    _folded(lambda a: -(-a // 32) * 32, 1): ("round_up_to_mul32",),
+    _folded(lambda a, b: a // b * b if b > 0 else None, 2): ("round_down",),
+    _of_format(tile_bytes): ("tile_size", "TileSize"),
+    _of_format(element_bytes): ("datum_size",),
+    lambda arguments: arguments[0] if arguments and isinstance(arguments[0], str) else None: (
+        "datatype_to_dataformat_converter",
+    ),
 }
+PURE = {name: function for function, names in _PURE.items() for name in names}
 """Known functions by their last name: `tt::div_up`, `std::min`, `tt::tile_size`... `tile_size` of one argument is that
 of a 32x32 tile; with a second argument (another tile) the result stays unknown."""
 OF_THE_DATA_TYPE = frozenset({"tile_size", "TileSize", "datum_size", "datatype_to_dataformat_converter"})

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, PURE, UNARY, Value
 
@@ -15,75 +18,72 @@ PARAMETER, MEMBER, NAME, BINDING = "parameter", "member", "name", "binding"
 CALL, LOOP, OPAQUE = "call", "loop", "opaque"
 """Kinds of leaves: known by name (parameters, members and getters, names from elsewhere, named bindings of a kernel),
 the result of a function that is not in the file, a variable that a loop changes, and what could not be read."""
-STRICT_LEAVES = frozenset({PARAMETER, MEMBER, NAME, BINDING})
 _LONGEST_TEXT = 400
+MOST_NODES = 4000
+"""An expression larger than this says nothing to a person and costs much to carry: it becomes a leaf."""
+DEEPEST = 120
+"""Everything that walks expressions later calls itself once or twice per level."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expression:
-    """Base of all nodes."""
+class Expression(msgspec.Struct, frozen=True, eq=False):
+    """Base of all nodes; a node equals itself alone."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Integer(Expression):
+class Local(Expression, frozen=True):
+    """What only an open file can hold: a lambda, a draft. Its text is what remains of it elsewhere."""
+
+
+class Integer(Expression, frozen=True):
     """A number, or a boolean as 0 or 1."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Text(Expression):
+class Text(Expression, frozen=True):
     """A string literal."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Enumerator(Expression):
+class Enumerator(Expression, frozen=True):
     """A value of one of the library's enumerations that matters here: data formats and data types."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Symbol(Expression):
+class Symbol(Expression, frozen=True):
     """A leaf: something that the file does not say."""
 
     text: str
     kind: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Named(Expression):
+class Named(Expression, frozen=True):
     """A variable and its definition: `--bind` may replace the definition by the name."""
 
     name: str
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Unary(Expression):
+class Unary(Expression, frozen=True):
     operator: str
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Binary(Expression):
+class Binary(Expression, frozen=True):
     operator: str
     left: Expression
     right: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Call(Expression):
+class Call(Expression, frozen=True):
     """One of the pure functions that the scan knows (`arithmetic.PURE`)."""
 
     function: str
     arguments: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice(Expression):
+class Choice(Expression, frozen=True):
     """A ternary, or a variable that an `if` may have changed."""
 
     condition: Expression
@@ -91,16 +91,14 @@ class Choice(Expression):
     no: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Items(Expression):
+class Items(Expression, frozen=True):
     """A braced list; `complete` is False once something unknown was appended."""
 
     items: tuple[Expression, ...]
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Record(Expression):
+class Record(Expression, frozen=True):
     """A braced initialiser with named fields."""
 
     type_name: str
@@ -136,44 +134,36 @@ def plain(expression: Expression) -> Expression:
     return expression
 
 
+_OPERANDS: Mapping[type[Expression], Callable[[Any], tuple[Expression, ...]]] = {
+    Named: lambda node: (node.value,),
+    Unary: lambda node: (node.operand,),
+    Binary: lambda node: (node.left, node.right),
+    Call: lambda node: node.arguments,
+    Choice: lambda node: (node.condition, node.yes, node.no),
+    Items: lambda node: node.items,
+    Record: lambda node: tuple(value for _, value in node.fields),
+}
+_REBUILT: Mapping[type[Expression], Callable[[Any, Sequence[Expression]], Expression]] = {
+    Named: lambda node, new: Named(node.name, *new),
+    Unary: lambda node, new: Unary(node.operator, *new),
+    Binary: lambda node, new: Binary(node.operator, *new),
+    Call: lambda node, new: Call(node.function, tuple(new)),
+    Choice: lambda node, new: Choice(*new),
+    Items: lambda node, new: Items(tuple(new), node.complete),
+    Record: lambda node, new: Record(node.type_name, tuple(zip((name for name, _ in node.fields), new, strict=True))),
+}
+
+
 def operands(expression: Expression) -> tuple[Expression, ...]:
     """The nodes directly below."""
-    if isinstance(expression, Named):
-        return (expression.value,)
-    if isinstance(expression, Unary):
-        return (expression.operand,)
-    if isinstance(expression, Binary):
-        return (expression.left, expression.right)
-    if isinstance(expression, Call):
-        return expression.arguments
-    if isinstance(expression, Choice):
-        return (expression.condition, expression.yes, expression.no)
-    if isinstance(expression, Items):
-        return expression.items
-    if isinstance(expression, Record):
-        return tuple(value for _, value in expression.fields)
-    return ()
+    below = _OPERANDS.get(type(expression))
+    return below(expression) if below else ()
 
 
 def rebuilt(expression: Expression, parts: Sequence[Expression]) -> Expression:
     """The same node on other operands, in the order of `operands`; a leaf is itself."""
-    if isinstance(expression, Named):
-        return Named(expression.name, parts[0])
-    if isinstance(expression, Unary):
-        return Unary(expression.operator, parts[0])
-    if isinstance(expression, Binary):
-        return Binary(expression.operator, parts[0], parts[1])
-    if isinstance(expression, Call):
-        return Call(expression.function, tuple(parts))
-    if isinstance(expression, Choice):
-        return Choice(parts[0], parts[1], parts[2])
-    if isinstance(expression, Items):
-        return Items(tuple(parts), expression.complete)
-    if isinstance(expression, Record):
-        return Record(
-            expression.type_name, tuple((name, part) for (name, _), part in zip(expression.fields, parts, strict=True))
-        )
-    return expression
+    again = _REBUILT.get(type(expression))
+    return again(expression, parts) if again else expression
 
 
 class Evaluation:
@@ -197,44 +187,28 @@ class Evaluation:
         return value if isinstance(value, int) else None
 
     def _work_out(self, expression: Expression) -> Value | None:
-        if isinstance(expression, Integer):
-            return expression.value
-        if isinstance(expression, Named):
-            name = expression.name
-            bound = self._bound(name) if name.endswith(")") else self._bindings.get(name)
-            return self.value(expression.value) if bound is None else bound
-        if isinstance(expression, Symbol):
-            return self._bound(expression.text)
-        if isinstance(expression, Enumerator):
-            return expression.name
-        if isinstance(expression, Choice):
-            return self._choose(expression)
-        if isinstance(expression, Binary):
-            return self._binary(expression)
-        if isinstance(expression, Unary):
-            operand = self.value(expression.operand)
-            return UNARY[expression.operator](operand) if isinstance(operand, int) else None
-        if isinstance(expression, Call):
-            arguments = [self.value(argument) for argument in expression.arguments]
-            return PURE[expression.function](arguments)
-        if isinstance(expression, Items) and len(expression.items) == 1:
-            return self.value(expression.items[0])
-        return None
+        rule = _VALUES.get(type(expression))
+        return rule(self, expression) if rule else None
 
-    def _bound(self, text: str) -> Value | None:
-        for name in names_of(text):
-            if name in self._bindings:
-                return self._bindings[name]
-        return None
+    def named(self, node: Named) -> Value | None:
+        bound = self.bound(node.name) if node.name.endswith(")") else self._bindings.get(node.name)
+        return self.value(node.value) if bound is None else bound
 
-    def _choose(self, expression: Choice) -> Value | None:
+    def unary(self, node: Unary) -> Value | None:
+        operand = self.value(node.operand)
+        return UNARY[node.operator](operand) if isinstance(operand, int) else None
+
+    def bound(self, text: str) -> Value | None:
+        return next((self._bindings[name] for name in names_of(text) if name in self._bindings), None)
+
+    def choice(self, expression: Choice) -> Value | None:
         condition = self.value(expression.condition)
         if isinstance(condition, int):
             return self.value(expression.yes if condition else expression.no)
         yes = self.value(expression.yes)
         return yes if yes is not None and yes == self.value(expression.no) else None
 
-    def _binary(self, expression: Binary) -> Value | None:
+    def binary(self, expression: Binary) -> Value | None:
         left, right = self.value(expression.left), self.value(expression.right)
         if expression.operator in ("&&", "||"):
             decisive = expression.operator == "||"
@@ -244,6 +218,19 @@ class Evaluation:
         if left is None or right is None:
             return None
         return BINARY[expression.operator](left, right)
+
+
+_VALUES: Mapping[type[Expression], Callable[[Evaluation, Any], Value | None]] = {
+    Integer: lambda self, node: node.value,
+    Enumerator: lambda self, node: node.name,
+    Symbol: lambda self, node: self.bound(node.text),
+    Named: Evaluation.named,
+    Unary: Evaluation.unary,
+    Binary: Evaluation.binary,
+    Choice: Evaluation.choice,
+    Call: lambda self, node: PURE[node.function]([self.value(argument) for argument in node.arguments]),
+    Items: lambda self, node: self.value(node.items[0]) if len(node.items) == 1 else None,
+}
 
 
 def names_of(text: str) -> Iterator[str]:
@@ -304,31 +291,101 @@ class _Renderer:
         self._budget -= 1
         if self._budget < 0:
             return "..." if not isinstance(node, Named) else node.name
-        if isinstance(node, Integer):
-            return str(node.value)
-        if isinstance(node, Text):
-            return f'"{node.value}"'
-        if isinstance(node, Enumerator):
-            return node.name
-        if isinstance(node, Symbol):
-            return node.text
         if isinstance(node, Named):
             return self.text(node.value, nested=nested) if self._expand else node.name
-        if isinstance(node, Call):
-            return f"{node.function}({', '.join(self.text(argument) for argument in node.arguments)})"
-        if isinstance(node, Items):
-            return "{" + ", ".join(self.text(item) for item in node.items) + "}"
-        if isinstance(node, Record):
-            return f"{node.type_name}{{...}}"
-        joined = self._joined(node)
+        if rule := _TEXTS.get(type(node)):
+            return rule(self, node)
+        parts = [self.text(part, nested=True) for part in operands(node)]
+        joined = _JOINED.get(type(node), "?").format(*parts, operator=getattr(node, "operator", ""))
         return f"({joined})" if nested else joined
 
-    def _joined(self, node: Expression) -> str:
-        if isinstance(node, Unary):
-            return f"{node.operator}{self.text(node.operand, nested=True)}"
-        if isinstance(node, Binary):
-            return f"{self.text(node.left, nested=True)} {node.operator} {self.text(node.right, nested=True)}"
-        if isinstance(node, Choice):
-            condition, yes, no = (self.text(part, nested=True) for part in operands(node))
-            return f"{condition} ? {yes} : {no}"
-        return "?"
+    def listed(self, nodes: Sequence[Expression]) -> str:
+        return ", ".join(self.text(node) for node in nodes)
+
+
+_TEXTS: Mapping[type[Expression], Callable[[_Renderer, Any], str]] = {
+    Integer: lambda self, node: str(node.value),
+    Text: lambda self, node: f'"{node.value}"',
+    Enumerator: lambda self, node: node.name,
+    Symbol: lambda self, node: node.text,
+    Call: lambda self, node: f"{node.function}({self.listed(node.arguments)})",
+    Items: lambda self, node: f"{{{self.listed(node.items)}}}",
+    Record: lambda self, node: f"{node.type_name}{{...}}",
+}
+_JOINED = {Unary: "{operator}{}", Binary: "{} {operator} {}", Choice: "{} ? {} : {}"}
+
+
+def argument_leaf(name: str, arguments: Sequence[Expression], text: str) -> Symbol:
+    """One spelling for each way to read an argument: `get_arg_val(1)`, `get_compile_time_arg_val(0)`, `args::n`."""
+    first = plain(arguments[0]) if arguments else None
+    position = evaluate(first)
+    if position is not None:
+        return Symbol(f"{name}({position})", PARAMETER)
+    if isinstance(first, Text):
+        return Symbol(f"args::{first.value}", BINDING)
+    if isinstance(first, Symbol) and first.kind == BINDING:
+        return first
+    return Symbol(text, PARAMETER)
+
+
+def unwrapped(value: Expression, name: str = "") -> Expression:
+    """A variable assigned to itself does not nest."""
+    return value.value if isinstance(value, Named) and value.name == name else value
+
+
+def fold(expression: Expression) -> Expression:
+    """Arithmetic on numbers is done at once; everything else stays as it is."""
+    if not all(isinstance(part, Integer) for part in operands(expression)):
+        return expression
+    value = evaluate(expression)
+    return expression if value is None else Integer(value)
+
+
+def substituted(expression: Expression, by_text: Mapping[str, Expression]) -> Expression | None:
+    """The expression with every leaf replaced; None when some leaf is not among those that can be.
+
+    What a kernel calls its third argument is something the host computed.
+    """
+    if isinstance(expression, Symbol):
+        return by_text.get(expression.text)
+    if isinstance(expression, (Items, Record)):
+        return expression
+    parts = [substituted(part, by_text) for part in operands(expression)]
+    known = [part for part in parts if part is not None]
+    return rebuilt(expression, known) if len(known) == len(parts) else None
+
+
+class Portable:
+    """Rewrites expressions so that they can leave their process: what is local becomes a leaf.
+
+    Shared nodes stay shared.
+    """
+
+    def __init__(self) -> None:
+        self._done: dict[int, tuple[Expression, Expression]] = {}
+        self._left = MOST_NODES
+        self._depth = 0
+
+    def __call__(self, expression: Expression) -> Expression:
+        self._left = MOST_NODES
+        return self._rewritten(expression)
+
+    def known(self, expression: Expression | None) -> Expression | None:
+        """The same for what may be missing."""
+        return None if expression is None else self(expression)
+
+    def _rewritten(self, node: Expression) -> Expression:
+        done = self._done.get(id(node))
+        if done is not None:
+            return done[1]
+        self._left -= 1
+        self._depth += 1
+        if self._left <= 0 or self._depth >= DEEPEST:
+            made: Expression = Symbol("too large", OPAQUE)
+        elif isinstance(node, Local):
+            made = Symbol(str(node), OPAQUE)
+        else:
+            made = rebuilt(node, [self._rewritten(part) for part in operands(node)])
+        self._depth -= 1
+        self._done[id(node)] = (node, made)
+        return made

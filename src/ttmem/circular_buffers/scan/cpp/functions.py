@@ -6,33 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
+from ttmem.circular_buffers.scan.cpp.arithmetic import LIBRARY
 from ttmem.circular_buffers.scan.cpp.expressions import Expression
-from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, line_of
-
-_TRANSPARENT = frozenset(
-    {
-        "translation_unit",
-        "namespace_definition",
-        "declaration_list",
-        "linkage_specification",
-        "preproc_ifdef",
-        "preproc_if",
-        "preproc_else",
-        "preproc_elif",
-        "template_declaration",
-        "class_specifier",
-        "struct_specifier",
-        "field_declaration_list",
-        "ERROR",
-    }
-)
-
+from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, listed
 
 _MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([^\n\\]{1,200})$", re.MULTILINE)
-_STATEMENTS = frozenset(
-    {"expression_statement", "if_statement", "for_statement", "for_range_loop", "while_statement", "compound_statement"}
-)
+_TRANSPARENT, _STATEMENTS = frozenset(LIBRARY["scopes"]), frozenset(LIBRARY["statements"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +39,6 @@ class Function:
     """With its class and, for test macros, their arguments."""
     home: FileIndex | None = None
     """The names of the file it stands in."""
-
-    @property
-    def line(self) -> int:
-        return line_of(self.body)
 
     def accepts(self, arguments: int) -> bool:
         """Whether it can be called with so many arguments."""
@@ -92,13 +69,11 @@ class FileIndex:
 
     def all_functions(self) -> Iterator[Function]:
         """In source order."""
-        for overloads in self.functions.values():
-            yield from overloads
+        return chain.from_iterable(self.functions.values())
 
     def find(self, name: str, arguments: int) -> Function | None:
         """The one function of that name that takes so many arguments."""
-        fitting = [function for function in self.functions.get(name, ()) if function.accepts(arguments)]
-        return fitting[0] if fitting else None
+        return next((function for function in self.functions.get(name, ()) if function.accepts(arguments)), None)
 
 
 def index_of(source: Source) -> FileIndex:
@@ -149,29 +124,21 @@ def _add_function(index: FileIndex, node: Node, template: tuple[str, ...]) -> No
 
 def parameters_of(source: Source, declarator: Node | None) -> tuple[Parameter, ...]:
     """Of a function or lambda declarator."""
-    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
-    if listed is None:
-        return ()
+    given = listed(declarator, "parameters") if declarator is not None else []
     found = []
-    for node in listed.named_children:
+    for node in given:
         if node.type in ("parameter_declaration", "optional_parameter_declaration"):
-            name = declared_name(source, node.child_by_field_name("declarator"))
             declared = node.child_by_field_name("declarator")
             changeable = declared is not None and declared.type == "reference_declarator"
             constant = any(child.type == "type_qualifier" for child in node.named_children)
-            found.append(Parameter(name, node.child_by_field_name("default_value"), changeable and not constant))
+            default = node.child_by_field_name("default_value")
+            found.append(Parameter(declared_name(source, declared), default, changeable and not constant))
     return tuple(found)
 
 
 def _template_parameters(source: Source, node: Node) -> tuple[str, ...]:
-    listed = node.child_by_field_name("parameters")
-    if listed is None:
-        return ()
-    names = []
-    for parameter in listed.named_children:
-        declarator = parameter.child_by_field_name("declarator")
-        names.append(declared_name(source, declarator if declarator is not None else parameter))
-    return tuple(names)
+    found = listed(node, "parameters", comments=True)
+    return tuple(declared_name(source, one.child_by_field_name("declarator") or one) for one in found)
 
 
 def declared_name(source: Source, declarator: Node | None) -> str:

@@ -9,35 +9,19 @@ into their bodies, so that a helper's parameters become the caller's arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    LOOP,
-    MEMBER,
-    NAME,
-    OPAQUE,
-    PARAMETER,
-    Binary,
-    Choice,
-    Condition,
-    Evaluation,
-    Expression,
-    Integer,
-    Items,
-    Named,
-    Symbol,
-    Unary,
-    plain,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, declared_name, last_name
 from ttmem.circular_buffers.scan.cpp.lowering import Lowering
-from ttmem.circular_buffers.scan.cpp.merging import assigned_in, declared_in, is_list, merged, trips, updated
-from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
-from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
+from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, line_of, listed, walk
 from ttmem.circular_buffers.scan.cpp.values import DraftValue, Lambda, Listener, draft_in
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000
 """Per followed function, calls included: far above any program factory, and an end to code that explodes."""
+LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
+_LISTS = ("vector", "std::vector", "array", "auto", "map", "unordered", "set", "SmallVector", "Group")
 _PRIMITIVE = frozenset({"primitive_type", "sized_type_specifier"})
 _ENDINGS = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 
@@ -47,38 +31,31 @@ class Interpreter(Lowering):
 
     def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
         super().__init__(index, listener, elsewhere)
-        self._returned: Expression | None = None
+        self._returned: cpp.Expression | None = None
         """By the call that is being followed."""
         self._depth = 0
         self._left = MOST_STATEMENTS
-        self._evaluation = Evaluation()
+        self._evaluation = cpp.Evaluation()
 
-    def run(self, function: Function) -> None:
-        """Follow a function with its parameters unknown."""
+    def run(self, statements: Sequence[Node], function: Function | None = None) -> None:
+        """Follow a function's body with its parameters unknown, or statements that stand outside of any function.
+
+        Lambdas handed to somebody else are followed on their own, with their parameters unknown.
+        """
         self._left = MOST_STATEMENTS
-        self.variables = _unknown(function)
-        self.statement(function.body)
-        self._run_lambdas()
-
-    def run_statements(self, nodes: Sequence[Node]) -> None:
-        """Follow statements that stand outside of any function, as in a fragment."""
-        self._left = MOST_STATEMENTS
-        self.variables = {}
-        self.several(nodes)
-        self._run_lambdas()
-
-    def _run_lambdas(self) -> None:
-        """Lambdas handed to somebody else: followed on their own, with their parameters unknown."""
+        self.variables = _unknown(function) if function is not None else {}
+        self.several(statements)
         for closure in list(self.uncalled.values()):
             self.variables = {**closure.seen, **_unknown(closure.function)}
             self.statement(closure.function.body)
         self.uncalled.clear()
 
-    def inline(self, function: Function, arguments: Sequence[Expression], node: Node) -> Expression | None:
+    def inline(self, function: Function, arguments: Sequence[cpp.Expression], node: Node) -> cpp.Expression | None:
         if self._depth >= DEEPEST_CALL or self._left <= 0 or function.body is None:
             return None
-        if function.name == "lambda":
-            self._followed(function)
+        for key, closure in list(self.uncalled.items()):
+            if closure.function.body.id == function.body.id:
+                del self.uncalled[key]
         kept = (self.variables, self._returned, self.trail, self.source, self.index, self.guards)
         self.trail = (*self.trail, (function.name, line_of(node)))
         self._depth += 1
@@ -90,55 +67,41 @@ class Interpreter(Lowering):
             changed = self.variables
             self.variables, self._returned, self.trail, self.source, self.index, self.guards = kept
             self._depth -= 1
-        if function.name == "lambda":
-            self._captured(function, changed)
-        self._returned_by_reference(function, changed, node)
+        self._assigned_outside(function, changed, node)
         if returned is None:
-            return Symbol(self.source.of(node), MEMBER)
-        if function.name == "lambda" or isinstance(plain(returned), (DraftValue, Lambda, Items)):
+            return cpp.Symbol(self.source.of(node), cpp.MEMBER)
+        if function.name == "lambda" or isinstance(cpp.plain(returned), (DraftValue, Lambda, cpp.Items)):
             return returned
-        return Named(self.source.of(node), returned)  # so that the call can be bound by its name
+        return cpp.Named(self.source.of(node), returned)  # so that the call can be bound by its name
 
-    def _result_of(self, body: Node) -> Expression | None:
+    def _result_of(self, body: Node) -> cpp.Expression | None:
         self._returned = None
         self.statement(body)
         return self._returned
 
-    def _followed(self, function: Function) -> None:
-        for key, closure in list(self.uncalled.items()):
-            if closure.function.body.id == function.body.id:
-                del self.uncalled[key]
-
-    def _parameters(self, function: Function, arguments: Sequence[Expression]) -> dict[str, Expression]:
-        around = self.variables if function.name == "lambda" else {}
-        inner = {**around, **_unknown(function)}
+    def _parameters(self, function: Function, arguments: Sequence[cpp.Expression]) -> dict[str, cpp.Expression]:
+        inner = {**(self.variables if function.name == "lambda" else {}), **_unknown(function)}
         for name, given in zip(function.template_parameters, self.template_arguments, strict=False):
             if name:
-                inner[name] = Named(name, unwrapped(given, name))
+                inner[name] = cpp.Named(name, cpp.unwrapped(given, name))
         for position, parameter in enumerate(function.parameters):
             if parameter.name and position < len(arguments):
-                inner[parameter.name] = Named(parameter.name, unwrapped(arguments[position], parameter.name))
+                inner[parameter.name] = cpp.Named(parameter.name, cpp.unwrapped(arguments[position], parameter.name))
             elif parameter.name and parameter.default is not None:
-                inner[parameter.name] = Named(parameter.name, self.lower(parameter.default))
+                inner[parameter.name] = cpp.Named(parameter.name, self.lower(parameter.default))
         return inner
 
-    def _captured(self, function: Function, changed: dict[str, Expression]) -> None:
-        """What a lambda assigned to variables around it."""
-        own = {parameter.name for parameter in function.parameters}
-        for name, value in changed.items():
-            if name in self.variables and name not in own:
-                self.variables[name] = value
-
-    def _returned_by_reference(self, function: Function, changed: dict[str, Expression], node: Node) -> None:
-        listed = node.child_by_field_name("arguments")
-        given = [child for child in listed.named_children if child.type != "comment"] if listed is not None else []
-        for parameter, argument in zip(function.parameters, given, strict=False):
+    def _assigned_outside(self, function: Function, changed: dict[str, cpp.Expression], node: Node) -> None:
+        """What a lambda assigned to variables around it, and any function to parameters by reference."""
+        if function.name == "lambda":
+            own = {parameter.name for parameter in function.parameters}
+            shared = self.variables.keys() & changed.keys() - own
+            self.variables.update((name, changed[name]) for name in shared)
+        for parameter, argument in zip(function.parameters, listed(node, "arguments"), strict=False):
             if parameter.by_reference and argument.type == "identifier" and parameter.name in changed:
                 name = self.source.of(argument)
                 if draft_in(self.variables.get(name)) is None:
-                    self.variables[name] = Named(name, unwrapped(changed[parameter.name], name))
-
-    # --- statements ---------------------------------------------------------------------------------------------
+                    self.variables[name] = cpp.Named(name, cpp.unwrapped(changed[parameter.name], name))
 
     def statement(self, node: Node | None) -> bool:
         """Follow a statement; True when control does not go on behind it."""
@@ -158,28 +121,29 @@ class Interpreter(Lowering):
     def several(self, nodes: Sequence[Node]) -> bool:
         """A sequence; what stands behind a statement that never goes on is not followed."""
         guards = self.guards
-        for node in nodes:
-            if self.statement(node):
-                self.guards = guards
-                return True
+        ended = any(map(self.statement, nodes))
         self.guards = guards
-        return False
+        return ended
 
     def block(self, node: Node) -> bool:
         before = dict(self.variables)
         ended = self.several(node.named_children)
-        for name in declared_in(self.source, node):
+        for name in _declared_in(self.source, node):
+            self.variables.pop(name, None)
             if name in before:
                 self.variables[name] = before[name]
-            else:
-                self.variables.pop(name, None)
         return ended
+
+    def effect(self, node: Node) -> bool:
+        for child in node.named_children:
+            self.lower(child)
+        return self.source.text[node.start_byte : node.start_byte + 8] == b"TT_THROW"
 
     def declaration(self, node: Node) -> bool:
         type_node = node.child_by_field_name("type")
         type_name = last_name(self.source, type_node)
         if any(child.type == "type_qualifier" for child in node.named_children):
-            self.unchanging.update(declared_in(self.source, node))
+            self.unchanging.update(_declared_in(self.source, node))
         for child in node.children_by_field_name("declarator"):
             if child.type == "init_declarator":
                 self._initialised(child, type_name)
@@ -188,7 +152,7 @@ class Interpreter(Lowering):
             else:
                 name = declared_name(self.source, child)
                 made = self.listener.construct(type_name, None, child)
-                self.variables[name] = made if made is not None else Named(name, Symbol(name, NAME))
+                self.variables[name] = made if made is not None else cpp.Named(name, cpp.Symbol(name, cpp.NAME))
         return False
 
     def _initialised(self, node: Node, type_name: str) -> None:
@@ -200,60 +164,45 @@ class Interpreter(Lowering):
         name = declared_name(self.source, declarator)
         if value_node is not None and value_node.type in ("initializer_list", "argument_list"):
             value = self.built(type_name, value, node)
-            if isinstance(value, Items) and len(value.items) == 1 and not is_list(type_name):
+            if isinstance(value, cpp.Items) and len(value.items) == 1 and not type_name.startswith(_LISTS):
                 value = value.items[0]
-        self.variables[name] = value if isinstance(plain(value), Lambda) else Named(name, unwrapped(value, name))
+        self.variables[name] = (
+            value if isinstance(cpp.plain(value), Lambda) else cpp.Named(name, cpp.unwrapped(value, name))
+        )
 
-    def _bound_together(self, declarator: Node, value: Expression) -> None:
-        items = plain(value)
+    def _bound_together(self, declarator: Node, value: cpp.Expression) -> None:
+        items = cpp.plain(value)
         for position, child in enumerate(declarator.named_children):
             name = self.source.of(child)
-            if isinstance(items, Items) and position < len(items.items):
-                self.variables[name] = Named(name, items.items[position])
+            if isinstance(items, cpp.Items) and position < len(items.items):
+                self.variables[name] = cpp.Named(name, items.items[position])
             elif draft_in(value) is not None:
                 self.variables[name] = value
             else:
-                self.variables[name] = Symbol(name, MEMBER)
+                self.variables[name] = cpp.Symbol(name, cpp.MEMBER)
 
     def _constructed(self, node: Node, type_name: str) -> None:
         """`DataflowBuffer x(dfb::x);` looks like a function declaration to any parser without types."""
         name = declared_name(self.source, node)
-        listed = node.child_by_field_name("parameters")
-        arguments = []
-        for child in listed.named_children if listed is not None else ():
-            inner = child.child_by_field_name("type") or child
-            arguments.append(self._as_value(inner))
-        made = self.listener.construct(type_name, Items(tuple(arguments)), node)
-        self.variables[name] = Named(name, made) if made is not None else Symbol(name, NAME)
-
-    def _as_value(self, node: Node) -> Expression:
-        if node.type == "qualified_identifier":
-            return self.qualified(node)
-        if node.type in ("type_identifier", "identifier"):
-            return self.look_up(self.source.of(node))
-        return self.lower(node)
+        given = [child.child_by_field_name("type") or child for child in listed(node, "parameters", comments=True)]
+        made = self.listener.construct(type_name, cpp.Items(tuple(map(self.lower, given))), node)
+        self.variables[name] = cpp.Named(name, made) if made is not None else cpp.Symbol(name, cpp.NAME)
 
     def returning(self, node: Node) -> bool:
         if node.named_children:
-            value = self.lower(node.named_children[0])
-            if self._returned is None:
+            value, before = self.lower(node.named_children[0]), self._returned
+            if before is None:
                 self._returned = value
             elif self.guards:
                 guard = self.guards[-1]
-                before = self._returned
                 both = (value, before) if guard.holds else (before, value)
                 drafts = [one for one in both if draft_in(one) is not None]
-                self._returned = drafts[0] if drafts else Choice(guard.expression, *both)
+                self._returned = drafts[0] if drafts else cpp.Choice(guard.expression, *both)
+            elif isinstance(before, DraftValue) or draft_in(value) is not None:
+                self._returned = value
             else:
-                self._returned = self._later_return(value)
+                self._returned = cpp.Choice(cpp.Symbol("returned early", cpp.OPAQUE), before, value)
         return True
-
-    def _later_return(self, value: Expression) -> Expression:
-        before = self._returned
-        assert before is not None
-        if isinstance(before, DraftValue) or draft_in(value) is not None:
-            return value
-        return Choice(Symbol("returned early", OPAQUE), before, value)
 
     def branch(self, node: Node) -> bool:
         condition_node = node.child_by_field_name("condition")
@@ -265,32 +214,27 @@ class Interpreter(Lowering):
         yes, no = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
         return self.fork(condition, text, lambda: self.statement(yes), lambda: self.statement(no))
 
-    def fork(self, condition: Expression, text: str, yes: Callable[[], bool], no: Callable[[], bool]) -> bool:
+    def fork(self, condition: cpp.Expression, text: str, yes: Callable[[], bool], no: Callable[[], bool]) -> bool:
         """Both ways, merged; only one where the condition is a constant of the file."""
         known = self._evaluation.integer(condition)
         if known is not None:
             return yes() if known else no()
         guards, before = self.guards, self.variables
-        self.listener.enter_branch(condition, text)
-        self.variables = dict(before)
-        self.guards = (*guards, Condition(text, True, condition))
-        ended_yes = yes()
-        when_true = self.variables
-        self.listener.otherwise()
-        self.variables = dict(before)
-        self.guards = (*guards, Condition(text, False, condition))
-        ended_no = no()
-        when_false = self.variables
-        self.listener.exit_branch()
-        self.guards = guards
-        if ended_yes and not ended_no:
-            self.variables = updated(before, when_false)
-            self.guards = (*guards, Condition(text, False, condition))
-        elif ended_no and not ended_yes:
-            self.variables = updated(before, when_true)
-            self.guards = (*guards, Condition(text, True, condition))
+        ways = []
+        self.listener.enter_branch(condition)
+        for holds, follow in ((True, yes), (False, no)):
+            self.variables = dict(before)
+            self.guards = under = (*guards, cpp.Condition(text, holds, condition))
+            ways.append((follow(), self.variables, under))
+            self.listener.leave_side(holds)
+        (ended_yes, when_true, _), (ended_no, when_false, _) = ways
+        if ended_yes is ended_no:
+            values, self.guards = _merged(condition, when_true, when_false), guards
         else:
-            self.variables = updated(before, merged(condition, when_true, when_false))
+            _, values, self.guards = ways[1 if ended_yes else 0]
+        before.clear()  # lambdas hold on to the environment they were defined in: it is changed, not replaced
+        before.update(values)
+        self.variables = before
         return ended_yes and ended_no
 
     def preprocessor(self, node: Node) -> bool:
@@ -300,66 +244,59 @@ class Interpreter(Lowering):
         text = self.source.of(name) if name is not None else ""
         skipped = {part.id for part in (name, alternative) if part is not None}
         body = [child for child in node.named_children if child.id not in skipped]
-        condition: Expression = Symbol(text, NAME)
+        condition: cpp.Expression = cpp.Symbol(text, cpp.NAME)
         if node.children and self.source.of(node.children[0]) == "#ifndef":
-            condition = Unary("!", condition)
+            condition = cpp.Unary("!", condition)
         return self.fork(condition, text, lambda: self.several(body), lambda: self.statement(alternative))
 
     def cases(self, node: Node) -> bool:
         condition = node.child_by_field_name("condition")
         chosen = self.lower(condition)
-        body = node.child_by_field_name("body")
-        listed = [child for child in body.named_children if child.type == "case_statement"] if body is not None else []
-        self._case(chosen, self.source.of(condition).strip("()") if condition is not None else "", listed, 0)
+        cases = [child for child in listed(node, "body") if child.type == "case_statement"]
+        self._case(chosen, self.source.of(condition).strip("()") if condition is not None else "", cases, 0)
         return False
 
-    def _case(self, chosen: Expression, text: str, listed: list[Node], position: int) -> bool:
-        if position == len(listed):
+    def _case(self, chosen: cpp.Expression, text: str, cases: list[Node], position: int) -> bool:
+        if position == len(cases):
             return False
-        case = listed[position]
+        case = cases[position]
         value = case.child_by_field_name("value")
         body = [child for child in case.named_children if value is None or child.id != value.id]
         if value is None:
             self.several(body)
             return False
-        condition = fold(Binary("==", chosen, self.lower(value)))
+        condition = cpp.fold(cpp.Binary("==", chosen, self.lower(value)))
         words = f"{text} == {self.source.of(value)}"
-        follow: Callable[[], bool] = lambda: self._case(chosen, text, listed, position + 1)  # noqa: E731
+        follow: Callable[[], bool] = lambda: self._case(chosen, text, cases, position + 1)  # noqa: E731
         return self.fork(condition, words, lambda: self.several(body) and False, follow)
-
-    # --- loops --------------------------------------------------------------------------------------------------
 
     def loop(self, node: Node) -> bool:
         before = dict(self.variables)
-        trips: Expression = Symbol(self.source.of(node).split("{")[0].strip(), LOOP)
-        if node.type == "for_statement":
-            trips = self._counted(node) or trips
-        elif node.type == "for_range_loop":
-            trips = self._ranged(node) or trips
+        counted = {"for_statement": self._counted, "for_range_loop": self._ranged}.get(node.type, lambda node: None)
+        trips = counted(node) or cpp.Symbol(self.source.of(node).split("{")[0].strip(), cpp.LOOP)
         own = set(self.variables) - set(before)
-        body = node.child_by_field_name("body")
-        for name in assigned_in(self.source, node):
+        for name in _assigned_in(self.source, node):
             if name in self.variables and draft_in(self.variables[name]) is None:
-                self.variables[name] = Named(name, Symbol(name, LOOP))
+                self.variables[name] = cpp.Named(name, cpp.Symbol(name, cpp.LOOP))
         self.listener.enter_loop(trips, node)
         guards = self.guards
         if node.type == "while_statement":
             self.lower(node.child_by_field_name("condition"))
-        self.statement(body)
+        self.statement(node.child_by_field_name("body"))
         self.guards = guards
         self.listener.exit_loop()
         for name in own:
             self.variables.pop(name, None)
         return False
 
-    def _ranged(self, node: Node) -> Expression | None:
-        over = plain(self.lower(node.child_by_field_name("right")))
+    def _ranged(self, node: Node) -> cpp.Expression | None:
+        over = cpp.plain(self.lower(node.child_by_field_name("right")))
         name = declared_name(self.source, node.child_by_field_name("declarator"))
         if name:
-            self.variables[name] = Symbol(name, LOOP)
-        return Integer(len(over.items)) if isinstance(over, Items) and over.complete else None
+            self.variables[name] = cpp.Symbol(name, cpp.LOOP)
+        return cpp.Integer(len(over.items)) if isinstance(over, cpp.Items) and over.complete else None
 
-    def _counted(self, node: Node) -> Expression | None:
+    def _counted(self, node: Node) -> cpp.Expression | None:
         """How often `for (i = a; i < b; i += s)` runs; None for anything else."""
         initialiser, condition = node.child_by_field_name("initializer"), node.child_by_field_name("condition")
         update = node.child_by_field_name("update")
@@ -372,43 +309,81 @@ class Interpreter(Lowering):
         words = self.source.of(update).replace(" ", "")
         if start is None or operator not in ("<", "<=", "!="):
             return None
-        step: Expression
-        if words in (f"{name}++", f"++{name}"):
-            step = Integer(1)
-        elif update.type == "assignment_expression" and words.startswith(f"{name}+="):
+        if update.type == "assignment_expression" and words.startswith(f"{name}+="):
             step = self.lower(update.child_by_field_name("right"))
+        elif words in (f"{name}++", f"++{name}"):
+            step = cpp.Integer(1)
         else:
             return None
-        return trips(plain(start), end, step, inclusive=operator == "<=")
+        return _trips(cpp.plain(start), end, step, inclusive=operator == "<=")
 
 
-def _unknown(function: Function) -> dict[str, Expression]:
+def _unknown(function: Function) -> dict[str, cpp.Expression]:
     names = (*function.template_parameters, *(parameter.name for parameter in function.parameters))
-    return {name: Symbol(name, PARAMETER) for name in names if name}
+    return {name: cpp.Symbol(name, cpp.PARAMETER) for name in names if name}
+
+
+def _trips(start: cpp.Expression, end: cpp.Expression, step: cpp.Expression, *, inclusive: bool) -> cpp.Expression:
+    span = end if isinstance(start, cpp.Integer) and start.value == 0 else _span(start, end)
+    if inclusive:
+        span = cpp.fold(cpp.Binary("+", span, cpp.Integer(1)))
+    if isinstance(step, cpp.Integer) and step.value == 1:
+        return span
+    return cpp.fold(cpp.Call("div_up", (span, step)))
+
+
+def _span(start: cpp.Expression, end: cpp.Expression) -> cpp.Expression:
+    """`for (i = first; i < first + n; ...)` runs n times whatever `first` is."""
+    total = cpp.plain(end)
+    if isinstance(total, cpp.Binary) and total.operator == "+":
+        if cpp.plain(total.left) is start:
+            return total.right
+        if cpp.plain(total.right) is start:
+            return total.left
+    return cpp.fold(cpp.Binary("-", end, start))
+
+
+def _merged(
+    condition: cpp.Expression, yes: dict[str, cpp.Expression], no: dict[str, cpp.Expression]
+) -> dict[str, cpp.Expression]:
+    """One environment from two: a variable that differs becomes a choice."""
+    both = {}
+    for name, value in yes.items():
+        other = no.get(name)
+        if other is None or other is value or draft_in(value) is not None:
+            both[name] = value
+        elif isinstance(one := cpp.plain(value), cpp.Items) and isinstance(two := cpp.plain(other), cpp.Items):
+            pairs = takewhile(lambda pair: pair[0] is pair[1], zip(one.items, two.items, strict=False))
+            shared = tuple(item for item, _ in pairs)
+            complete = one.complete and two.complete and len(one.items) == len(two.items) == len(shared)
+            both[name] = cpp.Named(name, cpp.Items(shared, complete))
+        else:
+            both[name] = cpp.Named(name, cpp.Choice(condition, cpp.unwrapped(value, name), cpp.unwrapped(other, name)))
+    return {**no, **both}
+
+
+def _declared_in(source: Source, block: Node) -> list[str]:
+    """Names that a block, or one declaration, introduces."""
+    found = [child for child in (block, *block.named_children) if child.type == "declaration"]
+    return [declared_name(source, name) for child in found for name in child.children_by_field_name("declarator")]
+
+
+def _assigned_in(source: Source, loop: Node) -> set[str]:
+    """What a loop assigns to or counts up."""
+    targets = {"assignment_expression": "left", "update_expression": "argument"}
+    return {source.of(node.child_by_field_name(targets[node.type])) for node in walk(loop) if node.type in targets}
 
 
 _STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {
     "compound_statement": Interpreter.block,
     "declaration": Interpreter.declaration,
-    "expression_statement": lambda self, node: bool(
-        [self.lower(child) for child in node.named_children if child.type != "comment"] and _throws(self, node)
-    ),
+    "expression_statement": Interpreter.effect,
     "return_statement": Interpreter.returning,
     "if_statement": Interpreter.branch,
-    "preproc_ifdef": Interpreter.preprocessor,
-    "preproc_if": Interpreter.preprocessor,
-    "preproc_elif": Interpreter.preprocessor,
     "switch_statement": Interpreter.cases,
-    "for_statement": Interpreter.loop,
-    "for_range_loop": Interpreter.loop,
-    "while_statement": Interpreter.loop,
-    "do_statement": Interpreter.loop,
-    "comment": lambda self, node: False,
-    "function_definition": lambda self, node: False,
-    "preproc_def": lambda self, node: False,
-    "preproc_function_def": lambda self, node: False,
+    **dict.fromkeys(("preproc_ifdef", "preproc_if", "preproc_elif"), Interpreter.preprocessor),
+    **dict.fromkeys(LOOPS, Interpreter.loop),
+    **dict.fromkeys(
+        ("comment", "function_definition", "preproc_def", "preproc_function_def"), lambda self, node: False
+    ),
 }
-
-
-def _throws(interpreter: Interpreter, node: Node) -> bool:
-    return interpreter.source.text[node.start_byte : node.start_byte + 8] == b"TT_THROW"

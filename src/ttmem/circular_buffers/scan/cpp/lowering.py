@@ -5,182 +5,145 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, PURE, SIZEOF, UNARY
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    CALL,
-    MEMBER,
-    NAME,
-    OPAQUE,
-    PARAMETER,
-    Binary,
-    Call,
-    Choice,
-    Expression,
-    Integer,
-    Items,
-    Named,
-    Record,
-    Symbol,
-    Text,
-    Unary,
-    evaluate,
-    plain,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
+from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, LIBRARY, PURE, SIZEOF, UNARY
 from ttmem.circular_buffers.scan.cpp.functions import Function, last_name, parameters_of
 from ttmem.circular_buffers.scan.cpp.names import Names
-from ttmem.circular_buffers.scan.cpp.rewriting import argument_leaf, fold, unwrapped
-from ttmem.circular_buffers.scan.cpp.syntax import Node
+from ttmem.circular_buffers.scan.cpp.syntax import Node, listed
 from ttmem.circular_buffers.scan.cpp.values import Lambda, draft_in
 
-_CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "bit_cast"})
-_SAME = frozenset({"move", "forward", "ref", "cref", "as_const", "to_underlying", "string", "path", *SIZEOF})
-"""Functions whose value is that of their argument, as far as sizes go."""
-_QUIET = frozenset({"TT_FATAL", "TT_ASSERT", "TT_THROW", "log_debug", "log_info", "log_warning", "log_trace", "ASSERT"})
-_ARGUMENT_READERS = frozenset(
-    {"get_arg_val", "get_compile_time_arg_val", "get_common_arg_val", "get_named_compile_time_arg_val", "get_arg"}
-)
-"""Kernel functions that read an argument: a leaf that the host's argument list can fill in."""
+_SAME = frozenset({*LIBRARY["same"], *SIZEOF})
+_QUIET, _ARGUMENT_READERS = frozenset(LIBRARY["quiet"]), frozenset(LIBRARY["argument_readers"])
 
 
 class Lowering(Names):
     """Expressions under an environment; statements are in `interpreter`."""
 
-    def inline(self, function: Function, arguments: Sequence[Expression], node: Node) -> Expression | None:
+    def inline(self, function: Function, arguments: Sequence[cpp.Expression], node: Node) -> cpp.Expression | None:
         """Follow a call; None when it is too deep or too long to follow."""
         raise NotImplementedError
 
-    def lower(self, node: Node | None) -> Expression:
+    def lower(self, node: Node | None) -> cpp.Expression:
         """The value of an expression; calls inside it are reported to the listener on the way."""
         if node is None:
-            return Symbol("", OPAQUE)
+            return cpp.Symbol("", cpp.OPAQUE)
         rule = _RULES.get(node.type)
         if rule is not None:
             return rule(self, node)
         for child in node.named_children:
             self.lower(child)
-        return Symbol(self.source.of(node), OPAQUE)
+        return cpp.Symbol(self.source.of(node), cpp.OPAQUE)
 
-    # --- operators ----------------------------------------------------------------------------------------------
-
-    def binary(self, node: Node) -> Expression:
+    def binary(self, node: Node) -> cpp.Expression:
         operator = self.source.of(node.child_by_field_name("operator"))
         left, right = self.lower(node.child_by_field_name("left")), self.lower(node.child_by_field_name("right"))
         operator = {"and": "&&", "or": "||"}.get(operator, operator)
         if operator not in BINARY:
-            return Symbol(self.source.of(node), OPAQUE)
-        if isinstance(plain(left), Text) or isinstance(plain(right), Text):
-            return Text("".join(side.value for side in (plain(left), plain(right)) if isinstance(side, Text)))
-        return Binary(operator, left, right)  # not folded: the answer shows sizes as they are written
+            return cpp.Symbol(self.source.of(node), cpp.OPAQUE)
+        if isinstance(cpp.plain(left), cpp.Text) or isinstance(cpp.plain(right), cpp.Text):
+            return cpp.Text(
+                "".join(side.value for side in (cpp.plain(left), cpp.plain(right)) if isinstance(side, cpp.Text))
+            )
+        return cpp.Binary(operator, left, right)  # not folded: the answer shows sizes as they are written
 
-    def unary(self, node: Node) -> Expression:
+    def unary(self, node: Node) -> cpp.Expression:
         operator = self.source.of(node.child_by_field_name("operator"))
         operand = self.lower(node.child_by_field_name("argument"))
         operator = {"not": "!", "compl": "~"}.get(operator, operator)
-        return fold(Unary(operator, operand)) if operator in UNARY else Symbol(self.source.of(node), OPAQUE)
+        return (
+            cpp.fold(cpp.Unary(operator, operand))
+            if operator in UNARY
+            else cpp.Symbol(self.source.of(node), cpp.OPAQUE)
+        )
 
-    def ternary(self, node: Node) -> Expression:
+    def ternary(self, node: Node) -> cpp.Expression:
         condition = self.lower(node.child_by_field_name("condition"))
         yes, no = (self.lower(node.child_by_field_name(side)) for side in ("consequence", "alternative"))
-        known = evaluate(condition)
-        if known is not None:
-            return yes if known else no
-        return Choice(condition, yes, no)
+        known = cpp.evaluate(condition)
+        return cpp.Choice(condition, yes, no) if known is None else yes if known else no
 
-    def inner(self, node: Node) -> Expression:
+    def inner(self, node: Node) -> cpp.Expression:
         """Parentheses, references and dereferences do not change a size."""
         argument = node.child_by_field_name("argument") or (node.named_children[-1] if node.named_children else None)
         return self.lower(argument)
 
-    def cast(self, node: Node) -> Expression:
-        return self.lower(node.child_by_field_name("value"))
-
-    def size_of(self, node: Node) -> Expression:
+    def size_of(self, node: Node) -> cpp.Expression:
         words = self.source.of(node).removeprefix("sizeof").strip("() ").removeprefix("const ")
         if words.endswith("*"):
-            return Integer(8)
+            return cpp.Integer(8)
         size = SIZEOF.get(words.rpartition("::")[2])
-        return Integer(size) if size else Symbol(self.source.of(node), MEMBER)
+        return cpp.Integer(size) if size else cpp.Symbol(self.source.of(node), cpp.MEMBER)
 
-    # --- objects ------------------------------------------------------------------------------------------------
-
-    def field(self, node: Node) -> Expression:
+    def field(self, node: Node) -> cpp.Expression:
         receiver_node, field = node.child_by_field_name("argument"), node.child_by_field_name("field")
         receiver = self.lower(receiver_node)
         name = last_name(self.source, field)
-        value = plain(receiver)
-        if isinstance(value, Record) and (found := value.get(name)) is not None:
+        value = cpp.plain(receiver)
+        if isinstance(value, cpp.Record) and (found := value.get(name)) is not None:
             return found
         draft = draft_in(receiver)
         if draft is not None:
-            return draft.fields.get(name, Symbol(self.source.of(node), MEMBER))
-        return self.variables.get(self.source.of(node)) or Symbol(
-            f"{self.text_of(receiver, receiver_node)}.{name}", MEMBER
+            return draft.fields.get(name, cpp.Symbol(self.source.of(node), cpp.MEMBER))
+        return self.variables.get(self.source.of(node)) or cpp.Symbol(
+            f"{self.text_of(receiver, receiver_node)}.{name}", cpp.MEMBER
         )
 
-    def text_of(self, value: Expression, node: Node | None) -> str:
+    def text_of(self, value: cpp.Expression, node: Node | None) -> str:
         """How a leaf below a value is called: by the leaf it comes from, else as written."""
-        inner = plain(value)
-        if isinstance(inner, Symbol) and inner.kind in (PARAMETER, MEMBER, NAME) and len(inner.text) < 80:
+        inner = cpp.plain(value)
+        if (
+            isinstance(inner, cpp.Symbol)
+            and inner.kind in (cpp.PARAMETER, cpp.MEMBER, cpp.NAME)
+            and len(inner.text) < 80
+        ):
             return inner.text
         return self.source.of(node) if node is not None else ""
 
-    def subscript(self, node: Node) -> Expression:
+    def subscript(self, node: Node) -> cpp.Expression:
         argument = node.child_by_field_name("argument")
-        value = plain(self.lower(argument))
-        indices = node.child_by_field_name("indices")
-        index = (
-            evaluate(self.lower(indices.named_children[0])) if indices is not None and indices.named_children else None
-        )
-        if isinstance(value, Items) and index is not None and 0 <= index < len(value.items):
+        value = cpp.plain(self.lower(argument))
+        indices = listed(node, "indices", comments=True)
+        index = cpp.evaluate(self.lower(indices[0])) if indices else None
+        if isinstance(value, cpp.Items) and index is not None and 0 <= index < len(value.items):
             return value.items[index]
         if index is not None and argument is not None:
-            return Symbol(f"{self.text_of(value, argument)}[{index}]", MEMBER)
-        return Symbol(self.source.of(node), MEMBER)
+            return cpp.Symbol(f"{self.text_of(value, argument)}[{index}]", cpp.MEMBER)
+        return cpp.Symbol(self.source.of(node), cpp.MEMBER)
 
-    def braces(self, node: Node) -> Expression:
-        if any(child.type == "initializer_pair" for child in node.named_children):
-            return self.record("", node)
-        return Items(tuple(self.lower(child) for child in node.named_children if child.type != "comment"))
-
-    def record(self, type_name: str, node: Node) -> Record:
-        fields: list[tuple[str, Expression]] = []
+    def braces(self, node: Node) -> cpp.Expression:
+        fields: list[tuple[str, cpp.Expression]] = []
         for child in node.named_children:
             if child.type == "initializer_pair":
                 designator, value = child.child_by_field_name("designator"), child.child_by_field_name("value")
                 name = self.source.of(designator).lstrip(".") if designator is not None else ""
                 fields.append((name, self.lower(value)))
-        return Record(type_name, tuple(fields))
+        return cpp.Record("", tuple(fields)) if fields else cpp.Items(tuple(self.arguments(node)))
 
-    def literal(self, node: Node) -> Expression:
+    def literal(self, node: Node) -> cpp.Expression:
         """`Type{...}`."""
-        type_name = last_name(self.source, node.child_by_field_name("type"))
         value = self.lower(node.child_by_field_name("value"))
-        return self.built(type_name, value, node)
+        return self.built(last_name(self.source, node.child_by_field_name("type")), value, node)
 
-    def built(self, type_name: str, value: Expression, node: Node) -> Expression:
-        if isinstance(value, Record):
-            value = Record(type_name, value.fields)
+    def built(self, type_name: str, value: cpp.Expression, node: Node) -> cpp.Expression:
+        if isinstance(value, cpp.Record):
+            value = cpp.Record(type_name, value.fields)
         made = self.listener.construct(type_name, value, node)
-        if made is not None:
-            return made
-        if isinstance(value, Items) and len(value.items) == 1 and type_name in _SAME:
+        if made is None and isinstance(value, cpp.Items) and len(value.items) == 1 and type_name in _SAME:
             return value.items[0]
-        return value
+        return value if made is None else made
 
-    def closure(self, node: Node) -> Expression:
+    def closure(self, node: Node) -> Lambda:
         body, declarator = node.child_by_field_name("body"), node.child_by_field_name("declarator")
         function = Function("lambda", parameters_of(self.source, declarator), body, self.source, home=self.index)
         made = Lambda(function, self.variables)
         self.uncalled.setdefault(node.id, made)
         return made
 
-    # --- calls --------------------------------------------------------------------------------------------------
-
-    def call(self, node: Node) -> Expression:
-        callee, listed = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-        if callee is None or listed is None:
-            return Symbol(self.source.of(node), OPAQUE)
-        receiver: Expression | None = None
+    def call(self, node: Node) -> cpp.Expression:
+        callee, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        if callee is None or given is None:
+            return cpp.Symbol(self.source.of(node), cpp.OPAQUE)
+        receiver: cpp.Expression | None = None
         receiver_node: Node | None = None
         if callee.type == "field_expression":
             receiver_node = callee.child_by_field_name("argument")
@@ -189,48 +152,40 @@ class Lowering(Names):
         else:
             name = last_name(self.source, callee)
         if name in _QUIET:
-            return Symbol(name, OPAQUE)
+            return cpp.Symbol(name, cpp.OPAQUE)
         if callee.type == "lambda_expression":
-            arguments = self.arguments(listed)
-            made = self.inline(self._lambda(callee), arguments, node)
-            return made if made is not None else Symbol(self.source.of(node), CALL)
-        if listed.type == "initializer_list":
-            return self.built(name, self.lower(listed), node)
-        arguments = self.arguments(listed)
+            arguments = self.arguments(given)
+            made = self.inline(self.closure(callee).function, arguments, node)
+            return made if made is not None else cpp.Symbol(self.source.of(node), cpp.CALL)
+        if given.type == "initializer_list":
+            return self.built(name, self.lower(given), node)
+        arguments = self.arguments(given)
         self.template_arguments = self._template_arguments(callee)
         return self._called(name, receiver, receiver_node, arguments, node)
 
-    def _template_arguments(self, callee: Node) -> list[Expression]:
+    def _template_arguments(self, callee: Node) -> list[cpp.Expression]:
         while callee is not None and callee.type in ("qualified_identifier", "field_expression"):
             callee = callee.child_by_field_name("name" if callee.type == "qualified_identifier" else "field")
-        listed = callee.child_by_field_name("arguments") if callee is not None else None
-        found = []
-        for child in listed.named_children if listed is not None else ():
-            inner = child.child_by_field_name("type") if child.type == "type_descriptor" else child
-            found.append(self.lower(inner))
-        return found
+        given = listed(callee, "arguments", comments=True) if callee is not None else []
+        inner = [child.child_by_field_name("type") if child.type == "type_descriptor" else child for child in given]
+        return [self.lower(child) for child in inner]
 
-    def _lambda(self, node: Node) -> Function:
-        made = self.closure(node)
-        assert isinstance(made, Lambda)
-        return made.function
-
-    def arguments(self, listed: Node) -> list[Expression]:
-        return [self.lower(child) for child in listed.named_children if child.type != "comment"]
+    def arguments(self, node: Node) -> list[cpp.Expression]:
+        return [self.lower(child) for child in node.named_children if child.type != "comment"]
 
     def _called(
         self,
         name: str,
-        receiver: Expression | None,
+        receiver: cpp.Expression | None,
         receiver_node: Node | None,
-        arguments: list[Expression],
+        arguments: list[cpp.Expression],
         node: Node,
-    ) -> Expression:
+    ) -> cpp.Expression:
         if receiver is None:
-            if (name in _CASTS or name in _SAME) and len(arguments) == 1:
+            if name in _SAME and len(arguments) == 1:
                 return arguments[0]
             if name in _ARGUMENT_READERS:
-                return argument_leaf(name, arguments, self.source.of(node))
+                return cpp.argument_leaf(name, arguments, self.source.of(node))
             followed = self._follow(name, arguments, node)
             if followed is not None:
                 return followed
@@ -238,23 +193,25 @@ class Lowering(Names):
         if heard is not None:
             return heard
         if receiver is None and name in PURE:
-            return fold(Call(name, tuple(arguments)))
+            return cpp.fold(cpp.Call(name, tuple(arguments)))
         if receiver is not None:
             return self._method(name, receiver, receiver_node, arguments, node)
         if self.listener.doubts_calls and node.parent is not None and node.parent.type == "expression_statement":
-            self._may_change(node.child_by_field_name("arguments"))
-        return Symbol(self.source.of(node), CALL)
+            self._may_change(node)
+        return cpp.Symbol(self.source.of(node), cpp.CALL)
 
-    def _may_change(self, listed: Node) -> None:
+    def _may_change(self, node: Node) -> None:
         """A function called for its effect alone, and not read here, may have assigned to any variable it was given."""
-        for child in listed.named_children:
+        for child in listed(node, "arguments"):
             name = self.source.of(child)
             known = self.variables.get(name) if child.type == "identifier" and name not in self.unchanging else None
-            if known is not None and isinstance(plain(known), (Integer, Binary, Unary, Call, Choice, Items)):
-                self.variables[name] = Symbol(name, CALL)
+            if known is not None and isinstance(
+                cpp.plain(known), (cpp.Integer, cpp.Binary, cpp.Unary, cpp.Call, cpp.Choice, cpp.Items)
+            ):
+                self.variables[name] = cpp.Symbol(name, cpp.CALL)
 
-    def _follow(self, name: str, arguments: list[Expression], node: Node) -> Expression | None:
-        local = plain(self.variables[name]) if name in self.variables else None
+    def _follow(self, name: str, arguments: list[cpp.Expression], node: Node) -> cpp.Expression | None:
+        local = cpp.plain(self.variables[name]) if name in self.variables else None
         if isinstance(local, Lambda):
             return self.inline(local.function, arguments, node)
         if name in PURE:
@@ -266,101 +223,101 @@ class Lowering(Names):
         return self.inline(function, arguments, node) if function is not None else None
 
     def _method(
-        self, name: str, receiver: Expression, receiver_node: Node | None, arguments: list[Expression], node: Node
-    ) -> Expression:
-        value = plain(receiver)
-        if isinstance(value, Items):
+        self,
+        name: str,
+        receiver: cpp.Expression,
+        receiver_node: Node | None,
+        arguments: list[cpp.Expression],
+        node: Node,
+    ) -> cpp.Expression:
+        value = cpp.plain(receiver)
+        if isinstance(value, cpp.Items):
             if name == "size" and value.complete:
-                return Integer(len(value.items))
+                return cpp.Integer(len(value.items))
             if name in ("push_back", "emplace_back") and len(arguments) == 1:
-                self._extend(receiver_node, Items((*value.items, arguments[0]), value.complete))
+                self._extend(receiver_node, cpp.Items((*value.items, arguments[0]), value.complete))
             elif name in ("insert", "append_range", "resize", "assign", "clear"):
-                self._extend(receiver_node, Items(value.items, complete=False))
-        if name == "append_to" and arguments:
-            listed = node.child_by_field_name("arguments")
-            vector = plain(arguments[0])
-            if isinstance(vector, Items):
-                self._extend(listed.named_children[0], Items(vector.items, complete=False))
-        if name in ("value", "get") and not arguments and isinstance(value, Integer):
+                self._extend(receiver_node, cpp.Items(value.items, complete=False))
+        if name == "append_to" and arguments and isinstance(vector := cpp.plain(arguments[0]), cpp.Items):
+            self._extend(listed(node, "arguments")[0], cpp.Items(vector.items, complete=False))
+        if name in ("value", "get") and not arguments and isinstance(value, cpp.Integer):
             return receiver
         head = self.text_of(receiver, receiver_node)
         if name == "value_or" and len(arguments) == 1:
-            there = Symbol(f"{head}.has_value()", MEMBER)
-            return Choice(there, Symbol(f"{head}.value()", MEMBER), arguments[0])
+            there = cpp.Symbol(f"{head}.has_value()", cpp.MEMBER)
+            return cpp.Choice(there, cpp.Symbol(f"{head}.value()", cpp.MEMBER), arguments[0])
         if not arguments:
-            return Symbol(f"{head}.{name}()", MEMBER)
-        return Symbol(f"{head}.{name}{self.source.of(node.child_by_field_name('arguments'))}", CALL)
+            return cpp.Symbol(f"{head}.{name}()", cpp.MEMBER)
+        return cpp.Symbol(f"{head}.{name}{self.source.of(node.child_by_field_name('arguments'))}", cpp.CALL)
 
-    def _extend(self, node: Node | None, items: Items) -> None:
+    def _extend(self, node: Node | None, items: cpp.Items) -> None:
         if node is not None:
             name = self.source.of(node)
-            self.variables[name] = Named(name, items)
+            self.variables[name] = cpp.Named(name, items)
 
-    def assignment(self, node: Node) -> Expression:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        operator = self.source.of(node.child_by_field_name("operator")) if node.child_by_field_name("operator") else "="
-        value = self.lower(right)
+    def assignment(self, node: Node) -> cpp.Expression:
+        left, sign = node.child_by_field_name("left"), node.child_by_field_name("operator")
+        operator = self.source.of(sign) if sign else "="
+        value = self.lower(node.child_by_field_name("right"))
         if left is None:
             return value
         if left.type == "field_expression":
-            receiver = self.lower(left.child_by_field_name("argument"))
-            field = last_name(self.source, left.child_by_field_name("field"))
+            owner = left.child_by_field_name("argument")
+            receiver = self.lower(owner)
             if operator == "=":
+                field = last_name(self.source, left.child_by_field_name("field"))
                 draft = self.listener.assign_field(receiver, field, value, node)
-                if draft is not None and left.child_by_field_name("argument").type == "identifier":
-                    self.variables[self.source.of(left.child_by_field_name("argument"))] = draft
+                if draft is not None and owner.type == "identifier":
+                    self.variables[self.source.of(owner)] = draft
         target = self.source.of(left)
         if operator != "=":
-            before = self.variables.get(target) or Symbol(target, MEMBER)
-            known = operator[:-1] in BINARY
-            value = fold(Binary(operator[:-1], before, value)) if known else Symbol(target, OPAQUE)
-        if left.type in ("identifier", "field_expression") and draft_in(self.variables.get(target)) is None:
-            self.variables[target] = Named(target, unwrapped(value, target))
-        elif left.type == "identifier":
-            self.variables[target] = Named(target, value)
+            before = self.variables.get(target) or cpp.Symbol(target, cpp.MEMBER)
+            value = (
+                cpp.fold(cpp.Binary(operator[:-1], before, value))
+                if operator[:-1] in BINARY
+                else cpp.Symbol(target, cpp.OPAQUE)
+            )
+        is_draft = draft_in(self.variables.get(target)) is not None
+        if left.type == "identifier" or (left.type == "field_expression" and not is_draft):
+            self.variables[target] = cpp.Named(target, value if is_draft else cpp.unwrapped(value, target))
         return value
 
-    def update(self, node: Node) -> Expression:
+    def update(self, node: Node) -> cpp.Expression:
         argument = node.child_by_field_name("argument")
         before = self.lower(argument)
         operator = self.source.of(node.child_by_field_name("operator"))
         if argument is not None and argument.type == "identifier":
             name = self.source.of(argument)
-            after = fold(Binary(operator[0], before, Integer(1)))
-            self.variables[name] = Named(name, unwrapped(after, name))
+            after = cpp.fold(cpp.Binary(operator[0], before, cpp.Integer(1)))
+            self.variables[name] = cpp.Named(name, cpp.unwrapped(after, name))
             return after if node.children[0].id != argument.id else before
         return before
 
 
-_RULES: dict[str, Callable[[Lowering, Node], Expression]] = {
-    "identifier": Lowering.identifier,
-    "field_identifier": Lowering.identifier,
-    "type_identifier": Lowering.identifier,
+_RULES: dict[str, Callable[[Lowering, Node], cpp.Expression]] = {
+    **dict.fromkeys(("identifier", "field_identifier", "type_identifier"), Lowering.identifier),
     "qualified_identifier": Lowering.qualified,
     "number_literal": Lowering.number,
-    "true": lambda self, node: Integer(1),
-    "false": lambda self, node: Integer(0),
-    "null": lambda self, node: Integer(0),
-    "nullptr": lambda self, node: Integer(0),
-    "string_literal": Lowering.string,
-    "raw_string_literal": Lowering.string,
+    "true": lambda self, node: cpp.Integer(1),
+    **dict.fromkeys(("false", "null", "nullptr"), lambda self, node: cpp.Integer(0)),
+    **dict.fromkeys(("string_literal", "raw_string_literal"), Lowering.string),
     "concatenated_string": Lowering.strings,
     "binary_expression": Lowering.binary,
     "unary_expression": Lowering.unary,
     "conditional_expression": Lowering.ternary,
-    "parenthesized_expression": Lowering.inner,
-    "pointer_expression": Lowering.inner,
-    "condition_clause": lambda self, node: self.lower(node.child_by_field_name("value")),
-    "cast_expression": Lowering.cast,
+    **dict.fromkeys(("parenthesized_expression", "pointer_expression"), Lowering.inner),
+    **dict.fromkeys(
+        ("condition_clause", "cast_expression"), lambda self, node: self.lower(node.child_by_field_name("value"))
+    ),
     "sizeof_expression": Lowering.size_of,
     "field_expression": Lowering.field,
     "subscript_expression": Lowering.subscript,
     "initializer_list": Lowering.braces,
-    "argument_list": lambda self, node: Items(tuple(self.arguments(node))),
+    "argument_list": lambda self, node: cpp.Items(tuple(self.arguments(node))),
     "compound_literal_expression": Lowering.literal,
     "lambda_expression": Lowering.closure,
     "call_expression": Lowering.call,
     "assignment_expression": Lowering.assignment,
     "update_expression": Lowering.update,
-    "template_function": lambda self, node: Symbol(self.source.of(node), NAME),
+    "template_function": lambda self, node: cpp.Symbol(self.source.of(node), cpp.NAME),
 }

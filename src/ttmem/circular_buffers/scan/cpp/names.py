@@ -3,25 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    BINDING,
-    NAME,
-    OPAQUE,
-    Binary,
-    Condition,
-    Enumerator,
-    Expression,
-    Integer,
-    Named,
-    Symbol,
-    Text,
-    plain,
-)
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
-from ttmem.circular_buffers.scan.cpp.rewriting import fold, unwrapped
 from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
 from ttmem.circular_buffers.scan.cpp.values import Lambda, Listener
 
@@ -33,113 +17,104 @@ class Names:
         self.index = index
         self.source: Source = index.source
         self.listener = listener
-        self.variables: dict[str, Expression] = {}
-        self.guards: tuple[Condition, ...] = ()
+        self.variables: dict[str, cpp.Expression] = {}
+        self.guards: tuple[cpp.Condition, ...] = ()
         self.trail: tuple[tuple[str, int], ...] = ()
         self._elsewhere = elsewhere or {}
-        self.template_arguments: list[Expression] = []
+        self.template_arguments: list[cpp.Expression] = []
         """Of the call that is being reported: helpers get buffers that way too."""
         self.unchanging: set[str] = set()
         """Variables declared const."""
         self.uncalled: dict[int, Lambda] = {}
         """Lambdas that were defined and not called by name: they may still be called by somebody else."""
 
-    def lower(self, node: Node | None) -> Expression:
+    def lower(self, node: Node | None) -> cpp.Expression:
         """The value of an expression; calls inside it are reported to the listener on the way."""
         raise NotImplementedError
 
-    def identifier(self, node: Node) -> Expression:
+    def identifier(self, node: Node) -> cpp.Expression:
         return self.look_up(self.source.of(node))
 
-    def look_up(self, name: str) -> Expression:
+    def look_up(self, name: str) -> cpp.Expression:
         """A variable, a constant of the file, or a name from elsewhere."""
-        known = self.variables.get(name)
-        if known is None:
-            known = self.index.known.get(name)
-        if known is None:
-            known = self._constant(name)
-        return known
+        return self.variables.get(name) or self.index.known.get(name) or self._constant(name)
 
-    def _constant(self, name: str) -> Expression:
-        self.index.known[name] = Symbol(name, NAME)  # while its own definition is being read
+    def _constant(self, name: str) -> cpp.Expression:
+        self.index.known[name] = cpp.Symbol(name, cpp.NAME)  # while its own definition is being read
         if name in self.index.constants:
-            value = self._outside(lambda: self.lower(self.index.constants[name]))
-            found: Expression = Named(name, unwrapped(value))
+            found: cpp.Expression = cpp.Named(name, cpp.unwrapped(self._outside(self.index.constants[name])))
         elif name in self.index.enumerators:
             position, explicit = self.index.enumerators[name]
-            start = self._outside(lambda: self.lower(explicit)) if explicit is not None else Integer(0)
-            found = start if position == 0 else fold(Binary("+", start, Integer(position)))
+            start = self._outside(explicit) if explicit is not None else cpp.Integer(0)
+            found = start if position == 0 else cpp.fold(cpp.Binary("+", start, cpp.Integer(position)))
         elif name in self.index.macros:
-            found = Named(name, self._macro(self.index.macros[name]))
+            found = cpp.Named(name, self._macro(self.index.macros[name]))
         elif name in CONSTANTS:
-            found = Named(name, Integer(CONSTANTS[name]))
+            found = cpp.Named(name, cpp.Integer(CONSTANTS[name]))
         else:
-            found = Symbol(name, NAME)
+            found = cpp.Symbol(name, cpp.NAME)
         self.index.known[name] = found
         return found
 
-    def _macro(self, text: str) -> Expression:
+    def _macro(self, text: str) -> cpp.Expression:
         """What a macro stands for, if it is an expression."""
         source = parse(self.source.path, f"auto value = {text};".encode())
-        declared = source.root.named_children[0] if source.root.named_children and not source.broken else None
-        inner = declared.child_by_field_name("declarator") if declared is not None else None
-        node = inner.child_by_field_name("value") if inner is not None else None
+        node = source.root.named_children[0] if source.root.named_children and not source.broken else None
+        for field in ("declarator", "value"):
+            node = node.child_by_field_name(field) if node is not None else None
         if node is None:
-            return Symbol(text, NAME)
+            return cpp.Symbol(text, cpp.NAME)
         kept, self.source = self.source, source
         try:
-            return self._outside(lambda: self.lower(node))
+            return self._outside(node)
         finally:
             self.source = kept
 
-    def _outside(self, work: Callable[[], Expression]) -> Expression:
+    def _outside(self, node: Node) -> cpp.Expression:
         """Constants are defined outside of any function: its variables are not theirs."""
         kept, self.variables = self.variables, {}
         try:
-            return work()
+            return self.lower(node)
         finally:
             self.variables = kept
 
-    def qualified(self, node: Node) -> Expression:
+    def qualified(self, node: Node) -> cpp.Expression:
         text = self.source.of(node)
         if text in self.variables:
             return self.variables[text]
-        scope, _, name = text.rpartition("::")
-        scope = scope.rpartition("::")[2]
-        if scope == "CBIndex" or (scope == "CB" and name.startswith("c_")):
-            number = name.removeprefix("c_")
-            if number.isdigit():
-                return Integer(int(number))
+        scope, name = ["", *text.split("::")][-2:]
+        number = name.removeprefix("c_")
+        if number.isdigit() and (scope == "CBIndex" or (scope == "CB" and name != number)):
+            return cpp.Integer(int(number))
         if scope in ENUMERATIONS:
-            return Enumerator(name)
+            return cpp.Enumerator(name)
         if scope in ("dfb", "args", "tensor", "sem"):
-            return Symbol(f"{scope}::{name}", BINDING)
+            return cpp.Symbol(f"{scope}::{name}", cpp.BINDING)
         if f"{scope}::{name}" in self.index.enumerators:
             return self.look_up(f"{scope}::{name}")
         if name in CONSTANTS or name in self.index.constants:
             return self.look_up(name)
-        return Symbol(text, NAME)
+        return cpp.Symbol(text, cpp.NAME)
 
-    def number(self, node: Node) -> Expression:
+    def number(self, node: Node) -> cpp.Expression:
         text = self.source.of(node).replace("'", "").lower()
-        hexadecimal = text.startswith("0x")
-        digits = text.rstrip("ulz") if hexadecimal else text.rstrip("ulzf")
+        digits = text.rstrip("ulz" if text.startswith("0x") else "ulzf")
+        octal = len(digits) > 1 and digits.isdigit() and digits[0] == "0"
         try:
-            if len(digits) > 1 and digits.isdigit() and digits[0] == "0":
-                return Integer(int(digits, 8))
-            return Integer(int(digits, 0))
+            return cpp.Integer(int(digits, 8 if octal else 0))
         except ValueError:
             pass
         try:
             value = float(digits)
-            return Integer(int(value)) if value.is_integer() else Symbol(text, OPAQUE)
+            return cpp.Integer(int(value)) if value.is_integer() else cpp.Symbol(text, cpp.OPAQUE)
         except (ValueError, OverflowError):
-            return Symbol(text, OPAQUE)
+            return cpp.Symbol(text, cpp.OPAQUE)
 
-    def string(self, node: Node) -> Expression:
-        parts = [self.source.of(child) for child in node.named_children if child.type == "string_content"]
-        return Text("".join(parts))
+    def string(self, node: Node) -> cpp.Expression:
+        return cpp.Text(
+            "".join(self.source.of(child) for child in node.named_children if child.type == "string_content")
+        )
 
-    def strings(self, node: Node) -> Expression:
-        values = [plain(self.lower(child)) for child in node.named_children]
-        return Text("".join(value.value for value in values if isinstance(value, Text)))
+    def strings(self, node: Node) -> cpp.Expression:
+        values = [cpp.plain(self.lower(child)) for child in node.named_children]
+        return cpp.Text("".join(value.value for value in values if isinstance(value, cpp.Text)))

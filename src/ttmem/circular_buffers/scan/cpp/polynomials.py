@@ -5,18 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    NO_BINDINGS,
-    Binary,
-    Bindings,
-    Evaluation,
-    Expression,
-    Named,
-    Symbol,
-    Unary,
-    render,
-)
-from ttmem.circular_buffers.scan.cpp.rewriting import substituted
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 
 Monomial = tuple[str, ...]
 Polynomial = Mapping[Monomial, int]
@@ -38,22 +27,19 @@ def plus(left: Polynomial, right: Polynomial, sign: int = 1) -> dict[Monomial, i
 
 def times(left: Polynomial, right: Polynomial) -> dict[Monomial, int] | None:
     """None when the product is too long to compare sensibly."""
-    product: dict[Monomial, int] = {}
     if len(left) * len(right) > _MOST_TERMS:
         return None
+    product: dict[Monomial, int] = {}
     for one, factor in left.items():
-        for other, second in right.items():
-            monomial = tuple(sorted((*one, *other)))
-            product[monomial] = product.get(monomial, 0) + factor * second
-    return {monomial: factor for monomial, factor in product.items() if factor}
+        moved = {tuple(sorted((*one, *other))): factor * second for other, second in right.items()}
+        product = plus(product, moved)
+    return product
 
 
 def as_constant(polynomial: Polynomial | None) -> int | None:
-    if polynomial is None:
+    if polynomial is None or polynomial.keys() - {()}:
         return None
-    if not polynomial:
-        return 0
-    return polynomial[()] if set(polynomial) == {()} else None
+    return polynomial.get((), 0)
 
 
 def is_certainly_positive(polynomial: Polynomial) -> bool:
@@ -69,19 +55,21 @@ def uses_own_leaves(polynomial: Polynomial) -> bool:
 class Amounts:
     """Polynomials of expressions under bindings; a kernel's arguments are replaced by what its host passes."""
 
-    def __init__(self, bindings: Bindings = NO_BINDINGS, passed: Mapping[str, Expression] | None = None) -> None:
-        self._evaluation = Evaluation(bindings)
+    def __init__(
+        self, bindings: cpp.Bindings = cpp.NO_BINDINGS, passed: Mapping[str, cpp.Expression] | None = None
+    ) -> None:
+        self._evaluation = cpp.Evaluation(bindings)
         self._bindings = bindings
         self._passed = passed
         self._host: Amounts | None = Amounts(bindings) if passed is not None else None
-        self._known: dict[int, tuple[Expression, Polynomial | None]] = {}
+        self._known: dict[int, tuple[cpp.Expression, Polynomial | None]] = {}
 
     @property
     def of_the_host(self) -> Amounts:
         """For expressions that the host wrote."""
         return self._host if self._host is not None else self
 
-    def of(self, expression: Expression | None) -> Polynomial | None:
+    def of(self, expression: cpp.Expression | None) -> Polynomial | None:
         """None when the expression cannot be written so."""
         if expression is None:
             return None
@@ -91,46 +79,35 @@ class Amounts:
             self._known[id(expression)] = known
         return known[1]
 
-    def integer(self, expression: Expression | None) -> int | None:
+    def integer(self, expression: cpp.Expression | None) -> int | None:
         return as_constant(self.of(expression))
 
-    def _work_out(self, expression: Expression) -> Polynomial | None:
+    def _work_out(self, expression: cpp.Expression) -> Polynomial | None:
         value = self._evaluation.value(expression)
         if isinstance(value, int):
             return constant(value)
-        if isinstance(expression, Named):
+        if isinstance(expression, cpp.Named):
             return self.of(expression.value)
-        if isinstance(expression, Symbol):
+        if isinstance(expression, cpp.Symbol):
             if self._passed is not None and self._host is not None and expression.text in self._passed:
                 return self._host.of(self._passed[expression.text])
             return {(self._leaf(expression.text),): 1}
-        if isinstance(expression, Unary) and expression.operator == "-":
+        if isinstance(expression, cpp.Unary) and expression.operator == "-":
             inner = self.of(expression.operand)
             return plus({}, inner, -1) if inner is not None else None
-        if isinstance(expression, Binary) and expression.operator in "+-*":
+        if isinstance(expression, cpp.Binary) and expression.operator in "+-*":
             left, right = self.of(expression.left), self.of(expression.right)
             if left is None or right is None:
                 return None
-            return (
-                times(left, right)
-                if expression.operator == "*"
-                else plus(left, right, -1 if expression.operator == "-" else 1)
-            )
-        return self._combined(expression)
-
-    def _combined(self, expression: Expression) -> Polynomial | None:
-        """Divisions, choices and calls: numbers if their parts are, one leaf otherwise."""
-        if self._passed is not None:
-            return self._substituted(expression)
-        return {(self._leaf(render(expression, expand=True)),): 1}
-
-    def _substituted(self, expression: Expression) -> Polynomial | None:
-        assert self._passed is not None
-        changed = substituted(expression, self._passed)
+            if expression.operator == "*":
+                return times(left, right)
+            return plus(left, right, -1 if expression.operator == "-" else 1)
+        # Divisions, choices and calls: numbers if their parts are, one leaf otherwise.
+        changed = cpp.substituted(expression, self._passed) if self._passed is not None else None
         if changed is None:
-            return {(self._leaf(render(expression, expand=True)),): 1}
-        value = Evaluation(self._bindings).value(changed)
-        return constant(value) if isinstance(value, int) else None
+            return {(self._leaf(cpp.render(expression, expand=True)),): 1}
+        number = cpp.Evaluation(self._bindings).integer(changed)
+        return constant(number) if number is not None else None
 
     def _leaf(self, text: str) -> str:
         return text if self._passed is None else OWN + text

@@ -45,7 +45,8 @@ class Source:
 
 
 @cache
-def _parser() -> Any:
+def parser() -> Any:
+    """Also to fail early, with the command that installs what is missing (exit 3)."""
     try:
         import tree_sitter
         import tree_sitter_cpp
@@ -54,27 +55,16 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 
 
-def require_parser() -> None:
-    """Fail early, with the command that installs what is missing (exit 3)."""
-    _parser()
-
-
 def parse(path: str, text: bytes) -> Source:
     """The tree of a file; where a preprocessor condition splits a statement, the tree of its first alternatives."""
-    text = _blank_macros(text)
-    root = _parser().parse(text).root_node
-    if root.has_error and b"#" in text:
-        first = _first_alternatives(text)
-        if first != text:
-            other = _parser().parse(first).root_node
-            if _error_bytes(other) < _error_bytes(root):
-                return Source(path, first, other, broken=True)
-    return Source(path, text, root, broken=bool(root.has_error))
-
-
-def _blank_macros(text: bytes) -> bytes:
     text = _OLD_MAIN.sub(lambda found: b"void MAIN()" + found[1].replace(b" ", b"", 2) + b"{", text)
-    return _BLANKED.sub(lambda found: b" " * len(found[0]), text)
+    text = _BLANKED.sub(lambda found: b" " * len(found[0]), text)
+    root = parser().parse(text).root_node
+    if root.has_error and b"#" in text and (first := _first_alternatives(text)) != text:
+        other = parser().parse(first).root_node
+        if _error_bytes(other) < _error_bytes(root):
+            return Source(path, first, other, broken=True)
+    return Source(path, text, root, broken=bool(root.has_error))
 
 
 def _first_alternatives(text: bytes) -> bytes:
@@ -117,6 +107,12 @@ def walk(node: Node) -> Iterator[Node]:
         node = pending.pop()
         yield node
         pending.extend(reversed(node.named_children))
+
+
+def listed(node: Node, field: str, *, comments: bool = False) -> list[Node]:
+    """What a part of a node lists: arguments, parameters, cases."""
+    part = node.child_by_field_name(field)
+    return [child for child in part.named_children if comments or child.type != "comment"] if part is not None else []
 
 
 def line_of(node: Node) -> int:

@@ -6,17 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, plain
+from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, Local, plain
 from ttmem.circular_buffers.scan.cpp.functions import Function
 from ttmem.circular_buffers.scan.cpp.syntax import Node
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lambda(Expression):
+class Lambda(Local, frozen=True):
     """A lambda and the variables it sees."""
 
     function: Function
     seen: dict[str, Expression]
+
+    def __str__(self) -> str:
+        return "lambda"
 
 
 @dataclass(slots=True, eq=False)
@@ -36,11 +38,13 @@ class Draft:
     field_guards: dict[str, tuple[Condition, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DraftValue(Expression):
+class DraftValue(Local, frozen=True):
     """A reference to a draft, as variables hold it."""
 
     draft: Draft
+
+    def __str__(self) -> str:
+        return f"{self.draft.kind} of line {self.draft.line}"
 
 
 class Listener:
@@ -69,14 +73,11 @@ class Listener:
     def exit_loop(self) -> None:
         """The loop is over."""
 
-    def enter_branch(self, condition: Expression, text: str) -> None:
-        """What follows happens under a condition, until `otherwise`, and then without it, until `exit_branch`."""
+    def enter_branch(self, condition: Expression) -> None:
+        """What follows happens under a condition, until `leave_side` says so, then without it, until it says so."""
 
-    def otherwise(self) -> None:
-        """The other side of the branch."""
-
-    def exit_branch(self) -> None:
-        """The branch is over."""
+    def leave_side(self, holds: bool) -> None:
+        """One side of the branch is over: the one where its condition holds, or the other."""
 
 
 def draft_in(expression: Expression | None) -> Draft | None:

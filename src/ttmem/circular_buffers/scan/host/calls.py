@@ -8,23 +8,11 @@ until its function has been followed to the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    Binary,
-    Condition,
-    Expression,
-    Integer,
-    Items,
-    Named,
-    Record,
-    Symbol,
-    Text,
-    plain,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers
 from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
-from ttmem.circular_buffers.scan.cpp.rewriting import fold
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
 from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Listener, draft_in
 from ttmem.circular_buffers.scan.model import CONFIG, CREATE_CB, DATAFLOW_SPEC, DESCRIPTOR, DESCRIPTOR_FIELDS
@@ -33,7 +21,7 @@ KERNEL = "kernel"
 _KERNEL_TYPES = frozenset({"KernelDescriptor", "KernelSpec"})
 _PROGRAM_TYPES = frozenset({"Program", "ProgramDescriptor", "ProgramSpec"})
 _NAME_TYPES = frozenset({"DFBSpecName", "KernelSpecName", "TensorParamName"})
-_BUFFERS = frozenset({CONFIG, CREATE_CB, DESCRIPTOR, DESCRIPTOR_FIELDS, DATAFLOW_SPEC})
+_MADE_BY_CALL = frozenset({CONFIG, DESCRIPTOR, DATAFLOW_SPEC, *_KERNEL_TYPES, *_NAME_TYPES})
 _HARMLESS = frozenset(
     {"SetRuntimeArgs", "SetCommonRuntimeArgs", "CreateSemaphore", "UpdateDynamicCircularBufferAddress", "print"}
 )
@@ -45,6 +33,12 @@ _SETTERS = {
     "set_globally_allocated_address_and_total_size": "buffer",
 }
 
+_COMPILE_TIME = {
+    "compile_args": "compile_time_args",
+    "compile_time_args": "compile_time_args",
+    "named_compile_args": "named_compile_time_args",
+    "named_compile_time_args": "named_compile_time_args",
+}
 _FIRST_SETTERS = {"index": "page_index", "set_data_format": "data_format"}
 """Of a buffer with several indices the first one counts."""
 
@@ -56,59 +50,46 @@ class HostListener(Listener):
         self.interpreter = Interpreter(index, self, elsewhere)
         self.drafts: list[Draft] = []
         self.made = 0
-        self._loops: list[Expression] = []
+        self._loops: list[cpp.Expression] = []
         self._outer_loops = 0
         """Loops that make a new program each time: they do not multiply its buffers."""
 
-    def follow(self, function: Function) -> list[Draft]:
-        """Every draft that a function leaves behind, in the order in which the program gets them."""
-        return self._collected(lambda: self.interpreter.run(function))
-
-    def follow_statements(self, nodes: Sequence[Node]) -> list[Draft]:
-        """As `follow`, for statements outside of any function."""
-        return self._collected(lambda: self.interpreter.run_statements(nodes))
-
-    def _collected(self, work: Callable[[], None]) -> list[Draft]:
+    def follow(self, statements: Sequence[Node], function: Function | None = None) -> list[Draft]:
+        """Every draft that a function, or loose statements, leave, in the order in which the program gets them."""
         self.drafts = []
         self._loops = []
         self._outer_loops = 0
-        work()
+        self.interpreter.run(statements, function)
         return sorted(self.drafts, key=lambda draft: draft.order)
 
-    # --- what is heard -----------------------------------------------------------------------------------------------
-
-    def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
+    def construct(self, type_name: str, value: cpp.Expression | None, node: Node) -> cpp.Expression | None:
         if type_name in _PROGRAM_TYPES:
             self._outer_loops = len(self._loops)
             return None
         if type_name == CONFIG:
-            arguments = value.items if isinstance(value, Items) else ()
+            arguments = value.items if isinstance(value, cpp.Items) else ()
             return self._config(arguments, node)
         if type_name in (DESCRIPTOR, DATAFLOW_SPEC) or type_name in _KERNEL_TYPES:
-            if isinstance(value, Items) and value.items:  # a copy or a conversion
+            if isinstance(value, cpp.Items) and value.items:  # a copy or a conversion
                 return value.items[0] if draft_in(value.items[0]) is not None else None
             kind = KERNEL if type_name in _KERNEL_TYPES else type_name
-            if type_name == DESCRIPTOR and not isinstance(value, Record):
+            if type_name == DESCRIPTOR and not isinstance(value, cpp.Record):
                 kind = DESCRIPTOR_FIELDS
             draft = self._draft(kind, node)
-            if isinstance(value, Record):
+            if isinstance(value, cpp.Record):
                 draft.fields.update(value.fields)
             return DraftValue(draft)
-        if type_name in _NAME_TYPES and isinstance(value, Items) and len(value.items) == 1:
+        if type_name in _NAME_TYPES and isinstance(value, cpp.Items) and len(value.items) == 1:
             return value.items[0]
         return None
 
     def call(
-        self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
-    ) -> Expression | None:
+        self, name: str, receiver: cpp.Expression | None, arguments: Sequence[cpp.Expression], node: Node
+    ) -> cpp.Expression | None:
         if receiver is not None:
             return self._method(name, receiver, arguments)
-        if name == CONFIG:
-            return self._config(arguments, node)
-        if name in _KERNEL_TYPES or name in (DESCRIPTOR, DATAFLOW_SPEC):
-            return self.construct(name, Items(tuple(arguments)) if arguments else None, node)
-        if name in _NAME_TYPES and len(arguments) == 1:
-            return arguments[0]
+        if name in _MADE_BY_CALL:
+            return self.construct(name, cpp.Items(tuple(arguments)) if arguments else None, node)
         if name == "CreateCircularBuffer" and len(arguments) >= 3:
             return self._created(arguments)
         if name == "create_cb" and len(arguments) >= 6:
@@ -117,15 +98,17 @@ class HostListener(Listener):
             self._outer_loops = len(self._loops)
             return None
         if name in _HARMLESS:
-            return Integer(0)
+            return cpp.Integer(0)
         if name in ("CreateKernel", "CreateKernelFromString") and len(arguments) >= 4:
             return self._create_kernel(name, arguments, node)
         return None
 
-    def assign_field(self, receiver: Expression, field: str, value: Expression, node: Node) -> Expression | None:
+    def assign_field(
+        self, receiver: cpp.Expression, field: str, value: cpp.Expression, node: Node
+    ) -> cpp.Expression | None:
         draft = draft_in(receiver)
         if draft is None:
-            if field != "total_size" or not isinstance(plain(receiver), Symbol):
+            if field != "total_size" or not isinstance(cpp.plain(receiver), cpp.Symbol):
                 return None
             draft = self._draft(DESCRIPTOR_FIELDS, node)  # a descriptor that a caller handed over
         if draft.kind == DESCRIPTOR_FIELDS and field == "total_size":
@@ -135,14 +118,12 @@ class HostListener(Listener):
         draft.field_guards[field] = self._extra_guards(draft)
         return DraftValue(draft)
 
-    def enter_loop(self, trips: Expression, node: Node) -> None:
+    def enter_loop(self, trips: cpp.Expression, node: Node) -> None:
         self._loops.append(trips)
 
     def exit_loop(self) -> None:
         self._loops.pop()
         self._outer_loops = min(self._outer_loops, len(self._loops))
-
-    # --- drafts -------------------------------------------------------------------------------------------------
 
     def _draft(self, kind: str, node: Node) -> Draft:
         self.made += 1
@@ -159,25 +140,27 @@ class HostListener(Listener):
         self.drafts.append(draft)
         return draft
 
-    def _repeats(self) -> Expression | None:
-        total: Expression | None = None
+    def _repeats(self) -> cpp.Expression | None:
+        total: cpp.Expression | None = None
         for trips in self._loops[self._outer_loops :]:
-            total = trips if total is None else fold(Binary("*", total, trips))
+            total = trips if total is None else cpp.fold(cpp.Binary("*", total, trips))
         return total
 
-    def _extra_guards(self, draft: Draft) -> tuple[Condition, ...]:
+    def _extra_guards(self, draft: Draft) -> tuple[cpp.Condition, ...]:
         """Conditions that hold where a field is set but not where its object was made."""
         made_under = {id(guard.expression) for guard in draft.guards}
         return tuple(guard for guard in self.interpreter.guards if id(guard.expression) not in made_under)
 
-    def _config(self, arguments: Sequence[Expression], node: Node) -> Expression:
+    def _config(self, arguments: Sequence[cpp.Expression], node: Node) -> cpp.Expression:
         if len(arguments) == 1 and draft_in(arguments[0]) is not None:
             return arguments[0]
         draft = self._draft(CONFIG, node)
         draft.fields.update(zip(("total_size", "formats", "buffer"), arguments, strict=False))
         return DraftValue(draft)
 
-    def _method(self, name: str, receiver: Expression, arguments: Sequence[Expression]) -> Expression | None:
+    def _method(
+        self, name: str, receiver: cpp.Expression, arguments: Sequence[cpp.Expression]
+    ) -> cpp.Expression | None:
         draft = draft_in(receiver)
         if draft is None:
             return self._receiving(name, receiver, arguments)
@@ -193,15 +176,17 @@ class HostListener(Listener):
             if len(arguments) == 2:
                 draft.fields.setdefault("page_index", arguments[0])
         elif name == "remote_index":
-            draft.fields.setdefault("global_circular_buffer", Symbol("remote", "member"))
+            draft.fields.setdefault("global_circular_buffer", cpp.Symbol("remote", "member"))
         else:
             return None
         return receiver
 
-    def _receiving(self, name: str, receiver: Expression, arguments: Sequence[Expression]) -> Expression | None:
+    def _receiving(
+        self, name: str, receiver: cpp.Expression, arguments: Sequence[cpp.Expression]
+    ) -> cpp.Expression | None:
         """`descriptor.format_descriptors.push_back(...)`: the list belongs to a draft, which is found by its text."""
-        value = plain(receiver)
-        if name not in ("push_back", "emplace_back") or not isinstance(value, Symbol) or len(arguments) != 1:
+        value = cpp.plain(receiver)
+        if name not in ("push_back", "emplace_back") or not isinstance(value, cpp.Symbol) or len(arguments) != 1:
             return None
         owner, _, field = value.text.rpartition(".")
         pushed = draft_in(arguments[0])
@@ -213,62 +198,50 @@ class HostListener(Listener):
         draft = draft_in(self.interpreter.variables.get(owner))
         if draft is None:
             return None
-        before = plain(draft.fields.get(field, Items(())))
-        listed = before.items if isinstance(before, Items) else ()
-        draft.fields[field] = Items((*listed, arguments[0]))
-        return Integer(0)
+        before = cpp.plain(draft.fields.get(field, cpp.Items(())))
+        listed = before.items if isinstance(before, cpp.Items) else ()
+        draft.fields[field] = cpp.Items((*listed, arguments[0]))
+        return cpp.Integer(0)
 
-    def _created(self, arguments: Sequence[Expression]) -> Expression | None:
+    def _created(self, arguments: Sequence[cpp.Expression]) -> cpp.Expression | None:
         draft = draft_in(arguments[2])
         if draft is None:
             return None
         self.made += 1
         draft.order = self.made
-        draft.fields["core_ranges"] = arguments[1]
-        draft.fields["program"] = arguments[0]
-        if len(arguments) > 3:
-            draft.fields["global_circular_buffer"] = arguments[3]
+        names = ("program", "core_ranges", "", "global_circular_buffer")
+        draft.fields.update((name, value) for name, value in zip(names, arguments, strict=False) if name)
         return arguments[2]
 
-    def _create_cb(self, arguments: Sequence[Expression], node: Node) -> Expression:
-        index, program, cores, page, pages, data_format = arguments[:6]
+    def _create_cb(self, arguments: Sequence[cpp.Expression], node: Node) -> cpp.Expression:
+        names = ("page_index", "program", "core_ranges", "page_size", "pages", "data_format", "buffer")
         draft = self._draft(CREATE_CB, node)
-        draft.fields.update(
-            page_index=index,
-            program=program,
-            core_ranges=cores,
-            page_size=page,
-            total_size=Binary("*", pages, page),
-            data_format=data_format,
-        )
-        if len(arguments) > 6:
-            draft.fields["buffer"] = arguments[6]
-        return Items((index, DraftValue(draft)))
+        draft.fields.update(zip(names, arguments, strict=False))
+        draft.fields["total_size"] = cpp.Binary("*", draft.fields["pages"], draft.fields["page_size"])
+        return cpp.Items((arguments[0], DraftValue(draft)))
 
-    def _create_kernel(self, name: str, arguments: Sequence[Expression], node: Node) -> Expression:
+    def _create_kernel(self, name: str, arguments: Sequence[cpp.Expression], node: Node) -> cpp.Expression:
         draft = self._draft(KERNEL, node)
-        draft.fields["kernel_source"] = arguments[1] if name == "CreateKernel" else Text("")
-        draft.fields["core_ranges"] = arguments[2]
-        draft.fields["program"] = arguments[0]
-        config = plain(arguments[3])
-        if isinstance(config, Record):
+        draft.fields.update(zip(("program", "kernel_source", "core_ranges"), arguments, strict=False))
+        if name != "CreateKernel":
+            draft.fields["kernel_source"] = cpp.Text("")
+        config = cpp.plain(arguments[3])
+        if isinstance(config, cpp.Record):
             for field, value in config.fields:
-                if field in ("compile_args", "compile_time_args"):
-                    draft.fields["compile_time_args"] = value
-                elif field in ("named_compile_args", "named_compile_time_args"):
-                    draft.fields["named_compile_time_args"] = value
-        elif isinstance(config, Items) and config.items:
+                if field in _COMPILE_TIME:
+                    draft.fields[_COMPILE_TIME[field]] = value
+        elif isinstance(config, cpp.Items) and config.items:
             draft.fields["compile_time_args"] = config.items[0]
         return DraftValue(draft)
 
 
-def named_text(expression: Expression | None) -> str:
+def named_text(expression: cpp.Expression | None) -> str:
     """The string that a name object holds, else how it is called."""
-    value = plain(expression) if expression is not None else None
-    if isinstance(value, Items) and len(value.items) == 1:
-        value = plain(value.items[0])
-    if isinstance(value, Text):
+    value = cpp.plain(expression) if expression is not None else None
+    if isinstance(value, cpp.Items) and len(value.items) == 1:
+        value = cpp.plain(value.items[0])
+    if isinstance(value, cpp.Text):
         return value.value
-    if isinstance(expression, Named):
+    if isinstance(expression, cpp.Named):
         return expression.name
-    return value.text if isinstance(value, Symbol) else ""
+    return value.text if isinstance(value, cpp.Symbol) else ""

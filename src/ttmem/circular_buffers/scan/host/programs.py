@@ -12,16 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ttmem.allocator import CIRCULAR, DATAFLOW, Program, ProgramLayout, StaticBuffer, lay_out
-from ttmem.circular_buffers.scan.cpp.expressions import (
-    Bindings,
-    Condition,
-    Evaluation,
-    Expression,
-    Integer,
-    Items,
-    plain,
-    render,
-)
+from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, Declaration
 from ttmem.hardware import MemoryMap
 from ttmem.tensors import CoreRange, InvalidSpecError
@@ -46,7 +37,7 @@ class Sized:
     """False: its conditions are known not to hold."""
     copies: int | None
     """How often a loop makes it; None: not known."""
-    open_conditions: tuple[Condition, ...]
+    open_conditions: tuple[cpp.Condition, ...]
     """Those whose truth is not known."""
 
 
@@ -54,7 +45,7 @@ class Sized:
 class RangeTotal:
     """Buffers of one core range."""
 
-    core_ranges: str
+    core_ranges: str | None
     bytes_per_core: int
     """The largest sum that the conditions allow, borrowed buffers left out."""
     buffers: int
@@ -86,41 +77,35 @@ class ProgramTotals:
     """Why the program could not be placed."""
 
 
-def sized(declaration: Declaration, evaluation: Evaluation) -> Sized:
+def sized(declaration: Declaration, evaluation: cpp.Evaluation) -> Sized:
     """What is known of one declaration."""
     total, page = evaluation.integer(declaration.total), evaluation.integer(declaration.page)
-    borrowed = declaration.borrowed
-    if declaration.borrowed_if is not None:
-        known = evaluation.integer(declaration.borrowed_if.expression)
-        borrowed = known is not None and bool(known) is declaration.borrowed_if.holds
-    active = True
-    still_open = []
-    for condition in declaration.conditions:
-        known = evaluation.integer(condition.expression)
-        if known is None:
-            still_open.append(condition)
-        elif bool(known) is not condition.holds:
-            active = False
-    copies = 1 if declaration.repeats is None else evaluation.integer(declaration.repeats)
-    pages = total // page if total is not None and page and total % page == 0 else None
+    maybe = declaration.borrowed_if
+    truths = [(condition, _truth(condition, evaluation)) for condition in declaration.conditions]
     return Sized(
         declaration,
-        total,
-        page,
-        pages,
-        evaluation.integer(declaration.index),
-        borrowed,
-        active,
-        copies,
-        tuple(still_open),
+        total_bytes=total,
+        page_bytes=page,
+        pages=total // page if total is not None and page and total % page == 0 else None,
+        index=evaluation.integer(declaration.index),
+        borrowed=declaration.borrowed if maybe is None else _truth(maybe, evaluation) is True,
+        active=all(truth is not False for _, truth in truths),
+        copies=1 if declaration.repeats is None else evaluation.integer(declaration.repeats),
+        open_conditions=tuple(condition for condition, truth in truths if truth is None),
     )
 
 
+def _truth(condition: cpp.Condition, evaluation: cpp.Evaluation) -> bool | None:
+    """Whether it is met; None while that is not known."""
+    known = evaluation.integer(condition.expression)
+    return None if known is None else bool(known) is condition.holds
+
+
 def programs_of(
-    declarations: Sequence[Declaration], bindings: Bindings, memory_map: MemoryMap | None
+    declarations: Sequence[Declaration], bindings: cpp.Bindings, memory_map: MemoryMap | None
 ) -> list[ProgramTotals]:
     """Every program of a scan, in source order."""
-    evaluation = Evaluation(bindings)
+    evaluation = cpp.Evaluation(bindings)
     grouped: dict[tuple[str, str], list[Sized]] = {}
     for declaration in declarations:
         key = (declaration.file, declaration.program)
@@ -137,7 +122,7 @@ def _totals(file: str, name: str, found: list[Sized], memory_map: MemoryMap | No
         by_range.setdefault(cores_of(one.declaration), []).append(one)
     ranges = tuple(
         RangeTotal(
-            cores,
+            cores or None,
             sum(map(_bytes, worst_case([one for one in members if one in known]))),
             len(members),
             sum(1 for one in members if one in unknown),
@@ -169,7 +154,7 @@ def _totals(file: str, name: str, found: list[Sized], memory_map: MemoryMap | No
 
 def cores_of(declaration: Declaration) -> str:
     """A core range as the program calls it, also where a helper calls it otherwise."""
-    return render(declaration.core_ranges, expand=bool(declaration.trail))
+    return cpp.render(declaration.core_ranges, expand=bool(declaration.trail))
 
 
 def _bytes(one: Sized) -> int:
@@ -189,7 +174,7 @@ def worst_case(buffers: Sequence[Sized]) -> list[Sized]:
     return [one for one in buffers if id(one) in kept]
 
 
-_Open = list[tuple[Sized, tuple[Condition, ...]]]
+_Open = list[tuple[Sized, tuple[cpp.Condition, ...]]]
 
 
 def _largest(buffers: _Open, tries: list[int]) -> list[Sized]:
@@ -202,10 +187,11 @@ def _largest(buffers: _Open, tries: list[int]) -> list[Sized]:
         split = counts.most_common(1)[0][0]
         sides = []
         for holds in (True, False):
-            left: _Open = []
-            for one, conditions in group:
-                if all(condition.holds is holds for condition in conditions if condition.text == split):
-                    left.append((one, tuple(condition for condition in conditions if condition.text != split)))
+            left = [
+                (one, tuple(condition for condition in conditions if condition.text != split))
+                for one, conditions in group
+                if all(condition.holds is holds for condition in conditions if condition.text == split)
+            ]
             sides.append(_largest(left, tries))
         chosen += max(sides, key=lambda side: sum(map(_bytes, side)))
     return chosen
@@ -232,20 +218,21 @@ def _placed(buffers: Sequence[Sized], memory_map: MemoryMap | None) -> tuple[Pro
     """Addresses by the library's own rule (`allocator.lay_out`)."""
     if memory_map is None or not buffers:
         return None, True, ""
-    texts = {render(one.declaration.core_ranges, expand=True) for one in buffers}
+    texts = {cpp.render(one.declaration.core_ranges, expand=True) for one in buffers}
     literal = [core_ranges(one.declaration.core_ranges) for one in buffers]
     exact = all(literal)
-    static = []
-    for one, ranges in zip(buffers, literal, strict=True):
-        static.append(StaticBuffer(one.total_bytes or 0, ranges if exact else (EVERYWHERE,), one.page_bytes or None))
+    static = tuple(
+        StaticBuffer(one.total_bytes or 0, ranges if exact else (EVERYWHERE,), one.page_bytes or None)
+        for one, ranges in zip(buffers, literal, strict=True)
+    )
     family = DATAFLOW if buffers[0].declaration.api == DATAFLOW_SPEC else CIRCULAR
     try:
-        return lay_out(Program(tuple(static), family), memory_map), exact or len(texts) == 1, ""
+        return lay_out(Program(static, family), memory_map), exact or len(texts) == 1, ""
     except InvalidSpecError as error:
         return None, exact, str(error)
 
 
-def core_ranges(expression: Expression | None) -> tuple[CoreRange, ...]:
+def core_ranges(expression: cpp.Expression | None) -> tuple[CoreRange, ...]:
     """Literal cores: `CoreCoord{0, 0}`, `{0, 0}`, `CoreRange({0, 0}, {7, 7})`; empty when they are not literal."""
     numbers = _numbers(expression)
     if len(numbers) == 2:
@@ -255,11 +242,11 @@ def core_ranges(expression: Expression | None) -> tuple[CoreRange, ...]:
     return ()
 
 
-def _numbers(expression: Expression | None) -> list[int]:
-    value = plain(expression) if expression is not None else None
-    if isinstance(value, Integer):
+def _numbers(expression: cpp.Expression | None) -> list[int]:
+    value = cpp.plain(expression) if expression is not None else None
+    if isinstance(value, cpp.Integer):
         return [value.value]
-    if isinstance(value, Items):
+    if isinstance(value, cpp.Items):
         found = [_numbers(item) for item in value.items]
         return [number for numbers in found for number in numbers] if all(found) else []
     return []

@@ -32,7 +32,6 @@ class Loop:
 
     trips: Expression
     body: Trace
-    line: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +39,6 @@ class Branch:
     """One of two bodies runs."""
 
     condition: Expression
-    text: str
     yes: Trace
     no: Trace
 
@@ -65,6 +63,14 @@ def operations(trace: Trace) -> Iterator[Operation]:
     return (step for step in every_step(trace) if isinstance(step, Operation))
 
 
+def first_lines(trace: Trace) -> dict[str, int]:
+    """The line of the first operation of each kind."""
+    lines: dict[str, int] = {}
+    for step in operations(trace):
+        lines.setdefault(step.kind, step.line)
+    return lines
+
+
 def buffers_of(trace: Trace) -> list[str]:
     """Every buffer that a kernel operates on, in order of first use."""
     return list(dict.fromkeys(step.buffer for step in operations(trace) if step.kind in OPERATIONS))
@@ -84,11 +90,11 @@ def of_buffer(trace: Trace, buffer: str) -> Trace:
                 kept.append(step)
         elif isinstance(step, Loop):
             if body := of_buffer(step.body, buffer):
-                kept.append(Loop(step.trips, body, step.line))
+                kept.append(Loop(step.trips, body))
         else:
             yes, no = of_buffer(step.yes, buffer), of_buffer(step.no, buffer)
             if yes or no:
-                kept.append(Branch(step.condition, step.text, yes, no))
+                kept.append(Branch(step.condition, yes, no))
     return tuple(kept)
 
 
@@ -125,6 +131,4 @@ def total_of(trace: Trace, kind: str, amounts: Amounts) -> Polynomial | None:
 
 def depends_on_a_loop(expression: Expression | None) -> bool:
     """Whether a count changes from one turn of a loop to the next, or is not known at all."""
-    if expression is None:
-        return True
-    return any(isinstance(node, Symbol) and node.kind == LOOP for node in every_node(expression))
+    return expression is None or any(isinstance(node, Symbol) and node.kind == LOOP for node in every_node(expression))

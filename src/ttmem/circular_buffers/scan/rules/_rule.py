@@ -59,6 +59,6 @@ class Rule:
     def findings(self, breaches: Iterable[Breach]) -> list[Finding]:
         """The breaches with the rule's reason and remedy."""
         return [
-            Finding(self.identifier, found.severity or self.severity, *found[:3], self.why, self.fix)
+            Finding(self.identifier, *found[:3], found.severity or self.severity, self.why, self.fix)
             for found in breaches
         ]

@@ -14,7 +14,7 @@ from ttmem.circular_buffers.scan.cpp.polynomials import (
     uses_own_leaves,
 )
 from ttmem.circular_buffers.scan.join import JoinedBuffer, JoinedProgram
-from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT, buffer_name, operations, total_of
+from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT, buffer_name, first_lines, total_of
 from ttmem.circular_buffers.scan.model import Kernel
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 
@@ -22,9 +22,7 @@ from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 def _within_one_kernel(kernel: Kernel, amounts: Amounts) -> Breaches:
     """A kernel that is both sides of a buffer."""
     for buffer, own in kernel.whole_buffers():
-        lines: dict[str, int] = {}
-        for step in operations(own):
-            lines.setdefault(step.kind, step.line)
+        lines = first_lines(own)
         pushed, popped = total_of(own, PUSH, amounts), total_of(own, POP, amounts)
         if not {PUSH, POP} <= lines.keys() or pushed is None or popped is None:
             continue

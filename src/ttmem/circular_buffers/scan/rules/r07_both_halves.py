@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
-from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT, buffer_name, operations
+from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT, buffer_name, first_lines
 from ttmem.circular_buffers.scan.model import WARNING, Kernel
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 
@@ -18,9 +18,7 @@ _HALVES = (
 
 def _halves(kernel: Kernel, amounts: Amounts) -> Breaches:
     for buffer, own in kernel.whole_buffers():
-        first: dict[str, int] = {}
-        for step in operations(own):
-            first.setdefault(step.kind, step.line)
+        first = first_lines(own)
         for present, missing, text in _HALVES:
             if present in first and missing not in first:
                 named = text.format(buffer=buffer_name(buffer))

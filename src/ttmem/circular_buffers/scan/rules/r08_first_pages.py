@@ -12,7 +12,7 @@ def _order(joined: JoinedProgram) -> Breaches:
     needs: dict[str, tuple[set[str], JoinedKernel, int]] = {}
     doubtful = {buffer.key for buffer in joined.buffers if buffer.is_hidden or buffer.may_start_full}
     for member in joined.kernels:
-        if member.kernel.figures.broken or member.use.conditions:
+        if member.kernel.figures.partly_understood or member.use.conditions:
             return
         for key, (waited, line) in _first_pushes(member).items():
             if key in needs:

@@ -1,14 +1,102 @@
 # SPDX-License-Identifier: Apache-2.0
-"""R9: kernels that stop for ever, found by running them on counters where all numbers are known."""
+"""R9: kernels that stop for ever, found by running them on counters alone, without time, where all numbers are known.
+
+A deadlock does not depend on how fast the kernels are: each blocks until the other's counter allows it, so any order of
+steps that goes as far as it can ends in the same place.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from ttmem.circular_buffers.scan.join import JoinedKernel, JoinedProgram
-from ttmem.circular_buffers.scan.kernel.counters import Step, run, unrolled
-from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH
+from ttmem.circular_buffers.scan.kernel.trace import OPERATIONS, POP, PUSH, RESERVE, WAIT, Loop, Operation, Trace
+from ttmem.circular_buffers.scan.kernel.trace import Step as Part
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
+
+MOST_STEPS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation with its numbers."""
+
+    kind: str
+    buffer: str
+    pages: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Where a kernel stands when nothing moves any more."""
+
+    kernel: int
+    step: Step
+    available: int
+
+
+def unrolled(member: JoinedKernel) -> list[Step] | None:
+    """A trace as plain steps; None when a count, a trip count or a branch is not known, or when it is too long."""
+    number, buffers = member.amounts.integer, member.buffers
+    steps: list[Step] = []
+
+    def unroll(trace: Trace) -> bool:
+        return all(map(one, trace))
+
+    def one(part: Part) -> bool:
+        if isinstance(part, Operation):
+            if part.kind not in OPERATIONS:
+                return True
+            pages, buffer = number(part.count), buffers.get(part.buffer)
+            if pages is None or buffer is None or len(steps) >= MOST_STEPS:
+                return False
+            steps.append(Step(part.kind, buffer.key, pages, part.line))
+            return True
+        if isinstance(part, Loop):
+            trips = number(part.trips)
+            for _ in range(trips or 0):
+                before = len(steps)
+                if not unroll(part.body):
+                    return False
+                if len(steps) == before:
+                    break
+            return trips is not None
+        condition = number(part.condition)
+        if condition is None:
+            return not (part.yes or part.no)
+        return unroll(part.yes if condition else part.no)
+
+    return steps if unroll(member.trace) else None
+
+
+def run(kernels: Sequence[Sequence[Step]], capacities: Mapping[str, int]) -> list[Blocked]:
+    """Everybody goes on as far as possible; empty when all reach their end."""
+    held = dict.fromkeys(capacities, 0)
+    position = [0] * len(kernels)
+    moved = True
+    while moved:
+        moved = False
+        for kernel, steps in enumerate(kernels):
+            while position[kernel] < len(steps):
+                step = steps[position[kernel]]
+                if step.kind in (RESERVE, WAIT) and _available(step, held, capacities) < step.pages:
+                    break
+                if step.kind == PUSH:
+                    held[step.buffer] += step.pages
+                elif step.kind == POP:
+                    held[step.buffer] -= step.pages
+                position[kernel] += 1
+                moved = True
+    left = [(kernel, steps[at:]) for kernel, (steps, at) in enumerate(zip(kernels, position, strict=True))]
+    return [Blocked(kernel, rest[0], _available(rest[0], held, capacities)) for kernel, rest in left if rest]
+
+
+def _available(step: Step, held: Mapping[str, int], capacities: Mapping[str, int]) -> int:
+    """Pages that a step can have: free ones to reserve, held ones to wait for."""
+    return capacities[step.buffer] - held[step.buffer] if step.kind == RESERVE else held[step.buffer]
 
 
 def _deadlock(joined: JoinedProgram) -> Breaches:
@@ -23,7 +111,7 @@ def _deadlock(joined: JoinedProgram) -> Breaches:
         capacities[buffer.key] = pages
     if any(not joined.touching(key, kind) for key in capacities for kind in (PUSH, POP)):
         return
-    kernels = [steps for member in members if (steps := _steps(member)) is not None]
+    kernels = [steps for member in members if (steps := unrolled(member)) is not None]
     blocked = run(kernels, capacities) if len(kernels) == len(members) else []
     if blocked:
         waits = "; ".join(
@@ -33,11 +121,6 @@ def _deadlock(joined: JoinedProgram) -> Breaches:
         )
         text = f"the kernels of program {joined.program.name} stop for ever: {waits}"
         yield Breach(members[blocked[0].kernel].file, blocked[0].step.line, text)
-
-
-def _steps(member: JoinedKernel) -> list[Step] | None:
-    keys = {identity: buffer.key for identity, buffer in member.buffers.items()}
-    return unrolled(member.trace, member.amounts.integer, keys.get)
 
 
 RULE = Rule(

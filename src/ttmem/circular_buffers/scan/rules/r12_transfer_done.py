@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
 from ttmem.circular_buffers.scan.kernel.trace import (
@@ -13,62 +13,51 @@ from ttmem.circular_buffers.scan.kernel.trace import (
     PUSH,
     READ,
     WRITE,
+    Branch,
     Loop,
-    Operation,
     Trace,
     buffer_name,
 )
 from ttmem.circular_buffers.scan.model import WARNING, Kernel
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 
+_ENDS = {
+    PUSH: (READ, "pushes buffer {} before the read of line {} is known to be done"),
+    POP: (WRITE, "pops buffer {} before the write of line {} has left"),
+}
+_Open = dict[tuple[str, str], int]
+"""Transfers under way: (kind, buffer) -> line."""
+
 
 def _too_early(kernel: Kernel, amounts: Amounts) -> Breaches:
-    for line, text in _Transfers().follow(kernel.trace):
+    for line, text in _follow(kernel.trace, {}):
         yield Breach(kernel.figures.file, line, text)
 
 
-@dataclass(slots=True)
-class _Transfers:
-    """Which transfers are still under way: line of the transfer by buffer."""
-
-    reading: dict[str, int] = field(default_factory=dict)
-    writing: dict[str, int] = field(default_factory=dict)
-
-    def follow(self, trace: Trace) -> list[tuple[int, str]]:
-        found: list[tuple[int, str]] = []
-        for step in trace:
-            if isinstance(step, Operation):
-                found += self._step(step)
-            elif isinstance(step, Loop):
-                found += self.follow(step.body)
-            else:
-                before = (dict(self.reading), dict(self.writing))
-                found += self.follow(step.yes)
-                after = (self.reading, self.writing)
-                self.reading, self.writing = before
-                found += self.follow(step.no)
-                # A barrier on one side counts: rather miss a mistake than claim one.
-                self.reading = {b: line for b, line in self.reading.items() if b in after[0]}
-                self.writing = {b: line for b, line in self.writing.items() if b in after[1]}
-        return found
-
-    def _step(self, step: Operation) -> list[tuple[int, str]]:
-        name = buffer_name(step.buffer)
-        if step.kind == BARRIER:
-            self.reading.clear()
-            self.writing.clear()
-        elif step.kind == READ:
-            self.reading.setdefault(step.buffer, step.line)
-        elif step.kind == WRITE:
-            self.writing.setdefault(step.buffer, step.line)
+def _follow(trace: Trace, under_way: _Open) -> Iterator[tuple[int, str]]:
+    """Pages handed over too early; what is still under way at the end stays in the mapping."""
+    for step in trace:
+        if isinstance(step, Loop):
+            yield from _follow(step.body, under_way)
+        elif isinstance(step, Branch):
+            other = dict(under_way)
+            yield from _follow(step.yes, under_way)
+            yield from _follow(step.no, other)
+            # A barrier on one side counts: rather miss a mistake than claim one.
+            kept = {key: line for key, line in other.items() if key in under_way}
+            under_way.clear()
+            under_way.update(kept)
+        elif step.kind == BARRIER:
+            under_way.clear()
+        elif step.kind in (READ, WRITE):
+            under_way.setdefault((step.kind, step.buffer), step.line)
         elif step.kind == PASSED:
-            self.reading.pop(step.buffer, None)
-            self.writing.pop(step.buffer, None)
-        elif step.kind == PUSH and (line := self.reading.pop(step.buffer, None)) is not None:
-            return [(step.line, f"pushes buffer {name} before the read of line {line} is known to be done")]
-        elif step.kind == POP and (line := self.writing.pop(step.buffer, None)) is not None:
-            return [(step.line, f"pops buffer {name} before the write of line {line} has left")]
-        return []
+            for kind in (READ, WRITE):
+                under_way.pop((kind, step.buffer), None)
+        elif step.kind in _ENDS:
+            kind, text = _ENDS[step.kind]
+            if (line := under_way.pop((kind, step.buffer), None)) is not None:
+                yield step.line, text.format(buffer_name(step.buffer), line)
 
 
 RULE = Rule(
