@@ -16,8 +16,11 @@ from ttmem.allocator import FreeList
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.lifetimes import TensorLife, all_lifetimes
 from ttmem.analysis.states import bank_size
+from ttmem.capture_nodes.parameters import BUFFER_TYPES
 from ttmem.hardware import MEMORIES as HARDWARE_MEMORIES
 from ttmem.profile import MEMORIES, SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
+
+_BUFFER_TYPES = {name: number for number, name in BUFFER_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class Resident:
     """It came after the fullest moment of the operation that made it."""
     freed_late: bool = False
     """It went after the fullest moment of the operation that freed it."""
+
+    @property
+    def buffer_type(self) -> int:
+        """The library's number of its memory."""
+        return _BUFFER_TYPES.get(self.life.type.memory, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.states import bank_size
-from ttmem.exports._visualizer_schema import DEVICE_COLUMNS
 from ttmem.hardware import BOARDS, Architecture, Grid
 from ttmem.profile import Profile, Timeline
 
 
-def device_row(profile: Profile, timeline: Timeline) -> tuple[str, tuple[int, ...]]:
-    """Column names and values; 0 where the profile does not know.
+def device_row(profile: Profile, timeline: Timeline) -> dict[str, int]:
+    """The columns of the table ``devices``; 0 where the profile does not know.
 
     Totals are those that the library itself computes: all compute cores, no storage cores.
     """
@@ -22,7 +21,7 @@ def device_row(profile: Profile, timeline: Timeline) -> tuple[str, tuple[int, ..
     cores = grid.cores if grid else banks
     whole = chip.l1_bytes_per_core
     base = max(0, whole - l1_bank - small) if l1_bank else 0
-    values = {
+    return {
         "device_id": 0,
         "num_y_cores": grid.rows if grid else 0,
         "num_x_cores": grid.columns if grid else 0,
@@ -42,7 +41,6 @@ def device_row(profile: Profile, timeline: Timeline) -> tuple[str, tuple[int, ..
         "total_l1_for_sharded_buffers": cores * l1_bank,
         "cb_limit": whole - base,
     }
-    return ", ".join(DEVICE_COLUMNS), tuple(values[name] for name in DEVICE_COLUMNS)
 
 
 def grid_of_timeline(profile: Profile, timeline: Timeline) -> Grid | None:

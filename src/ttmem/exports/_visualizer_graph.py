@@ -12,7 +12,6 @@ from typing import Any
 
 from ttmem.exports._residency import Residency, Resident
 from ttmem.exports._visualizer_device import grid_of_timeline
-from ttmem.exports._visualizer_schema import BUFFER_TYPES
 from ttmem.hardware import Grid
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 
@@ -133,7 +132,7 @@ class _Graph:
             kind,
             {
                 "address": item.address,
-                "buffer_type": BUFFER_TYPES.get(memory, 0),
+                "buffer_type": item.buffer_type,
                 "device_id": 0,
                 "layout": item.life.type.placement.upper() or "INTERLEAVED",
                 "max_size_per_bank": item.life.bytes_per_bank,

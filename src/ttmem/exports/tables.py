@@ -33,6 +33,11 @@ _Item = TypeVar("_Item")
 INTEGER, TEXT, TRUTH = "integer", "text", "truth"
 
 
+def printable(text: str) -> str:
+    """A file name that is not UTF-8 holds lone surrogates, which no format of the exports can."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column: its values (None where there is none) and what they are."""
