@@ -51,13 +51,18 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
 def events(profile: Profile) -> Iterator[Event]:
     """All events; a process of the trace is a rank of the profile."""
     for number, timeline in enumerate(profile.timelines):
-        process = timeline.rank if timeline.rank >= 0 else number
+        process = _process(profile, number)
         yield from _names(profile, timeline, process)
         yield from _operations(profile, timeline, process)
         yield from _programs(timeline, process)
         yield from _counters(profile, timeline, process)
     yield from _failures(profile)
     yield from _tensors(profile)
+
+
+def _process(profile: Profile, timeline: int) -> int:
+    rank = profile.timelines[timeline].rank
+    return rank if rank >= 0 else timeline
 
 
 def _names(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
@@ -133,10 +138,7 @@ def _times(timeline: Timeline) -> list[int]:
 
 
 def _failures(profile: Profile) -> Iterator[Event]:
-    processes = {
-        timeline.rank: timeline.rank if timeline.rank >= 0 else number
-        for number, timeline in enumerate(profile.timelines)
-    }
+    processes = {timeline.rank: _process(profile, number) for number, timeline in enumerate(profile.timelines)}
     for found in failures(profile):
         index = found.operation_index if found.operation_index is not None else 0
         yield {
@@ -155,12 +157,12 @@ def _tensors(profile: Profile) -> Iterator[Event]:
     """The largest tensors alive at each peak, from their producer to their release."""
     number = 0
     for memory in seen_memories(profile):
-        live = alive_at_peak(profile, memory)
-        for life in live.tensors[:_MOST_TENSORS] if live else ():
+        if (live := alive_at_peak(profile, memory)) is None:
+            continue
+        for life in live.tensors[:_MOST_TENSORS]:
             number += 1
-            timeline = profile.timelines[live.peak.timeline] if live else profile.timelines[0]
             shared = {
-                "pid": timeline.rank if timeline.rank >= 0 else live.peak.timeline if live else 0,
+                "pid": _process(profile, live.peak.timeline),
                 "tid": 0,
                 "id": number,
                 "cat": f"alive at the {memory} peak",
