@@ -8,30 +8,20 @@ from pathlib import Path
 from ttmem._errors import BadInputError
 from ttmem.profile import Argument, Profile, Source
 from ttmem.profile.tables import ProfileTables
-from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
+from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.mlir import KIND
-from ttmem.readers.mlir._module import ModuleItem, parse_module_line, registry
+from ttmem.readers.mlir._module import parse_module_line, registry
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log._lines import LineSplitter
 
 
 def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
     """The annotated arguments in the file, its bytes and its lines."""
-    splitter = LineSplitter()
-    items: list[ModuleItem] = []
-    byte_count = line_count = 0
     with OpenedSource(path) as opened:
-        try:
-            for chunk in opened.chunks():
-                byte_count += len(chunk)
-                lines = splitter.split(chunk)
-                line_count += len(lines)
-                items += [item for line in lines if (item := parse_module_line(line))]
-        except TruncatedSourceError as error:
-            raise BadInputError(f"cannot be unpacked: {error.reason}", where=opened.name) from error
-    rest = splitter.rest()
-    items += [item for line in rest if (item := parse_module_line(line))]
-    return registry(items), byte_count, line_count + len(rest)
+        content = opened.content()
+    splitter = LineSplitter()
+    lines = [*splitter.split(content), *splitter.rest()]
+    return registry(item for line in lines if (item := parse_module_line(line))), len(content), len(lines)
 
 
 def read(path: str | Path, options: ReadOptions) -> Profile:
