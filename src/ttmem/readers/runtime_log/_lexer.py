@@ -23,8 +23,15 @@ from ttmem.profile import TensorType
 from ttmem.readers.mlir._module import STAGE_END_MARKS, parse_module_line
 from ttmem.readers.mlir._operation import OperationText, parse_operation, split_signature
 from ttmem.readers.mlir._types import parse_tensor_type
-from ttmem.readers.runtime_log._failure_window import FAILURE_REACH_LINES, FailureWindow
-from ttmem.readers.runtime_log._lines import MPI_TAG, PREFIX_BYTES, TIME_PREFIX, rank_of
+from ttmem.readers.runtime_log._lines import (
+    FAILURE_REACH_LINES,
+    MPI_TAG,
+    PREFIX_BYTES,
+    TIME_PREFIX,
+    FailureWindow,
+    LineSplitter,
+    rank_of,
+)
 from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
 _KNOWN_LINES_BYTES = 40 << 20
@@ -81,10 +88,11 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 class Lexer:
-    """Understands a log line by line; feed it lists of lines in order, then ``finish``."""
+    """Understands a log line by line; give it chunks in order, then ``finish``."""
 
     def __init__(self) -> None:
         self.tables = Tables()
+        self.splitter = LineSplitter()
         self.line_count = 0
         self.byte_count = 0
         self._codes: dict[bytes, int] = {}
@@ -109,6 +117,16 @@ class Lexer:
         """Where the text of an operation begins in its line: the same place in nearly all of them."""
         self._forget_until = 0
         self._remembered_from = 0
+
+    def take(self, chunk: bytes) -> None:
+        """The next bytes."""
+        self.byte_count += len(chunk)
+        self.feed(self.splitter.split(chunk))
+
+    def finish(self) -> LexedLog:
+        """All of it, with the last line."""
+        self.feed(self.splitter.rest())
+        return self.snapshot()
 
     def feed(self, lines: list[bytes]) -> None:
         """Take the next lines, without their line ends."""

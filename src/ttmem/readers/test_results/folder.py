@@ -79,20 +79,19 @@ def _files(place: Path) -> Iterator[Path]:
     yield from sorted(found)
 
 
-def _read(file: Path, source: str) -> tuple[list[Result] | None, tuple[str, ...], str]:
+def _read(file: Path, source: str) -> tuple[list[Result] | None, list[str], str]:
     """Results (None: not such a file), notes, and the operator that the file is named after."""
     with OpenedSource(file) as opened:
         reader = detect(opened.head, TEST_RESULTS)
         if reader is None:
-            return None, (), ""
+            return None, [], ""
         text = opened.content().decode("utf-8", "replace")
     if reader.kind == pytest_log.KIND:
-        log = pytest_log.read_log(text, source)
-        return list(log.results), log.notes, operator_of(file.name)
+        return *pytest_log.read_log(text, source), operator_of(file.name)
     try:
-        return reader.read(text, source), (), ""
+        return reader.read(text, source), [], ""
     except NoResultsError:
-        return None, (), ""
+        return None, [], ""
 
 
 def _identity(result: Result) -> tuple[str, str]:
