@@ -132,7 +132,7 @@ class OpenedSource:
             raise BadInputError(f"cannot be read to its end: {error.reason}", where=self.name) from error
         yield from splitter.rest()
 
-    def _pieces(self, limit: int | None = None) -> Iterator[bytes]:
+    def _pieces(self, limit: int = sys.maxsize) -> Iterator[bytes]:
         if self._damage is not None:
             raise self._damage
         yield from chunks(self._stream, self.name, limit=limit)
@@ -163,24 +163,20 @@ def _opened(path: Path) -> BinaryIO:
         raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
 
 
-def chunks(stream: BinaryIO, name: str, *, limit: int | None = None) -> Iterator[bytes]:
+def chunks(stream: BinaryIO, name: str, *, limit: int = sys.maxsize) -> Iterator[bytes]:
     """The stream in pieces; a packed stream that is cut gives what it holds, then says so."""
-    left = limit
-    while left is None or left > 0:
+    while limit > 0:
         try:
-            chunk = stream.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
+            chunk = stream.read(min(CHUNK_BYTES, limit))
         except EOFError as error:
             raise TruncatedSourceError(name) from error
-        except (OSError, zlib.error, ValueError) as error:
-            raise TruncatedSourceError(name, str(error)) from error
         except Exception as error:  # zstandard raises its own type, which is not imported for other sources
-            if type(error).__name__ != "ZstdError":
+            if not isinstance(error, OSError | zlib.error | ValueError) and type(error).__name__ != "ZstdError":
                 raise
             raise TruncatedSourceError(name, str(error)) from error
         if not chunk:
             return
-        if left is not None:
-            left -= len(chunk)
+        limit -= len(chunk)
         yield chunk
 
 
