@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ttmem.exports._residency import Residency, Resident
-from ttmem.exports._visualizer_device import grid_of_timeline
 from ttmem.hardware import Grid
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 
@@ -25,8 +24,8 @@ _PARTS = (
 Node = dict[str, Any]
 
 
-def captured_graph(profile: Profile, timeline: Timeline, found: Residency) -> Iterator[list[Node]]:
-    """One graph per operation."""
+def captured_graph(profile: Profile, timeline: Timeline, found: Residency, grid: Grid | None) -> Iterator[list[Node]]:
+    """One graph per operation; ``grid`` is that of the compute cores, if it is known."""
     steps: dict[int, list[tuple[int, str, Resident]]] = {}
     for item in found.residents:
         # Releases come first where the order is not known: then no moment is fuller than the states around it.
@@ -34,7 +33,6 @@ def captured_graph(profile: Profile, timeline: Timeline, found: Residency) -> It
             steps.setdefault(item.freed_in, []).append((2 * item.freed_late, _FREE, item))
         if item.made_in >= 0:
             steps.setdefault(item.made_in, []).append((2 * item.made_late + 1, _MAKE, item))
-    grid = grid_of_timeline(profile, timeline)
     held = _held_before(profile, timeline)
     for position, form in enumerate(timeline.form.tolist()):
         graph = _Graph(profile.forms.name_of(form))

@@ -18,12 +18,14 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem._version import __version__
+from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import failures
+from ttmem.analysis.states import bank_size
 from ttmem.exports._place import new_folder
 from ttmem.exports._residency import Residency, Resident, residency
-from ttmem.exports._visualizer_device import device_row
 from ttmem.exports._visualizer_graph import captured_graph
 from ttmem.exports.tables import printable
+from ttmem.hardware import BOARDS, Grid
 from ttmem.profile import Profile, TensorType, Timeline
 
 MOST_BUFFER_ROWS = 20_000_000
@@ -83,11 +85,12 @@ class _Writer:
 
     def process(self, timeline: Timeline, found: Residency) -> None:
         self._rank = max(timeline.rank, 0)
-        self._insert("devices", [tuple(device_row(self._profile, timeline).values())])
+        grid = _grid(self._profile, timeline)
+        self._insert("devices", [tuple(_device_row(self._profile, timeline, grid).values())])
         self._operations(timeline)
         self._tensors(timeline, found)
         self._insert("buffers", _buffer_rows(found))
-        graphs = captured_graph(self._profile, timeline, found)
+        graphs = captured_graph(self._profile, timeline, found, grid)
         self._insert("captured_graph", ((number, json.dumps(graph)) for number, graph in enumerate(graphs, start=1)))
         self._errors(timeline)
 
@@ -176,6 +179,45 @@ class _Writer:
                 name = item.operation_name or "outside any operation"
                 rows.append((number, printable(name), item.failure_class, printable(item.message), "", ""))
         self._insert("errors", rows)
+
+
+def _device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -> dict[str, int]:
+    """The columns of the table ``devices``; 0 where the profile does not know.
+
+    Totals are those that the library itself computes: all compute cores, no storage cores.
+    """
+    banks, l1_bank = bank_size(profile, timeline, "L1")
+    _, small = bank_size(profile, timeline, "L1_SMALL")
+    rows, columns, cores = (grid.rows, grid.columns, grid.cores) if grid else (0, 0, banks)
+    whole = architecture_of(profile).l1_bytes_per_core
+    base = max(0, whole - l1_bank - small) if l1_bank else 0
+    return {
+        "device_id": 0,
+        "num_y_cores": rows,
+        "num_x_cores": columns,
+        "num_y_compute_cores": rows,
+        "num_x_compute_cores": columns,
+        "worker_l1_size": whole,
+        "l1_num_banks": banks,
+        "l1_bank_size": l1_bank,
+        "address_at_first_l1_bank": 0,
+        "address_at_first_l1_cb_buffer": base,
+        "num_banks_per_storage_core": 1 if l1_bank else 0,
+        "num_compute_cores": cores,
+        "num_storage_cores": 0,
+        "total_l1_memory": cores * whole,
+        "total_l1_for_tensors": 0,
+        "total_l1_for_interleaved_buffers": cores * l1_bank,
+        "total_l1_for_sharded_buffers": cores * l1_bank,
+        "cb_limit": whole - base,
+    }
+
+
+def _grid(profile: Profile, timeline: Timeline) -> Grid | None:
+    """The grid of the first board of the chip with so many banks; boards with as many have the same grid."""
+    chip, cores = architecture_of(profile), bank_size(profile, timeline, "L1")[0]
+    grids = (grid for board in BOARDS if board.architecture is chip for _, grid in board.grids)
+    return next((grid for grid in grids if grid.cores == cores), None)
 
 
 def _operation_id(timeline: Timeline, index: int | None) -> int | None:

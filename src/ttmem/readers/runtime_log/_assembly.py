@@ -155,7 +155,7 @@ def _track(tables: Tables, tokens: _Tokens, operation_at: Positions, block_at: P
             tracker.before_submit(operations=done, blocks=states)
         else:
             tracker.after_submit(operations=done, blocks=states, line=line)
-    tracker.end(operations=len(form), blocks=len(block_at))
+    tracker.close_all(len(form), len(block_at))
     return tracker
 
 

@@ -107,7 +107,8 @@ class Lexer:
         self._lines: list[NDArray[np.int32]] = []
         self._views: list[bytes] = []
         self._view_count = 0
-        self._open_failures: list[tuple[int, FailureWindow]] = []
+        self.open_failures: list[tuple[int, FailureWindow]] = []
+        """The lines to come may belong to a failure that was already seen."""
         self._damaged: list[tuple[int, str]] = []
         self._damaged_count = 0
         self._saw_runtime = False
@@ -131,7 +132,7 @@ class Lexer:
     def feed(self, lines: list[bytes]) -> None:
         """Take the next lines, without their line ends."""
         count = len(lines)
-        if self._open_failures:
+        if self.open_failures:
             self.continue_failures(lines)
         codes = np.fromiter(map(self._codes.get, lines, repeat(-1)), np.int32, count)
         unknown = np.flatnonzero(codes < 0)
@@ -363,20 +364,15 @@ class Lexer:
             return Kind.FOREIGN
         self.tables.failures.append(failure)
         if not window.complete:
-            self._open_failures.append((len(self.tables.failures) - 1, window))
+            self.open_failures.append((len(self.tables.failures) - 1, window))
         return self._add(Kind.FAILURE, len(self.tables.failures) - 1, window.rank)
-
-    @property
-    def has_open_failures(self) -> bool:
-        """Whether the lines to come may belong to a failure that was already seen."""
-        return bool(self._open_failures)
 
     def continue_failures(self, lines: list[bytes]) -> None:
         """The lines below a failure were not there yet when its first line was."""
-        for number, window in self._open_failures:
+        for number, window in self.open_failures:
             window.take(lines)
             self.tables.failures[number] = window.text()
-        self._open_failures = [(number, window) for number, window in self._open_failures if not window.complete]
+        self.open_failures = [(number, window) for number, window in self.open_failures if not window.complete]
 
     # --- bulk ---------------------------------------------------------------------------------------------------
 

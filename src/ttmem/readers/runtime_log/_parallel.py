@@ -70,7 +70,7 @@ def lex_part(path: Path, start: int, end: int, progress: Progress | None = None)
                 if progress:
                     progress(start + lexer.byte_count, 0)
             log = lexer.finish()
-            if lexer.has_open_failures:  # their text goes on beyond the border
+            if lexer.open_failures:  # their text goes on beyond the border
                 beyond = file.read(_BEYOND_BYTES)
                 rest = lexer.splitter.rest() if len(beyond) < _BEYOND_BYTES else []
                 lexer.continue_failures([*lexer.splitter.split(beyond), *rest][:FAILURE_REACH_LINES])
