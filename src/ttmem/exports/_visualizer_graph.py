@@ -77,8 +77,7 @@ def _held_before(profile: Profile, timeline: Timeline) -> list[int]:
 def _program(timeline: Timeline, position: int, grid: Grid | None) -> Iterator[Node]:
     """What programs needed beside tensors: one node per kind, with the bytes of the fullest core on all cores."""
     needs = timeline.programs_l1
-    parts = None if needs is None or grid is None else needs.parts(position)
-    if needs is None or grid is None or parts is None:
+    if needs is None or grid is None or (parts := needs.parts(position)) is None:
         return
     cores = f"{{[0-0 - {grid.columns - 1}-{grid.rows - 1}]}}"
     sizes = [(parts[part], kind, shared) for part, kind, shared in _PARTS]

@@ -226,7 +226,8 @@ class Lexer:
         if line.startswith(b"#", tag.end() if tag else 0) or any(mark in line for mark in _MODULE_MARKS):
             item = parse_module_line(line[tag.end() :] if tag else line)
             if item:
-                return self._module(item, int(tag[1]) if tag else -1)
+                self.tables.modules.append(item)
+                return self._add(Kind.MODULE, len(self.tables.modules) - 1, int(tag[1]) if tag else -1)
         if b"EXPECTED_ERROR" in line:
             for mark, what in _EXPECTED.items():
                 if mark in line:
@@ -343,10 +344,6 @@ class Lexer:
             self.tables.events.append(event)
         return self._add(Kind.EVENT, number, rank_of(line))
 
-    def _module(self, item: object, rank: int) -> int:
-        self.tables.modules.append(item)
-        return self._add(Kind.MODULE, len(self.tables.modules) - 1, rank)
-
     def _damage(self, index: int, what: str) -> int:
         self._damaged_count += 1
         if len(self._damaged) < _DAMAGED_KEPT:
@@ -416,16 +413,12 @@ class Lexer:
             _append_pool(tables.ssa_pool, tables.ssa_end, values)
             _append_pool(tables.location_pool, tables.location_end, locations)
             self._forms.clear()
-        if self._views:
-            self._flush_views()
-
-    def _flush_views(self) -> None:
-        """Convert the new views together: one call per chunk instead of five conversions per view."""
-        numbers = np.array(b" ".join(self._views).translate(None, _ONLY_NUMBERS).split(), np.float64)
-        views = numbers.reshape(-1, 5)
-        views[:, 1:] *= _MIB
-        self.tables.view_parts.append(np.rint(views).astype(np.int64))
-        self._views.clear()
+        if self._views:  # converted together: one call per chunk instead of five conversions per view
+            numbers = np.array(b" ".join(self._views).translate(None, _ONLY_NUMBERS).split(), np.float64)
+            views = numbers.reshape(-1, 5)
+            views[:, 1:] *= _MIB
+            tables.view_parts.append(np.rint(views).astype(np.int64))
+            self._views.clear()
 
 
 def _append_pool(pool: bytearray, ends: array[int], texts: Sequence[bytes]) -> None:
