@@ -173,12 +173,7 @@ def _pools(profile: Profile, timeline: Timeline) -> dict[str, FreeList]:
     totals = {memory: bank_size(profile, timeline, memory)[1] for memory in MEMORIES}
     l1_base = max(0, chip.l1_bytes_per_core - totals["L1"] - totals["L1_SMALL"])
     dram_base = max(chip.dram_alignment_bytes, chip.dram_bytes_per_bank - totals["DRAM"] - totals["TRACE"])
-    bases = {
-        "DRAM": dram_base,
-        "TRACE": dram_base + totals["DRAM"],
-        "L1": l1_base,
-        "L1_SMALL": l1_base + totals["L1"],
-    }
+    bases = {"DRAM": dram_base, "TRACE": dram_base + totals["DRAM"], "L1": l1_base, "L1_SMALL": l1_base + totals["L1"]}
     return {
         memory.name: FreeList(bases[memory.name], totals[memory.name], grows_down=memory.grows_down)
         for memory in HARDWARE_MEMORIES

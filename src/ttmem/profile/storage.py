@@ -85,7 +85,7 @@ def _unseal(content: bytes, where: str) -> bytes:
     if not is_saved_profile(content):
         raise BadInputError("not a saved profile", where=where, hint="it should have been written by ttmem")
     if len(content) < _HEADER.size:
-        raise BadInputError("the saved profile is cut short", where=where, hint=_READ_AGAIN)
+        raise _unusable("is cut short", where)
     _, version, payload_bytes, document_bytes, digest = _HEADER.unpack_from(content)
     if version > SCHEMA_VERSION:
         raise BadInputError(
@@ -95,18 +95,19 @@ def _unseal(content: bytes, where: str) -> bytes:
         )
     payload = content[_HEADER.size :]
     if len(payload) < payload_bytes:
-        message = f"the saved profile is cut short ({len(payload)} of {payload_bytes} bytes)"
-        raise BadInputError(message, where=where, hint=_READ_AGAIN)
+        raise _unusable(f"is cut short ({len(payload)} of {payload_bytes} bytes)", where)
     if len(payload) > payload_bytes or version < 1 or _digest(payload) != digest:
-        raise BadInputError("the saved profile is damaged (its digest does not match)", where=where, hint=_READ_AGAIN)
+        raise _unusable("is damaged (its digest does not match)", where)
     try:
         if zstandard.frame_content_size(payload) != document_bytes:
             raise ValueError("sizes disagree")
         return zstandard.ZstdDecompressor().decompress(payload)
     except (zstandard.ZstdError, ValueError, MemoryError):
-        raise BadInputError(
-            "the saved profile is damaged (it cannot be unpacked)", where=where, hint=_READ_AGAIN
-        ) from None
+        raise _unusable("is damaged (it cannot be unpacked)", where) from None
+
+
+def _unusable(what: str, where: str) -> BadInputError:
+    return BadInputError(f"the saved profile {what}", where=where, hint=_READ_AGAIN)
 
 
 def _digest(payload: bytes) -> bytes:

@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
@@ -104,11 +105,9 @@ class OpenedSource:
     def chunks(self, progress: Progress | None = None) -> Iterator[bytes]:
         """All of it in pieces; raises ``TruncatedSourceError`` after the last good one."""
         packed = getattr(self._stream, "fileobj", None)
+        seen, self._seen = self._seen, []
         done = 0
-        while True:
-            chunk = self._seen.pop(0) if self._seen else next(self._pieces(), b"")
-            if not chunk:
-                return
+        for chunk in chain(seen, self._pieces()):
             done += len(chunk)
             yield chunk
             if progress is not None:

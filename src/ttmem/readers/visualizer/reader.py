@@ -31,13 +31,8 @@ from ttmem.readers.registry import ReadOptions
 from ttmem.readers.visualizer import DATABASE_NAME, KIND
 from ttmem.readers.visualizer._database import Database, opened
 
-_DEVICE_COLUMNS = (
-    "device_id",
-    "worker_l1_size",
-    "l1_num_banks",
-    "l1_bank_size",
-    "address_at_first_l1_cb_buffer",
-    "cb_limit",
+_DEVICE_COLUMNS = dict.fromkeys(
+    ("device_id", "worker_l1_size", "l1_num_banks", "l1_bank_size", "address_at_first_l1_cb_buffer", "cb_limit"), 0
 )
 _Group = TypeVar("_Group")
 _SAMPLED_GRAPHS = 50
@@ -134,7 +129,7 @@ class _Process:
         return (described[-1] if described else 0), []
 
     def _captured_device(self) -> CapturedDevice:
-        rows = self.database.select("devices", dict.fromkeys(_DEVICE_COLUMNS, 0), rank=self.rank)
+        rows = self.database.select("devices", _DEVICE_COLUMNS, rank=self.rank)
         devices = [dict(zip(_DEVICE_COLUMNS, row, strict=True)) for row in rows]
         described: dict[str, Any] = next(
             (device for device in devices if whole_number(device["device_id"]) == self._device),
@@ -241,6 +236,8 @@ class _Process:
     def _with_tensors(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
         """The operation's results described as the tensors that they are."""
         results = self._results(outputs)
+        if not results:
+            return alive
         return [
             replace(result, stored_bytes_per_bank=buffer.stored_bytes_per_bank)
             if (result := results.get(buffer.key))
