@@ -33,12 +33,11 @@ class ProfileTables:
         """-1 for what has no type."""
         return -1 if type_ is None else self._types.setdefault(type_, len(self._types))
 
-    def view_number(self, view: View) -> int:
-        return self._views.setdefault(view, len(self._views))
-
     def view_numbers(self, views: Mapping[int, View]) -> list[int]:
         """A memory state's views, by memory; -1 for a memory of which it says nothing."""
-        return [self.view_number(views[memory]) if memory in views else -1 for memory in range(len(MEMORIES))]
+        numbers = self._views
+        stated = (views.get(memory) for memory in range(len(MEMORIES)))
+        return [-1 if view is None else numbers.setdefault(view, len(numbers)) for view in stated]
 
     def banks(self, numbers: Iterable[int]) -> int:
         """The most banks that these views show."""

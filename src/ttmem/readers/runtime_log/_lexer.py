@@ -7,11 +7,9 @@ are taken apart. What is kept of a distinct line is what it means, not its text,
 
 from __future__ import annotations
 
-import gc
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice, repeat
 
 import numpy as np
@@ -73,18 +71,6 @@ _MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @", *STAGE_END_MARKS)
 _ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
 _MIB = 1 << 20
 _EXPECTED = {EXPECTED_BEGIN.encode(): What.EXPECTED_BEGIN, EXPECTED_END.encode(): What.EXPECTED_END}
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Lexing makes millions of short-lived tuples and no cycles: looking for cycles among them is wasted time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class Lexer:

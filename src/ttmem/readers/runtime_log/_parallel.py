@@ -111,6 +111,6 @@ def lex_in_parallel(path: Path, ranges: list[tuple[int, int]], progress: Progres
 
 
 if __name__ == "__main__":
-    gc.disable()  # see without_garbage_collection; this process ends here
+    gc.disable()  # see _without_garbage_collection in reader; this process ends here
     _path, _start, _end = sys.argv[1:]
     pickle.dump(lex_part(Path(_path), int(_start), int(_end)), sys.stdout.buffer, protocol=5)

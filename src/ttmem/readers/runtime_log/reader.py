@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from ttmem.readers.mlir.file import read_arguments
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
 from ttmem.readers.runtime_log._assembly import assemble
-from ttmem.readers.runtime_log._lexer import Lexer, without_garbage_collection
+from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
 
@@ -40,12 +42,24 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
     modules = [argument for path in options.mlir for argument in read_arguments(path)[0]]
     parts = worth_splitting(source, options.jobs)
-    with without_garbage_collection():
+    with _without_garbage_collection():
         if parts:
             log, cut = lex_in_parallel(Path(source), parts, options.progress), ""
         else:
             log, cut = _lex(source, options.progress)
     return profile_of(log, name=options.name, where=str(source), cut=cut, modules=modules)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Lexing makes millions of short-lived tuples and no cycles: looking for cycles among them is wasted time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str]:

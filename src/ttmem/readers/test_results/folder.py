@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,12 +70,11 @@ def read_place(place: Path) -> FolderResults:
     return FolderResults(tuple(results.values()), tuple(dict.fromkeys(operators)), tuple(notes), files)
 
 
-def _files(place: Path) -> Iterator[Path]:
+def _files(place: Path) -> list[Path]:
     if not place.is_dir():
-        yield place
-        return
+        return [place]
     found = {file for pattern in _LOGS for file in place.rglob(pattern) if file.is_file() and file.name not in _OUR_OWN}
-    yield from sorted(found)
+    return sorted(found)
 
 
 def _read(file: Path, source: str) -> tuple[list[Result] | None, list[str], str]:
