@@ -9,8 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ttmem.profile.captured import BufferTable, ProgramsL1
-from ttmem.profile.model import MEMORIES, VIEW_LARGEST_FREE, Argument, FailureText, Profile, Source, Timeline
+from ttmem.profile.model import (
+    MEMORIES,
+    VIEW_LARGEST_FREE,
+    Argument,
+    BufferTable,
+    FailureText,
+    Profile,
+    ProgramsL1,
+    Source,
+    Timeline,
+)
 from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile.tensor_type import TensorType
 

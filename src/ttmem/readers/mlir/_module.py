@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module dumps: what a compiled graph takes as arguments, from the log or from a stand-alone .mlir file.
+"""Module dumps: what a compiled graph takes as arguments, from the log or from a stand-alone .mlir file
+(tt-xla's ``export_path`` writes them).
 
 The compiler prints seven to nine stages per graph and one set per graph; the argument list (one line, hundreds of
 KB for a large model) is the registry of weights. Only the latest annotated stage of a graph counts, because stages
@@ -12,11 +13,18 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import prod
+from pathlib import Path
 from typing import NamedTuple
 
-from ttmem.profile import HOST, Argument, TensorType
+from ttmem._errors import BadInputError
+from ttmem.profile import HOST, Argument, Profile, Source, TensorType
+from ttmem.profile.tables import ProfileTables
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.mlir import KIND
 from ttmem.readers.mlir._operation import unescaped
 from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.registry import ReadOptions
+from ttmem.readers.runtime_log._lines import LineSplitter
 
 _STAGE = re.compile(rb"MLIR Module (\w+):")
 _MODULE_NAME = re.compile(rb"\bmodule @\"?([\w.$-]+)")
@@ -190,3 +198,35 @@ def _resolve(type_text: bytes, aliases: dict[bytes, bytes]) -> bytes:
     if buffer and buffer[1] in aliases:
         layout = layout.replace(b"#" + buffer[1] + b">", aliases[buffer[1]] + b">", 1)
     return type_text.replace(b"#" + alias[1] + b">", layout + b">", 1)
+
+
+def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
+    """The annotated arguments in the file, its bytes and its lines."""
+    with OpenedSource(path) as opened:
+        content = opened.content()
+    splitter = LineSplitter()
+    lines = [*splitter.split(content), *splitter.rest()]
+    return registry(item for line in lines if (item := parse_module_line(line))), len(content), len(lines)
+
+
+def read(path: str | Path, options: ReadOptions) -> Profile:
+    """A profile that knows the graph's weights and nothing of a run."""
+    arguments, byte_count, line_count = read_arguments(path)
+    if not arguments:
+        raise BadInputError(
+            "no function with annotated arguments in this module",
+            where=str(path),
+            hint="dump the ttir or ttnn stage: earlier stages do not say which arguments are weights",
+        )
+    return ProfileTables().profile(
+        (),
+        name=options.name,
+        source=Source(
+            kind=KIND,
+            name=str(path),
+            bytes=byte_count,
+            lines=line_count,
+            warnings=("a module dump tells the weights of a graph; it does not tell what a run needed",),
+        ),
+        arguments=arguments,
+    )

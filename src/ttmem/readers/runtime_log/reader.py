@@ -13,8 +13,7 @@ import numpy as np
 from ttmem._errors import BadInputError
 from ttmem.profile import Argument, Profile, Source, Timeline
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
-from ttmem.readers.mlir._module import registry
-from ttmem.readers.mlir.file import read_arguments
+from ttmem.readers.mlir._module import read_arguments, registry
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
 from ttmem.readers.runtime_log._assembly import assemble
