@@ -72,7 +72,7 @@ def test_what_fails_half_way_leaves_nothing_and_keeps_the_old(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(csv_files, "_write", fail)
+    monkeypatch.setattr(csv_files, "_cells", fail)
     with pytest.raises(OSError, match="No space left"):
         exports.export(profile, "csv", out)
     assert (out / "operations.csv").read_bytes() == before

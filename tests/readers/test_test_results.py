@@ -38,9 +38,9 @@ def test_figures_of_a_skip_that_hides_an_oom() -> None:
 
 
 def test_dram_l1_and_clashes_are_told_apart_and_a_teardown_error_is_no_second_test() -> None:
-    log = pytest_log.read_log((LOGS / "test_add_results.txt").read_text(), "test_add_results.txt")
+    results, notes = pytest_log.read_log((LOGS / "test_add_results.txt").read_text(), "test_add_results.txt")
 
-    found = [(test.status, test.failed_memory, test.shape) for test in log.results]
+    found = [(test.status, test.failed_memory, test.shape) for test in results]
     assert found == [
         ("pass", None, (1, 32, 64, 64)),
         ("pass", None, (1, 32, 64, 64)),
@@ -51,7 +51,7 @@ def test_dram_l1_and_clashes_are_told_apart_and_a_teardown_error_is_no_second_te
         ("fail", None, ()),
     ]
     # pytest counts the test with the bad teardown twice, as passed and as error; that is said, not copied
-    assert log.notes == ("test_add_results.txt: pytest counts 4 passed, the log shows 3",)
+    assert notes == ["test_add_results.txt: pytest counts 4 passed, the log shows 3"]
 
 
 def test_a_skip_for_wrong_arguments_is_no_pass_and_a_plain_skip_stays_one() -> None:

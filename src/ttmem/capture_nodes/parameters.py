@@ -12,7 +12,7 @@ LARGEST_NUMBER = 1 << 48
 """More bytes than any machine has: a larger number is damage, and sums of such would not fit a column."""
 
 HOST = "HOST"
-_BUFFER_TYPES = {0: "DRAM", 1: "L1", 2: HOST, 3: "L1_SMALL", 4: "TRACE"}
+BUFFER_TYPES = {0: "DRAM", 1: "L1", 2: HOST, 3: "L1_SMALL", 4: "TRACE"}
 """The library's numbers of its buffer types."""
 
 
@@ -47,12 +47,12 @@ def memory_named(value: object) -> str:
         name = value.rpartition(":")[2].rpartition(".")[2].upper()
         if name == "SYSTEM_MEMORY":
             return HOST
-        if name != HOST and name in _BUFFER_TYPES.values():
+        if name != HOST and name in BUFFER_TYPES.values():
             return name
         if not name.isdecimal():
             return ""
         value = int(name)
-    return _BUFFER_TYPES.get(value, "") if isinstance(value, int) else ""
+    return BUFFER_TYPES.get(value, "") if isinstance(value, int) else ""
 
 
 def memory_of(params: Params) -> str:

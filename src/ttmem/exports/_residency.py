@@ -16,8 +16,11 @@ from ttmem.allocator import FreeList
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.lifetimes import TensorLife, all_lifetimes
 from ttmem.analysis.states import bank_size
+from ttmem.capture_nodes.parameters import BUFFER_TYPES
 from ttmem.hardware import MEMORIES as HARDWARE_MEMORIES
 from ttmem.profile import MEMORIES, SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
+
+_BUFFER_TYPES = {name: number for number, name in BUFFER_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class Resident:
     """It came after the fullest moment of the operation that made it."""
     freed_late: bool = False
     """It went after the fullest moment of the operation that freed it."""
+
+    @property
+    def buffer_type(self) -> int:
+        """The library's number of its memory."""
+        return _BUFFER_TYPES.get(self.life.type.memory, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,9 @@ def residency(profile: Profile, timeline: Timeline) -> Residency:
         addresses = _simulated(profile, timeline, lives, spans)
     after = _after_blocks(timeline)
     peaks = _fullest_moments(timeline)
-    first_state, last_state = _first_state(timeline), len(timeline.block_kind) - 1
+    kinds = timeline.block_kind.tolist()
+    first_state = next((block for block, kind in enumerate(kinds) if kind not in (WITHIN_OPERATION, SNAPSHOT)), 0)
+    last_state = len(kinds) - 1
     found = []
     for row, life in enumerate(lives):
         first, last = int(buffers.first_block[row]), int(buffers.last_block[row])
@@ -115,34 +125,26 @@ def _after_blocks(timeline: Timeline) -> list[int]:
     return after
 
 
-def _first_state(timeline: Timeline) -> int:
-    kinds = timeline.block_kind.tolist()
-    return next((block for block, kind in enumerate(kinds) if kind not in (WITHIN_OPERATION, SNAPSHOT)), 0)
-
-
 def _laid_out(profile: Profile, timeline: Timeline, lives: list[TensorLife]) -> list[Resident]:
     """The tensors of a log, given addresses; a tensor is freed by an operation before that makes anything itself."""
-    first = timeline.first_index
-    end = len(timeline) - 1
-    spans = [
-        (
-            life.first_index - first if life.producer_index is not None else -1,
-            life.last_index - first if life.last_index - first < end else end + 1,  # what reaches the end stays
-        )
-        for life in lives
-    ]
+    first, end = timeline.first_index, len(timeline) - 1
+    spans = []
+    for life in lives:
+        start = -1 if life.producer_index is None else life.first_index - first
+        stop = life.last_index - first
+        spans.append((start, stop if stop < end else end + 1))  # what reaches the end stays
     addresses = _simulated(profile, timeline, lives, spans)
     return [
         Resident(
             life=life,
-            address=addresses.get(row, 0),
+            address=addresses[row],
             total_bytes=life.type.padded_bytes,
-            first_after=life.first_index - first if life.producer_index is not None else -1,
-            last_after=life.last_index - first - 1 if life.last_index - first < end else end,
-            made_in=life.producer_index - first if life.producer_index is not None else -1,
-            freed_in=life.last_index - first if life.last_index - first < end else -1,
+            first_after=start,
+            last_after=stop - 1,
+            made_in=-1 if life.producer_index is None else life.producer_index - first,
+            freed_in=stop if stop < end else -1,
         )
-        for row, life in enumerate(lives)
+        for row, (life, (start, stop)) in enumerate(zip(lives, spans, strict=True))
         if row in addresses
     ]
 
@@ -171,12 +173,7 @@ def _pools(profile: Profile, timeline: Timeline) -> dict[str, FreeList]:
     totals = {memory: bank_size(profile, timeline, memory)[1] for memory in MEMORIES}
     l1_base = max(0, chip.l1_bytes_per_core - totals["L1"] - totals["L1_SMALL"])
     dram_base = max(chip.dram_alignment_bytes, chip.dram_bytes_per_bank - totals["DRAM"] - totals["TRACE"])
-    bases = {
-        "DRAM": dram_base,
-        "TRACE": dram_base + totals["DRAM"],
-        "L1": l1_base,
-        "L1_SMALL": l1_base + totals["L1"],
-    }
+    bases = {"DRAM": dram_base, "TRACE": dram_base + totals["DRAM"], "L1": l1_base, "L1_SMALL": l1_base + totals["L1"]}
     return {
         memory.name: FreeList(bases[memory.name], totals[memory.name], grows_down=memory.grows_down)
         for memory in HARDWARE_MEMORIES

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ttmem.exports._residency import Residency, Resident
-from ttmem.exports._visualizer_device import grid_of_timeline
-from ttmem.exports._visualizer_schema import BUFFER_TYPES
 from ttmem.hardware import Grid
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 
@@ -26,8 +24,8 @@ _PARTS = (
 Node = dict[str, Any]
 
 
-def captured_graph(profile: Profile, timeline: Timeline, found: Residency) -> Iterator[list[Node]]:
-    """One graph per operation."""
+def captured_graph(profile: Profile, timeline: Timeline, found: Residency, grid: Grid | None) -> Iterator[list[Node]]:
+    """One graph per operation; ``grid`` is that of the compute cores, if it is known."""
     steps: dict[int, list[tuple[int, str, Resident]]] = {}
     for item in found.residents:
         # Releases come first where the order is not known: then no moment is fuller than the states around it.
@@ -35,20 +33,14 @@ def captured_graph(profile: Profile, timeline: Timeline, found: Residency) -> It
             steps.setdefault(item.freed_in, []).append((2 * item.freed_late, _FREE, item))
         if item.made_in >= 0:
             steps.setdefault(item.made_in, []).append((2 * item.made_late + 1, _MAKE, item))
-    grid = grid_of_timeline(profile, timeline)
     held = _held_before(profile, timeline)
     for position, form in enumerate(timeline.form.tolist()):
-        graph = _Graph(profile.forms.name_of(form))
         ordered = sorted(steps.get(position, ()), key=lambda step: step[0])
-        program = list(_program(timeline, position, grid))
         wanted = int(timeline.programs_l1.tensors[position]) if timeline.programs_l1 is not None else -1
         place = _program_place(ordered, held[position], wanted)
-        for number, (_, kind, item) in enumerate(ordered):
-            if number == place:
-                program = graph.add_all(program)
-            graph.buffer(kind, item)
-        graph.add_all(program)
-        yield graph.finish()
+        inside = [(kind, _buffer(item)) for _, kind, item in ordered]
+        inside[place:place] = _program(timeline, position, grid)
+        yield _graph(profile.forms.name_of(form), inside)
 
 
 def _program_place(ordered: list[tuple[int, str, Resident]], held: int, wanted: int) -> int:
@@ -77,78 +69,63 @@ def _held_before(profile: Profile, timeline: Timeline) -> list[int]:
     return held
 
 
-def _program(timeline: Timeline, position: int, grid: Grid | None) -> Iterator[Node]:
+def _program(timeline: Timeline, position: int, grid: Grid | None) -> Iterator[tuple[str, Node]]:
     """What programs needed beside tensors: one node per kind, with the bytes of the fullest core on all cores."""
     needs = timeline.programs_l1
-    parts = None if needs is None or grid is None else needs.parts(position)
-    if needs is None or grid is None or parts is None:
+    if needs is None or grid is None or (parts := needs.parts(position)) is None:
         return
     cores = f"{{[0-0 - {grid.columns - 1}-{grid.rows - 1}]}}"
     sizes = [(parts[part], kind, shared) for part, kind, shared in _PARTS]
-    start = {"kind": "circular_buffer_deallocate_all", "params": {"device_id": 0}}
+    start = ("circular_buffer_deallocate_all", {"device_id": 0})
     if any(size for size, _, _ in sizes):
         yield start
     for size, kind, shared in sizes:
         if size:
             params = {"address": 0, "size": size, "core_range_set": cores, "device_id": 0}
-            yield {"kind": kind, "params": {**params, **({shared: "0"} if shared else {})}}
+            yield kind, {**params, **({shared: "0"} if shared else {})}
     if not needs.measured[position]:
         yield start  # a program that lists nothing: what it needs is not known
 
 
-class _Graph:
-    """A node list in the making."""
+def _buffer(item: Resident) -> Node:
+    memory = item.life.type.memory
+    return {
+        "address": item.address,
+        "buffer_type": item.buffer_type,
+        "device_id": 0,
+        "layout": item.life.type.placement.upper() or "INTERLEAVED",
+        "max_size_per_bank": item.life.bytes_per_bank,
+        "num_cores": 0,
+        "page_size": item.life.type.page_bytes,
+        "size": item.total_bytes,
+        "type": "DRAM" if memory in ("DRAM", "TRACE") else "L1",
+    }
 
-    def __init__(self, operation: str) -> None:
-        self._operation = operation
-        self._nodes: list[Node] = []
-        self.add("capture_start", {})
-        self._start = self.add("function_start", {"name": operation, "inputs": "0"}, level=1)
 
-    def add(self, kind: str, params: dict[str, Any], *, level: int = 2) -> int:
-        number = len(self._nodes)
-        self._nodes.append(
-            {
-                "counter": number,
-                "id": number,
-                "node_type": kind,
-                "params": params,
-                "connections": [],
-                "arguments": [],
-                "input_tensors": [],
-                "stacking_level": level if number else 0,
-            }
-        )
-        return number
-
-    def add_all(self, nodes: list[Node]) -> list[Node]:
-        """Add what is there and give back what is left: nothing."""
-        for node in nodes:
-            self.add(**node)
-        return []
-
-    def buffer(self, kind: str, item: Resident) -> None:
-        memory = item.life.type.memory
-        self.add(
-            kind,
-            {
-                "address": item.address,
-                "buffer_type": BUFFER_TYPES.get(memory, 0),
-                "device_id": 0,
-                "layout": item.life.type.placement.upper() or "INTERLEAVED",
-                "max_size_per_bank": item.life.bytes_per_bank,
-                "num_cores": 0,
-                "page_size": item.life.type.page_bytes,
-                "size": item.total_bytes,
-                "type": "DRAM" if memory in ("DRAM", "TRACE") else "L1",
-            },
-        )
-
-    def finish(self) -> list[Node]:
-        """The whole graph, with the function and the capture closed."""
-        end = self.add("function_end", {"name": self._operation}, level=1)
-        self._nodes[0]["connections"] = [self._start]
-        self._nodes[self._start]["connections"] = list(range(self._start + 1, end + 1))
-        closing = self.add("capture_end", {}, level=0)
-        self._nodes[end]["connections"] = [closing]
-        return self._nodes
+def _graph(operation: str, inside: list[tuple[str, Node]]) -> list[Node]:
+    """A capture of one function, with what happened inside it: (kind, parameters) of nodes."""
+    listed = [
+        (0, "capture_start", {}),
+        (1, "function_start", {"name": operation, "inputs": "0"}),
+        *((2, kind, params) for kind, params in inside),
+        (1, "function_end", {"name": operation}),
+        (0, "capture_end", {}),
+    ]
+    nodes: list[Node] = [
+        {
+            "counter": number,
+            "id": number,
+            "node_type": kind,
+            "params": params,
+            "connections": [],
+            "arguments": [],
+            "input_tensors": [],
+            "stacking_level": level,
+        }
+        for number, (level, kind, params) in enumerate(listed)
+    ]
+    end = len(nodes) - 2
+    nodes[0]["connections"] = [1]
+    nodes[1]["connections"] = list(range(2, end + 1))
+    nodes[end]["connections"] = [end + 1]
+    return nodes

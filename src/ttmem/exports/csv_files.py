@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.exports._place import new_folder
-from ttmem.exports.tables import TRUTH, Column, Table, tables
+from ttmem.exports.tables import TRUTH, Column, tables
 from ttmem.profile import Profile
 
 
@@ -16,15 +16,12 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     """Write the folder; tables have no place for source files, so ``with_source`` changes nothing."""
     with new_folder(out) as folder:
         for table in tables(profile):
-            _write(table, folder / f"{table.name}.csv")
+            path = folder / f"{table.name}.csv"
+            with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(table.columns)
+                writer.writerows(zip(*map(_cells, table.columns.values()), strict=True))
     return out
-
-
-def _write(table: Table, path: Path) -> None:
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table.columns)
-        writer.writerows(zip(*(_cells(column) for column in table.columns.values()), strict=True))
 
 
 def _cells(column: Column) -> list[Any]:

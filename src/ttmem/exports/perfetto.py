@@ -51,13 +51,18 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
 def events(profile: Profile) -> Iterator[Event]:
     """All events; a process of the trace is a rank of the profile."""
     for number, timeline in enumerate(profile.timelines):
-        process = timeline.rank if timeline.rank >= 0 else number
+        process = _process(profile, number)
         yield from _names(profile, timeline, process)
         yield from _operations(profile, timeline, process)
         yield from _programs(timeline, process)
         yield from _counters(profile, timeline, process)
     yield from _failures(profile)
     yield from _tensors(profile)
+
+
+def _process(profile: Profile, timeline: int) -> int:
+    rank = profile.timelines[timeline].rank
+    return rank if rank >= 0 else timeline
 
 
 def _names(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
@@ -92,30 +97,18 @@ def _programs(timeline: Timeline, process: int) -> Iterator[Event]:
 
 
 def _slice(kind: str, process: int, thread: int, name: str, first: int, end: int, details: Event) -> Event:
-    return {
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "name": name,
-        "cat": kind,
-        "ts": first * OPERATION_MICROSECONDS,
-        "dur": (end - first) * OPERATION_MICROSECONDS,
-        "args": details,
-    }
+    what = {"ph": "X", "pid": process, "tid": thread, "name": name, "cat": kind}
+    start, duration = first * OPERATION_MICROSECONDS, (end - first) * OPERATION_MICROSECONDS
+    return {**what, "ts": start, "dur": duration, "args": details}
 
 
 def _counters(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
     times = _times(timeline)
     for memory in seen_memories(profile):
         states = state_column(profile, timeline, memory)
+        counter = {"ph": "C", "pid": process, "name": f"{memory} bytes per bank"}
         for block, allocated in zip(states.block.tolist(), states.value.tolist(), strict=True):
-            yield {
-                "ph": "C",
-                "pid": process,
-                "name": f"{memory} bytes per bank",
-                "ts": times[block],
-                "args": {"allocated": allocated},
-            }
+            yield {**counter, "ts": times[block], "args": {"allocated": allocated}}
 
 
 def _times(timeline: Timeline) -> list[int]:
@@ -133,34 +126,25 @@ def _times(timeline: Timeline) -> list[int]:
 
 
 def _failures(profile: Profile) -> Iterator[Event]:
-    processes = {
-        timeline.rank: timeline.rank if timeline.rank >= 0 else number
-        for number, timeline in enumerate(profile.timelines)
-    }
+    processes = {timeline.rank: _process(profile, number) for number, timeline in enumerate(profile.timelines)}
     for found in failures(profile):
         index = found.operation_index if found.operation_index is not None else 0
-        yield {
-            "ph": "i",
-            "s": "p",
-            "pid": processes.get(found.rank, 0),
-            "tid": _FAILURES,
-            "name": found.failure_class,
-            "cat": "failure",
-            "ts": index * OPERATION_MICROSECONDS + OPERATION_MICROSECONDS // 2,
-            "args": {"message": found.message, "memory": found.memory, "operation": found.operation_name},
-        }
+        what = {"ph": "i", "s": "p", "pid": processes.get(found.rank, 0), "tid": _FAILURES}
+        middle = index * OPERATION_MICROSECONDS + OPERATION_MICROSECONDS // 2
+        details = {"message": found.message, "memory": found.memory, "operation": found.operation_name}
+        yield {**what, "name": found.failure_class, "cat": "failure", "ts": middle, "args": details}
 
 
 def _tensors(profile: Profile) -> Iterator[Event]:
     """The largest tensors alive at each peak, from their producer to their release."""
     number = 0
     for memory in seen_memories(profile):
-        live = alive_at_peak(profile, memory)
-        for life in live.tensors[:_MOST_TENSORS] if live else ():
+        if (live := alive_at_peak(profile, memory)) is None:
+            continue
+        for life in live.tensors[:_MOST_TENSORS]:
             number += 1
-            timeline = profile.timelines[live.peak.timeline] if live else profile.timelines[0]
             shared = {
-                "pid": timeline.rank if timeline.rank >= 0 else live.peak.timeline if live else 0,
+                "pid": _process(profile, live.peak.timeline),
                 "tid": 0,
                 "id": number,
                 "cat": f"alive at the {memory} peak",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import repeat
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +33,11 @@ from ttmem.profile import (
 Values = list[Any]
 _Item = TypeVar("_Item")
 INTEGER, TEXT, TRUTH = "integer", "text", "truth"
+
+
+def printable(text: str) -> str:
+    """A file name that is not UTF-8 holds lone surrogates, which no format of the exports can."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +73,10 @@ def _rank(timeline: Timeline) -> int | None:
 def operations(profile: Profile) -> Table:
     """One row per executed operation."""
     forms = profile.forms
-    locations: dict[int, str] = {}
-    columns: dict[str, Values] = {
-        name: []
-        for name in (
-            "rank",
-            "index",
-            "name",
-            "location",
-            "program",
-            "run",
-            "line",
-            *(f"l1_{part}_bytes_per_core" for part in L1_PARTS),
-            "l1_programs_measured",
-        )
-    }
+    location = cache(forms.location)
+    names = ("rank", "index", "name", "location", "program", "run", "line")
+    needs = (*(f"l1_{part}_bytes_per_core" for part in L1_PARTS), "l1_programs_measured")
+    columns: dict[str, Values] = {name: [] for name in (*names, *needs)}
     for timeline in profile.timelines:
         count = len(timeline)
         numbers = timeline.form.tolist()
@@ -88,30 +84,26 @@ def operations(profile: Profile) -> Table:
         columns["rank"] += [_rank(timeline)] * count
         columns["index"] += range(timeline.first_index, timeline.end_index)
         columns["name"] += map(forms.name_of, numbers)
-        for number in numbers:
-            if number not in locations:
-                locations[number] = forms.location(number)
-            columns["location"].append(locations[number])
+        columns["location"] += map(location, numbers)
         columns["program"] += [program.name if program else None for program in programs]
         columns["run"] += [program.run if program else None for program in programs]
         columns["line"] += [line or None for line in timeline.line.tolist()]
-        for name, values in _needs(timeline):
+        for name, values in zip(needs, _needs(timeline), strict=True):
             columns[name] += values
     kinds = {"name": TEXT, "location": TEXT, "program": TEXT, "l1_programs_measured": TRUTH}
     return Table("operations", {name: Column(kinds.get(name, INTEGER), values) for name, values in columns.items()})
 
 
-def _needs(timeline: Timeline) -> Iterator[tuple[str, Values]]:
-    """What programs needed in L1, for sources that know it."""
+def _needs(timeline: Timeline) -> Iterator[Values]:
+    """What programs needed in L1, part by part, and whether it was measured; for sources that know it."""
     needs = timeline.programs_l1
-    nothing = [None] * len(timeline)
-    known = needs.tensors >= 0 if needs is not None else None
+    if needs is None:
+        yield from repeat([None] * len(timeline), len(L1_PARTS) + 1)
+        return
+    known = (needs.tensors >= 0).tolist()
     for part in L1_PARTS:
-        values = getattr(needs, part).tolist() if needs is not None else nothing
-        if known is not None and not known.all():
-            values = [value if here else None for value, here in zip(values, known.tolist(), strict=True)]
-        yield f"l1_{part}_bytes_per_core", values
-    yield "l1_programs_measured", [bool(value) for value in needs.measured.tolist()] if needs is not None else nothing
+        yield [value if here else None for value, here in zip(getattr(needs, part).tolist(), known, strict=True)]
+    yield needs.measured.astype(bool).tolist()
 
 
 def states(profile: Profile) -> Table:

@@ -10,19 +10,22 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem._version import __version__
+from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import failures
+from ttmem.analysis.states import bank_size
 from ttmem.exports._place import new_folder
 from ttmem.exports._residency import Residency, Resident, residency
-from ttmem.exports._visualizer_device import device_row
 from ttmem.exports._visualizer_graph import captured_graph
-from ttmem.exports._visualizer_schema import BUFFER_TYPES, VERSION, create_indexes, create_tables
+from ttmem.exports.tables import printable
+from ttmem.hardware import BOARDS, Grid
 from ttmem.profile import Profile, TensorType, Timeline
 
 MOST_BUFFER_ROWS = 20_000_000
@@ -33,6 +36,15 @@ _PLACE = re.compile(r"(?P<file>.+?\.\w+):(?P<line>\d+)(?::\d+)?")
 _LARGEST_SOURCE_BYTES = 4 << 20
 
 Row = tuple[Any, ...]
+
+VERSION = "3.3"
+_INDEXED = (
+    ("buffers", "operation_id"),
+    ("buffers", "address"),
+    ("input_tensors", "tensor_id"),
+    ("output_tensors", "tensor_id"),
+    ("stack_traces", "source_file_id"),
+)
 
 
 def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
@@ -48,12 +60,13 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     with new_folder(out) as folder:
         with closing(sqlite3.connect(folder / "db.sqlite")) as database:
             database.execute("PRAGMA synchronous = OFF")  # the folder gets its name only when all is written
-            create_tables(database)
+            database.executescript((files("ttmem.exports") / "visualizer_tables.sql").read_text())
             writer = _Writer(profile, database, with_source=with_source)
             for timeline, item in zip(profile.timelines, found, strict=True):
                 writer.process(timeline, item)
             writer.about(simulated=any(item.simulated for item in found))
-            create_indexes(database)
+            for table, column in _INDEXED:  # after the rows: quicker than keeping indexes up to date
+                database.execute(f"CREATE INDEX idx_{table}_{column} ON {table} ({column})")
             database.commit()
         config = {"report_name": profile.name, "enable_detailed_buffer_report": False, "written_by": "ttmem"}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
@@ -68,31 +81,18 @@ class _Writer:
         self._database = database
         self._with_source = with_source
         self._sources: dict[str, int | None] = {}
-
-    def insert(self, table: str, columns: str, rows: Iterator[Row] | list[Row]) -> None:
-        marks = ", ".join("?" for _ in columns.split(","))
-        self._database.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+        self._rank = 0
 
     def process(self, timeline: Timeline, found: Residency) -> None:
-        rank = max(timeline.rank, 0)
-        columns, values = device_row(self._profile, timeline)
-        self.insert("devices", f"{columns}, rank", [(*values, rank)])
-        self._operations(timeline, rank)
-        self._tensors(timeline, found, rank)
-        self.insert(
-            "buffers",
-            "operation_id, device_id, address, max_size_per_bank, buffer_type, buffer_layout, rank",
-            _buffer_rows(found, rank),
-        )
-        self.insert(
-            "captured_graph",
-            "operation_id, captured_graph, rank",
-            (
-                (position + 1, json.dumps(graph), rank)
-                for position, graph in enumerate(captured_graph(self._profile, timeline, found))
-            ),
-        )
-        self._errors(timeline, rank)
+        self._rank = max(timeline.rank, 0)
+        grid = _grid(self._profile, timeline)
+        self._insert("devices", [tuple(_device_row(self._profile, timeline, grid).values())])
+        self._operations(timeline)
+        self._tensors(timeline, found)
+        self._insert("buffers", _buffer_rows(found))
+        graphs = captured_graph(self._profile, timeline, found, grid)
+        self._insert("captured_graph", ((number, json.dumps(graph)) for number, graph in enumerate(graphs, start=1)))
+        self._errors(timeline)
 
     def about(self, *, simulated: bool) -> None:
         """Where the report comes from, so that nobody takes a reconstruction for a measurement."""
@@ -107,93 +107,117 @@ class _Writer:
         ]
         if version := self._profile.facts.get("ttnn"):
             rows.append(("version", str(version)))
-        self.insert("report_metadata", "key, value", [(key, _text(value)) for key, value in rows])
+        self._write("report_metadata", ((key, printable(value)) for key, value in rows))
 
-    def _operations(self, timeline: Timeline, rank: int) -> None:
+    def _insert(self, table: str, rows: Iterable[Row]) -> None:
+        """Rows of the process; ``rank`` is the last column of all its tables."""
+        self._write(table, ((*row, self._rank) for row in rows))
+
+    def _write(self, table: str, rows: Iterable[Row]) -> None:
+        """Rows with every column, in the order of the schema."""
+        columns = self._database.execute(f"PRAGMA table_info({table})").fetchall()
+        self._database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", rows)
+
+    def _operations(self, timeline: Timeline) -> None:
         forms = self._profile.forms
-        numbers = timeline.form.tolist()
-        named = [(position + 1, _text(forms.name_of(form)), 0.0, rank) for position, form in enumerate(numbers)]
-        self.insert("operations", "operation_id, name, duration, rank", named)
-        self.insert(
-            "nodes",
-            "operation_id, unique_id, node_operation_id, name, rank",
-            [(number, number, number, name, rank) for number, name, _, _ in named],
-        )
-        traces = []
-        for position, form in enumerate(numbers):
-            location = _text(forms.location(form))
+        traces: list[Row] = []
+        named = []
+        for number, form in enumerate(timeline.form.tolist(), start=1):
+            named.append((number, printable(forms.name_of(form))))
+            location = printable(forms.location(form))
             if place := _PLACE.fullmatch(location):
                 text = f'  File "{place["file"]}", line {place["line"]}\n'
-                traces.append((position + 1, text, self._source_id(place["file"]), rank))
+                traces.append((number, text, self._source_id(place["file"])))
             elif location:
-                traces.append((position + 1, f"  {location}\n", None, rank))
-        self.insert("stack_traces", "operation_id, stack_trace, source_file_id, rank", traces)
+                traces.append((number, f"  {location}\n", None))
+        self._insert("operations", ((number, name, 0.0) for number, name in named))
+        self._insert("nodes", ((number, number, number, name) for number, name in named))
+        self._insert("stack_traces", traces)
 
     def _source_id(self, file: str) -> int | None:
         """The embedded file's number; None when sources are not wanted, or the file is not there (any more)."""
-        if not self._with_source:
-            return None
-        if file not in self._sources:
+        if self._with_source and file not in self._sources:
             self._sources[file] = None
-            path = Path(file)
-            try:
-                contents = path.read_text("utf-8", "replace") if path.stat().st_size <= _LARGEST_SOURCE_BYTES else None
-            except OSError:
-                contents = None
-            if contents is not None:
-                number = 1 + sum(known is not None for known in self._sources.values())
-                self.insert("source_files", "id, path, contents", [(number, file, contents)])
-                self._sources[file] = number
-        return self._sources[file]
+            with suppress(OSError):
+                if Path(file).stat().st_size <= _LARGEST_SOURCE_BYTES:
+                    contents = Path(file).read_text("utf-8", "replace")
+                    number = 1 + sum(known is not None for known in self._sources.values())
+                    self._write("source_files", [(number, file, contents)])
+                    self._sources[file] = number
+        return self._sources.get(file)
 
-    def _tensors(self, timeline: Timeline, found: Residency, rank: int) -> None:
+    def _tensors(self, timeline: Timeline, found: Residency) -> None:
         known = [item for item in found.residents if item.life.type.layout]
         numbers = {id(item): number for number, item in enumerate(known, start=1)}
-        self.insert(
+        numbered = list(enumerate(known, start=1))
+        self._insert(
             "tensors",
-            "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type, rank",
-            [(numbers[id(item)], *_spec(item.life.type), 0, item.address, _buffer_type(item), rank) for item in known],
+            ((number, *_spec(item.life.type), 0, item.address, item.buffer_type) for number, item in numbered),
         )
-        self.insert(
-            "device_tensors",
-            "tensor_id, device_id, address, rank",
-            [(numbers[id(item)], 0, item.address, rank) for item in known],
-        )
+        self._insert("device_tensors", ((number, 0, item.address) for number, item in numbered))
         produced = list(_produced(timeline, known, numbers))
         consumed = list(_consumed(self._profile, timeline, known, numbers))
-        self.insert("output_tensors", "operation_id, output_index, tensor_id, rank", [(*row, rank) for row in produced])
-        self.insert("input_tensors", "operation_id, input_index, tensor_id, rank", [(*row, rank) for row in consumed])
-        for table, rows in (("tensor_producers", produced), ("tensor_consumers", consumed)):
-            index = "output_index" if table == "tensor_producers" else "input_index"
-            self.insert(
-                table,
-                f"tensor_id, operation_id, {index}, rank",
-                [(tensor, operation, position, rank) for operation, position, tensor in rows],
-            )
-        self.insert(
-            "tensor_lifetime",
-            "tensor_id, producer_operation_id, last_use_operation_id, deallocate_operation_id, rank",
-            [
-                (
-                    numbers[id(item)],
-                    _operation_id(timeline, item.life.producer_index),
-                    _operation_id(timeline, item.life.last_use_index),
-                    item.last_after + 2 if -1 <= item.last_after < len(timeline) - 1 else None,
-                    rank,
-                )
-                for item in known
-            ],
-        )
+        for listed, indexed, rows in (
+            ("output_tensors", "tensor_producers", produced),
+            ("input_tensors", "tensor_consumers", consumed),
+        ):
+            self._insert(listed, rows)
+            self._insert(indexed, ((tensor, operation, position) for operation, position, tensor in rows))
+        lifetimes: list[Row] = []
+        nowhere = (None,) * 4  # in which file and line it was made and used last
+        for number, item in numbered:
+            made, used = (_operation_id(timeline, at) for at in (item.life.producer_index, item.life.last_use_index))
+            freed = item.last_after + 2 if -1 <= item.last_after < len(timeline) - 1 else None
+            lifetimes.append((number, made, used, freed, *nowhere))
+        self._insert("tensor_lifetime", lifetimes)
 
-    def _errors(self, timeline: Timeline, rank: int) -> None:
+    def _errors(self, timeline: Timeline) -> None:
         rows = []
         for item in failures(self._profile):
-            if max(item.rank, 0) == rank:
+            if max(item.rank, 0) == self._rank:
                 number = _operation_id(timeline, item.operation_index) or 0
                 name = item.operation_name or "outside any operation"
-                rows.append((number, _text(name), item.failure_class, _text(item.message), "", "", rank))
-        columns = "operation_id, operation_name, error_type, error_message, stack_trace, timestamp, rank"
-        self.insert("errors", columns, rows)
+                rows.append((number, printable(name), item.failure_class, printable(item.message), "", ""))
+        self._insert("errors", rows)
+
+
+def _device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -> dict[str, int]:
+    """The columns of the table ``devices``; 0 where the profile does not know.
+
+    Totals are those that the library itself computes: all compute cores, no storage cores.
+    """
+    banks, l1_bank = bank_size(profile, timeline, "L1")
+    _, small = bank_size(profile, timeline, "L1_SMALL")
+    rows, columns, cores = (grid.rows, grid.columns, grid.cores) if grid else (0, 0, banks)
+    whole = architecture_of(profile).l1_bytes_per_core
+    base = max(0, whole - l1_bank - small) if l1_bank else 0
+    return {
+        "device_id": 0,
+        "num_y_cores": rows,
+        "num_x_cores": columns,
+        "num_y_compute_cores": rows,
+        "num_x_compute_cores": columns,
+        "worker_l1_size": whole,
+        "l1_num_banks": banks,
+        "l1_bank_size": l1_bank,
+        "address_at_first_l1_bank": 0,
+        "address_at_first_l1_cb_buffer": base,
+        "num_banks_per_storage_core": 1 if l1_bank else 0,
+        "num_compute_cores": cores,
+        "num_storage_cores": 0,
+        "total_l1_memory": cores * whole,
+        "total_l1_for_tensors": 0,
+        "total_l1_for_interleaved_buffers": cores * l1_bank,
+        "total_l1_for_sharded_buffers": cores * l1_bank,
+        "cb_limit": whole - base,
+    }
+
+
+def _grid(profile: Profile, timeline: Timeline) -> Grid | None:
+    """The grid of the first board of the chip with so many banks; boards with as many have the same grid."""
+    chip, cores = architecture_of(profile), bank_size(profile, timeline, "L1")[0]
+    grids = (grid for board in BOARDS if board.architecture is chip for _, grid in board.grids)
+    return next((grid for grid in grids if grid.cores == cores), None)
 
 
 def _operation_id(timeline: Timeline, index: int | None) -> int | None:
@@ -201,7 +225,7 @@ def _operation_id(timeline: Timeline, index: int | None) -> int | None:
     return None if index is None else index - timeline.first_index + 1
 
 
-def _buffer_rows(found: Residency, rank: int) -> Iterator[Row]:
+def _buffer_rows(found: Residency) -> Iterator[Row]:
     """In the order of operations, as the library writes them."""
     coming: dict[int, list[Resident]] = {}
     last = -1
@@ -213,13 +237,8 @@ def _buffer_rows(found: Residency, rank: int) -> Iterator[Row]:
     for position in range(last + 1):
         alive = [item for item in alive if item.last_after >= position] + coming.get(position, [])
         for item in alive:
-            type_ = item.life.type
-            layout = _LAYOUTS.get(type_.placement, 0)
-            yield position + 1, 0, item.address, item.life.bytes_per_bank, _buffer_type(item), layout, rank
-
-
-def _buffer_type(item: Resident) -> int:
-    return BUFFER_TYPES.get(item.life.type.memory, 0)
+            layout = _LAYOUTS.get(item.life.type.placement, 0)
+            yield position + 1, 0, item.address, item.life.bytes_per_bank, item.buffer_type, layout
 
 
 def _spec(type_: TensorType) -> tuple[str, str, str, str]:
@@ -271,8 +290,3 @@ def _consumed(
 
 def _value_name(name: str) -> str:
     return name if name.startswith("%") else f"%{name.replace(' ', '_')}"
-
-
-def _text(text: str) -> str:
-    """A file name that is not UTF-8 holds lone surrogates, which the database cannot."""
-    return text.encode("utf-8", "backslashreplace").decode()

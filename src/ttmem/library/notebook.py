@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ttmem.exports import tables
-from ttmem.exports.arrow_tables import arrow_table
+from ttmem.exports.parquet_files import arrow_table
 from ttmem.profile import Profile
 
 

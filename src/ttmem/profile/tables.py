@@ -9,8 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ttmem.profile.captured import BufferTable, ProgramsL1
-from ttmem.profile.model import MEMORIES, VIEW_LARGEST_FREE, Argument, FailureText, Profile, Source, Timeline
+from ttmem.profile.model import (
+    MEMORIES,
+    VIEW_LARGEST_FREE,
+    Argument,
+    BufferTable,
+    FailureText,
+    Profile,
+    ProgramsL1,
+    Source,
+    Timeline,
+)
 from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile.tensor_type import TensorType
 
@@ -33,12 +42,11 @@ class ProfileTables:
         """-1 for what has no type."""
         return -1 if type_ is None else self._types.setdefault(type_, len(self._types))
 
-    def view_number(self, view: View) -> int:
-        return self._views.setdefault(view, len(self._views))
-
     def view_numbers(self, views: Mapping[int, View]) -> list[int]:
         """A memory state's views, by memory; -1 for a memory of which it says nothing."""
-        return [self.view_number(views[memory]) if memory in views else -1 for memory in range(len(MEMORIES))]
+        numbers = self._views
+        stated = (views.get(memory) for memory in range(len(MEMORIES)))
+        return [-1 if view is None else numbers.setdefault(view, len(numbers)) for view in stated]
 
     def banks(self, numbers: Iterable[int]) -> int:
         """The most banks that these views show."""

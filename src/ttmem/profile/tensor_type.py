@@ -4,11 +4,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from ttmem.tensors import interleaved_bytes_per_bank, sharded_bytes_per_bank
 
 HOST = "HOST"
 """The memory of a tensor that lies in the host's system memory: it costs the device nothing."""
+
+
+def pages_of(shape: tuple[int, ...], height: int, width: int) -> int:
+    """How many pages of that size cover a shape."""
+    *outer, rows, columns = (1, 1, *shape)
+    return prod(outer) * -(-rows // height) * -(-columns // max(width, 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,15 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 from ttmem._errors import BadInputError
-from ttmem.readers._packed import PackedReader, unpacker_for
+
+PACKED_MAGIC = _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_PACKED_BYTES = 32 << 10
+"""Read at once; text logs unpack to some 30 times as much."""
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
@@ -101,11 +105,9 @@ class OpenedSource:
     def chunks(self, progress: Progress | None = None) -> Iterator[bytes]:
         """All of it in pieces; raises ``TruncatedSourceError`` after the last good one."""
         packed = getattr(self._stream, "fileobj", None)
+        seen, self._seen = self._seen, []
         done = 0
-        while True:
-            chunk = self._seen.pop(0) if self._seen else next(self._pieces(), b"")
-            if not chunk:
-                return
+        for chunk in chain(seen, self._pieces()):
             done += len(chunk)
             yield chunk
             if progress is not None:
@@ -129,7 +131,7 @@ class OpenedSource:
             raise BadInputError(f"cannot be read to its end: {error.reason}", where=self.name) from error
         yield from splitter.rest()
 
-    def _pieces(self, limit: int | None = None) -> Iterator[bytes]:
+    def _pieces(self, limit: int = sys.maxsize) -> Iterator[bytes]:
         if self._damage is not None:
             raise self._damage
         yield from chunks(self._stream, self.name, limit=limit)
@@ -160,24 +162,20 @@ def _opened(path: Path) -> BinaryIO:
         raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
 
 
-def chunks(stream: BinaryIO, name: str, *, limit: int | None = None) -> Iterator[bytes]:
+def chunks(stream: BinaryIO, name: str, *, limit: int = sys.maxsize) -> Iterator[bytes]:
     """The stream in pieces; a packed stream that is cut gives what it holds, then says so."""
-    left = limit
-    while left is None or left > 0:
+    while limit > 0:
         try:
-            chunk = stream.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
+            chunk = stream.read(min(CHUNK_BYTES, limit))
         except EOFError as error:
             raise TruncatedSourceError(name) from error
-        except (OSError, zlib.error, ValueError) as error:
-            raise TruncatedSourceError(name, str(error)) from error
         except Exception as error:  # zstandard raises its own type, which is not imported for other sources
-            if type(error).__name__ != "ZstdError":
+            if not isinstance(error, OSError | zlib.error | ValueError) and type(error).__name__ != "ZstdError":
                 raise
             raise TruncatedSourceError(name, str(error)) from error
         if not chunk:
             return
-        if left is not None:
-            left -= len(chunk)
+        limit -= len(chunk)
         yield chunk
 
 
@@ -187,3 +185,66 @@ class TruncatedSourceError(Exception):
     def __init__(self, name: str, reason: str = "it ends early") -> None:
         super().__init__(f"{name}: {reason}")
         self.reason = reason
+
+
+class _Unpacker(Protocol):
+    """One gzip member or zstd frame."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+def unpacker_for(magic: bytes) -> Callable[[], _Unpacker] | None:
+    """What unpacks a file that begins with these bytes, None when it is not packed."""
+    if magic.startswith(_GZIP_MAGIC):
+        return lambda: zlib.decompressobj(wbits=31)
+    if magic.startswith(_ZSTD_MAGIC):
+        import zstandard
+
+        return lambda: zstandard.ZstdDecompressor().decompressobj()
+    return None
+
+
+class PackedReader:
+    """The unpacked bytes; raises EOFError at the end of a file that stops inside a member.
+
+    The standard readers throw away what they had unpacked when a file turns out to be cut (gzip), or do not notice
+    (zstd). A log of a killed job is cut more often than not, so here everything before the cut is handed out first.
+    """
+
+    def __init__(self, fileobj: BinaryIO, unpacker: Callable[[], _Unpacker]) -> None:
+        self.fileobj = fileobj
+        self._new_unpacker = unpacker
+        self._unpacker: _Unpacker | None = None
+
+    def read(self, _size: int = -1, /) -> bytes:
+        """The next piece, empty at the end; how long it is depends on how well the text was packed."""
+        while packed := self.fileobj.read(_PACKED_BYTES):
+            unpacked = self._unpack(packed)
+            if unpacked:
+                return unpacked
+        if self._unpacker:
+            self._unpacker = None
+            raise EOFError
+        return b""
+
+    def _unpack(self, packed: bytes) -> bytes:
+        """What this piece holds; files may consist of several members, and tapes pad them with zeros."""
+        pieces = []
+        while packed:
+            if self._unpacker is None:
+                packed = packed.lstrip(b"\0")
+                if not packed:
+                    break
+                self._unpacker = self._new_unpacker()
+            pieces.append(self._unpacker.decompress(packed))
+            packed = b""
+            if self._unpacker.eof:
+                packed, self._unpacker = self._unpacker.unused_data, None
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        self.fileobj.close()

@@ -9,27 +9,13 @@ programs print what they like; kernels can print ``TTMEM cb=.. op=.. n=.. t=..``
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 
-from ttmem.evidence.log_facts import (
-    BUFFER,
-    CONFIG,
-    DEPTH_REDUCED,
-    DIRTY,
-    EVENT,
-    INDEX_GAP,
-    KERNEL,
-    L1_MAP,
-    L1_USAGE,
-    PROGRAM_BUFFERS,
-    STREAMING,
-    VERIFICATION,
-    WORKLOAD,
-    EventCounts,
-    Fact,
-    LogFacts,
-)
+from ttmem import _toml
+from ttmem.evidence.log_facts import BUFFER, EVENT, EventCounts, Fact, LogFacts
 from ttmem.readers.byte_source import Head
 
 KIND = "log"
@@ -46,73 +32,20 @@ _LOGGER = re.compile(
     r"\|\s*(?:trace|debug|info|warn|warning|error|critical|fatal|INFO|DEBUG|WARNING|ERROR|FATAL)\s*\|"
     r"|\[(?:info|debug|warning|error|critical)\]"
 )
-_HEX = re.compile(r"0x[0-9A-Fa-f]+\Z")
-_NUMBER = re.compile(r"-?\d+\Z")
-
-
-def _pattern(kind: str, text: str) -> tuple[str, re.Pattern[str]]:
-    return kind, re.compile(text)
-
-
-_PATTERNS = (
-    _pattern(
-        BUFFER, r"CB (?P<index>\d+) :: PS = (?P<page_bytes>\d+), NP = (?P<pages>\d+)(?:, TOTAL = (?P<bytes>\d+))?"
-    ),
-    _pattern(BUFFER, r"(?P<index>\w+_cb) :: PS = (?P<page_bytes>\d+), NP = (?P<pages>\d+)"),
-    _pattern(BUFFER, r"input_cb: (?P<index>\d+), npages: (?P<pages>\d+), pagesize: (?P<page_bytes>\d+)"),
-    _pattern(
-        BUFFER,
-        r"Core\((?P<x>\d+),(?P<y>\d+)\) CB\[(?P<index>\d+)\]: addr=(?P<address>0x[0-9a-f]+) "
-        r"page_size=(?P<page_bytes>\d+) num_pages=(?P<pages>\d+)",
-    ),
-    _pattern(
-        BUFFER, r"DFB (?P<index>\d+) size override applied: entry_size=(?P<page_bytes>\d+) num_entries=(?P<pages>\d+)"
-    ),
-    _pattern(
-        PROGRAM_BUFFERS,
-        r"Scalable CB allocation - CB0:(?P<cb0>\d+), CB1:(?P<cb1>\d+), CB2\+CB16:(?P<cb2_and_cb16>\d+) tiles\. "
-        r"Total:(?P<tiles>\d+) tiles \((?P<kib>\d+)KB/(?P<target_kib>\d+)KB\)",
-    ),
-    _pattern(STREAMING, r"Large workload detected \((?P<a_tiles>\d+) A tiles, (?P<b_tiles>\d+) B tiles\)"),
-    _pattern(
-        WORKLOAD,
-        r"num_tiles=(?P<num_tiles>\d+), mesh_devices=(?P<mesh_devices>\d+), tiles_per_shard=(?P<tiles_per_shard>\d+)",
-    ),
-    _pattern(VERIFICATION, r"verification: (?P<passed>\d+) / (?P<checked>\d+) passed"),
-    _pattern(
-        DEPTH_REDUCED, r"CircularBuffer depth reduced due to L1 pressure \(only (?P<available_bytes>\d+) B available\)"
-    ),
-    _pattern(
-        L1_MAP,
-        r"Configured partition params: worker_l1_size:(?P<worker_l1_bytes>0x[0-9A-Fa-f]+), "
-        r"l1_unreserved_base:(?P<l1_base_address>0x[0-9A-Fa-f]+), l1_small_size:(?P<l1_small_bytes>0x[0-9A-Fa-f]+)",
-    ),
-    _pattern(KERNEL, r"\b(?P<processor>[A-Z]?RISC=\d+), name=(?P<name>[^,]+), size=(?P<bytes>\d+) \(bytes\)"),
-    _pattern(
-        L1_USAGE,
-        r"L1 Usage Breakdown: local_cb_size = (?P<local_bytes>\d+), global_cb_size = (?P<global_bytes>\d+), "
-        r"total = (?P<bytes>\d+)",
-    ),
-    _pattern(
-        L1_USAGE, r"Trying num_slices=(?P<slices>\d+): L1 usage=(?P<bytes>\d+), available=(?P<available_bytes>\d+)"
-    ),
-    _pattern(L1_USAGE, r"(?P<bytes>\d+) B of CBs do not fit in (?P<available_bytes>\d+) B of L1"),
-    _pattern(INDEX_GAP, r"Circular buffer indices are not contiguous.*?First unused index: (?P<first_unused>\d+)"),
-    _pattern(
-        CONFIG,
-        r"(?:Circular|Dataflow) Buffers \(MCAST\):.*?config_size=(?P<config_bytes>\d+) bytes",
-    ),
-    _pattern(DIRTY, r"Dirty CB Detected: Core \((?P<x>\d+), ?(?P<y>\d+)\) CB (?P<index>\d+) was not flushed"),
-    _pattern(
-        EVENT,
-        r"\bTTMEM cb=(?P<index>\d+) op=(?P<operation>reserve|push|wait|pop) n=(?P<pages>\d+) t=(?P<cycles>\d+)",
-    ),
-)
+_HEX = re.compile(r"0x[0-9A-Fa-f]+")
+_NUMBER = re.compile(r"-?\d{1,18}")
 _ANCHOR = re.compile(
     r"CB|_cb|DFB|CircularBuffer|ircular [Bb]uffer|Dataflow Buffers|RISC=|partition params|num_tiles=|num_slices="
     r"|verification:|Large workload|TTMEM cb="
 )
 """Every pattern contains one of these; most lines of a log contain none."""
+
+
+@cache
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """(kind of fact, line that says it), in the order in which they are tried."""
+    lines = _toml.packaged("ttmem.readers", "log_facts.toml")
+    return tuple((kind, re.compile(pattern)) for kind, patterns in lines.items() for pattern in patterns)
 
 
 class LogFactsReader:
@@ -121,7 +54,7 @@ class LogFactsReader:
     def __init__(self) -> None:
         self._lines = self._logger_lines = self._debug_lines = 0
         self._facts: dict[str, list[Fact]] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         self._events: dict[int, EventCounts] = {}
 
     def take(self, lines: Iterable[str]) -> None:
@@ -147,7 +80,7 @@ class LogFactsReader:
         )
 
     def _look(self, line: str) -> None:
-        for kind, pattern in _PATTERNS:
+        for kind, pattern in _patterns():
             match = pattern.search(line)
             if match is None:
                 continue
@@ -156,7 +89,7 @@ class LogFactsReader:
                 values["bytes"] = int(values["page_bytes"]) * int(values["pages"])
             if kind == EVENT:
                 self._count_event(values)
-            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._counts[kind] += 1
             kept = self._facts.setdefault(kind, [])
             if len(kept) < MOST_FACTS_PER_KIND:
                 kept.append(Fact(kind, self._lines, values))
@@ -186,6 +119,6 @@ def read(lines: Iterable[str]) -> LogFacts:
 
 
 def _typed(value: str) -> int | str:
-    if _HEX.match(value):
+    if _HEX.fullmatch(value):
         return int(value, 16)
-    return int(value) if _NUMBER.match(value) and len(value) < 19 else value.strip()
+    return int(value) if _NUMBER.fullmatch(value) else value.strip()

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
+from itertools import dropwhile, islice
 
 from ttmem._errors import BadInputError
 from ttmem.evidence.profiler_csv import MeasuredStall, ProfilerFacts
@@ -32,18 +32,13 @@ def sniff(head: Head) -> bool:
 def read(lines: Iterable[str], where: str = "") -> ProfilerFacts:
     """The rows that measured a wait."""
     csv.field_size_limit(_MOST_FIELD_BYTES)
-    rows = csv.DictReader(_from_table_head(iter(lines)))
+    rows = csv.DictReader(dropwhile(lambda line: not _is_table_head(line), lines))
     try:
-        heads = rows.fieldnames or ()
-        has_columns = WAIT_FRONT in heads or RESERVE_BACK in heads
-        counted, found = 0, []
-        for row in rows:
-            counted += 1
-            if has_columns and (stall := _measured(row, rows.line_num)) is not None:
-                found.append(stall)
+        has_columns = not {WAIT_FRONT, RESERVE_BACK}.isdisjoint(rows.fieldnames or ())
+        stalls = [_measured(row, rows.line_num) for row in rows]
     except csv.Error as error:
         raise BadInputError(f"is not a table: {error}", where=f"{where}:{rows.line_num}") from error
-    return ProfilerFacts(counted, has_columns, tuple(found))
+    return ProfilerFacts(len(stalls), has_columns, tuple(stall for stall in stalls if stall is not None))
 
 
 def _measured(row: Mapping[str, str | None], line: int) -> MeasuredStall | None:
@@ -66,11 +61,3 @@ def _number(text: str | None) -> float | None:
 
 def _is_table_head(line: str) -> bool:
     return DURATION in line or WAIT_FRONT in line or RESERVE_BACK in line
-
-
-def _from_table_head(lines: Iterator[str]) -> Iterator[str]:
-    """The lines from the head of the table on."""
-    for line in lines:
-        if _is_table_head(line):
-            yield line
-            yield from lines

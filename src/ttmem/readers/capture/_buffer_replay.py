@@ -16,15 +16,7 @@ from ttmem.capture_nodes.programs import StaticBuffer, worst_core
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import View, largest_free_block
 from ttmem.readers.capture._device import CapturedDevice
-from ttmem.readers.capture._events import (
-    Allocated,
-    CapturedBuffer,
-    CapturedOperation,
-    Event,
-    Freed,
-    ProgramStarted,
-    Used,
-)
+from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
 from ttmem.tensors import taken_bytes_per_bank
 
 _L1 = MEMORIES.index("L1")
@@ -91,9 +83,8 @@ class BufferReplay:
     _operation: int = -1
     _ended: int = -1
     """The operation that ended since the last state."""
-    _known_free: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Per memory: (moment, largest free block) of the last state; most operations touch one memory."""
-    _touched: list[int] = field(default_factory=lambda: [0] * len(MEMORIES))
+    _known_free: dict[int, int] = field(default_factory=dict)
+    """Per memory that was not touched since: its largest free block; most operations touch one memory."""
 
     def run(self, operations: Iterable[CapturedOperation], *, older: Iterable[CapturedBuffer] = ()) -> None:
         """All of it; ``older`` was alive before the capture began (``alive_at_start``, where that can be known)."""
@@ -109,31 +100,17 @@ class BufferReplay:
                 self._apply(operation.events)
                 continue
             number += 1
-            self._begin(number)
+            self._program.clear()
+            self._state(BEFORE_OPERATION, number)
+            self._operation = number
+            self.needs.append(L1Needs(self._allocated[_L1]))
             self._apply(operation.events)
-            self._end(number)
-        self._between()
+            self._highs(WITHIN_OPERATION, number, cause=number)
+            self._settle()
+            self._operation, self._ended = -1, number
         self._state(SNAPSHOT, -1)
 
-    # --- operations and states ------------------------------------------------------------------------------------
-
-    def _begin(self, number: int) -> None:
-        self._program.clear()
-        self._between()
-        self._state(BEFORE_OPERATION, number)
-        self._operation = number
-        self.needs.append(L1Needs(self._allocated[_L1]))
-
-    def _end(self, number: int) -> None:
-        self._evaluate_program()
-        self._highs(WITHIN_OPERATION, number, cause=number)
-        self._settle()
-        self._operation = -1
-        self._ended = number
-
-    def _between(self) -> None:
-        """What an operation left, or what came and went after it, shows in a state of its own if it was the most."""
-        self._highs(SNAPSHOT, -1, cause=self._ended)
+    # --- states ---------------------------------------------------------------------------------------------------
 
     def _highs(self, kind: int, operation: int, *, cause: int) -> None:
         """A state for the fullest moment, of those memories that were fuller than the states around it show."""
@@ -150,6 +127,8 @@ class BufferReplay:
                 self._ended = -1
 
     def _state(self, kind: int, operation: int) -> None:
+        # What an operation left, or what came and went after it, shows in a state of its own if it was the most.
+        self._highs(SNAPSHOT, -1, cause=self._ended)
         views = {memory: self._view(memory, held, self.moment) for memory, held in enumerate(self._allocated)}
         self.states.append(ReplayedState(kind, operation, self._ended, views, dict.fromkeys(views, self.moment)))
         self._ended = -1
@@ -167,8 +146,8 @@ class BufferReplay:
 
     def _largest_free(self, memory: int, moment: int, free: int) -> int:
         """The widest gap between the buffers alive then; all that is free where addresses are not known."""
-        if moment == self.moment and (known := self._known_free.get(memory)) and known[0] == self._touched[memory]:
-            return min(known[1], free)
+        if moment == self.moment and memory in self._known_free:
+            return min(self._known_free[memory], free)
         span = self.device.spans[MEMORIES[memory]]
         alive = [
             (life.buffer.address, life.taken_bytes_per_bank)
@@ -179,27 +158,25 @@ class BufferReplay:
             return free
         largest = largest_free_block(span.base_address, span.bytes_per_bank, alive)
         if moment == self.moment:
-            self._known_free[memory] = (self._touched[memory], largest)
+            self._known_free[memory] = largest
         return min(largest, free)
 
     # --- events ---------------------------------------------------------------------------------------------------
 
     def _apply(self, events: Iterable[Event]) -> None:
         for event in events:
-            if isinstance(event, Allocated):
-                self._evaluate_program()
-                self._program.clear()
-                self._allocate(event.buffer)
+            if isinstance(event, StaticBuffer):
+                self._program.append(event)
+            elif isinstance(event, Used):
+                self._use(event.buffer)
             elif isinstance(event, Freed):
                 self._evaluate_program()
                 self._free(event.buffer)
-            elif isinstance(event, Used):
-                self._use(event.buffer)
-            elif isinstance(event, ProgramStarted):
+            else:
                 self._evaluate_program()
                 self._program.clear()
-            else:
-                self._program.append(event)
+                if isinstance(event, Allocated):
+                    self._allocate(event.buffer)
         self._evaluate_program()
 
     def _use(self, buffer: CapturedBuffer) -> None:
@@ -228,7 +205,7 @@ class BufferReplay:
         self.lives.append(life)
         self._live[buffer.key] = life
         self._allocated[memory] += taken
-        self._touched[memory] = self.moment
+        self._known_free.pop(memory, None)
         if self._allocated[memory] > self._highest[memory][0]:
             self._highest[memory] = (self._allocated[memory], self.moment)
         if memory == _L1 and self._operation >= 0 and self._allocated[_L1] > self.needs[-1].total:
@@ -241,7 +218,7 @@ class BufferReplay:
         self.moment += 1
         life.freed_at = self.moment
         self._allocated[life.memory] -= life.taken_bytes_per_bank
-        self._touched[life.memory] = self.moment
+        self._known_free.pop(life.memory, None)
         self._freed_since.append(life)
 
     def _taken(self, buffer: CapturedBuffer) -> int | None:

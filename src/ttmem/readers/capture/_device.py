@@ -8,11 +8,12 @@ bank tables of the release. A bare node list names nothing: boards are ruled out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.capture_nodes.parameters import number
 from ttmem.hardware import (
     ARCHITECTURES,
     BOARDS,
@@ -22,6 +23,7 @@ from ttmem.hardware import (
     Board,
     MemoryMap,
     OpenSettings,
+    Pool,
     Release,
     open_board,
 )
@@ -29,6 +31,7 @@ from ttmem.profile import MEMORIES
 from ttmem.tensors import interleaved_bytes_per_bank
 
 _BOARD_TYPE = re.compile(r"board_type\"?\s*:\s*\"?(\w+)")
+_L1_BASE = "address_at_first_l1_cb_buffer"
 _FIRST_WITH_DATAFLOW_BUFFERS = (0, 80)
 _BARE = "a bare capture does not say how large the memories are"
 _KEEP_DEVICE = "ttnn.graph.full_graph_capture keeps the device's own description"
@@ -89,37 +92,30 @@ def device_described(
     device: Mapping[str, Any], *, version: str, cluster_descriptor: str, samples: Iterable[InterleavedSample]
 ) -> CapturedDevice:
     """From a device's own description (a report's ``devices`` or the table of a database)."""
-
-    def number(key: str) -> int:
-        value = device.get(key)
-        return int(value) if isinstance(value, int | float) or (isinstance(value, str) and value.isdecimal()) else 0
-
-    l1_bank, whole_l1, base = (number(key) for key in ("l1_bank_size", "cb_limit", "address_at_first_l1_cb_buffer"))
-    architecture = ARCHITECTURES.get(str(device.get("arch", ""))) or _of_l1(number("worker_l1_size"))
-    small = max(0, whole_l1 - l1_bank) if l1_bank else 0
-    banks = number("l1_num_banks")
+    l1_bank, base, banks = (number(device, key) for key in ("l1_bank_size", _L1_BASE, "l1_num_banks"))
+    whole_l1 = number(device, "worker_l1_size")
+    chips = [chip for chip in ARCHITECTURES if whole_l1 and chip.l1_bytes_per_core == whole_l1]
+    architecture = ARCHITECTURES.get(str(device.get("arch", ""))) or next(iter(chips), None)
+    small = max(0, number(device, "cb_limit") - l1_bank) if l1_bank else 0
     spans = {
+        **UNKNOWN.spans,
         "L1": Span(banks, base, l1_bank),
         "L1_SMALL": Span(banks if small else 0, base + l1_bank, small),
-        "DRAM": Span(),
-        "TRACE": Span(),
     }
     release = release_named(version) or _release_with_base(architecture, base)
-    boards = _fitting(
-        (board for board in BOARDS if board.architecture is architecture),
-        cluster_descriptor,
-        number("num_dram_channels"),
-    )
+    boards = [board for board in BOARDS if board.architecture is architecture]
+    boards = _fitting(boards, cluster_descriptor, number(device, "num_dram_channels"))
     boards = [board for board in boards if _explains(board.dram_banks, "DRAM", samples, board.architecture)] or boards
     warnings: list[str] = []
     memory_map = _map(boards[0], release) if boards else None
     if memory_map is not None:
         dram_banks = {board.dram_banks for board in boards}
-        dram = memory_map.dram
-        spans["DRAM"] = Span(_only(dram_banks), dram.base_address, dram.bytes_per_bank)
+        spans["DRAM"] = _span(dram_banks, memory_map.dram)
         if len(dram_banks) > 1:
-            warnings.append(f"how many DRAM banks the chip has is not in the file ({_listed(dram_banks)} are possible)")
-        warnings.append(f"the DRAM bank's size is that of {memory_map.source} on {_kind(boards)}; {_NO_TRACE_REGION}")
+            possible = " or ".join(map(str, sorted(dram_banks)))
+            warnings.append(f"how many DRAM banks the chip has is not in the file ({possible} are possible)")
+        kind = boards[0].name if len(boards) == 1 else f"{boards[0].architecture.name} boards"
+        warnings.append(f"the DRAM bank's size is that of {memory_map.source} on {kind}; {_NO_TRACE_REGION}")
     else:
         warnings.append("the chip is not named in the file, so the size of DRAM is not known")
     facts = {"system": architecture.name} if architecture else {}
@@ -154,13 +150,10 @@ def device_of_nodes(
     memory_map = _map(candidates[0], release)
     if memory_map is None:
         return UNKNOWN
-    dram_banks = {board.dram_banks for board in candidates}
-    l1_banks = {board.grid().cores for board in candidates}
     spans = {
-        "DRAM": Span(_only(dram_banks), memory_map.dram.base_address, memory_map.dram.bytes_per_bank),
-        "L1": Span(_only(l1_banks), memory_map.l1.base_address, memory_map.l1.bytes_per_bank),
-        "L1_SMALL": Span(),
-        "TRACE": Span(),
+        **UNKNOWN.spans,
+        "DRAM": _span({board.dram_banks for board in candidates}, memory_map.dram),
+        "L1": _span({board.grid().cores for board in candidates}, memory_map.l1),
     }
     warning = (
         f"{_BARE}: sizes are those of {memory_map.source} on {architecture.name}, whose banks explain every buffer; "
@@ -169,8 +162,9 @@ def device_of_nodes(
     return CapturedDevice(architecture, spans, (warning,), {"system": architecture.name}, release)
 
 
-def _of_l1(worker_l1_bytes: int) -> Architecture | None:
-    return next((chip for chip in ARCHITECTURES if worker_l1_bytes and chip.l1_bytes_per_core == worker_l1_bytes), None)
+def _span(banks: set[int], pool: Pool) -> Span:
+    """A memory of boards that may differ in their banks: 0, not known, when they do."""
+    return Span(next(iter(banks)) if len(banks) == 1 else 0, pool.base_address, pool.bytes_per_bank)
 
 
 def _map(board: Board, release: Release | None) -> MemoryMap | None:
@@ -180,28 +174,21 @@ def _map(board: Board, release: Release | None) -> MemoryMap | None:
         return open_board(board) if release not in (None, DEFAULT_RELEASE) else None
 
 
-def _release_with_base(architecture: Architecture | None, l1_base_address: int) -> Release | None:
-    """The newest release whose L1 begins there: the base moves with almost every release."""
+def _releases_with_base(l1_base_address: int) -> Iterator[tuple[str, Release]]:
+    """Chips and releases whose L1 begins there, newest first: the base moves with almost every release."""
     for release in RELEASES:
-        for name, reserved in release.reserved:
-            if architecture and name == architecture.name and reserved.l1_base_address == l1_base_address:
-                return release
-    return None
+        yield from ((chip, release) for chip, held in release.reserved if held.l1_base_address == l1_base_address)
+
+
+def _release_with_base(architecture: Architecture | None, l1_base_address: int) -> Release | None:
+    found = _releases_with_base(l1_base_address)
+    return next((release for chip, release in found if architecture and chip == architecture.name), None)
 
 
 def _base_is_possible(architecture: Architecture, l1_base_address: int) -> bool:
-    """Circular buffers begin at the base: a lower address rules a chip out, an unknown one says nothing."""
-    if not l1_base_address:
-        return True
-    bases = [
-        reserved.l1_base_address
-        for release in RELEASES
-        for name, reserved in release.reserved
-        if name == architecture.name
-    ]
-    return l1_base_address in bases or not any(
-        reserved.l1_base_address == l1_base_address for release in RELEASES for _, reserved in release.reserved
-    )
+    """Circular buffers begin at the base: one that only other chips have rules a chip out, an unknown one does not."""
+    chips = {chip for chip, _ in _releases_with_base(l1_base_address)}
+    return not l1_base_address or not chips or architecture.name in chips
 
 
 def _explains(banks: int, memory: str, samples: Iterable[InterleavedSample], architecture: Architecture) -> bool:
@@ -220,27 +207,13 @@ def _explains(banks: int, memory: str, samples: Iterable[InterleavedSample], arc
     )
 
 
-def _fitting(boards: Iterable[Board], cluster_descriptor: str, dram_channels: int) -> list[Board]:
-    found = list(boards)
+def _fitting(boards: list[Board], cluster_descriptor: str, dram_channels: int) -> list[Board]:
     named = BOARDS.get(match[1]) if (match := _BOARD_TYPE.search(cluster_descriptor)) else None
-    if named in found:
-        return [named] if named else found
-    return [board for board in found if not dram_channels or board.dram_banks == dram_channels] or found
-
-
-def _kind(boards: list[Board]) -> str:
-    return boards[0].name if len(boards) == 1 else f"{boards[0].architecture.name} boards"
+    if named is not None and named in boards:
+        return [named]
+    return [board for board in boards if not dram_channels or board.dram_banks == dram_channels] or boards
 
 
 def release_numbers(version: str) -> tuple[int, ...]:
     """``0.81.1`` -> ``(0, 81, 1)``; empty when there are no numbers."""
     return tuple(int(part) for part in re.findall(r"\d{1,6}", version)[:3])
-
-
-def _only(values: set[int]) -> int:
-    """The value that all agree on, else 0: not known."""
-    return next(iter(values)) if len(values) == 1 else 0
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return " or ".join(map(str, sorted(numbers)))

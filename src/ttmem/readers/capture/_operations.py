@@ -214,38 +214,28 @@ class GraphWalk:
         operation.failure = text or operation.failure
 
     def _use(self, tensor: int) -> None:
-        node = self._node(tensor, "tensor")
+        node = self._tensor(tensor)
         if node is None or self._current is None:
             return
         type_ = self._type(node)
-        buffer = self._described(
-            memory_named(node.stated.get("buffer_type")) or (type_.memory if type_ else ""),
-            node,
-            buffer_node=self._owner.get(tensor, -1),
-            stored_bytes_per_bank=-1,
-            tensor=tensor,
-        )
+        memory = memory_named(node.stated.get("buffer_type")) or (type_.memory if type_ else "")
+        buffer = self._described(memory, node, self._owner.get(tensor, -1), tensor, stored_bytes_per_bank=-1)
         if buffer is not None and (buffer.address or not self.dispatched):
             # A tensor's own size leaves out the exponents of block floats.
             self._current.events.append(Used(replace(buffer, total_bytes=type_.padded_bytes) if type_ else buffer))
 
     def _buffer(self, node: Node) -> CapturedBuffer | None:
-        buffer_node = node.connections[0] if node.connections else -1
-        return self._described(
-            memory_of(node.stated),
-            node,
-            buffer_node=buffer_node,
-            stored_bytes_per_bank=node.number("max_size_per_bank"),
-            tensor=self._tensor_of.get(buffer_node, -1),
-        )
+        number = node.connections[0] if node.connections else -1
+        tensor, stored = self._tensor_of.get(number, -1), node.number("max_size_per_bank")
+        return self._described(memory_of(node.stated), node, number, tensor, stored_bytes_per_bank=stored)
 
     def _described(
-        self, memory: str, node: Node, *, buffer_node: int, stored_bytes_per_bank: int, tensor: int
+        self, memory: str, node: Node, buffer_node: int, tensor: int, *, stored_bytes_per_bank: int
     ) -> CapturedBuffer | None:
         if memory in ("", HOST) or node.number("device_id") != self.device:
             return None
         address = node.number("address")
-        described = self._node(tensor, "tensor")
+        described = self._tensor(tensor)
         return CapturedBuffer(
             key=(memory, address) if self.dispatched else buffer_node,
             memory=memory,
@@ -263,17 +253,11 @@ class GraphWalk:
             return None
         return CapturedBuffer((memory, row.address), memory, row.address, row.max_size_per_bank, 0)
 
-    def _node(self, number: int, kind: str) -> Node | None:
-        if not 0 <= number < len(self.nodes) or self.nodes[number].node_type != kind:
-            return None
-        return self.nodes[number]
+    def _tensor(self, number: int) -> Node | None:
+        node = self.nodes[number] if 0 <= number < len(self.nodes) else None
+        return node if node is not None and node.node_type == "tensor" else None
 
     def _type(self, node: Node) -> TensorType | None:
         buffer_type = node.stated.get("buffer_type")
-        return tensor_type(
-            node.text("shape"),
-            node.text("dtype"),
-            node.text("layout"),
-            node.text("memory_config"),
-            buffer_type if isinstance(buffer_type, int | str) else None,
-        )
+        texts = (node.text(key) for key in ("shape", "dtype", "layout", "memory_config"))
+        return tensor_type(*texts, buffer_type if isinstance(buffer_type, int | str) else None)

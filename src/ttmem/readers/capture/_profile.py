@@ -8,14 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 
 from ttmem.profile import MEMORIES, FailureText, Timeline
-from ttmem.profile.tables import (
-    BufferEntry,
-    ProfileTables,
-    States,
-    buffer_table,
-    captured_timeline,
-    programs_l1,
-)
+from ttmem.profile.tables import BufferEntry, ProfileTables, States, buffer_table, captured_timeline, programs_l1
 from ttmem.readers.capture._buffer_replay import BufferLife, BufferReplay
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Freed, Used
 
@@ -96,12 +89,14 @@ def _shown_memories(replay: BufferReplay) -> set[int]:
 
 
 def _buffers(executed: Sequence[CapturedOperation], replay: BufferReplay, tables: ProfileTables) -> list[BufferEntry]:
+    banks = [replay.device.spans[memory].banks for memory in MEMORIES]
     return [
         BufferEntry(
             life.buffer.address,
             life.memory,
             life.taken_bytes_per_bank,
-            _total_bytes(life, replay),
+            # A snapshot says what a bank holds and not what was asked for: then all banks together.
+            life.buffer.total_bytes or life.taken_bytes_per_bank * banks[life.memory],
             first,
             last,
             life.producer,
@@ -112,11 +107,6 @@ def _buffers(executed: Sequence[CapturedOperation], replay: BufferReplay, tables
         for life, first, last in zip(replay.lives, *_state_ranges(replay), strict=True)
         if first <= last
     ]
-
-
-def _total_bytes(life: BufferLife, replay: BufferReplay) -> int:
-    """A snapshot says what a bank holds and not what was asked for: then all banks together."""
-    return life.buffer.total_bytes or life.taken_bytes_per_bank * replay.device.spans[MEMORIES[life.memory]].banks
 
 
 def _state_ranges(replay: BufferReplay) -> tuple[list[int], list[int]]:

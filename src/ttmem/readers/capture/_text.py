@@ -15,6 +15,8 @@ from math import prod
 from ttmem.capture_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
 from ttmem.profile import HOST, TensorType
+from ttmem.profile.tensor_type import pages_of
+from ttmem.tensors import round_up
 
 _DIMENSION = re.compile(r"(\d{1,15})(?:\[\d+\])?")
 """2024's shapes print the padded size in brackets behind the logical one."""
@@ -65,21 +67,12 @@ def _shard_shape(memory_config: str) -> tuple[int, ...]:
 def _sizes(shape: tuple[int, ...], dtype: DataType, tiled: bool, shard: tuple[int, ...]) -> tuple[int, int, int]:
     """Bytes of one page, of the whole padded tensor, and of one shard (0 when there is none)."""
     *outer, rows, columns = (1, 1, *shape)
-    if not tiled:
-        height, width = prod(outer) * rows, columns
-        if not shard:
-            page_bytes = dtype.logical_bytes(width)
-            return page_bytes, height * page_bytes, 0
-        page_bytes = dtype.logical_bytes(shard[-1])
-        shard_bytes = prod(shard[:-1]) * page_bytes
-        return page_bytes, _shards(shape, shard) * shard_bytes, shard_bytes
-    page_bytes = dtype.tile_bytes(TILE_32X32)
+    height, width = (32, 32) if tiled else (1, shard[-1] if shard else columns)
+    page_bytes = dtype.tile_bytes(TILE_32X32) if tiled else dtype.logical_bytes(width)
     if not shard:
-        tiles = prod(outer) * -(-rows // 32) * -(-columns // 32)
-        return page_bytes, tiles * page_bytes, 0
-    *shard_outer, shard_rows, shard_columns = (1, 1, *shard)
-    shard_bytes = prod(shard_outer) * -(-shard_rows // 32) * -(-shard_columns // 32) * page_bytes
-    padded = (*outer, -(-rows // 32) * 32, -(-columns // 32) * 32)
+        return page_bytes, pages_of(shape, height, width) * page_bytes, 0
+    shard_bytes = pages_of(shard, height, width) * page_bytes
+    padded = (*outer, round_up(rows, height), round_up(columns, max(width, 1)))
     return page_bytes, _shards(padded, shard) * shard_bytes, shard_bytes
 
 

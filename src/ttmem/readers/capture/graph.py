@@ -6,13 +6,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes.parameters import memory_of
+from ttmem.capture_nodes.programs import CoreRectangle
 from ttmem.profile import Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource
@@ -33,25 +35,15 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history of a capture; of a folder, that of all processes that captured."""
     paths = files_in(Path(source)) if Path(source).is_dir() else [source]
     tables = ProfileTables()
-    parts = [_part(path, tables) for path in paths]
-    warnings = dict.fromkeys(warning for part in parts for warning in part.warnings)
-    size = sum(part.bytes for part in parts)
-    origin = Source(kind=KIND, name=str(source), bytes=size, lines=0, warnings=tuple(warnings))
-    timelines = [part.timeline for part in parts]
-    if len(timelines) > 1 and len({timeline.rank for timeline in timelines}) < len(timelines):
-        timelines = [replace(timeline, rank=rank) for rank, timeline in enumerate(timelines)]
-    return tables.profile(timelines, name=options.name, source=origin, facts=parts[0].facts)
+    timelines, sizes, warnings, facts = zip(*(_part(path, tables) for path in paths), strict=True)
+    origin = Source(KIND, str(source), sum(sizes), warnings=tuple(dict.fromkeys(chain.from_iterable(warnings))))
+    if len({timeline.rank for timeline in timelines}) < len(timelines):
+        timelines = tuple(replace(timeline, rank=rank) for rank, timeline in enumerate(timelines))
+    return tables.profile(timelines, name=options.name, source=origin, facts=facts[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    timeline: Timeline
-    bytes: int
-    warnings: tuple[str, ...]
-    facts: dict[str, str]
-
-
-def _part(path: str | Path, tables: ProfileTables) -> _Part:
+def _part(path: str | Path, tables: ProfileTables) -> tuple[Timeline, int, list[str], dict[str, str]]:
+    """The history of one process, its file's bytes, what its figures leave out, and what is known of its device."""
     with OpenedSource(path) as opened:
         content = opened.content()
     report = _decode(content, str(path))
@@ -72,15 +64,15 @@ def _part(path: str | Path, tables: ProfileTables) -> _Part:
     if all(operation.is_outside for operation in operations):
         raise BadInputError("no operation in the captured graph", where=str(path), hint=_AGAIN)
     replay = BufferReplay(captured_on)
-    has_snapshots = any(operation.snapshot is not None for operation in operations)
     replay.run(operations, older=alive_at_start(operations))
-    warnings = (
-        *captured_on.warnings,
-        *_caveats(operations, replay, dispatched=dispatched, snapshots=has_snapshots),
-        *_left_out(device, others),
-    )
+    warnings = [*captured_on.warnings, *_caveats(operations, replay, dispatched=dispatched)]
+    if others:
+        listed = ", ".join(map(str, others))
+        warnings.append(
+            f"the capture holds buffers of several devices; this is device {device}, the fullest; not shown: {listed}"
+        )
     facts = {**captured_on.facts, **({"ttnn": version} if version else {})}
-    return _Part(timeline_of(operations, replay, tables, rank=_rank(report)), len(content), warnings, facts)
+    return timeline_of(operations, replay, tables, rank=_rank(report)), len(content), warnings, facts
 
 
 def _rank(report: Report) -> int:
@@ -158,17 +150,13 @@ def _worker_cores(nodes: Sequence[Node]) -> int:
     for node in nodes:
         if node.node_type in ("sub_device_manager", "program_execution"):
             corners = _CORNERS.findall(node.text("sub_devices") or node.text("worker_core_ranges"))
-            cores = sum(
-                (int(right) - int(left) + 1) * (int(bottom) - int(top) + 1) for right, bottom, left, top in corners
-            )
-            if cores:
+            rectangles = (CoreRectangle(*map(int, (left, top, right, bottom))) for right, bottom, left, top in corners)
+            if cores := sum(rectangle.cores for rectangle in rectangles):
                 return cores
     return 0
 
 
-def _caveats(
-    operations: Sequence[CapturedOperation], replay: BufferReplay, *, dispatched: bool, snapshots: bool
-) -> list[str]:
+def _caveats(operations: Sequence[CapturedOperation], replay: BufferReplay, *, dispatched: bool) -> list[str]:
     """What the figures leave out."""
     caveats = []
     hidden = sum(not operation.programs_known for operation in operations)
@@ -181,7 +169,7 @@ def _caveats(
             f"a NORMAL capture omits dataflow buffers, and circular buffers of cached programs: the L1 that programs "
             f"need is not fully known for {hidden} operations; capture with RunMode.NO_DISPATCH to see it"
         )
-    if not snapshots:
+    if all(operation.snapshot is None for operation in operations):
         caveats.append(
             "what was allocated before the capture and not touched in it does not show: allocated bytes are a floor"
         )
@@ -192,10 +180,3 @@ def _caveats(
     if not any(isinstance(event, Allocated) for operation in operations for event in operation.events):
         caveats.append("no allocation was recorded")
     return caveats
-
-
-def _left_out(device: int, others: Sequence[int]) -> list[str]:
-    if not others:
-        return []
-    listed = ", ".join(map(str, others))
-    return [f"the capture holds buffers of several devices; this is device {device}, the fullest; not shown: {listed}"]

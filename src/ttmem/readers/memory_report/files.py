@@ -8,9 +8,9 @@ is not written, only its number; rows within a group are DRAM, L1 and (since Sep
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ttmem._errors import BadInputError
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
@@ -22,10 +22,15 @@ _DETAILED = "detailed_memory_usage.csv"
 _PROGRAMS = f"program_{SUMMARY}"
 _ROWS = ("DRAM", "L1", "L1_SMALL")
 _ROW = re.compile(r"(\d*),(\d+),(\d+),(\d+),(\d+)")
-_SECTION = re.compile(r"(\d*),(DRAM|L1|L1_SMALL)\s*")
-_BLOCK = re.compile(r"\s*\d+\s+(\d+)\s+(\d+)\s+(?:none|\d+)\s+(?:none|\d+)\s+(yes|no)\s*")
-_WHOLE = re.compile(r",Total allocatable \(B\):,(\d+)")
+_SECTION = re.compile(r"^(\d*),(DRAM|L1|L1_SMALL)[ \t]*$", re.MULTILINE)
+"""Where a memory begins in the detailed file, which is not CSV; a number: that of the program that starts here."""
+_TAKEN_BLOCK = re.compile(r"^\s*\d+[ \t]+(\d+)[ \t]+(\d+)(?:[ \t]+(?:none|\d+)){2}[ \t]+yes[ \t]*$", re.MULTILINE)
+_WHOLE = re.compile(r"^,Total allocatable \(B\):,(\d+)", re.MULTILINE)
 _EMPTY = "the files are written out by ttnn._ttnn.device.DisableMemoryReports() or when the process ends in order"
+_OF_PROGRAMS = (
+    "a row is written when a program is launched for the first time: repeats, operation names and the "
+    "programs' own L1 are not in these files; addresses of blocks count from the start of the bank"
+)
 
 Figures = tuple[int, int, int, int]
 """Total, allocated, free, largest free: bytes per bank."""
@@ -33,16 +38,11 @@ _Place = tuple[int, int, int]
 """Memory, address and bytes of a block."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The rows of one program, or of one dump."""
-
-    program: str
-    rows: tuple[Figures, ...]
+_Group = tuple[str, list[Figures]]
+"""The rows of one program (its number), or of one dump."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Detail:
+class _Detail(NamedTuple):
     """One memory in the detailed file: bytes of all banks, and the blocks that are taken."""
 
     whole_bytes: int
@@ -62,7 +62,7 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
         found = _groups(summary, warnings)
         groups += found
         details += _details(summary.with_name(summary.name.removesuffix(SUMMARY) + _DETAILED), len(found))
-    programs = summaries[0].name == _PROGRAMS or any(group.program for group in groups)
+    programs = summaries[0].name == _PROGRAMS or any(program for program, _ in groups)
     timeline = _timeline(groups, details, tables, programs=programs)
     warnings += _caveats(path, summaries, programs=programs)
     size_bytes = sum(summary.stat().st_size for summary in summaries)
@@ -88,7 +88,7 @@ def _groups(summary: Path, warnings: list[str]) -> list[_Group]:
         what = "is empty" if not lines else "does not begin like a memory report"
         raise BadInputError(what, where=str(summary), hint=_EMPTY)
     unit = 1024 if header[1] else 1
-    groups: list[tuple[str, list[Figures]]] = []
+    groups: list[_Group] = []
     for number, line in enumerate(lines[1:], start=2):
         row = _ROW.fullmatch(line.strip())
         if row is None:
@@ -101,7 +101,7 @@ def _groups(summary: Path, warnings: list[str]) -> list[_Group]:
         groups[-1][1].append((total, allocated, free, largest))
     if not groups:
         raise BadInputError("holds a header and no program", where=str(summary), hint=_EMPTY)
-    return [_Group(program, tuple(rows)) for program, rows in groups]
+    return groups
 
 
 def _text(path: Path) -> str:
@@ -114,47 +114,29 @@ def _text(path: Path) -> str:
 def _details(path: Path, groups: int) -> list[dict[str, _Detail]]:
     """Per group and memory what the detailed file says; empty entries where it does not."""
     found: list[dict[str, _Detail]] = []
-    if path.is_file():
-        for first, memory, lines in _sections(_text(path)):
-            if first or not found or memory in found[-1]:
-                found.append({})
-            blocks = [match for line in lines if (match := _BLOCK.fullmatch(line))]
-            whole = next((match for line in lines if (match := _WHOLE.match(line))), None)
-            found[-1][memory] = _Detail(
-                int(whole[1]) if whole else 0,
-                tuple((int(block[1]), int(block[2])) for block in blocks if block[3] == "yes"),
-            )
+    _, *parts = _SECTION.split(_text(path) if path.is_file() else "")
+    for program, memory, lines in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        if program or not found or memory in found[-1]:
+            found.append({})
+        whole = _WHOLE.search(lines)
+        blocks = tuple((int(address), int(size)) for address, size in _TAKEN_BLOCK.findall(lines))
+        found[-1][memory] = _Detail(int(whole[1]) if whole else 0, blocks)
     return (found + [{}] * groups)[:groups]
-
-
-def _sections(text: str) -> Iterator[tuple[bool, str, list[str]]]:
-    """(whether a program starts here, memory, lines) of the detailed file, which is not CSV."""
-    current: tuple[bool, str, list[str]] | None = None
-    for line in text.splitlines():
-        section = _SECTION.fullmatch(line)
-        if section:
-            if current:
-                yield current
-            current = (bool(section[1]), section[2], [])
-        elif current:
-            current[2].append(line)
-    if current:
-        yield current
 
 
 def _timeline(
     groups: Sequence[_Group], details: Sequence[dict[str, _Detail]], tables: ProfileTables, *, programs: bool
 ) -> Timeline:
     states = States()
-    for number, (group, detail) in enumerate(zip(groups, details, strict=True)):
+    for number, ((_, rows), detail) in enumerate(zip(groups, details, strict=True)):
         views: dict[int, View] = {}
-        for memory, figures in zip(_ROWS, group.rows, strict=False):
+        for memory, figures in zip(_ROWS, rows, strict=False):
             whole = detail[memory].whole_bytes if memory in detail else 0
             views[MEMORIES.index(memory)] = (whole // figures[0] if figures[0] else 0, *figures)
         # The program's results are allocated already, so what is new since the state before is its own doing.
         operation = number if programs else -1
         states.add(BEFORE_OPERATION if programs else SNAPSHOT, operation, operation, tables.view_numbers(views))
-    forms = [tables.form_number("program", location=f"program {group.program}") for group in groups if programs]
+    forms = [tables.form_number("program", location=f"program {program}") for program, _ in groups if programs]
     banks = [tables.banks(views[column] for views in states.views) for column in range(len(MEMORIES))]
     return captured_timeline(forms, states, buffers=_buffers(details, banks))
 
@@ -185,15 +167,10 @@ def _buffers(details: Sequence[dict[str, _Detail]], banks: Sequence[int]) -> Buf
 
 
 def _caveats(path: Path, summaries: Sequence[Path], *, programs: bool) -> list[str]:
-    caveats = []
-    if programs:
-        caveats.append(
-            "a row is written when a program is launched for the first time: repeats, operation names and the "
-            "programs' own L1 are not in these files; addresses of blocks count from the start of the bank"
-        )
-        others = [file for file in path.glob(f"*{SUMMARY}") if file not in summaries] if path.is_dir() else []
-        if others:
-            caveats.append(f"{len(others)} dumps in the folder are left out: when they were taken is not known")
-    else:
-        caveats.append("these are dumps of moments: nothing tells what ran before or between them")
+    if not programs:
+        return ["these are dumps of moments: nothing tells what ran before or between them"]
+    caveats = [_OF_PROGRAMS]
+    others = [file for file in path.glob(f"*{SUMMARY}") if file not in summaries] if path.is_dir() else []
+    if others:
+        caveats.append(f"{len(others)} dumps in the folder are left out: when they were taken is not known")
     return caveats

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module dumps: what a compiled graph takes as arguments, from the log or from a stand-alone .mlir file.
+"""Module dumps: what a compiled graph takes as arguments, from the log or from a stand-alone .mlir file
+(tt-xla's ``export_path`` writes them).
 
 The compiler prints seven to nine stages per graph and one set per graph; the argument list (one line, hundreds of
 KB for a large model) is the registry of weights. Only the latest annotated stage of a graph counts, because stages
@@ -10,13 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from math import prod
+from pathlib import Path
+from typing import NamedTuple
 
-from ttmem.profile import HOST, Argument, TensorType
+from ttmem._errors import BadInputError
+from ttmem.profile import HOST, Argument, Profile, Source, TensorType
+from ttmem.profile.tables import ProfileTables
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.mlir import KIND
 from ttmem.readers.mlir._operation import unescaped
 from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.registry import ReadOptions
+from ttmem.readers.runtime_log._lines import LineSplitter
 
 _STAGE = re.compile(rb"MLIR Module (\w+):")
 _MODULE_NAME = re.compile(rb"\bmodule @\"?([\w.$-]+)")
@@ -34,82 +42,43 @@ _CALLED = re.compile(rb"_const_eval_\d|^cpu_hoisted_|trace_\d+_")
 """Names of functions that the compiler splits off an entry (log-formats 3.2, 3.3)."""
 _CALLED_ATTRIBUTE = re.compile(rb'\battributes \{[^{}]*(?:\bconst_eval\b|function_type = "(?!forward_device))')
 
-# In the order the compiler prints them; from shlo_frontend on the arguments are annotated.
-_STAGES = (
-    "vhlo",
-    "shlo",
-    "shlo_frontend",
-    "shlo_compiler",
-    "shlo_set_mesh_attr",
-    "shlo_compiler_cleaned",
-    "ttir",
-    "ttnn",
-    "ttnn_runtime",
-)
-_STAGE_ORDER = {name: i for i, name in enumerate(_STAGES)}
+_STAGES = b"vhlo shlo shlo_frontend shlo_compiler shlo_set_mesh_attr shlo_compiler_cleaned ttir ttnn ttnn_runtime"
+_STAGE_ORDER = {name: i for i, name in enumerate(_STAGES.split())}
+"""In the order the compiler prints them; from shlo_frontend on the arguments are annotated."""
+STAGE, STAGE_END, MODULE, ALIAS, FUNCTION = range(5)
 
 
-@dataclass(frozen=True, slots=True)
-class StageLine:
-    """A dump of this stage begins."""
+class ModuleItem(NamedTuple):
+    """What a line of a module dump contributes to the registry."""
 
-    stage: str
-
-
-@dataclass(frozen=True, slots=True)
-class StageEndLine:
-    """A stage's dump is over, or a pass's dump begins: what follows is no stage until the next one begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleLine:
-    """The module's name, which carries the graph's number."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class AliasLine:
-    """``#ttnn_layout3 = #ttnn.ttnn_layout<...>``: types refer to layouts by such names in dumps."""
-
-    name: bytes
-    text: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionLine:
-    """A function's signature; ``arguments`` are (type text, kind, name, local type text, is KV cache)."""
-
-    name: str
-    private: bool
-    """Not an entry: declared so, or split off an entry by the compiler."""
-    arguments: tuple[tuple[bytes, str, str, bytes, bool], ...]
-
-
-ModuleItem = StageLine | StageEndLine | ModuleLine | AliasLine | FunctionLine
+    what: int
+    """A dump of a stage begins; it is over, or a pass's dump begins, and what follows is no stage until the next one
+    begins; the module's name, which carries the graph's number; ``#ttnn_layout3 = #ttnn.ttnn_layout<...>``, because
+    types refer to layouts by such names in dumps; a function's signature."""
+    name: bytes = b""
+    text: bytes = b""
+    """What an alias stands for."""
+    arguments: tuple[tuple[bytes, str, str, bytes, bool], ...] = ()
+    """(type text, kind, name, local type text, is KV cache) of an entry's arguments; none for functions that are
+    declared private, or that the compiler split off an entry."""
 
 
 def parse_module_line(line: bytes) -> ModuleItem | None:
     """What a line of a module dump contributes to the registry, None for the operations and everything else."""
     function = _FUNCTION.search(line)
     if function:
-        return FunctionLine(
-            name=function[2].decode("utf-8", "replace"),
-            private=function[1] == b"private" or _is_called(line, function),
-            arguments=tuple(map(_argument, _split_arguments(line, function.end()))),
-        )
-    stage = _STAGE.search(line)
-    if stage:
-        return StageLine(stage[1].decode())
+        if function[1] == b"private" or _is_called(line, function):
+            return ModuleItem(FUNCTION, function[2])
+        arguments = tuple(map(_argument, _split_arguments(line, function.end())))
+        return ModuleItem(FUNCTION, function[2], arguments=arguments)
+    if stage := _STAGE.search(line):
+        return ModuleItem(STAGE, stage[1])
     if any(mark in line for mark in STAGE_END_MARKS):
-        return StageEndLine()
-    alias = _ALIAS.match(line)
-    if alias:
-        return AliasLine(alias[1], alias[2])
+        return ModuleItem(STAGE_END)
+    if alias := _ALIAS.match(line):
+        return ModuleItem(ALIAS, alias[1], alias[2])
     name = _MODULE_NAME.search(line)
-    if name:
-        return ModuleLine(name[1].decode("utf-8", "replace"))
-    return None
+    return ModuleItem(MODULE, name[1]) if name else None
 
 
 def _is_called(line: bytes, function: re.Match[bytes]) -> bool:
@@ -155,17 +124,17 @@ def _argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
 def registry(items: Iterable[ModuleItem]) -> list[Argument]:
     """The arguments of every graph, each graph from its latest annotated stage."""
     items = list(items)
-    has_stages = any(isinstance(item, StageLine) for item in items)
+    has_stages = any(item.what == STAGE for item in items)
     arguments: list[Argument] = []
-    best: tuple[int, dict[str, list[Argument]]] = (-1, {})
+    best: tuple[int, dict[bytes, list[Argument]]] = (-1, {})
     in_stage = True
-    graph_name = ""
+    graph_name = "graph"
     graph_number = 0
     order = -1
     aliases: dict[bytes, bytes] = {}
     for item in items:
-        if isinstance(item, StageLine):
-            new_order = _STAGE_ORDER.get(item.stage, order)
+        if item.what == STAGE:
+            new_order = _STAGE_ORDER.get(item.name, order)
             if new_order <= order:  # the sequence starts again: the next graph
                 arguments += chain.from_iterable(best[1].values())
                 best = (-1, {})
@@ -173,16 +142,16 @@ def registry(items: Iterable[ModuleItem]) -> list[Argument]:
             order = new_order
             in_stage = True
             aliases = {}
-        elif isinstance(item, StageEndLine):
+        elif item.what == STAGE_END:
             in_stage = not has_stages  # a file of its own may hold the dump of a single pass
         elif not in_stage:
             continue
-        elif isinstance(item, ModuleLine):
-            graph_name = item.name
-        elif isinstance(item, AliasLine):
+        elif item.what == MODULE:
+            graph_name = item.name.decode("utf-8", "replace")
+        elif item.what == ALIAS:
             aliases[item.name] = item.text
-        elif not item.private and any(kind != "unknown" or name for _, kind, name, _, _ in item.arguments):
-            found = list(_arguments(item, f"{graph_name or 'graph'}#{graph_number}", aliases))
+        elif any(kind != "unknown" or name for _, kind, name, _, _ in item.arguments):
+            found = list(_arguments(item, f"{graph_name}#{graph_number}", aliases))
             annotated = any(argument.kind != "unknown" for argument in found)
             rank = order + 1 + (100 if annotated else 0)
             if rank == best[0]:  # another entry of the same module
@@ -192,7 +161,7 @@ def registry(items: Iterable[ModuleItem]) -> list[Argument]:
     return [*arguments, *chain.from_iterable(best[1].values())]
 
 
-def _arguments(function: FunctionLine, graph: str, aliases: dict[bytes, bytes]) -> Iterator[Argument]:
+def _arguments(function: ModuleItem, graph: str, aliases: dict[bytes, bytes]) -> Iterator[Argument]:
     for position, (type_text, kind, name, local, kv_cache) in enumerate(function.arguments):
         full = parse_tensor_type(_resolve(type_text, aliases))
         if full is None:
@@ -229,3 +198,35 @@ def _resolve(type_text: bytes, aliases: dict[bytes, bytes]) -> bytes:
     if buffer and buffer[1] in aliases:
         layout = layout.replace(b"#" + buffer[1] + b">", aliases[buffer[1]] + b">", 1)
     return type_text.replace(b"#" + alias[1] + b">", layout + b">", 1)
+
+
+def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
+    """The annotated arguments in the file, its bytes and its lines."""
+    with OpenedSource(path) as opened:
+        content = opened.content()
+    splitter = LineSplitter()
+    lines = [*splitter.split(content), *splitter.rest()]
+    return registry(item for line in lines if (item := parse_module_line(line))), len(content), len(lines)
+
+
+def read(path: str | Path, options: ReadOptions) -> Profile:
+    """A profile that knows the graph's weights and nothing of a run."""
+    arguments, byte_count, line_count = read_arguments(path)
+    if not arguments:
+        raise BadInputError(
+            "no function with annotated arguments in this module",
+            where=str(path),
+            hint="dump the ttir or ttnn stage: earlier stages do not say which arguments are weights",
+        )
+    return ProfileTables().profile(
+        (),
+        name=options.name,
+        source=Source(
+            kind=KIND,
+            name=str(path),
+            bytes=byte_count,
+            lines=line_count,
+            warnings=("a module dump tells the weights of a graph; it does not tell what a run needed",),
+        ),
+        arguments=arguments,
+    )

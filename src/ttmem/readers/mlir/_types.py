@@ -11,8 +11,10 @@ import re
 from functools import lru_cache
 from math import prod
 
+from ttmem.capture_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, DataType, Tile
-from ttmem.profile import HOST, TensorType
+from ttmem.profile import TensorType
+from ttmem.profile.tensor_type import pages_of
 
 _STORED = rb"((?:\d{1,15}x)*)(?:!tt(?:core)?\.tile<([1-9]\d{0,3})x([1-9]\d{0,3}), ?(\w{1,32})>|([A-Za-z]\w{0,31}))"
 _ELEMENT = re.compile(rb"tensor<" + _STORED)
@@ -22,14 +24,6 @@ _PLACEMENT = re.compile(rb"<(interleaved|height_sharded|width_sharded|block_shar
 
 _MOST_ELEMENTS = 1 << 50
 """More than any machine holds: such a shape is a damaged line, and its bytes would not fit a column."""
-
-_MEMORY_OF_BUFFER_TYPE = {
-    b"dram": "DRAM",
-    b"l1": "L1",
-    b"l1_small": "L1_SMALL",
-    b"trace": "TRACE",
-    b"system_memory": HOST,
-}
 
 
 def dimensions(text: bytes) -> tuple[int, ...]:
@@ -75,22 +69,17 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
     padded_bytes = memref_bytes * (prod(dimensions(grid[1])) if grid else 1)
     if padded_bytes > memref_bytes and interleaved and memref[4]:
         # Old logs print interleaved tensors with a grid and the memref of one core, rounded up: the shape bounds it.
-        padded_bytes = min(padded_bytes, _tiles(shape, int(memref[2]), int(memref[3])) * page_bytes)
+        padded_bytes = min(padded_bytes, pages_of(shape, int(memref[2]), int(memref[3])) * page_bytes)
     if padded_bytes > _MOST_ELEMENTS:
         return None
     return TensorType(
         shape=shape,
         dtype=name,
         layout=layout,
-        memory=_MEMORY_OF_BUFFER_TYPE.get(memref[6], ""),
+        memory=memory_named(memref[6].decode("ascii", "replace")),
         placement=placement[1].decode() if placement else "",
         logical_bytes=dtype.logical_bytes(elements) if dtype else 0,
         padded_bytes=padded_bytes,
         page_bytes=page_bytes,
         shard_bytes=0 if interleaved else memref_bytes,
     )
-
-
-def _tiles(shape: tuple[int, ...], height: int, width: int) -> int:
-    *outer, rows, columns = (1, 1, *shape)
-    return prod(outer) * -(-rows // height) * -(-columns // width)

@@ -7,29 +7,34 @@ next state of the same process, whatever that state belongs to.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.profile import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, MEMORIES, SNAPSHOT, CacheLookup, Timeline
+from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, CacheLookup, Timeline
 from ttmem.readers.runtime_log._programs import ProgramTracker
 from ttmem.readers.runtime_log._tokens import Event, Kind, LexedLog, Tables, What
 
 Positions = NDArray[np.int64]
 
-_BLOCK_KIND = {
-    int(Kind.BEFORE_OPERATION): BEFORE_OPERATION,
-    int(Kind.BEFORE_SUBMIT): BEFORE_SUBMIT,
-    int(Kind.AFTER_SUBMIT): AFTER_SUBMIT,
-}
+
+class _Tokens(NamedTuple):
+    """Tokens of one process, in parallel columns."""
+
+    kinds: NDArray[np.int8]
+    subject: NDArray[np.int32]
+    """What each is about: its payload."""
+    lines: NDArray[np.int32]
 
 
 def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
     """One timeline per process (MPI rank), and what the log tells about the device."""
     kinds = np.array(log.tables.kind, np.int8)[log.token]
-    subject = np.array(log.tables.payload, np.int32)[log.token]
+    tokens = _Tokens(kinds, np.array(log.tables.payload, np.int32)[log.token], log.line)
     facts: dict[str, str] = {}
     if max(log.tables.rank) < 0:
-        return [_timeline(log.tables, -1, kinds, subject, log.line, facts)], facts
+        return [_timeline(log.tables, -1, tokens, facts)], facts
     ranks = np.array(log.tables.rank, np.int32)[log.token]
     device_ranks = np.unique(ranks[(kinds >= Kind.OPERATION) & (kinds <= Kind.VIEW_TRACE)]).tolist()
     if -1 in device_ranks and len(device_ranks) > 1:
@@ -41,19 +46,13 @@ def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
             mine |= (ranks == -1) & (kinds == Kind.FAILURE)
         if len(device_ranks) < 2:
             mine[:] = True
-        timelines.append(_timeline(log.tables, rank, kinds[mine], subject[mine], log.line[mine], facts))
+        timelines.append(_timeline(log.tables, rank, _Tokens(*(column[mine] for column in tokens)), facts))
     return timelines, facts
 
 
-def _timeline(
-    tables: Tables,
-    rank: int,
-    kinds: NDArray[np.int8],
-    subject: NDArray[np.int32],
-    lines: NDArray[np.int32],
-    facts: dict[str, str],
-) -> Timeline:
-    """One process; the arrays are parallel: what each token is, what it is about, and its line."""
+def _timeline(tables: Tables, rank: int, tokens: _Tokens, facts: dict[str, str]) -> Timeline:
+    """One process."""
+    kinds, subject, lines = tokens
     operation_at = np.flatnonzero(kinds == Kind.OPERATION)
     form = subject[operation_at]
     block_at, block_kind = _blocks(kinds, operation_at)
@@ -66,7 +65,7 @@ def _timeline(
         inside = block >= 0
         block_view[block[inside], memory] = subject[view_at[inside]]
 
-    tracker = _track(tables, kinds, lines, operation_at, block_at, form, subject)
+    tracker = _track(tables, tokens, operation_at, block_at)
     facts.update({key: value for key, value in tracker.facts.items() if key not in facts})
     return Timeline(
         rank=rank,
@@ -96,9 +95,7 @@ def _blocks(kinds: NDArray[np.int8], operation_at: Positions) -> tuple[Positions
     dram_at = np.flatnonzero(kinds == Kind.VIEW_DRAM)
     owner = np.searchsorted(header_at, dram_at) - 1
     headless = dram_at[(owner < 0) | (np.diff(owner, prepend=-1) == 0)]
-    header_kind = np.zeros(len(header_at), np.int8)
-    for token_kind, block_kind in _BLOCK_KIND.items():
-        header_kind[kinds[header_at] == token_kind] = block_kind
+    header_kind = kinds[header_at] - np.int8(Kind.BEFORE_OPERATION - BEFORE_OPERATION)  # listed in the same order
     if not headless.size:
         return header_at, header_kind
     # A headless state right after an operation that has none yet is that operation's.
@@ -131,16 +128,10 @@ def _causes(block_operation: NDArray[np.int32], started: NDArray[np.int32]) -> N
     return cause
 
 
-def _track(
-    tables: Tables,
-    kinds: NDArray[np.int8],
-    lines: NDArray[np.int32],
-    operation_at: Positions,
-    block_at: Positions,
-    form: NDArray[np.int32],
-    subject: NDArray[np.int32],
-) -> ProgramTracker:
-    """Walk the few lines that are neither operations nor memory states; ``subject`` is each token's payload."""
+def _track(tables: Tables, tokens: _Tokens, operation_at: Positions, block_at: Positions) -> ProgramTracker:
+    """Walk the few lines that are neither operations nor memory states."""
+    kinds, subject, lines = tokens
+    form = subject[operation_at]
     tracker = ProgramTracker()
     whats = np.array([int(event.what) for event in tables.events] or [-1], np.int8)
     event_at = np.flatnonzero(kinds == Kind.EVENT)
@@ -164,7 +155,7 @@ def _track(
             tracker.before_submit(operations=done, blocks=states)
         else:
             tracker.after_submit(operations=done, blocks=states, line=line)
-    tracker.end(operations=len(form), blocks=len(block_at))
+    tracker.close_all(len(form), len(block_at))
     return tracker
 
 

@@ -10,10 +10,8 @@ from typing import BinaryIO
 
 from ttmem._errors import BadInputError
 from ttmem.profile import Profile
-from ttmem.readers._packed import GZIP_MAGIC, ZSTD_MAGIC
-from ttmem.readers.byte_source import chunks
+from ttmem.readers.byte_source import PACKED_MAGIC, chunks
 from ttmem.readers.runtime_log._lexer import Lexer
-from ttmem.readers.runtime_log._lines import LineSplitter
 from ttmem.readers.runtime_log.reader import profile_of
 
 _POLL_SECONDS = 0.25
@@ -51,8 +49,7 @@ def follow(
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         pass  # the ordinary way to end following: the answer comes now
-    log.lexer.feed(log.splitter.rest())
-    return profile_of(log.lexer.snapshot(), name=name, where=str(path))
+    return profile_of(log.lexer.finish(), name=name, where=str(path))
 
 
 class _GrowingLog:
@@ -63,7 +60,7 @@ class _GrowingLog:
         self._start_over()
 
     def _start_over(self) -> None:
-        self.lexer, self.splitter = Lexer(), LineSplitter()
+        self.lexer = Lexer()
         self._offset = 0
         self._tail = b""
         """The last bytes that were read: a file that was emptied and filled again has others there, even when it
@@ -98,11 +95,10 @@ class _GrowingLog:
     def _read(self, file: BinaryIO) -> None:
         file.seek(self._offset)
         for chunk in chunks(file, str(self.path)):
-            if not self._offset and chunk.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
+            if not self._offset and chunk.startswith(PACKED_MAGIC):
                 raise BadInputError(
                     "a packed file cannot be followed", where=str(self.path), hint="follow the plain log"
                 )
             self._offset += len(chunk)
             self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
-            self.lexer.byte_count += len(chunk)
-            self.lexer.feed(self.splitter.split(chunk))
+            self.lexer.take(chunk)

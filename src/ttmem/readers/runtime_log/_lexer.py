@@ -7,11 +7,9 @@ are taken apart. What is kept of a distinct line is what it means, not its text,
 
 from __future__ import annotations
 
-import gc
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice, repeat
 
 import numpy as np
@@ -23,8 +21,15 @@ from ttmem.profile import TensorType
 from ttmem.readers.mlir._module import STAGE_END_MARKS, parse_module_line
 from ttmem.readers.mlir._operation import OperationText, parse_operation, split_signature
 from ttmem.readers.mlir._types import parse_tensor_type
-from ttmem.readers.runtime_log._failure_window import FAILURE_REACH_LINES, FailureWindow
-from ttmem.readers.runtime_log._lines import MPI_TAG, PREFIX_BYTES, TIME_PREFIX, rank_of
+from ttmem.readers.runtime_log._lines import (
+    FAILURE_REACH_LINES,
+    MPI_TAG,
+    PREFIX_BYTES,
+    TIME_PREFIX,
+    FailureWindow,
+    LineSplitter,
+    rank_of,
+)
 from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
 _KNOWN_LINES_BYTES = 40 << 20
@@ -68,23 +73,12 @@ _MIB = 1 << 20
 _EXPECTED = {EXPECTED_BEGIN.encode(): What.EXPECTED_BEGIN, EXPECTED_END.encode(): What.EXPECTED_END}
 
 
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Lexing makes millions of short-lived tuples and no cycles: looking for cycles among them is wasted time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 class Lexer:
-    """Understands a log line by line; feed it lists of lines in order, then ``finish``."""
+    """Understands a log line by line; give it chunks in order, then ``finish``."""
 
     def __init__(self) -> None:
         self.tables = Tables()
+        self.splitter = LineSplitter()
         self.line_count = 0
         self.byte_count = 0
         self._codes: dict[bytes, int] = {}
@@ -99,7 +93,8 @@ class Lexer:
         self._lines: list[NDArray[np.int32]] = []
         self._views: list[bytes] = []
         self._view_count = 0
-        self._open_failures: list[tuple[int, FailureWindow]] = []
+        self.open_failures: list[tuple[int, FailureWindow]] = []
+        """The lines to come may belong to a failure that was already seen."""
         self._damaged: list[tuple[int, str]] = []
         self._damaged_count = 0
         self._saw_runtime = False
@@ -110,10 +105,20 @@ class Lexer:
         self._forget_until = 0
         self._remembered_from = 0
 
+    def take(self, chunk: bytes) -> None:
+        """The next bytes."""
+        self.byte_count += len(chunk)
+        self.feed(self.splitter.split(chunk))
+
+    def finish(self) -> LexedLog:
+        """All of it, with the last line."""
+        self.feed(self.splitter.rest())
+        return self.snapshot()
+
     def feed(self, lines: list[bytes]) -> None:
         """Take the next lines, without their line ends."""
         count = len(lines)
-        if self._open_failures:
+        if self.open_failures:
             self.continue_failures(lines)
         codes = np.fromiter(map(self._codes.get, lines, repeat(-1)), np.int32, count)
         unknown = np.flatnonzero(codes < 0)
@@ -207,7 +212,8 @@ class Lexer:
         if line.startswith(b"#", tag.end() if tag else 0) or any(mark in line for mark in _MODULE_MARKS):
             item = parse_module_line(line[tag.end() :] if tag else line)
             if item:
-                return self._module(item, int(tag[1]) if tag else -1)
+                self.tables.modules.append(item)
+                return self._add(Kind.MODULE, len(self.tables.modules) - 1, int(tag[1]) if tag else -1)
         if b"EXPECTED_ERROR" in line:
             for mark, what in _EXPECTED.items():
                 if mark in line:
@@ -324,10 +330,6 @@ class Lexer:
             self.tables.events.append(event)
         return self._add(Kind.EVENT, number, rank_of(line))
 
-    def _module(self, item: object, rank: int) -> int:
-        self.tables.modules.append(item)
-        return self._add(Kind.MODULE, len(self.tables.modules) - 1, rank)
-
     def _damage(self, index: int, what: str) -> int:
         self._damaged_count += 1
         if len(self._damaged) < _DAMAGED_KEPT:
@@ -345,20 +347,15 @@ class Lexer:
             return Kind.FOREIGN
         self.tables.failures.append(failure)
         if not window.complete:
-            self._open_failures.append((len(self.tables.failures) - 1, window))
+            self.open_failures.append((len(self.tables.failures) - 1, window))
         return self._add(Kind.FAILURE, len(self.tables.failures) - 1, window.rank)
-
-    @property
-    def has_open_failures(self) -> bool:
-        """Whether the lines to come may belong to a failure that was already seen."""
-        return bool(self._open_failures)
 
     def continue_failures(self, lines: list[bytes]) -> None:
         """The lines below a failure were not there yet when its first line was."""
-        for number, window in self._open_failures:
+        for number, window in self.open_failures:
             window.take(lines)
             self.tables.failures[number] = window.text()
-        self._open_failures = [(number, window) for number, window in self._open_failures if not window.complete]
+        self.open_failures = [(number, window) for number, window in self.open_failures if not window.complete]
 
     # --- bulk ---------------------------------------------------------------------------------------------------
 
@@ -402,16 +399,12 @@ class Lexer:
             _append_pool(tables.ssa_pool, tables.ssa_end, values)
             _append_pool(tables.location_pool, tables.location_end, locations)
             self._forms.clear()
-        if self._views:
-            self._flush_views()
-
-    def _flush_views(self) -> None:
-        """Convert the new views together: one call per chunk instead of five conversions per view."""
-        numbers = np.array(b" ".join(self._views).translate(None, _ONLY_NUMBERS).split(), np.float64)
-        views = numbers.reshape(-1, 5)
-        views[:, 1:] *= _MIB
-        self.tables.view_parts.append(np.rint(views).astype(np.int64))
-        self._views.clear()
+        if self._views:  # converted together: one call per chunk instead of five conversions per view
+            numbers = np.array(b" ".join(self._views).translate(None, _ONLY_NUMBERS).split(), np.float64)
+            views = numbers.reshape(-1, 5)
+            views[:, 1:] *= _MIB
+            tables.view_parts.append(np.rint(views).astype(np.int64))
+            self._views.clear()
 
 
 def _append_pool(pool: bytearray, ends: array[int], texts: Sequence[bytes]) -> None:

@@ -12,11 +12,9 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from ttmem.readers._packed import GZIP_MAGIC, ZSTD_MAGIC
-from ttmem.readers.byte_source import Progress, TruncatedSourceError, chunks
-from ttmem.readers.runtime_log._failure_window import FAILURE_REACH_LINES
+from ttmem.readers.byte_source import PACKED_MAGIC, Progress, TruncatedSourceError, chunks
 from ttmem.readers.runtime_log._lexer import Lexer
-from ttmem.readers.runtime_log._lines import LineSplitter
+from ttmem.readers.runtime_log._lines import FAILURE_REACH_LINES
 from ttmem.readers.runtime_log._tokens import LexedLog, merge
 
 _SPLIT_FROM_BYTES = 256 << 20
@@ -40,7 +38,7 @@ def worth_splitting(source: str | Path, jobs: int | None) -> list[tuple[int, int
         if parts < 2 or (jobs is None and size < _SPLIT_FROM_BYTES):
             return []
         with path.open("rb") as file:
-            if file.read(4).startswith((GZIP_MAGIC, ZSTD_MAGIC)):
+            if file.read(4).startswith(PACKED_MAGIC):
                 return []
             own = min(size, size // parts + _HEAD_START_BYTES * (parts - 1) // parts if jobs is None else size // parts)
             wanted = (own + (size - own) * part // (parts - 1) for part in range(parts - 1))
@@ -63,23 +61,22 @@ def _border_near(file: BinaryIO, at: int, size: int) -> int:
 
 def lex_part(path: Path, start: int, end: int, progress: Progress | None = None) -> LexedLog:
     """One byte range as tokens."""
-    lexer, splitter = Lexer(), LineSplitter()
+    lexer = Lexer()
     with path.open("rb") as file:
         file.seek(start)
         try:
             for chunk in chunks(file, str(path), limit=end - start):
-                lexer.byte_count += len(chunk)
-                lexer.feed(splitter.split(chunk))
+                lexer.take(chunk)
                 if progress:
                     progress(start + lexer.byte_count, 0)
-            lexer.feed(splitter.rest())
-            if lexer.has_open_failures:  # their text goes on beyond the border
+            log = lexer.finish()
+            if lexer.open_failures:  # their text goes on beyond the border
                 beyond = file.read(_BEYOND_BYTES)
-                lines = splitter.split(beyond) + (splitter.rest() if len(beyond) < _BEYOND_BYTES else [])
-                lexer.continue_failures(lines[:FAILURE_REACH_LINES])
+                rest = lexer.splitter.rest() if len(beyond) < _BEYOND_BYTES else []
+                lexer.continue_failures([*lexer.splitter.split(beyond), *rest][:FAILURE_REACH_LINES])
         except TruncatedSourceError:  # the file shrank while it was read: what was read is used
-            lexer.feed(splitter.rest())
-    return lexer.snapshot()
+            log = lexer.finish()
+    return log
 
 
 def lex_in_parallel(path: Path, ranges: list[tuple[int, int]], progress: Progress | None) -> LexedLog:
@@ -114,6 +111,6 @@ def lex_in_parallel(path: Path, ranges: list[tuple[int, int]], progress: Progres
 
 
 if __name__ == "__main__":
-    gc.disable()  # see without_garbage_collection; this process ends here
+    gc.disable()  # see _without_garbage_collection in reader; this process ends here
     _path, _start, _end = sys.argv[1:]
     pickle.dump(lex_part(Path(_path), int(_start), int(_end)), sys.stdout.buffer, protocol=5)

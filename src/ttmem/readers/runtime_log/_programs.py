@@ -16,15 +16,6 @@ _CALLERS = ("ttcore.load_cached", "tt.load_cached", "func.call", "ttnn.capture_o
 
 
 @dataclass(slots=True)
-class _Open:
-    """A program that has started and not yet ended."""
-
-    number: int
-    name: str
-    caller: int
-
-
-@dataclass(slots=True)
 class ProgramTracker:
     """Follows the event lines of one process, in order."""
 
@@ -35,7 +26,8 @@ class ProgramTracker:
     changes: list[tuple[int, int]] = field(default_factory=list)
     """(operation index, program number) wherever the innermost program changes; -1 outside."""
     facts: dict[str, str] = field(default_factory=dict)
-    _stack: list[_Open] = field(default_factory=list)
+    _stack: list[int] = field(default_factory=list)
+    """Numbers of the programs that have started and not yet ended."""
     _runs: int = 0
     _broken_at: int = -1
     """How many operations had started when a failure was printed: unless one more runs or a program finishes after
@@ -60,8 +52,8 @@ class ProgramTracker:
             self.facts.setdefault(event.what.name.lower(), event.subject)
 
     def before_submit(self, *, operations: int, blocks: int) -> None:
-        """A new top-level submission begins: whatever is still open was cut off."""
-        self._close_all(operations, blocks)
+        """A new top-level submission begins."""
+        self.close_all(operations, blocks)
         self._submit = (operations, blocks)
 
     def after_submit(self, *, operations: int, blocks: int, line: int) -> None:
@@ -84,30 +76,26 @@ class ProgramTracker:
         """A failure text; it belongs to the operation that was running, if a program was open."""
         if self._expected or not text:
             return
-        operation = -1
-        if self._stack:
-            operation = self._resumed[1] if self._resumed[0] == operations else operations - 1
-        elif not self._any_program:
+        operation = self._running(operations)
+        if not self._any_program:
             operation = operations - 1  # logs from before 2025-05 have no program lines at all
         self.failures.append(FailureText(text, line, operation, operations))
         self._broken_at = operations
 
-    def end(self, *, operations: int, blocks: int) -> None:
-        """The source ended."""
-        self._close_all(operations, blocks)
+    def _running(self, operations: int) -> int:
+        """The operation that is running, -1 outside programs; one may run several programs, one after the other."""
+        if not self._stack:
+            return -1
+        return self._resumed[1] if self._resumed[0] == operations else operations - 1
 
     def _start(self, name: str, operations: int, blocks: int, line: int, last_name: str) -> None:
         self._any_program = True
         calling = not last_name or last_name.startswith(_CALLERS) or self._resumed[0] == operations
         nests = bool(self._stack) and self._broken_at != operations and calling
-        if nests and any(open_.name == name for open_ in self._stack[:1]):
-            nests = False  # a program does not call itself: this is the next run
-        if not nests:
-            self._close_all(operations, blocks)
-        parent = self._stack[-1].number if self._stack else -1
-        caller = -1
-        if self._stack:  # one operation may run several programs, one after the other
-            caller = self._resumed[1] if self._resumed[0] == operations else operations - 1
+        if not nests or self.programs[self._stack[0]].name == name:  # a program does not call itself: the next run
+            self.close_all(operations, blocks)
+        parent = self._stack[-1] if self._stack else -1
+        caller = self._running(operations)
         first_block = blocks
         if parent < 0:
             if self._submit and self._submit[0] == operations:
@@ -117,25 +105,27 @@ class ProgramTracker:
         else:
             run = self.programs[parent].run
         self.programs.append(Program(name, parent, run, caller, operations, -1, False, line, first_block, -1))
-        self._stack.append(_Open(len(self.programs) - 1, name, caller))
+        self._stack.append(len(self.programs) - 1)
         self.changes.append((operations, len(self.programs) - 1))
         self._broken_at = -1
 
     def _finish(self, name: str, operations: int, blocks: int) -> None:
-        if not any(open_.name == name for open_ in self._stack):
+        if not any(self.programs[number].name == name for number in self._stack):
             return  # its start was not logged
         while True:
             ended = self._stack.pop()
-            self._close(ended.number, operations, blocks, finished=ended.name == name)
-            if ended.name == name:
+            is_named = self.programs[ended].name == name
+            self._close(ended, operations, blocks, finished=is_named)
+            if is_named:
                 break
         self._broken_at = -1
-        self._resumed = (operations, ended.caller)
-        self.changes.append((operations, self._stack[-1].number if self._stack else -1))
+        self._resumed = (operations, self.programs[ended].caller)
+        self.changes.append((operations, self._stack[-1] if self._stack else -1))
 
-    def _close_all(self, operations: int, blocks: int) -> None:
+    def close_all(self, operations: int, blocks: int) -> None:
+        """Whatever is still open was cut off."""
         while self._stack:
-            self._close(self._stack.pop().number, operations, blocks, finished=False)
+            self._close(self._stack.pop(), operations, blocks, finished=False)
             self.changes.append((operations, -1))
         self._broken_at = -1
 

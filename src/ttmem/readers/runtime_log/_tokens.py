@@ -164,10 +164,8 @@ def merge(first: LexedLog, second: LexedLog) -> LexedLog:
         a.location_end.extend((np.array(b.location_end, np.int64) + len(a.location_pool)).tolist())
     a.ssa_pool += b.ssa_pool
     a.location_pool += b.location_pool
-    a.view_parts.extend(b.view_parts)
-    a.events.extend(b.events)
-    a.failures.extend(b.failures)
-    a.modules.extend(b.modules)
+    for listed in ("view_parts", "events", "failures", "modules"):
+        getattr(a, listed).extend(getattr(b, listed))
     return LexedLog(
         tables=a,
         token=np.concatenate([first.token, second.token + np.int32(first_new)]),

@@ -3,33 +3,45 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from ttmem.profile import Argument, Profile, Source
+from ttmem._errors import BadInputError
+from ttmem.profile import Argument, Profile, Source, Timeline
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
-from ttmem.readers.mlir._module import registry
-from ttmem.readers.mlir.file import read_arguments
+from ttmem.readers.mlir._module import read_arguments, registry
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
 from ttmem.readers.runtime_log._assembly import assemble
-from ttmem.readers.runtime_log._diagnosis import nothing_to_profile, what_is_missing
-from ttmem.readers.runtime_log._lexer import Lexer, without_garbage_collection
-from ttmem.readers.runtime_log._lines import LineSplitter
+from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
 
 PRINTED_ERROR_BYTES = 525
 """Views print MiB with three decimals: half of 0.001 MiB, rounded up."""
+_NO_DEBUG_BUILD = (
+    "operation and memory lines are compiled in only with TT_RUNTIME_DEBUG: build tt-xla with -DTT_RUNTIME_DEBUG=ON "
+    "(-DCMAKE_BUILD_TYPE=Debug alone does not do it, and released wheels never have it)"
+)
+_NO_OPERATIONS = (
+    "there are memory states but no operations, so nothing can be attributed: set TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG "
+    "(on every host; it does not travel to workers by itself)"
+)
+_NO_STATES = (
+    "there are operations but no memory states, so no peak is known: set TT_RUNTIME_MEMORY_LOG_LEVEL=operation "
+    "(ttrt: --memory-log-level operation)"
+)
 
 
 def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
     modules = [argument for path in options.mlir for argument in read_arguments(path)[0]]
     parts = worth_splitting(source, options.jobs)
-    with without_garbage_collection():
+    with _without_garbage_collection():
         if parts:
             log, cut = lex_in_parallel(Path(source), parts, options.progress), ""
         else:
@@ -37,18 +49,28 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     return profile_of(log, name=options.name, where=str(source), cut=cut, modules=modules)
 
 
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Lexing makes millions of short-lived tuples and no cycles: looking for cycles among them is wasted time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str]:
-    lexer, splitter = Lexer(), LineSplitter()
+    lexer = Lexer()
     cut = ""
     with OpenedSource(source) as opened:
         try:
             for chunk in opened.chunks(progress):
-                lexer.byte_count += len(chunk)
-                lexer.feed(splitter.split(chunk))
+                lexer.take(chunk)
         except TruncatedSourceError as error:
             cut = error.reason
-    lexer.feed(splitter.rest())
-    return lexer.snapshot(), cut
+    return lexer.finish(), cut
 
 
 def _registered(log: LexedLog) -> Iterator[Argument]:
@@ -68,9 +90,9 @@ def profile_of(
     timelines, facts = assemble(log)
     arguments = (*_registered(log), *modules)
     if not log.saw_marker and not any(log.tables.failures) and not allow_empty:
-        raise nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
+        raise _nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
     warnings = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
-    warnings += what_is_missing(log, timelines)
+    warnings += _what_is_missing(log, timelines)
     warnings += [f"line {line}: {what}" for line, what in log.damaged[:10]]
     if log.damaged_count > 10:
         warnings.append(f"{log.damaged_count - 10} more damaged lines")
@@ -92,3 +114,38 @@ def profile_of(
         arguments=arguments,
         facts=dict(facts),
     )
+
+
+def _nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) -> BadInputError:
+    """The error for a source without any operation, memory state or failure."""
+    if cut:
+        return BadInputError(f"nothing could be unpacked: {cut}", where=where, hint="make the file again")
+    if not log.bytes:
+        return BadInputError("is empty", where=where, hint="record a log with `tt-memory-profiler --log SCRIPT`")
+    if not log.saw_runtime and not graphs:
+        return BadInputError(
+            f"no line of a tt-mlir runtime log in {log.lines:,} lines",
+            where=where,
+            hint="record one with `tt-memory-profiler --log SCRIPT`; if TTMLIR_RUNTIME_LOGGER_FILE is set, the lines "
+            "are in that file",
+        )
+    seen = "module dumps" if graphs and not log.saw_runtime else "runtime lines"
+    what = f"{seen}, but no operation and no memory state in {log.lines:,} lines"
+    return BadInputError(what, where=where, hint=_NO_DEBUG_BUILD)
+
+
+def _what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
+    """Warnings for a log that has only half of what a profile needs."""
+    operations = sum(map(len, timelines))
+    states = sum(len(t.block_kind) for t in timelines)
+    kinds = np.array(log.tables.kind, np.int8)
+    if not operations and not states:
+        return []
+    if not operations:
+        return [_NO_OPERATIONS]
+    if not states and not np.any((kinds >= Kind.VIEW_DRAM) & (kinds <= Kind.VIEW_TRACE)):
+        return [_NO_STATES]
+    owned = sum(int(np.count_nonzero(t.block_operation >= 0)) for t in timelines)
+    if owned and operations - owned > len(timelines):  # a source that is cut loses one state per process
+        return [f"{operations - owned} of {operations} operations have no memory state of their own"]
+    return []

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,28 +70,26 @@ def read_place(place: Path) -> FolderResults:
     return FolderResults(tuple(results.values()), tuple(dict.fromkeys(operators)), tuple(notes), files)
 
 
-def _files(place: Path) -> Iterator[Path]:
+def _files(place: Path) -> list[Path]:
     if not place.is_dir():
-        yield place
-        return
+        return [place]
     found = {file for pattern in _LOGS for file in place.rglob(pattern) if file.is_file() and file.name not in _OUR_OWN}
-    yield from sorted(found)
+    return sorted(found)
 
 
-def _read(file: Path, source: str) -> tuple[list[Result] | None, tuple[str, ...], str]:
+def _read(file: Path, source: str) -> tuple[list[Result] | None, list[str], str]:
     """Results (None: not such a file), notes, and the operator that the file is named after."""
     with OpenedSource(file) as opened:
         reader = detect(opened.head, TEST_RESULTS)
         if reader is None:
-            return None, (), ""
+            return None, [], ""
         text = opened.content().decode("utf-8", "replace")
     if reader.kind == pytest_log.KIND:
-        log = pytest_log.read_log(text, source)
-        return list(log.results), log.notes, operator_of(file.name)
+        return *pytest_log.read_log(text, source), operator_of(file.name)
     try:
-        return reader.read(text, source), (), ""
+        return reader.read(text, source), [], ""
     except NoResultsError:
-        return None, (), ""
+        return None, [], ""
 
 
 def _identity(result: Result) -> tuple[str, str]:

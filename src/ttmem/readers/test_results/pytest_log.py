@@ -5,6 +5,7 @@ tests, and each test is counted once."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -21,26 +22,15 @@ ORDER = 90  # its lines may stand in the cells of the others
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SECTION = re.compile(r"^=+ (.*?) =+\s*$")
 _BLOCK = re.compile(r"^_{3,} (.+?) _{3,}\s*$")
-_NODE = re.compile(r"(?P<file>[^\s:\[\]]+\.py)::(?P<name>[\w.:]+)")
-_XDIST = re.compile(
-    r"^\[gw\d+\]\s*(?:\[\s*\d+%\])?\s*(?P<word>PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\s+(?P<node>.*)$"
-)
-_WORD = re.compile(
-    r"(?:^|(?<=\s))(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS|RERUN)(?=\s*(?:\(|\[\s*\d+%\]|$))", re.MULTILINE
-)
-_SHORT = re.compile(r"^(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS|RERUN)(?: \[(\d+)\])? (.*)$")
-_COUNTED = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed)\b")
-_WORDS = {
-    "PASSED": "passed",
-    "FAILED": "failed",
-    "SKIPPED": "skipped",
-    "ERROR": "error",
-    "XFAIL": "xfailed",
-    "XPASS": "xpassed",
-}
+_NODE = re.compile(r"[^\s:\[\]]+\.py::[\w.:]+")
+_OUTCOMES = ("PASSED", "XPASS", "SKIPPED", "XFAIL", "FAILED", "ERROR")
+"""From good to bad: a test that passed and then failed in its teardown is an error, and one test."""
+_ANY = "|".join(_OUTCOMES)
+_XDIST = re.compile(rf"^\[gw\d+\]\s*(?:\[\s*\d+%\])?\s*(?P<word>{_ANY})\s+(?P<node>.*)$")
+_WORD = re.compile(rf"(?:^|(?<=\s))({_ANY})(?=\s*(?:\(|\[\s*\d+%\]|$))", re.MULTILINE)
+_SHORT = re.compile(rf"^({_ANY}|RERUN)(?: \[(\d+)\])? (.*)$")
+_COUNTED = re.compile(r"(\d+) (passed|failed|skipped|error|xfailed|xpassed)(?=s?\b)")
 _PRINTED = re.compile(rb"=+ test session starts =+|=+ short test summary info =+|^\S+\.py::\w", re.MULTILINE)
-_RANK = ("passed", "xpassed", "skipped", "xfailed", "failed", "error")
-"""A test that passed and then failed in its teardown is an error, and one test."""
 
 
 @dataclass(slots=True)
@@ -49,10 +39,9 @@ class _Found:
 
     outcome: str = ""
     reason: str = ""
-    file: str = ""
 
     def add(self, outcome: str, reason: str) -> None:
-        if not self.outcome or _RANK.index(outcome) > _RANK.index(self.outcome):
+        if not self.outcome or _OUTCOMES.index(outcome) > _OUTCOMES.index(self.outcome):
             self.outcome, self.reason = outcome, reason or self.reason
         elif outcome == self.outcome and len(reason) > len(self.reason):
             self.reason = reason
@@ -64,15 +53,7 @@ class _Log:
     short_skips: list[tuple[int, str, str]] = field(default_factory=list)
     """(how many, file, reason): the summary folds skips and names no test."""
     blocks: dict[str, str] = field(default_factory=dict)
-    counted: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PytestLog:
-    """The results of one log, and where it contradicts itself."""
-
-    results: tuple[Result, ...]
-    notes: tuple[str, ...]
+    counted: Counter[str] = field(default_factory=Counter)
 
 
 def sniff(head: Head) -> bool:
@@ -83,21 +64,21 @@ def sniff(head: Head) -> bool:
 
 def read(text: str, source: str) -> list[Result]:
     """Every test of a log, once."""
-    return list(read_log(text, source).results)
+    return read_log(text, source)[0]
 
 
-def read_log(text: str, source: str) -> PytestLog:
-    """The same with what the log says against itself."""
+def read_log(text: str, source: str) -> tuple[list[Result], list[str]]:
+    """The same, and where the log contradicts itself."""
     log = _Log()
     for title, lines in _sections(_ANSI.sub("", text.replace("\r\n", "\n"))):
         _read_section(log, title, lines)
     operator = operator_of(source)
     results = [_result(operator, source, node, found, log) for node, found in log.nodes.items()]
-    named_skips = sum(found.outcome == "skipped" for found in log.nodes.values())
+    named_skips = sum(found.outcome == "SKIPPED" for found in log.nodes.values())
     for count, file, reason in log.short_skips if not named_skips else ():
         # Nothing but the summary shows these: it folds equal ones, and does not say which tests they were.
         results += [_skip(operator, source, f"{file} {reason[:80]} #{n}", reason) for n in range(count)]
-    return PytestLog(tuple(results), tuple(_contradictions(log, source, named_skips)))
+    return results, list(_contradictions(log, source, named_skips))
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -113,10 +94,8 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _read_section(log: _Log, title: str, lines: list[str]) -> None:
-    counted = {word.rstrip("s") if word.startswith("error") else word: int(n) for n, word in _COUNTED.findall(title)}
-    if counted and " in " in title:
-        for word, number in counted.items():  # several runs may stand in one file
-            log.counted[word] = log.counted.get(word, 0) + number
+    if " in " in title:  # several runs may stand in one file
+        log.counted.update({word: int(number) for number, word in _COUNTED.findall(title)})
     if title in ("FAILURES", "ERRORS"):
         _read_blocks(log, lines)
     elif title.startswith("short test summary"):
@@ -136,9 +115,9 @@ def _read_blocks(log: _Log, lines: list[str]) -> None:
             log.blocks[name] += line + "\n"
 
 
-def _node_at(line: str, start: int = 0) -> tuple[str, str, int] | None:
-    """(node, file, end) of the node id that begins there; its brackets may hold blanks and more brackets."""
-    match = _NODE.match(line, start)
+def _node_at(line: str) -> tuple[str, int] | None:
+    """(node, end) of the node id that a line begins with; its brackets may hold blanks and more brackets."""
+    match = _NODE.match(line)
     if not match:
         return None
     end = match.end()
@@ -149,7 +128,7 @@ def _node_at(line: str, start: int = 0) -> tuple[str, str, int] | None:
             if depth == 0:
                 end = position + 1
                 break
-    return line[start:end], match["file"], end
+    return line[:end], end
 
 
 def _read_verbose(log: _Log, lines: list[str]) -> None:
@@ -158,13 +137,11 @@ def _read_verbose(log: _Log, lines: list[str]) -> None:
         spread = _XDIST.match(line)
         begun = _node_at(spread["node"] if spread else line)
         if spread and begun:
-            log.nodes.setdefault(begun[0], _Found(file=begun[1])).add(
-                _WORDS[spread["word"]], spread["node"][begun[2] :]
-            )
+            log.nodes.setdefault(begun[0], _Found()).add(spread["word"], spread["node"][begun[1] :])
         elif begun:
             _settle(log, open_node, rest)
-            open_node, rest = begun[0], [line[begun[2] :]]
-            log.nodes.setdefault(begun[0], _Found(file=begun[1]))
+            open_node, rest = begun[0], [line[begun[1] :]]
+            log.nodes.setdefault(open_node, _Found())
         else:
             rest.append(line)
     _settle(log, open_node, rest)
@@ -175,16 +152,10 @@ def _settle(log: _Log, node: str, rest: list[str]) -> None:
     if not node:
         return
     text = "\n".join(rest)
-    for match in _WORD.finditer(text):
-        if match[1] == "RERUN":
-            continue
-        reason = text[match.end() :].strip()
-        if match[1] == "SKIPPED" or match[1] == "XFAIL":
-            reason = reason.removeprefix("(")
-        else:
-            reason = text[: match.start()]
-        log.nodes[node].add(_WORDS[match[1]], reason)
-        return
+    if match := _WORD.search(text):
+        is_explained = match[1] in ("SKIPPED", "XFAIL")
+        reason = text[match.end() :].strip().removeprefix("(") if is_explained else text[: match.start()]
+        log.nodes[node].add(match[1], reason)
 
 
 def _read_short(log: _Log, lines: list[str]) -> None:
@@ -201,8 +172,7 @@ def _read_short(log: _Log, lines: list[str]) -> None:
         text = "\n".join(words)
         begun = _node_at(text.split("\n", 1)[0])
         if begun:
-            reason = text[begun[2] :].removeprefix(" - ")
-            log.nodes.setdefault(begun[0], _Found(file=begun[1])).add(_WORDS[word], reason)
+            log.nodes.setdefault(begun[0], _Found()).add(word, text[begun[1] :].removeprefix(" - "))
         elif word == "SKIPPED":
             file, _, reason = text.partition(": ")
             log.short_skips.append((count, file, reason))
@@ -211,9 +181,9 @@ def _read_short(log: _Log, lines: list[str]) -> None:
 def _result(operator: str, source: str, node: str, found: _Found, log: _Log) -> Result:
     name = node.partition("::")[2]
     shapes = shapes_in(name)
-    if found.outcome in ("passed", "xpassed"):
+    if found.outcome in ("PASSED", "XPASS"):
         outcome = Outcome(PASS)
-    elif found.outcome == "skipped":
+    elif found.outcome == "SKIPPED":
         return _skip(operator, source, node, found.reason)
     elif not found.outcome:
         outcome = Outcome("crash", failure_class="crash", message="the log ends inside this test")
@@ -240,11 +210,9 @@ def _contradictions(log: _Log, source: str, named_skips: int) -> Iterator[str]:
     """Where pytest's own closing line counts otherwise than the tests that were found."""
     if not log.counted:
         return
-    found: dict[str, int] = {}
-    for node in log.nodes.values():
-        found[node.outcome] = found.get(node.outcome, 0) + 1
+    found = Counter(node.outcome.lower() for node in log.nodes.values())
     if not named_skips:
         found["skipped"] = sum(count for count, _, _ in log.short_skips)
     for word in ("passed", "failed", "skipped"):
-        if log.counted.get(word, 0) != found.get(word, 0):
-            yield f"{source}: pytest counts {log.counted.get(word, 0)} {word}, the log shows {found.get(word, 0)}"
+        if log.counted[word] != found[word]:
+            yield f"{source}: pytest counts {log.counted[word]} {word}, the log shows {found[word]}"

@@ -22,7 +22,12 @@ TITLE = "JSON of tt-metal's sweep framework"
 GIVES = "test results"
 _NAMES = ("op_name", "full_test_name", "sweep_name", "test_name")
 _PASSED = {"pass", "passed", "success", "xpass"}
-_NOT_RUN = {"not_run", "skipped", "skip"}
+_UNEXPLAINED: dict[str, dict[str, Any]] = {
+    **{status: {"status": SKIPPED} for status in ("not_run", "skipped", "skip")},
+    "fail_l1_out_of_mem": {"status": "oom", "failure_class": "oom/unknown"},
+    "fail_crash_hang": {"status": "crash", "failure_class": "crash"},
+}
+"""What the framework's own status means where the message explains nothing."""
 
 
 def sniff(head: Head) -> bool:
@@ -78,13 +83,7 @@ def _outcome(status: str, text: str) -> Outcome:
     if status in _PASSED:
         return Outcome(PASS)
     outcome = classify(text)
-    if status in _NOT_RUN and not outcome.failure_class:
-        return outcome._replace(status=SKIPPED)
-    if status == "fail_l1_out_of_mem" and not outcome.failure_class:
-        return outcome._replace(status="oom", failure_class="oom/unknown")
-    if status == "fail_crash_hang" and not outcome.failure_class:
-        return outcome._replace(status="crash", failure_class="crash")
-    return outcome
+    return outcome if outcome.failure_class else outcome._replace(**_UNEXPLAINED.get(status, {}))
 
 
 def _shapes(inputs: Any) -> tuple[tuple[int, ...], ...]:

@@ -39,10 +39,6 @@ class _Entry(msgspec.Struct):
     l1_small: dict[str, Any] = {}
     trace: dict[str, Any] = {}
 
-    def memory(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = getattr(self, name.lower())
-        return found
-
 
 def read(path: str | Path, options: ReadOptions) -> Profile:
     """The memory history in ttrt's memory results."""
@@ -53,7 +49,7 @@ def read(path: str | Path, options: ReadOptions) -> Profile:
         raise BadInputError("no operation in these memory results", where=str(path), hint=_HINT)
     tables, states = ProfileTables(), States()
     for number, entry in enumerate(entries, start=1):
-        stated = ((column, _view(entry.memory(memory))) for column, memory in enumerate(MEMORIES))
+        stated = ((column, _view(getattr(entry, memory.lower()))) for column, memory in enumerate(MEMORIES))
         views = tables.view_numbers({column: view for column, view in stated if view is not None})
         # The state after an operation is the one before the next; what was there before the first was not written.
         if number < len(entries):
@@ -79,18 +75,18 @@ def _entries(content: bytes, where: str) -> list[_Entry]:
 
 
 def _form(entry: _Entry, tables: ProfileTables) -> int:
-    text = entry.debug_str.encode("utf-8", "replace")
-    parsed = parse_operation(text)
+    parsed = parse_operation(entry.debug_str.encode("utf-8", "replace"))
     location = location_text(entry.loc.removeprefix("loc(").encode("utf-8", "replace")).decode("utf-8", "replace")
     if parsed is None:
-        name = entry.debug_str.split("(")[0].strip()[:100] or "unknown"
-        return tables.form_number(name, location=location)
-    operands, results = split_signature(parsed.types)
+        return tables.form_number(entry.debug_str.split("(")[0].strip()[:100] or "unknown", location=location)
+    operands, results = (
+        [tables.type_number(parse_tensor_type(part)) for part in side] for side in split_signature(parsed.types)
+    )
     return tables.form_number(
         parsed.name.decode("ascii", "replace"),
         location=parsed.location.decode("utf-8", "replace") or location,
-        operand_types=[tables.type_number(parse_tensor_type(part)) for part in operands],
-        result_types=[tables.type_number(parse_tensor_type(part)) for part in results],
+        operand_types=operands,
+        result_types=results,
         values=parsed.values.decode("ascii", "replace"),
         note=(parsed.callee.decode("ascii", "replace"), parsed.frees_input),
     )

@@ -54,9 +54,6 @@ class Database:
             tables = ", ".join(sorted(self._columns)) or "none"
             raise BadInputError(f"no table '{missing[0]}' (tables: {tables[:200]})", where=where, hint=_HINT)
 
-    def has(self, table: str) -> bool:
-        return table in self._columns
-
     def ranks(self) -> list[int]:
         """The processes in the report; one, numbered 0, where the schema does not know ranks."""
         if "rank" not in self._columns["operations"]:
@@ -69,12 +66,11 @@ class Database:
         if table not in self._columns:
             return
         known = self._columns[table]
+        of_rank, ranks = self._of_rank(table, rank)
         wanted = ", ".join(f'"{name}"' if name in known else "?" for name in columns)
         defaults = [default for name, default in columns.items() if name not in known]
-        where = " WHERE ifnull(rank, 0) = ?" if "rank" in known else ""
-        parameters = [*defaults, rank] if where else defaults
         sorted_by = f' ORDER BY "{order}"' if order in known else ""
-        rows = self._connection.execute(f'SELECT {wanted} FROM "{table}"{where}{sorted_by}', parameters)
+        rows = self._connection.execute(f'SELECT {wanted} FROM "{table}"{of_rank}{sorted_by}', [*defaults, *ranks])
         for row in rows:  # noqa: UP028 - 'yield from' would close the cursor, which fails once the database is closed
             yield row
 
@@ -82,11 +78,14 @@ class Database:
         """The sum of a column per value of another one, worked out where the rows are: there may be millions."""
         if not {key, amount} <= set(self._columns.get(table, ())):
             return {}
-        where, parameters = (" WHERE ifnull(rank, 0) = ?", (rank,)) if "rank" in self._columns[table] else ("", ())
+        of_rank, ranks = self._of_rank(table, rank)
         rows = self._connection.execute(
-            f'SELECT "{key}", total("{amount}") FROM "{table}"{where} GROUP BY "{key}"', parameters
+            f'SELECT "{key}", total("{amount}") FROM "{table}"{of_rank} GROUP BY "{key}"', ranks
         )
         return {whole_number(value): whole_number(total) for value, total in rows}
+
+    def _of_rank(self, table: str, rank: int) -> tuple[str, tuple[int, ...]]:
+        return (" WHERE ifnull(rank, 0) = ?", (rank,)) if "rank" in self._columns[table] else ("", ())
 
     def metadata(self) -> dict[str, str]:
         if not {"key", "value"} <= set(self._columns.get("report_metadata", ())):

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes.parameters import memory_named, whole_number
-from ttmem.profile import HOST, Profile, Source, TensorType, Timeline
+from ttmem.profile import HOST, Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 from ttmem.readers.capture._buffer_replay import BufferReplay
 from ttmem.readers.capture._device import CapturedDevice, InterleavedSample, device_described
@@ -31,14 +31,10 @@ from ttmem.readers.registry import ReadOptions
 from ttmem.readers.visualizer import DATABASE_NAME, KIND
 from ttmem.readers.visualizer._database import Database, opened
 
-_DEVICE_COLUMNS = (
-    "device_id",
-    "worker_l1_size",
-    "l1_num_banks",
-    "l1_bank_size",
-    "address_at_first_l1_cb_buffer",
-    "cb_limit",
+_DEVICE_COLUMNS = dict.fromkeys(
+    ("device_id", "worker_l1_size", "l1_num_banks", "l1_bank_size", "address_at_first_l1_cb_buffer", "cb_limit"), 0
 )
+_Group = TypeVar("_Group")
 _SAMPLED_GRAPHS = 50
 """Buffers of so many operations are enough to tell how many banks there are."""
 
@@ -61,8 +57,9 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
             hint="an importer that ran on a failed capture writes an empty database: capture again",
         )
     warnings = list(dict.fromkeys(warning for process in processes for warning in process.warnings))
-    facts = {**processes[0].captured_on.facts}
-    facts |= {key: value for key, value in (("ttnn", metadata.get("version", "")),) if value}
+    facts = dict(processes[0].captured_on.facts)
+    if version := metadata.get("version"):
+        facts["ttnn"] = version
     facts["schema"] = metadata.get("schema_version", "unversioned")
     origin = Source(kind=KIND, name=str(path), bytes=database_path.stat().st_size, lines=0, warnings=tuple(warnings))
     return tables.profile(timelines, name=options.name, source=origin, facts=facts)
@@ -97,8 +94,8 @@ class _Process:
     _unsorted: bool = False
     _known: dict[tuple[Any, ...], CapturedBuffer | None] = field(default_factory=dict)
     """Row of the table of buffers -> what it describes; None for what is not on the device."""
-    _tensors: dict[int, tuple[TensorType, str, int]] = field(default_factory=dict)
-    """Tensor id -> type, memory and address."""
+    _tensors: dict[int, CapturedBuffer] = field(default_factory=dict)
+    """Tensor id -> what it says of its buffer."""
 
     def timeline(self, tables: ProfileTables, *, named: bool) -> Timeline:
         """The process as a timeline; ``named``: there are several, so its rank matters."""
@@ -107,9 +104,7 @@ class _Process:
         self._read_tensors()
         try:
             executed, replay = self._replay()
-        except (
-            _UnsortedError
-        ):  # rows are written in order of operations; sorting millions is only for those that are not
+        except _UnsortedError:  # rows are written in order of operations; sorting millions is only for others
             self._unsorted, self._floors = True, 0
             self.warnings.clear()
             executed, replay = self._replay()
@@ -134,7 +129,7 @@ class _Process:
         return (described[-1] if described else 0), []
 
     def _captured_device(self) -> CapturedDevice:
-        rows = self.database.select("devices", dict.fromkeys(_DEVICE_COLUMNS, 0), rank=self.rank)
+        rows = self.database.select("devices", _DEVICE_COLUMNS, rank=self.rank)
         devices = [dict(zip(_DEVICE_COLUMNS, row, strict=True)) for row in rows]
         described: dict[str, Any] = next(
             (device for device in devices if whole_number(device["device_id"]) == self._device),
@@ -148,13 +143,9 @@ class _Process:
         )
 
     def _samples(self) -> list[InterleavedSample]:
-        found: dict[InterleavedSample, None] = {}
         graphs = self.database.select("captured_graph", {"captured_graph": ""}, rank=self.rank)
-        for number, (text,) in enumerate(graphs):
-            if number >= _SAMPLED_GRAPHS:
-                break
-            found.update(dict.fromkeys(interleaved_samples(self._decoded(text, number))))
-        return list(found)
+        sampled = enumerate(islice(graphs, _SAMPLED_GRAPHS))
+        return interleaved_samples(node for number, (text,) in sampled for node in self._decoded(text, number))
 
     # --- operations -----------------------------------------------------------------------------------------------
 
@@ -163,32 +154,30 @@ class _Process:
         columns = {"operation_id": 0, "name": ""}
         rows = self.database.select("operations", columns, rank=self.rank, order="operation_id")
         operations = [(whole_number(number), str(name or "unknown")) for number, name in rows]
-        places, graphs, errors = self._locations(), self._graphs(), self._errors()
+        places, errors = self._locations(), self._errors()
         inputs, outputs = (self._arguments(table) for table in ("input_tensors", "output_tensors"))
         snapshots = self._snapshots(outputs)
-        waiting = next(snapshots, None)
+        snapshot_after, graphs_of = _by_operation(snapshots), _by_operation(self._graphs())
         alive: dict[Hashable, CapturedBuffer] | None = None
         for number, name in operations:
-            while waiting is not None and waiting[0] < number:
-                waiting = next(snapshots, None)  # rows of an operation that is not listed
-            after = waiting[1] if waiting is not None and waiting[0] == number else None
+            after = snapshot_after(number)
             operation = CapturedOperation(
                 operation_named(name), number, places.get(number, ""), failure=errors.pop(number, "")
             )
-            operation.events = [
-                Used(buffer) for tensor in inputs.get(number, ()) if (buffer := self._described(tensor))
-            ]
-            nodes = graphs(number)
+            used = (self._tensors[tensor] for tensor in inputs.get(number, ()) if tensor in self._tensors)
+            operation.events = [Used(buffer) for buffer in used if buffer.address]
+            nodes = [node for text in graphs_of(number) or () for node in self._decoded(text, number)]
             if nodes:
                 self._replay_graph(operation, nodes)
                 operation.snapshot = after
             else:
                 self._floors += 1
                 if after is not None:
-                    yield from self._first_state(alive, after, outputs.get(number, ()))
-                    operation.events += (
-                        _difference(alive, after) if alive is not None else self._made(after, outputs, number)
-                    )
+                    if alive is None:  # before the first operation: everything that it leaves, but for its results
+                        made = self._results(outputs.get(number, ()))
+                        alive = {buffer.key: buffer for buffer in after if buffer.key not in made}
+                        yield CapturedOperation("", events=[Allocated(buffer) for buffer in alive.values()])
+                    operation.events += _difference(alive, after)
             if after is not None:
                 alive = {buffer.key: buffer for buffer in after}
             yield operation
@@ -211,21 +200,9 @@ class _Process:
             operation.events += part.events
             operation.programs_known = operation.programs_known and part.programs_known
 
-    def _first_state(
-        self, alive: dict[Hashable, CapturedBuffer] | None, after: list[CapturedBuffer], outputs: Sequence[int]
-    ) -> Iterator[CapturedOperation]:
-        """Before the first operation: everything that it leaves, but for its results."""
-        if alive is None:
-            made = self._addresses(outputs)
-            older = [buffer for buffer in after if (buffer.memory, buffer.address) not in made]
-            yield CapturedOperation("", events=[Allocated(buffer) for buffer in older])
-
-    def _made(self, after: list[CapturedBuffer], outputs: dict[int, list[int]], number: int) -> list[Event]:
-        made = self._addresses(outputs.get(number, ()))
-        return [Allocated(buffer) for buffer in after if (buffer.memory, buffer.address) in made]
-
-    def _addresses(self, tensors: Sequence[int]) -> set[tuple[str, int]]:
-        return {self._tensors[tensor][1:] for tensor in tensors if tensor in self._tensors}
+    def _results(self, tensors: Sequence[int]) -> dict[Hashable, CapturedBuffer]:
+        known = (self._tensors[tensor] for tensor in tensors if tensor in self._tensors)
+        return {buffer.key: buffer for buffer in known}
 
     # --- tables ---------------------------------------------------------------------------------------------------
 
@@ -258,47 +235,31 @@ class _Process:
 
     def _with_tensors(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
         """The operation's results described as the tensors that they are."""
-        described = {self._tensors[tensor][1:]: tensor for tensor in outputs if tensor in self._tensors}
-        if not described:
+        results = self._results(outputs)
+        if not results:
             return alive
-        for position, buffer in enumerate(alive):
-            tensor = described.get((buffer.memory, buffer.address))
-            if tensor is not None:
-                type_ = self._tensors[tensor][0]
-                alive[position] = replace(
-                    buffer, total_bytes=type_.padded_bytes, tensor=type_, tensor_name=f"tensor {tensor}"
-                )
-        return alive
+        return [
+            replace(result, stored_bytes_per_bank=buffer.stored_bytes_per_bank)
+            if (result := results.get(buffer.key))
+            else buffer
+            for buffer in alive
+        ]
 
     def _read_tensors(self) -> None:
-        columns = {
-            "tensor_id": 0,
-            "shape": "",
-            "dtype": "",
-            "layout": "",
-            "memory_config": "",
-            "buffer_type": None,
-            "address": None,
-            "device_id": None,
-        }
-        for row in self.database.select("tensors", columns, rank=self.rank):
-            tensor, shape, dtype, layout, memory_config, buffer_type, address, _ = row
-            type_ = tensor_type(*(str(text or "") for text in (shape, dtype, layout, memory_config)), buffer_type)
+        described = ("shape", "dtype", "layout", "memory_config")
+        columns = {**dict.fromkeys(described, ""), "buffer_type": None, "tensor_id": 0, "address": None}
+        for *texts, buffer_type, tensor, address in self.database.select("tensors", columns, rank=self.rank):
+            type_ = tensor_type(*(str(text or "") for text in texts), buffer_type)
             if type_ is not None and address is not None and type_.on_device:
-                self._tensors[whole_number(tensor)] = (type_, type_.memory, whole_number(address))
+                number, at, memory = whole_number(tensor), whole_number(address), type_.memory
+                name = f"tensor {number}"
+                self._tensors[number] = CapturedBuffer((memory, at), memory, at, -1, type_.padded_bytes, type_, name)
 
     def _arguments(self, table: str) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for number, tensor in self.database.select(table, {"operation_id": 0, "tensor_id": 0}, rank=self.rank):
             found.setdefault(whole_number(number), []).append(whole_number(tensor))
         return found
-
-    def _described(self, tensor: int) -> CapturedBuffer | None:
-        known = self._tensors.get(tensor)
-        if known is None or not known[2]:
-            return None
-        type_, memory, address = known
-        return CapturedBuffer((memory, address), memory, address, -1, type_.padded_bytes, type_, f"tensor {tensor}")
 
     def _locations(self) -> dict[int, str]:
         rows = self.database.select("stack_traces", {"operation_id": 0, "stack_trace": ""}, rank=self.rank)
@@ -313,22 +274,11 @@ class _Process:
             found[key if key > 0 and key not in found else -1 - len(found)] = f"{kind or 'Error'}: {message or name}"
         return found
 
-    def _graphs(self) -> Callable[[int], list[Node]]:
-        """A look-up of captured graphs that reads them one after the other, because each may be megabytes."""
-        rows = self.database.select(
-            "captured_graph", {"operation_id": 0, "captured_graph": ""}, rank=self.rank, order="operation_id"
-        )
-        state = {"row": next(rows, None)}
-
-        def graph(number: int) -> list[Node]:
-            nodes: list[Node] = []
-            while (row := state["row"]) is not None and whole_number(row[0]) <= number:
-                if whole_number(row[0]) == number:
-                    nodes += self._decoded(row[1], number)
-                state["row"] = next(rows, None)
-            return nodes
-
-        return graph
+    def _graphs(self) -> Iterator[tuple[int, list[object]]]:
+        columns = {"operation_id": 0, "captured_graph": ""}
+        rows = self.database.select("captured_graph", columns, rank=self.rank, order="operation_id")
+        for number, group in groupby(rows, key=lambda row: whole_number(row[0])):
+            yield number, [text for _, text in group]
 
     def _decoded(self, text: object, number: int) -> list[Node]:
         try:
@@ -356,6 +306,19 @@ class _Process:
         if others:
             listed = ", ".join(map(str, others))
             self.warnings.append(f"buffers of device {self._device} are shown, the fullest; not shown: device {listed}")
+
+
+def _by_operation(groups: Iterator[tuple[int, _Group]]) -> Callable[[int], _Group | None]:
+    """A look-up in groups that come in the order of operations, read one after the other because they are large."""
+    waiting = next(groups, None)
+
+    def group_of(number: int) -> _Group | None:
+        nonlocal waiting
+        while waiting is not None and waiting[0] < number:
+            waiting = next(groups, None)  # rows of an operation that is not listed
+        return waiting[1] if waiting is not None and waiting[0] == number else None
+
+    return group_of
 
 
 def _difference(before: dict[Hashable, CapturedBuffer], after: list[CapturedBuffer]) -> list[Event]:
