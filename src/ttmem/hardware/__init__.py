@@ -3,7 +3,7 @@
 
 from ttmem.hardware._registry import Registry
 from ttmem.hardware.architectures import ARCHITECTURES, BLACKHOLE, QUASAR, WORMHOLE, Architecture
-from ttmem.hardware.boards import BOARDS, Board, Grid
+from ttmem.hardware.boards import BOARDS, Board, Chip, Grid, Mock
 from ttmem.hardware.data_types import (
     BFLOAT4_B,
     BFLOAT8_B,
@@ -20,7 +20,6 @@ from ttmem.hardware.data_types import (
 )
 from ttmem.hardware.memories import DRAM, L1, L1_SMALL, MEMORIES, TRACE, Memory
 from ttmem.hardware.memory_map import MemoryMap, OpenSettings, Pool, open_board
-from ttmem.hardware.mocks import Chip, Mock
 from ttmem.hardware.releases import DEFAULT_RELEASE, RELEASES, Release, Reserved
 from ttmem.hardware.tiles import LEGAL_TILES, TILE_32X32, Tile
 
