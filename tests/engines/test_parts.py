@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem.analysis.failure import failure
-from ttmem.engines.answers import outcome_of
-from ttmem.engines.capture import Capture
-from ttmem.engines.captured_types import tensor_type_of
+from ttmem.engines.capture import Capture, tensor_type_of
+from ttmem.engines.ttnn import outcome_of
 from ttmem.engines.worker.comparisons import Comparisons
 from ttmem.engines.worker.limits import parse_limit
 from ttmem.engines.worker.peaks import Peaks

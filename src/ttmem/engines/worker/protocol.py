@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import time
+from collections import deque
 from typing import Any
 
 VERSION = 1
@@ -34,9 +37,30 @@ class LineWriter:
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
 
-    def close(self) -> None:
-        """Nothing more will come."""
-        os.close(self._descriptor)
+
+class LineReader:
+    """Reads whole lines from a descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lines: deque[bytes] = deque()
+        self._rest = b""
+        self._ready = select.poll()  # select() itself ends at descriptor 1024
+        self._ready.register(descriptor, select.POLLIN | select.POLLHUP)
+
+    def line(self, seconds: float) -> bytes:
+        """The next line, empty at the end of the pipe; ``TimeoutError`` when none comes in time."""
+        deadline = time.monotonic() + seconds
+        while not self._lines:
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._ready.poll(left * 1000):
+                raise TimeoutError
+            chunk = os.read(self._descriptor, 1 << 16)
+            if not chunk:
+                return b""
+            *whole, self._rest = (self._rest + chunk).split(b"\n")
+            self._lines += whole
+        return self._lines.popleft()
 
 
 def decode(line: bytes | str) -> dict[str, Any]:
