@@ -52,9 +52,9 @@ def run_tests(
         told = worker_settings(settings, place) | {
             "label": "card" if settings.card else f"mock {place.board}",
             "values": settings.card or keep_values,
-            "json": str(report),
+            "json_path": str(report),
         }
-        child = place.start("tests", told, arguments, stdout=output, start_new_session=own_session)
+        child = place.start("pytest_plugin", told, arguments, stdout=output, start_new_session=own_session)
         timed_out = False
         with supervise(child):
             try:

@@ -160,10 +160,5 @@ class _Inside:
             self._tops[memory] = Fullest(now, here, absent)
 
     def effect(self) -> Effect:
-        return Effect(
-            tuple(self._born.values()),
-            tuple(self._gone),
-            self._tops,
-            tuple(self._at_launch),
-            self._highest_l1,
-        )
+        born, gone, at_launch = tuple(self._born.values()), tuple(self._gone), tuple(self._at_launch)
+        return Effect(born, gone, self._tops, at_launch, self._highest_l1)

@@ -17,33 +17,21 @@ _LIBRARIES: dict[str, dict[str, Any]] = {
     "torch.testing": {"assert_close": None, "assert_allclose": None},
     "ttnn": {"pearson_correlation_coefficient": 1.0},
     "numpy": {"allclose": True, "array_equal": True, "array_equiv": True},
-    "numpy.testing": {
-        "assert_allclose": None,
-        "assert_array_equal": None,
-        "assert_array_almost_equal": None,
-        "assert_almost_equal": None,
-        "assert_equal": None,
-    },
+    "numpy.testing": dict.fromkeys(
+        f"assert_{what}" for what in ("allclose", "array_equal", "array_almost_equal", "almost_equal", "equal")
+    ),
 }
 """By module: what a comparison that holds returns."""
 
 _SKIPPED = (True, "not compared: a mock board computes nothing")
 _OWN_NAMES: dict[str, Any] = {
-    "assert_with_pcc": _SKIPPED,
-    "assert_with_ulp": _SKIPPED,
-    "assert_equal": _SKIPPED,
-    "assert_allclose": None,
-    "assert_quality": None,
-    "check_with_pcc": _SKIPPED,
-    "check_with_pcc_without_tensor_printout": _SKIPPED,
+    **dict.fromkeys(("assert_with_pcc", "assert_with_ulp", "assert_equal"), _SKIPPED),
+    **dict.fromkeys(("assert_allclose", "assert_quality")),
+    **dict.fromkeys(("check_with_pcc", "check_with_pcc_without_tensor_printout"), _SKIPPED),
+    **dict.fromkeys(("comp_allclose", "comp_allclose_and_pcc", "comp_equal", "comp_ulp"), _SKIPPED),
     "comp_pcc": (True, 1.0),
-    "comp_allclose": _SKIPPED,
-    "comp_allclose_and_pcc": _SKIPPED,
-    "comp_equal": _SKIPPED,
-    "comp_ulp": _SKIPPED,
 }
 """Names under which ttnn's own test suites import their comparing functions."""
-
 
 _OWN_HOMES = ("utils_for_testing", "utility_functions", "comparison_funcs")
 """Modules in which those suites define them. Their ``assert_...`` functions check shapes first and compare values with

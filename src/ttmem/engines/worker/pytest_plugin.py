@@ -8,6 +8,9 @@ ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pyt
 from __future__ import annotations
 
 import json
+import re
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,9 +20,9 @@ import pytest
 
 from .comparisons import Comparisons
 from .devices import OpenOptions
+from .isolation import end_with
 from .library import Library
-from .limits import parse_limit
-from .peaks import Peaks
+from .protocol import MEMORIES
 from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
@@ -27,6 +30,60 @@ MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90
 _PREFIX = "ttmem_"
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
 _MOST_ROWS = 20
+_UNITS = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)\s*", re.IGNORECASE)
+
+
+def main(words: list[str]) -> int:
+    """``pytest_plugin SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON: run pytest with the plugin."""
+    settings: dict[str, Any] = json.loads(words[0])
+    end_with(settings.pop("parent"))
+    tempfile.tempdir = settings.pop("temporary")
+    sys.path.insert(0, "")  # as 'python -m pytest' has it
+    plugin = MemoryPlugin(options=settings.pop("open"), **settings)
+    return int(pytest.main([*words[1:], "-p", "no:ttmem"], plugins=[plugin]))
+
+
+def allowed_bytes(limit: object, bank_bytes: int) -> int:
+    """What a limit of a mark leaves of a bank; ``ValueError`` says what would be right. A bare number: 80 of what?"""
+    matched = _LIMIT.fullmatch(str(limit))
+    unit = matched[2].lower() if matched else ""
+    if matched is None or (unit != "%" and unit not in _UNITS):
+        raise ValueError(f"'{limit}' is no limit: write '90%' of a bank, or bytes per bank such as '1.2MiB'")
+    number = float(matched[1])
+    return int(bank_bytes * number / 100 if unit == "%" else number * _UNITS[unit])
+
+
+class Peaks:
+    """The fullest moments of a stretch of a recording, kept as its messages go by; ``reset`` begins a new one."""
+
+    def __init__(self) -> None:
+        self.bank_bytes: dict[str, int] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the moments so far; a device that is open stays known."""
+        self.allocated: dict[str, int] = {}
+        """Bytes per bank by memory, moments inside operations included; a memory that was not seen is missing."""
+        self.l1_with_programs = 0
+        """Bytes per core: tensors and the programs' own buffers together."""
+        self.operations = 0
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """One message of the recorder."""
+        if "state" in message:
+            for memory, (_, total, allocated, _, _) in zip(MEMORIES, message["state"], strict=True):
+                self.bank_bytes[memory] = total
+                self._see(memory, allocated)
+        if "start" in message:
+            self.operations += 1
+        for memory, top in message.get("fullest", {}).items():
+            self._see(memory, top[0])
+        if "l1" in message:
+            self.l1_with_programs = max(self.l1_with_programs, sum(message["l1"][:-1]))
+
+    def _see(self, memory: str, allocated: int) -> None:
+        self.allocated[memory] = max(self.allocated.get(memory, 0), allocated)
 
 
 class MemoryPlugin:
@@ -46,8 +103,6 @@ class MemoryPlugin:
         self._library: Library | None = None
         self._recorder: Recorder | None = None
         self._rows: dict[str, dict[str, Any]] = {}
-
-    # --- the session --------------------------------------------------------------------------------------------
 
     def pytest_configure(self, config: Any) -> None:
         """Load ttnn before any test does, so that what tests import is the recorded one."""
@@ -70,8 +125,6 @@ class MemoryPlugin:
         """What the tests run on, and what that means for values."""
         values = "" if self._values else "; nothing is computed, so value comparisons are skipped"
         return f"ttmem: {self._label}{values}"
-
-    # --- fixtures -----------------------------------------------------------------------------------------------
 
     @pytest.fixture
     def device_params(self, request: Any) -> dict[str, Any]:
@@ -97,8 +150,6 @@ class MemoryPlugin:
         device = ttnn.open_mesh_device(ttnn.MeshShape(*shape) if shape else None, **device_params)
         yield device
         ttnn.close_mesh_device(device)
-
-    # --- tests --------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
@@ -152,21 +203,18 @@ class MemoryPlugin:
 
     def _over(self, memory: str, wanted: Any) -> list[str]:
         """L1 counts with the programs' own buffers: that is what overflows."""
+        bank = self._peaks.bank_bytes.get(memory, 0)
         try:
-            limit = parse_limit(wanted)
+            allowed = allowed_bytes(wanted, bank)
         except ValueError as error:
             return [f"ttmem: {error}"]
-        bank = self._peaks.bank_bytes.get(memory, 0)
         used = self._peaks.allocated.get(memory, 0)
         if memory == "L1":
             used = max(used, self._peaks.l1_with_programs)
-        allowed = limit.allowed(bank)
         if used <= allowed:
             return []
         share = f" ({100 * used / bank:.1f}%)" if bank else ""
-        return [f"ttmem: test was limited to {limit.text} of {memory} ({allowed} B per bank) but used {used} B{share}"]
-
-    # --- the end ------------------------------------------------------------------------------------------------
+        return [f"ttmem: test was limited to {wanted} of {memory} ({allowed} B per bank) but used {used} B{share}"]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the controlling process, where the table is printed."""

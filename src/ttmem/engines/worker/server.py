@@ -35,18 +35,9 @@ class _Case:
     def hear(self, message: dict[str, Any]) -> None:
         self.answers.append(message["answer"])
 
-    def answer(self, summary: dict[str, Any], *, signal: int = 0, timed_out: bool = False) -> dict[str, Any]:
-        return {
-            "case": self.number,
-            "answers": self.answers,
-            "peaks": summary.get("peaks", {}),
-            "l1": summary.get("l1"),
-            "l1_problem": summary.get("l1_problem", ""),
-            "signal": signal,
-            "timed_out": timed_out,
-            "finished": bool(summary),
-            "seconds": time.perf_counter() - self.started,
-        }
+    def answer(self, summary: dict[str, Any], **ending: Any) -> dict[str, Any]:
+        known = {"case": self.number, "answers": self.answers, "finished": bool(summary)}
+        return {**known, "seconds": time.perf_counter() - self.started, **summary, **ending}
 
 
 class Server:
@@ -68,8 +59,7 @@ class Server:
             return
         first = 0
         while first < len(cases):
-            done = yield from self._in_fork(cases, first, request)
-            first += done
+            first += yield from self._in_fork(cases, first, request)
 
     def _in_fork(self, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any]) -> Any:
         """Work through the cases from ``first`` on in one copy; how many of them that settled."""
@@ -112,18 +102,14 @@ def main(words: list[str]) -> int:
     # The library prints failures to stdout: that stream must hold answers alone.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     library = Library()
-    session = Session(
-        library,
-        worker_dispatch=settings.get("worker_dispatch", False),
-        measure_programs=settings.get("measure", True),
-    )
+    session = Session(library, worker_dispatch=settings["worker_dispatch"], measure_programs=settings["measure"])
     hello: dict[str, Any] = {"hello": protocol.VERSION, "ttnn": library.version, "pid": os.getpid()}
     try:
-        hello["device"] = session.open(settings.get("open") or {})
+        hello["device"] = session.open(settings["open"])
     except Exception as error:
         hello["error"] = error_text(error)
     answers.send(hello)
-    server = Server(session, settings.get("memory_cap"))
+    server = Server(session, settings["memory_cap"])
     for line in sys.stdin.buffer:
         try:
             request = protocol.decode(line)
