@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
@@ -12,6 +13,11 @@ def loads(text: str) -> dict[str, Any]:
     """The document in the text; raises ValueError when it is none."""
     document: dict[str, Any] = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli").loads(text)
     return document
+
+
+def beside(module_file: str, name: str) -> dict[str, Any]:
+    """A file of ours that lies in the folder of a module."""
+    return loads(Path(module_file).with_name(name).read_text(encoding="utf-8"))
 
 
 def packaged(package: str, name: str) -> dict[str, Any]:

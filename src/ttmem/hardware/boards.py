@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
 from ttmem import _toml
@@ -142,5 +141,5 @@ def _frozen(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: tuples(value) for name, value in facts.items()}
 
 
-_RECORDS = _toml.loads(Path(__file__).with_name("boards.toml").read_text(encoding="utf-8"))["board"]
+_RECORDS = _toml.beside(__file__, "boards.toml")["board"]
 BOARDS: Registry[Board] = Registry("board", (_board(**record) for record in _RECORDS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element formats and how many bytes they take, plain and tiled.
+"""Element formats and how many bytes they take, plain and in tiles, the unit in which TILE tensors are stored.
 
 Names: the canonical one is what ttnn prints (`bfloat16`), aliases are what MLIR prints (`bf16`, `ui32`, and inside
 tiles `bfp_bf8`, `u32`) and what people type. Types that only MLIR knows are here too, so that a log can be read.
@@ -10,7 +10,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttmem.hardware._registry import Registry
-from ttmem.hardware.tiles import TILE_32X32, Tile
+
+FACE_WIDTH = 16
+_LEGAL_SHAPES = frozenset(
+    [(32, 32), (16, 32), (32, 16), (16, 16)] + [(h, w) for h in (8, 4, 2, 1) for w in (32, 16)],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tile of height x width elements, stored as faces of at most 16 x 16."""
+
+    height: int = 32
+    width: int = 32
+
+    @property
+    def is_legal(self) -> bool:
+        """Whether the library accepts this tile shape."""
+        return (self.height, self.width) in _LEGAL_SHAPES
+
+    @property
+    def elements(self) -> int:
+        return self.height * self.width
+
+    @property
+    def exponent_bytes(self) -> int:
+        """Shared exponents of a block float tile: one per 16-element face row, padded to 16 bytes as a whole."""
+        face_height = min(self.height, 16)
+        faces = self.elements // (face_height * FACE_WIDTH)
+        return -(-face_height * faces // 16) * 16
+
+    def __str__(self) -> str:
+        return f"{self.height}x{self.width}"
+
+
+TILE_32X32 = Tile()
+LEGAL_TILES = tuple(Tile(h, w) for h, w in sorted(_LEGAL_SHAPES, reverse=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +128,6 @@ _MLIR_ONLY = (
     DataType("bfloat2_b", "bfp_bf2", 2, is_block_float=True, in_ttnn=False, aliases=("bfp_bf2", "bfp2_b", "bfp2")),
     DataType("bfloat2_a", "bfp_f2", 2, is_block_float=True, in_ttnn=False, aliases=("bfp_f2", "bfp2_a")),
 )
+_TTNN = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8, UINT16, UINT32, INT32, INT8, FP8_E4M3)
 
-DATA_TYPES: Registry[DataType] = Registry(
-    "data type",
-    (
-        BFLOAT16,
-        FLOAT32,
-        BFLOAT8_B,
-        BFLOAT4_B,
-        UINT8,
-        UINT16,
-        UINT32,
-        INT32,
-        INT8,
-        FP8_E4M3,
-        *_MLIR_ONLY,
-    ),
-    fold=_fold,
-)
+DATA_TYPES: Registry[DataType] = Registry("data type", (*_TTNN, *_MLIR_ONLY), fold=_fold)
