@@ -26,9 +26,6 @@ from ttmem.engines.interpreters import (
 PACKAGES = (f"ttnn=={PINNED_TTNN}", "pytest>=8.2")
 """pytest too, because ``ttmem test`` runs it beside ttnn."""
 
-_COMPLETE = ".ttmem-complete"
-"""Written last: an environment without it was interrupted and is made anew."""
-
 
 class NotInstalledError(TtmemError):
     """There is still no managed environment (exit 3)."""
@@ -79,10 +76,8 @@ def install(
 def _make(base: Interpreter, folder: Path, say: Callable[[str], None]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
-    python = folder / "bin" / "python"
     say(f"installing {' and '.join(PACKAGES)} (about 220 MB to download, 700 MB on disk)")
-    _add(python, PACKAGES)
-    (folder / _COMPLETE).write_text(f"{PINNED_TTNN}\n")
+    _add(folder / "bin" / "python", PACKAGES)
 
 
 def _add(python: Path, packages: Sequence[str]) -> None:

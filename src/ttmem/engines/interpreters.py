@@ -148,16 +148,16 @@ def _candidates(version: str) -> Iterator[tuple[str, str]]:
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         yield str(Path(folder) / f"python{version}"), "PATH"
     pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv")
-    yield from ((str(path), "pyenv") for path in _newest_first(pyenv / "versions", f"{version}.*/bin/python"))
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local" / "share" / "uv" / "python")
-    yield from ((str(path), "uv") for path in _newest_first(uv, f"cpython-{version}.*/bin/python{version}"))
-    roots = [
-        os.environ.get("CONDA_PREFIX", ""),
-        *(str(home / name) for name in ("miniconda3", "miniforge3", "anaconda3")),
+    folders = [
+        (pyenv / "versions", f"{version}.*/bin/python", "pyenv"),
+        (uv, f"cpython-{version}.*/bin/python{version}", "uv"),
     ]
-    for root in filter(None, roots):
-        yield str(Path(root) / "bin" / f"python{version}"), "conda"
-        yield from ((str(path), "conda") for path in _newest_first(Path(root) / "envs", f"*/bin/python{version}"))
+    for root in (os.environ.get("CONDA_PREFIX"), home / "miniconda3", home / "miniforge3", home / "anaconda3"):
+        if root:
+            folders += [(Path(root), f"{below}bin/python{version}", "conda") for below in ("", "envs/*/")]
+    for place, pattern, found_by in folders:
+        yield from ((str(path), found_by) for path in _newest_first(place, pattern))
 
 
 def _newest_first(folder: Path, pattern: str) -> list[Path]:

@@ -16,10 +16,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .protocol import LineReader, LineWriter, decode
+from .protocol import LineReader, decode, write_line
 
 Message = dict[str, Any]
 Send = Callable[[Message], None]
@@ -112,7 +113,7 @@ def _become_fork(
             os.dup2(nowhere, stream)
         if memory_cap is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory_cap, memory_cap))
-        work(LineWriter(writing).send)
+        work(partial(write_line, writing))
     finally:
         os._exit(0)
 

@@ -25,17 +25,14 @@ MOST_BYTES_OF_TEXT = 20_000
 """An error's text is cut there: a backtrace of a C++ library can be megabytes."""
 
 
-class LineWriter:
-    """Writes whole lines to a descriptor; what is written is with the reader even if this process dies next."""
+def write_line(descriptor: int, message: dict[str, Any]) -> None:
+    """One line, however often the system takes only a part of it.
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def send(self, message: dict[str, Any]) -> None:
-        """One line, however often the system takes only a part of it."""
-        rest = memoryview(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+    What is written is with the reader even if this process dies next.
+    """
+    rest = memoryview(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 class LineReader:

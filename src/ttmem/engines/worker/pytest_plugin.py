@@ -30,6 +30,12 @@ MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90
 _PREFIX = "ttmem_"
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
 _MOST_ROWS = 20
+_COLUMNS = (
+    ("  DRAM MB/bank", "dram_peak_bytes_per_bank", "dram_bank_bytes"),
+    ("   L1 MB/bank", "l1_peak_bytes_per_bank", "l1_bank_bytes"),
+    ("  L1 + programs", "l1_with_programs_bytes_per_core", "l1_bank_bytes"),
+)
+"""Of the table: title, figure, what it is a share of."""
 _UNITS = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)\s*", re.IGNORECASE)
 
@@ -232,9 +238,10 @@ class MemoryPlugin:
         if not rows:
             return
         terminalreporter.section(f"peak memory per test ({self._label})")
-        terminalreporter.write_line(f"{'DRAM MB/bank':>14} {'L1 MB/bank':>12} {'L1 + programs':>14}  test")
+        terminalreporter.write_line("".join(title for title, _, _ in _COLUMNS) + "  test")
         for name, row in rows[:_MOST_ROWS]:
-            terminalreporter.write_line(f"{_cell(row, 'dram'):>14} {_cell(row, 'l1'):>12} {_programs(row):>14}  {name}")
+            cells = (_cell(row, used, bank).rjust(len(title)) for title, used, bank in _COLUMNS)
+            terminalreporter.write_line(f"{''.join(cells)}  {name}")
         if len(rows) > _MOST_ROWS:
             terminalreporter.write_line(f"... and {len(rows) - _MOST_ROWS} more")
         skipped = sum(row["skipped_comparisons"] for _, row in rows)
@@ -247,25 +254,11 @@ class MemoryPlugin:
 
 def _weight(row: dict[str, Any]) -> float:
     """The share of the fuller memory, so that the most dangerous test stands first."""
-    shares = [
-        row.get(f"{memory}_peak_bytes_per_bank", 0) / row[f"{memory}_bank_bytes"]
-        for memory in ("dram", "l1")
-        if row.get(f"{memory}_bank_bytes")
-    ]
-    if row.get("l1_bank_bytes"):
-        shares.append(row["l1_with_programs_bytes_per_core"] / row["l1_bank_bytes"])
-    return float(max(shares, default=0.0))
+    return max((row.get(used, 0) / row[bank] for _, used, bank in _COLUMNS if row.get(bank)), default=0.0)
 
 
-def _cell(row: dict[str, Any], memory: str) -> str:
-    used, bank = row.get(f"{memory}_peak_bytes_per_bank"), row.get(f"{memory}_bank_bytes")
-    return "-" if used is None else _share(used, bank or 0)
-
-
-def _programs(row: dict[str, Any]) -> str:
-    return _share(row["l1_with_programs_bytes_per_core"], row.get("l1_bank_bytes", 0))
-
-
-def _share(used: int, bank: int) -> str:
-    share = f" {100 * used / bank:3.0f}%" if bank else ""
-    return f"{used / (1 << 20):.3f}{share}"
+def _cell(row: dict[str, Any], used: str, bank: str) -> str:
+    if used not in row:
+        return "-"
+    share = f" {100 * row[used] / row[bank]:3.0f}%" if row.get(bank) else ""
+    return f"{row[used] / (1 << 20):.3f}{share}"

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,18 @@ def main(words: list[str]) -> int:
     file, arguments = words[1], words[2:]
     end_with(settings["parent"])
     os.set_inheritable(settings["events"], False)
-    writer = protocol.LineWriter(settings["events"])
+    send = partial(protocol.write_line, settings["events"])
     # TMPDIR leads the library's leftovers to a folder that is removed; the script's own files belong elsewhere.
     tempfile.tempdir = settings["temporary"]
     library = Library()
-    writer.send({"hello": protocol.VERSION, "ttnn": library.version, "pid": os.getpid()})
+    send({"hello": protocol.VERSION, "ttnn": library.version})
     options = OpenOptions(**settings["open"])
-    recorder = Recorder(library, writer.send, options=options, measure_programs=settings["measure"])
+    recorder = Recorder(library, send, options=options, measure_programs=settings["measure"])
     recorder.install()
     status, error = _run(file, arguments)
     with contextlib.suppress(BrokenPipeError):
         recorder.finish()
-        writer.send({"exit": status, "error": error})
+        send({"exit": status, "error": error})
     recorder.uninstall()
     return status
 

@@ -13,12 +13,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from . import protocol
 from .isolation import Fork, Send
 from .library import Library
-from .protocol import LineWriter, error_text
+from .protocol import error_text
 from .steps import Session
 
 _SILENCE_SECONDS = 60.0
@@ -98,24 +99,24 @@ class Server:
 def main(words: list[str]) -> int:
     """``server SETTINGS``: settings as JSON."""
     settings: dict[str, Any] = json.loads(words[0])
-    answers = LineWriter(os.dup(1))
+    send = partial(protocol.write_line, os.dup(1))
     # The library prints failures to stdout: that stream must hold answers alone.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     library = Library()
     session = Session(library, worker_dispatch=settings["worker_dispatch"], measure_programs=settings["measure"])
-    hello: dict[str, Any] = {"hello": protocol.VERSION, "ttnn": library.version, "pid": os.getpid()}
+    hello: dict[str, Any] = {"hello": protocol.VERSION, "ttnn": library.version}
     try:
         hello["device"] = session.open(settings["open"])
     except Exception as error:
         hello["error"] = error_text(error)
-    answers.send(hello)
+    send(hello)
     server = Server(session, settings["memory_cap"])
     for line in sys.stdin.buffer:
         try:
             request = protocol.decode(line)
             for answer in server.answers(request):
-                answers.send({"id": request.get("id"), **answer})
+                send({"id": request.get("id"), **answer})
         except (ValueError, KeyError, TypeError) as error:
-            answers.send({"id": None, "bad_request": f"{type(error).__name__}: {error}"})
+            send({"id": None, "bad_request": f"{type(error).__name__}: {error}"})
     session.close()
     return 0

@@ -52,11 +52,9 @@ class Sites:
         return Site(frame.f_code.co_filename, frame.f_lineno, _names(frame, operation.rpartition(".")[2]))
 
     def _skipped(self, file: str) -> bool:
-        known = self._is_own.get(file)
-        if known is None:
-            known = file.startswith("<frozen") or os.path.realpath(file).startswith(self._own)
-            self._is_own[file] = known
-        return known
+        if file not in self._is_own:
+            self._is_own[file] = file.startswith("<frozen") or os.path.realpath(file).startswith(self._own)
+        return self._is_own[file]
 
 
 def _names(frame: FrameType | None, called: str) -> tuple[str, ...]:
