@@ -12,7 +12,7 @@ import pytest
 from ttmem._errors import MissingPartError
 from ttmem.engines import install as installing
 from ttmem.engines import interpreters
-from ttmem.engines.install import NotInstalledError, install
+from ttmem.engines.install import install
 from ttmem.engines.interpreters import Interpreter, find_interpreter, installed_pythons, managed_python, probe
 
 TOLD = {
@@ -135,7 +135,7 @@ def test_install_says_why_no_interpreter_will_do(alone: Path, monkeypatch: pytes
     old = pretend(alone / "old" / "python3.12", python_version="3.11.2")
     bare = pretend(alone / "bare" / "python3.12", has_venv=False)
     monkeypatch.setattr(installing, "installed_pythons", lambda: [(str(old), "PATH"), (str(bare), "pyenv")])
-    with pytest.raises(NotInstalledError, match=r"no CPython 3\.12 or 3\.10 that runs") as raised:
+    with pytest.raises(MissingPartError, match=r"no CPython 3\.12 or 3\.10 that runs") as raised:
         install()
     assert "is Python 3.11.2" in raised.value.message
     assert "venv and ensurepip" in raised.value.message
@@ -159,7 +159,7 @@ esac
     )
     monkeypatch.setattr(installing, "installed_pythons", lambda: [(str(base), "PATH")])
     # THEN the reason is pip's own, and nothing stays
-    with pytest.raises(NotInstalledError, match="No matching distribution found for ttnn"):
+    with pytest.raises(MissingPartError, match="No matching distribution found for ttnn"):
         install()
     assert not managed_python().parent.parent.exists()
 

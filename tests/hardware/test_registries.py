@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ttmem._errors import BadInputError
-from ttmem.hardware import ARCHITECTURES, BOARDS, DATA_TYPES, LEGAL_TILES, MEMORIES, RELEASES, Tile
+from ttmem.hardware import ARCHITECTURES, BOARDS, DATA_TYPES, MEMORIES, RELEASES, Tile
+from ttmem.hardware.data_types import LEGAL_TILES
 
 
 def test_the_boards_of_the_contract_are_there():

@@ -77,9 +77,20 @@ class Workspace:
 @contextmanager
 def workspace(interpreter: Interpreter, *, board: str | None, card: bool = False) -> Iterator[Workspace]:
     """Everything a process needs to open the board (or the card), removed afterwards as far as it is private."""
+    if card and not cards():
+        raise MissingPartError(
+            "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
+        )
     folder = Path(tempfile.mkdtemp(prefix="ttmem-"))
+    # Where the library's leftovers go: reports, MPI session folders, driver folders.
+    variables = {"TT_METAL_LOGS_PATH": str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
     try:
-        yield _on_card(interpreter, folder) if card else _on_mock(interpreter, BOARDS.find(board or "n150"), folder)
+        if card:
+            yield Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
+        else:
+            mocked = BOARDS.find(board or "n150")
+            variables |= _mock_variables(interpreter, mocked, folder)
+            yield Workspace(interpreter.path, mocked, variables, _UNWANTED_ON_MOCK, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -91,35 +102,18 @@ def cards() -> list[str]:
     return []
 
 
-def _private(folder: Path) -> dict[str, str]:
-    """Where the library's leftovers go: reports, MPI session folders, driver folders."""
-    return {"TT_METAL_LOGS_PATH": str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self"}
-
-
-def _on_card(interpreter: Interpreter, folder: Path) -> Workspace:
-    if not cards():
-        raise MissingPartError(
-            "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
-        )
-    variables = {**_private(folder), **_QUIET}
-    return Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
-
-
-def _on_mock(interpreter: Interpreter, board: Board, folder: Path) -> Workspace:
+def _mock_variables(interpreter: Interpreter, board: Board, folder: Path) -> dict[str, str]:
     described = folder / f"{board.name}.yaml"
     described.write_text(descriptor(board))
     cache = cache_folder(interpreter)
     root = runtime_root(interpreter, cache)
-    variables = {
+    return {
         "TT_METAL_RUNTIME_ROOT": str(root),
         "TT_METAL_HOME": str(root),  # releases before the variable above
         "TT_METAL_CACHE": str(cache / "kernels"),
         "TT_METAL_MOCK_CLUSTER_DESC_PATH": str(described),
         "TT_METAL_SHM_TRACKING_DISABLED": "1",
-        **_private(folder),
-        **_QUIET,
     }
-    return Workspace(interpreter.path, board, variables, _UNWANTED_ON_MOCK, folder)
 
 
 def cache_folder(interpreter: Interpreter) -> Path:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem import _toml
-from ttmem.hardware._registry import Registry
+from ttmem.hardware._registry import ByName, Registry
 
 
 @dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(ByName):
     """Sizes and alignments fixed by the chip; what a ttnn release reserves of them is in `releases`."""
 
+    __hash__ = ByName.__hash__
     name: str
     dram_bytes_per_bank: int
     """Whole DRAM view of one bank, before the library takes its part from the bottom."""
@@ -36,12 +37,6 @@ class Architecture:
 
     def page_alignment_bytes(self, *, in_dram: bool) -> int:
         return self.dram_alignment_bytes if in_dram else self.l1_alignment_bytes
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def _architecture(aliases: list[str], dram_regions: list[list[Any]], **facts: Any) -> Architecture:

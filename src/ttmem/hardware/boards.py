@@ -14,7 +14,7 @@ from typing import Any
 
 from ttmem import _toml
 from ttmem._errors import BadInputError
-from ttmem.hardware._registry import Registry
+from ttmem.hardware._registry import ByName, Registry
 from ttmem.hardware.architectures import ARCHITECTURES, Architecture
 
 Link = tuple[int, int, int, int]
@@ -68,9 +68,10 @@ class Mock:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class Board(ByName):
     """A product (or a box of them) as ttnn opens it."""
 
+    __hash__ = ByName.__hash__
     name: str
     architecture: Architecture
     dram_banks: int
@@ -96,17 +97,11 @@ class Board:
     def grid(self, dispatch: str | None = None) -> Grid:
         """The compute grid that is left when dispatch took its cores."""
         wanted = (dispatch or self.default_dispatch).lower()
-        for name, grid in self.grids:
-            if name == wanted:
-                return grid
-        known = ", ".join(name for name, _ in self.grids)
+        grids = dict(self.grids)
+        if wanted in grids:
+            return grids[wanted]
+        known = ", ".join(grids)
         raise BadInputError(f"board {self.name} does not open with dispatch {dispatch!r}", hint=f"known: {known}")
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def _board(

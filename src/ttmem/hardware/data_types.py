@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ttmem.hardware._registry import Registry
+from ttmem.hardware._registry import ByName, Registry
 
 FACE_WIDTH = 16
 _LEGAL_SHAPES = frozenset(
@@ -49,9 +49,10 @@ LEGAL_TILES = tuple(Tile(h, w) for h, w in sorted(_LEGAL_SHAPES, reverse=True))
 
 
 @dataclass(frozen=True, slots=True)
-class DataType:
+class DataType(ByName):
     """An element format; block floats share one exponent byte per 16 elements and exist only in tiles."""
 
+    __hash__ = ByName.__hash__
     name: str
     mlir_name: str
     """As MLIR prints it in a tile, which is the storage type (a bfp8 tensor has the element type bf16)."""
@@ -85,12 +86,6 @@ class DataType:
         ratio of padded to logical bytes shows padding of the shape alone. Fractions of a byte are dropped.
         """
         return elements * self.tile_bytes() // TILE_32X32.elements
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def _fold(name: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ttmem._errors import BadInputError
-from ttmem.hardware._registry import Registry
+from ttmem.hardware._registry import ByName, Registry
 from ttmem.hardware.architectures import Architecture
 from ttmem.hardware.boards import BOARDS, Board, Grid
 from ttmem.hardware.releases import DEFAULT_RELEASE, RELEASES, Release
@@ -15,9 +15,10 @@ _TRACE_PAGE_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(ByName):
     """One pool of the allocator, named as ttnn's BufferType and its messages name it."""
 
+    __hash__ = ByName.__hash__
     name: str
     in_dram: bool
     """True: banks are DRAM channels with DRAM alignment. False: banks are the L1 of compute cores."""
@@ -25,12 +26,6 @@ class Memory:
     """True: first fit from the top, so that tensors and circular buffers meet in the middle of L1."""
     description: str
     aliases: tuple[str, ...] = ()
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 DRAM = Memory("DRAM", in_dram=True, grows_down=False, description="tensors in device DRAM")

@@ -42,10 +42,10 @@ class Release:
 
     def reserved_on(self, architecture: Architecture) -> Reserved:
         """The bank table of an architecture, refusing to guess where none was measured."""
-        for name, reserved in self.reserved:
-            if name == architecture.name:
-                return reserved
-        measured = [r.name for r in RELEASES if any(name == architecture.name for name, _ in r.reserved)]
+        tables = dict(self.reserved)
+        if architecture.name in tables:
+            return tables[architecture.name]
+        measured = [release.name for release in RELEASES if architecture.name in dict(release.reserved)]
         raise BadInputError(
             f"no bank table for {architecture.name} in ttnn {self.name}",
             hint=f"measured releases for {architecture.name}: {', '.join(measured)}; "

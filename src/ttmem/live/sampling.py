@@ -8,17 +8,11 @@ import os
 import re
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ttmem.live.counters import (
-    REGION_BYTES,
-    Counters,
-    DeviceCounters,
-    UnknownLayoutError,
-    UnreadableRegion,
-    decode,
-)
+from ttmem.live.counters import REGION_BYTES, Counters, DeviceCounters, UnknownLayoutError, UnreadableRegion, decode
 
 FOLDER_VARIABLE = "TTMEM_SHM_DIR"
 _REGION_NAME = re.compile(r"tt_device_\d+_memory")
@@ -60,10 +54,9 @@ def sample(folder: str | Path | None = None) -> Sample:
 
 
 def _regions(folder: Path) -> list[Path]:
-    try:
+    with suppress(OSError):
         return sorted(entry for entry in folder.iterdir() if _REGION_NAME.fullmatch(entry.name))
-    except OSError:
-        return []
+    return []
 
 
 def _read(path: Path) -> DeviceCounters:

@@ -10,6 +10,7 @@ from math import prod
 
 from ttmem._errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, TILE_32X32, DataType, Memory, Registry, Tile
+from ttmem.hardware._registry import ByName
 
 
 class InvalidSpecError(BadInputError):
@@ -17,17 +18,12 @@ class InvalidSpecError(BadInputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(ByName):
     """How elements are grouped into pages: whole tiles, or rows."""
 
+    __hash__ = ByName.__hash__
     name: str
     aliases: tuple[str, ...] = ()
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def _fold_layout(name: str) -> str:

@@ -41,59 +41,55 @@ class _Case:
         return {**known, "seconds": time.perf_counter() - self.started, **summary, **ending}
 
 
-class Server:
-    """One session, copied for the cases of a request."""
+def _answers(session: Session, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
+    """One answer per case, in order."""
+    cases: list[list[dict[str, Any]]] = request["cases"]
+    if not request.get("isolated", True):
+        for number, steps in enumerate(cases):
+            case = _Case(number)
+            _run(session, steps, request, case.hear)
+            yield case.answer(session.summary())
+        return
+    first = 0
+    while first < len(cases):
+        first += yield from _in_fork(session, cases, first, request, memory_cap)
 
-    def __init__(self, session: Session, memory_cap: int | None) -> None:
-        self._session = session
-        self._memory_cap = memory_cap
 
-    def answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """One answer per case, in order."""
-        cases: list[list[dict[str, Any]]] = request["cases"]
-        if not request.get("isolated", True):
-            for number, steps in enumerate(cases):
-                case = _Case(number)
-                self._session.begin_case()
-                self._run(steps, request, case.hear)
-                yield case.answer(self._session.summary())
-            return
-        first = 0
-        while first < len(cases):
-            first += yield from self._in_fork(cases, first, request)
+def _in_fork(
+    session: Session, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any], memory_cap: int | None
+) -> Any:
+    """Work through the cases from ``first`` on in one copy of the session; how many of them that settled."""
 
-    def _in_fork(self, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any]) -> Any:
-        """Work through the cases from ``first`` on in one copy; how many of them that settled."""
+    def work(send: Send) -> None:
+        for steps in cases[first:]:
+            _run(session, steps, request, send)
+            send({"summary": session.summary()})
+            if not session.end_case():
+                return  # something stayed behind: the next case wants a clean copy
 
-        def work(send: Send) -> None:
-            for steps in cases[first:]:
-                self._session.begin_case()
-                self._run(steps, request, send)
-                send({"summary": self._session.summary()})
-                if not self._session.end_case():
-                    return  # something stayed behind: the next case wants a clean copy
-
-        fork = Fork(work, memory_cap=self._memory_cap, own_group=True)
-        done = 0
-        case = _Case(first)
-        for message in fork.messages(request.get("timeout") or _SILENCE_SECONDS):
-            if "answer" in message:
-                case.hear(message)
-            else:
-                yield case.answer(message["summary"])
-                done += 1
-                case = _Case(first + done)
-        if first + done < len(cases) and (fork.signal or fork.timed_out or not done):
-            yield case.answer({}, signal=fork.signal, timed_out=fork.timed_out)
+    fork = Fork(work, memory_cap=memory_cap, own_group=True)
+    done = 0
+    case = _Case(first)
+    for message in fork.messages(request.get("timeout") or _SILENCE_SECONDS):
+        if "answer" in message:
+            case.hear(message)
+        else:
+            yield case.answer(message["summary"])
             done += 1
-        return done
+            case = _Case(first + done)
+    if first + done < len(cases) and (fork.signal or fork.timed_out or not done):
+        yield case.answer({}, signal=fork.signal, timed_out=fork.timed_out)
+        done += 1
+    return done
 
-    def _run(self, steps: list[dict[str, Any]], request: dict[str, Any], send: Send) -> None:
-        for step in steps:
-            answered = self._session.run(step)
-            send({"answer": answered})
-            if request.get("stop", False) and not answered["ok"]:
-                return
+
+def _run(session: Session, steps: list[dict[str, Any]], request: dict[str, Any], send: Send) -> None:
+    session.begin_case()
+    for step in steps:
+        answered = session.run(step)
+        send({"answer": answered})
+        if request.get("stop", False) and not answered["ok"]:
+            return
 
 
 def main(words: list[str]) -> int:
@@ -110,11 +106,10 @@ def main(words: list[str]) -> int:
     except Exception as error:
         hello["error"] = error_text(error)
     send(hello)
-    server = Server(session, settings["memory_cap"])
     for line in sys.stdin.buffer:
         try:
             request = protocol.decode(line)
-            for answer in server.answers(request):
+            for answer in _answers(session, request, settings["memory_cap"]):
                 send({"id": request.get("id"), **answer})
         except (ValueError, KeyError, TypeError) as error:
             send({"id": None, "bad_request": f"{type(error).__name__}: {error}"})

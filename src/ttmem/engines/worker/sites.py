@@ -81,7 +81,9 @@ def outcome(file: str, line: int, called: str) -> tuple[str, ...]:
             if isinstance(statement, ast.Return):
                 return HANDED_ON
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            return _texts(targets[0])
+            target = targets[0]
+            each = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+            return tuple(map(ast.unparse, each))
     return ()
 
 
@@ -105,9 +107,3 @@ def _calls(value: ast.expr | None, operation: str) -> bool:
         return True
     name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
     return _SYNONYMS.get(name, name) == operation
-
-
-def _texts(target: ast.expr) -> tuple[str, ...]:
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return tuple(ast.unparse(element) for element in target.elts)
-    return (ast.unparse(target),)
