@@ -15,13 +15,6 @@ def loads(text: str) -> dict[str, Any]:
     return document
 
 
-def beside(module_file: str, name: str) -> dict[str, Any]:
-    """A file of ours that lies in the folder of a module."""
-    return loads(Path(module_file).with_name(name).read_text(encoding="utf-8"))
-
-
 def packaged(package: str, name: str) -> dict[str, Any]:
-    """A file of ours that lies in a package."""
-    from importlib.resources import files  # here, because it is slow to import
-
-    return loads(files(package).joinpath(name).read_text(encoding="utf-8"))
+    """A file of ours that lies in a package (by its path: ``importlib.resources`` is slow to import)."""
+    return loads(Path(str(import_module(package).__file__)).with_name(name).read_text(encoding="utf-8"))

@@ -165,8 +165,7 @@ class Capture:
 
     def _close(self, message: dict[str, Any]) -> None:
         self._between(message, SNAPSHOT, -1)
-        for number in list(self._buffers):
-            self._release(number, before=len(self._states))
+        self._release_all()
 
     def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
         """A state outside operations, and what came and went since the last one."""
@@ -198,13 +197,15 @@ class Capture:
             buffer.last_state = before - 1
             self._finished.append(buffer)
 
+    def _release_all(self) -> None:
+        for number in list(self._buffers):
+            self._release(number, before=len(self._states))
+
     def _describe(self, message: dict[str, Any]) -> None:
-        for number, described in message.get("tensors", []):
-            if number in self._buffers:
-                self._buffers[number].tensor = described
-        for number, name in message.get("names", []):
-            if number in self._buffers:
-                self._buffers[number].name = name
+        for fact, told in (("tensor", "tensors"), ("name", "names")):
+            for number, described in message.get(told, []):
+                if number in self._buffers:
+                    setattr(self._buffers[number], fact, described)
 
     def _fail(self, text: str, line: int, operation: int) -> None:
         """In one line, so that the failure's line is the operation's and not one of its own text."""
@@ -230,15 +231,10 @@ class Capture:
     def profile(self, *, name: str, script: str, engine: str, board: str) -> Profile:
         """The profile of everything so far."""
         self._settle(None)
-        end = len(self._states)
-        for number in list(self._buffers):
-            self._release(number, before=end)
+        self._release_all()
         timeline = self._timeline(script)
         return self._tables.profile(
-            [timeline],
-            name=name,
-            source=_source_of(script, self._warnings()),
-            facts=self._facts(engine, board),
+            [timeline], name=name, source=_source_of(script, self._warnings()), facts=self._facts(engine, board)
         )
 
     def _timeline(self, script: str) -> Timeline:

@@ -170,7 +170,4 @@ def _card() -> Check:
 
 
 def _driver_version() -> str:
-    try:
-        return _DRIVER.read_text().strip()
-    except OSError:
-        return ""
+    return _DRIVER.read_text().strip() if _DRIVER.is_file() else ""

@@ -56,8 +56,11 @@ def install(
         base = _base(python)
         folder = managed_folder()
         say(f"making {folder} with Python {base.python_version} ({base.found_by})")
+        shutil.rmtree(folder, ignore_errors=True)
         try:
-            _make(base, folder, say)
+            _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
+            say(f"installing {' and '.join(PACKAGES)} (about 220 MB to download, 700 MB on disk)")
+            _add(managed_python(), PACKAGES)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -65,13 +68,6 @@ def install(
     if made is None:
         raise MissingPartError("the environment was made but has no working ttnn", where=str(folder))
     return Installed(made, made_now=True)
-
-
-def _make(base: Interpreter, folder: Path, say: Callable[[str], None]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
-    say(f"installing {' and '.join(PACKAGES)} (about 220 MB to download, 700 MB on disk)")
-    _add(folder / "bin" / "python", PACKAGES)
 
 
 def _add(python: Path, packages: Sequence[str]) -> None:

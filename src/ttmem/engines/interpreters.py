@@ -162,6 +162,6 @@ def _candidates(version: str) -> Iterator[tuple[str, str]]:
 
 def _newest_first(folder: Path, pattern: str) -> list[Path]:
     def numbers(path: Path) -> list[int]:
-        return [int(number) for number in re.findall(r"\d+", str(path.relative_to(folder)))]
+        return list(map(int, re.findall(r"\d+", str(path.relative_to(folder)))))
 
-    return sorted(folder.glob(pattern), key=numbers, reverse=True) if folder.is_dir() else []
+    return sorted(folder.glob(pattern), key=numbers, reverse=True)

@@ -134,7 +134,9 @@ def runtime_root(interpreter: Interpreter, cache: Path) -> Path:
     compiler = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"
     compiler.parent.mkdir(parents=True, exist_ok=True)
     _write_executable(compiler, stub_compiler.script())
-    source = _source_of(Path(interpreter.package))
+    # A wheel carries the sources inside the package, a build from source has them two folders up.
+    package = Path(interpreter.package)
+    source = package if (package / "tt_metal").is_dir() else package.parent.parent
     for name in ("tt_metal", "ttnn", "runtime/hw"):
         link, target = root / name, source / name
         if not target.exists():
@@ -143,11 +145,6 @@ def runtime_root(interpreter: Interpreter, cache: Path) -> Path:
             with contextlib.suppress(FileExistsError):
                 link.symlink_to(target)
     return root
-
-
-def _source_of(package: Path) -> Path:
-    """A wheel carries the sources inside the package, a build from source has them two folders up."""
-    return package if (package / "tt_metal").is_dir() else package.parent.parent
 
 
 def _write_executable(path: Path, text: str) -> None:

@@ -44,6 +44,6 @@ def _architecture(aliases: list[str], dram_regions: list[list[Any]], **facts: An
     return Architecture(aliases=tuple(aliases), dram_regions=regions, **facts)
 
 
-_RECORDS = _toml.beside(__file__, "architectures.toml")["architecture"]
+_RECORDS = _toml.packaged("ttmem.hardware", "architectures.toml")["architecture"]
 ARCHITECTURES: Registry[Architecture] = Registry("architecture", (_architecture(**record) for record in _RECORDS))
 WORMHOLE, BLACKHOLE = ARCHITECTURES.find("wormhole"), ARCHITECTURES.find("blackhole")

@@ -136,5 +136,5 @@ def _frozen(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: tuples(value) for name, value in facts.items()}
 
 
-_RECORDS = _toml.beside(__file__, "boards.toml")["board"]
+_RECORDS = _toml.packaged("ttmem.hardware", "boards.toml")["board"]
 BOARDS: Registry[Board] = Registry("board", (_board(**record) for record in _RECORDS))

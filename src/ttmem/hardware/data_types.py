@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from ttmem.hardware._registry import ByName, Registry
 
 FACE_WIDTH = 16
-_LEGAL_SHAPES = frozenset(
-    [(32, 32), (16, 32), (32, 16), (16, 16)] + [(h, w) for h in (8, 4, 2, 1) for w in (32, 16)],
-)
+_LEGAL_SHAPES = frozenset([(32, 32), (16, 32), (32, 16), (16, 16)] + [(h, w) for h in (8, 4, 2, 1) for w in (32, 16)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +101,7 @@ UINT32 = DataType("uint32", "u32", 32, aliases=("u32", "ui32"))
 INT32 = DataType("int32", "si32", 32, aliases=("si32", "i32"))
 INT8 = DataType("int8", "si8", 8, aliases=("si8", "i8"))
 FP8_E4M3 = DataType(
-    "fp8_e4m3",
-    "f8E4M3FN",
-    8,
-    row_major_only=True,
-    not_on=("wormhole",),
-    aliases=("f8e4m3fn", "fp8", "float8_e4m3fn"),
+    "fp8_e4m3", "f8E4M3FN", 8, row_major_only=True, not_on=("wormhole",), aliases=("f8e4m3fn", "fp8", "float8_e4m3fn")
 )
 
 _MLIR_ONLY = (

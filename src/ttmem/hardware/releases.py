@@ -67,7 +67,7 @@ def _release(reserved: dict[str, list[int]], **facts: Any) -> Release:
     return Release(reserved=tuple((name, Reserved(*figures)) for name, figures in reserved.items()), **facts)
 
 
-_RECORDS = _toml.beside(__file__, "releases.toml")["release"]
+_RECORDS = _toml.packaged("ttmem.hardware", "releases.toml")["release"]
 RELEASES: Registry[Release] = Registry("ttnn release", (_release(**record) for record in _RECORDS), fold=_fold)
 DEFAULT_RELEASE = next(iter(RELEASES))
 """The newest one: what ``ttmem device install`` installs, what options default to, what the tests compare with."""

@@ -7,12 +7,4 @@
 from ttmem.live.counters import ChipCounters, Counters, DeviceCounters, UnreadableRegion
 from ttmem.live.sampling import PeakHold, Sample, sample
 
-__all__ = [
-    "ChipCounters",
-    "Counters",
-    "DeviceCounters",
-    "PeakHold",
-    "Sample",
-    "UnreadableRegion",
-    "sample",
-]
+__all__ = ["ChipCounters", "Counters", "DeviceCounters", "PeakHold", "Sample", "UnreadableRegion", "sample"]

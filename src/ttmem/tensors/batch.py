@@ -148,9 +148,8 @@ def _shard_table(shards: Sequence[Shard | None]) -> ShardTable:
         grid = shard.ranges[0]
         if len(shard.ranges) != 1 or grid.start_x or grid.start_y:
             raise BadInputError("a batch has shard grids that start at core (0, 0)")
-        raw[row] = (
-            _KINDS.index(shard.kind), shard.height, shard.width, grid.columns, grid.rows, shard.by_column
-        )  # fmt: skip
+        kind = _KINDS.index(shard.kind)
+        raw[row] = (kind, shard.height, shard.width, grid.columns, grid.rows, shard.by_column)
     return ShardTable(raw[:, 0], raw[:, 1], raw[:, 2], raw[:, 3], raw[:, 4], raw[:, 5].astype(bool))
 
 

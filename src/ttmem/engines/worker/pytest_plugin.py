@@ -115,10 +115,7 @@ class MemoryPlugin:
         config.addinivalue_line("markers", MARK)
         self._library = Library()
         self._recorder = Recorder(
-            self._library,
-            self._peaks.hear,
-            options=OpenOptions(**self._options),
-            measure_programs=self._measure,
+            self._library, self._peaks.hear, options=OpenOptions(**self._options), measure_programs=self._measure
         )
         self._recorder.install()
 

@@ -135,9 +135,7 @@ class Recorder:
                 raise
             self._send({"end": index})
             return results
-        started.update(_state_message(watch.state()))
-        started.update(self._inputs(watch, (arguments, options)))
-        self._send(started)
+        self._send({**started, **_state_message(watch.state()), **self._inputs(watch, (arguments, options))})
         return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
