@@ -85,4 +85,4 @@ def test_nd_shards_and_core_ranges_can_be_written_too():
         }
     )
     assert spec.shard is not None
-    assert spec.shard.cores == 5
+    assert sum(cores.cores for cores in spec.shard.ranges) == 5

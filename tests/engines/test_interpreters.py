@@ -12,17 +12,17 @@ import pytest
 from ttmem._errors import MissingPartError
 from ttmem.engines import install as installing
 from ttmem.engines import interpreters
-from ttmem.engines.install import NotInstalledError, install
+from ttmem.engines.install import install
 from ttmem.engines.interpreters import Interpreter, find_interpreter, installed_pythons, managed_python, probe
 
 TOLD = {
-    "python": "3.12.1",
+    "python_version": "3.12.1",
     "implementation": "CPython",
-    "ttnn": "0.81.1",
+    "ttnn_version": "0.81.1",
     "package": "/somewhere/ttnn",
-    "torch": "",
-    "pytest": "8.2",
-    "venv": True,
+    "torch_version": "",
+    "pytest_version": "8.2",
+    "has_venv": True,
 }
 
 
@@ -39,7 +39,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine where nothing has ttnn."""
     monkeypatch.setenv("TTMEM_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TTMEM_TTNN_PYTHON", raising=False)
-    monkeypatch.setattr(sys, "executable", str(pretend(tmp_path / "this" / "python", ttnn="", package="")))
+    monkeypatch.setattr(sys, "executable", str(pretend(tmp_path / "this" / "python", ttnn_version="", package="")))
     return tmp_path
 
 
@@ -93,7 +93,10 @@ def test_without_any_the_install_command_is_the_hint(alone: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"ttnn": "", "package": ""}, "has no ttnn"), ({"ttnn": "0.74.0"}, "mock boards need 0.75 or newer")],
+    [
+        ({"ttnn_version": "", "package": ""}, "has no ttnn"),
+        ({"ttnn_version": "0.74.0"}, "mock boards need 0.75 or newer"),
+    ],
 )
 def test_a_named_one_must_do(alone: Path, changes: dict[str, object], reason: str) -> None:
     pretend(managed_python())
@@ -102,9 +105,9 @@ def test_a_named_one_must_do(alone: Path, changes: dict[str, object], reason: st
 
 
 def test_a_build_without_a_version_is_given_a_chance(alone: Path) -> None:
-    found = find_interpreter(str(pretend(alone / "named", ttnn="")))
+    found = find_interpreter(str(pretend(alone / "named", ttnn_version="")))
     assert found.ttnn_version == ""
-    assert not found.is_too_old
+    assert not found.why_not
 
 
 def test_pythons_are_looked_for_where_people_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,10 +132,10 @@ def test_pythons_are_looked_for_where_people_have_them(tmp_path: Path, monkeypat
 
 
 def test_install_says_why_no_interpreter_will_do(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = pretend(alone / "old" / "python3.12", python="3.11.2")
-    bare = pretend(alone / "bare" / "python3.12", venv=False)
+    old = pretend(alone / "old" / "python3.12", python_version="3.11.2")
+    bare = pretend(alone / "bare" / "python3.12", has_venv=False)
     monkeypatch.setattr(installing, "installed_pythons", lambda: [(str(old), "PATH"), (str(bare), "pyenv")])
-    with pytest.raises(NotInstalledError, match=r"no CPython 3\.12 or 3\.10 that runs") as raised:
+    with pytest.raises(MissingPartError, match=r"no CPython 3\.12 or 3\.10 that runs") as raised:
         install()
     assert "is Python 3.11.2" in raised.value.message
     assert "venv and ensurepip" in raised.value.message
@@ -156,7 +159,7 @@ esac
     )
     monkeypatch.setattr(installing, "installed_pythons", lambda: [(str(base), "PATH")])
     # THEN the reason is pip's own, and nothing stays
-    with pytest.raises(NotInstalledError, match="No matching distribution found for ttnn"):
+    with pytest.raises(MissingPartError, match="No matching distribution found for ttnn"):
         install()
     assert not managed_python().parent.parent.exists()
 

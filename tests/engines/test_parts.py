@@ -12,12 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem.analysis.failure import failure
-from ttmem.engines.answers import outcome_of
-from ttmem.engines.capture import Capture
-from ttmem.engines.captured_types import tensor_type_of
+from ttmem.engines.capture import Capture, tensor_type_of
+from ttmem.engines.ttnn import outcome_of
 from ttmem.engines.worker.comparisons import Comparisons
-from ttmem.engines.worker.limits import parse_limit
-from ttmem.engines.worker.peaks import Peaks
+from ttmem.engines.worker.pytest_plugin import Peaks, allowed_bytes
 from ttmem.profile import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import largest_free_block
 from ttmem.results import STATUSES, Outcome
@@ -72,13 +70,13 @@ def test_a_process_that_said_nothing_more_crashed() -> None:
     ("text", "allowed"), [("90%", 900), ("0.5%", 5), ("64 B", 64), ("1.5KiB", 1536), ("2kb", 2000), ("1MiB", 1 << 20)]
 )
 def test_limits(text: str, allowed: int) -> None:
-    assert parse_limit(text).allowed(1000) == allowed
+    assert allowed_bytes(text, 1000) == allowed
 
 
 @pytest.mark.parametrize("text", ["90", "much", "", "-3%", 5, None, "1 furlong"])
 def test_a_limit_without_a_unit_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="is no limit"):
-        parse_limit(text)
+        allowed_bytes(text, 1000)
 
 
 def test_comparisons_hold_while_off_and_are_counted_and_come_back() -> None:

@@ -11,13 +11,14 @@ import pytest
 from ttmem.commands import main
 from ttmem.engines.clusters import descriptor, mocked_boards
 from ttmem.hardware import BLACKHOLE, BOARDS, Board, Chip, Grid, Mock, open_board
-from ttmem.hardware.mocks import P150_CHIP
 
 Ask = Callable[..., dict[str, object]]
 
 
 @pytest.fixture
 def board() -> Iterator[Board]:
+    p150 = BOARDS.find("p150").mock
+    assert p150 is not None
     yield BOARDS.add(
         Board(
             "p175",
@@ -27,7 +28,7 @@ def board() -> Iterator[Board]:
             description="two chips with six banks each",
             mesh=(1, 2),
             aliases=("p175x",),
-            mock=Mock("p150", 0x40, (P150_CHIP, Chip(0)), cards=((0,), (1,)), host_chips=(0, 1), links=((0, 4, 1, 4),)),
+            mock=Mock("p150", 0x40, (*p150.chips, Chip(0)), ((0,), (1,)), host_chips=(0, 1), links=((0, 4, 1, 4),)),
         )
     )
     BOARDS.remove("p175")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ttmem._errors import BadInputError
-from ttmem.hardware import ARCHITECTURES, BOARDS, DATA_TYPES, LEGAL_TILES, MEMORIES, RELEASES, Tile
+from ttmem.hardware import ARCHITECTURES, BOARDS, DATA_TYPES, MEMORIES, RELEASES, Tile
+from ttmem.hardware.data_types import LEGAL_TILES
 
 
 def test_the_boards_of_the_contract_are_there():
@@ -116,4 +117,5 @@ def test_the_release_that_everything_defaults_to_is_one_constant():
     assert f"ttnn=={DEFAULT_RELEASE.name}" in PACKAGES
     assert f"installs {DEFAULT_RELEASE}" in (ROOT / "docs" / "engines.md").read_text()
     stated = [path.name for path in (ROOT / "src").rglob("*.py") if f"{DEFAULT_RELEASE.name}" in _code(path)]
-    assert stated == ["releases.py"]
+    assert stated == []
+    assert f'name = "{DEFAULT_RELEASE.name}"' in (ROOT / "src/ttmem/hardware/releases.toml").read_text()

@@ -10,7 +10,6 @@ from ttmem.engines import Engine, EngineSettings
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import BOARDS, Board, Chip, Mock
-from ttmem.hardware.mocks import P150_CHIP, WHOLE_CHIP, parallel
 
 Step = dict[str, Any]
 Answer = dict[str, Any]
@@ -29,20 +28,22 @@ def boards_of_the_oracle() -> list[Board]:
         return replace(BOARDS.find(board), name=name, aliases=(), mock=mock, **changes)
 
     one_chip = {"mesh": (1, 1)}
-    one_column = replace(P150_CHIP, tensix_mask=0b1000_0000)
+    p150 = BOARDS.find("p150").mock
+    assert p150 is not None
+    one_column = replace(p150.chips[0], tensix_mask=0b1000_0000)
     n300 = Mock(
         "n300",
         0x14,
         (Chip(0b1100_0000),) * 2,
         cards=((0, 1),),
-        links=parallel(0, range(8, 10), 1, range(2)),
+        links=((0, 8, 1, 0), (0, 9, 1, 1)),
         chip_coordinates=((0, 0), (1, 0)),
     )
     return [
         like("n300", "n300-as-sold", n300),
-        like("galaxy", "galaxy-chip", Mock("n150", 0x18, (WHOLE_CHIP,)), **one_chip),
+        like("galaxy", "galaxy-chip", Mock("n150", 0x18, (Chip(0),)), **one_chip),
         like("p150x8", "p150-one-column", Mock("p150", 0x40, (one_column,)), **one_chip),
-        like("quasar", "quasar-mock", Mock("quasar", 0x50, (WHOLE_CHIP,)), **one_chip),
+        like("quasar", "quasar-mock", Mock("quasar", 0x50, (Chip(0),)), **one_chip),
     ]
 
 

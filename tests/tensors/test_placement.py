@@ -14,11 +14,11 @@ from ttmem.hardware import (
     L1,
     L1_SMALL,
     UINT8,
-    UINT16,
     OpenSettings,
     Tile,
     open_board,
 )
+from ttmem.hardware.data_types import UINT16
 from ttmem.tensors import (
     ROW_MAJOR,
     TILE,

@@ -7,12 +7,15 @@ the fullest moment inside one (where that was fuller than the states around it),
 
 from __future__ import annotations
 
+import os
 import signal
+from collections import Counter
 from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
 from typing import Any
 
-from ttmem.engines.captured_types import tensor_type_of
-from ttmem.engines.script_source import Places, source_of
+from ttmem.hardware import DATA_TYPES
 from ttmem.profile import (
     BEFORE_OPERATION,
     MEMORIES,
@@ -20,6 +23,8 @@ from ttmem.profile import (
     WITHIN_OPERATION,
     FailureText,
     Profile,
+    Source,
+    TensorType,
     Timeline,
 )
 from ttmem.profile.tables import (
@@ -81,7 +86,7 @@ class Capture:
         self._finished: list[_Buffer] = []
         self._states = States()
         self._failures: list[FailureText] = []
-        self._notes: dict[str, int] = {}
+        self._notes: Counter[str] = Counter()
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
 
@@ -96,19 +101,12 @@ class Capture:
         elif "closed" in message:
             self._close(message)
         elif "note" in message:
-            self._note(message["note"])
+            self._notes[message["note"]] += 1
         elif "exit" in message:
             self.has_ended = True
             self.exit_error = message["error"]
         elif "hello" in message:
             self.hello = message
-
-    @property
-    def operations(self) -> int:
-        """How many were started."""
-        return len(self._operations)
-
-    # --- messages -----------------------------------------------------------------------------------------------
 
     def _start(self, message: dict[str, Any]) -> None:
         operation = _Operation(message["name"], message["file"], message["line"], message.get("uses", []))
@@ -132,7 +130,7 @@ class Capture:
             return
         operation.l1 = tuple(message["l1"])
         if "unmeasured" in message:
-            self._note(f"L1 of programs not measured: {message['unmeasured']}")
+            self._notes[f"L1 of programs not measured: {message['unmeasured']}"] += 1
         self._pending = message
 
     def _settle(self, next_state: list[list[int]] | None) -> None:
@@ -167,8 +165,7 @@ class Capture:
 
     def _close(self, message: dict[str, Any]) -> None:
         self._between(message, SNAPSHOT, -1)
-        for number in list(self._buffers):
-            self._release(number, before=len(self._states))
+        self._release_all()
 
     def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
         """A state outside operations, and what came and went since the last one."""
@@ -200,23 +197,20 @@ class Capture:
             buffer.last_state = before - 1
             self._finished.append(buffer)
 
-    def _describe(self, message: dict[str, Any]) -> None:
-        for number, described in message.get("tensors", []):
-            if number in self._buffers:
-                self._buffers[number].tensor = described
-        for number, name in message.get("names", []):
-            if number in self._buffers:
-                self._buffers[number].name = name
+    def _release_all(self) -> None:
+        for number in list(self._buffers):
+            self._release(number, before=len(self._states))
 
-    def _note(self, text: str) -> None:
-        self._notes[text] = self._notes.get(text, 0) + 1
+    def _describe(self, message: dict[str, Any]) -> None:
+        for fact, told in (("tensor", "tensors"), ("name", "names")):
+            for number, described in message.get(told, []):
+                if number in self._buffers:
+                    setattr(self._buffers[number], fact, described)
 
     def _fail(self, text: str, line: int, operation: int) -> None:
         """In one line, so that the failure's line is the operation's and not one of its own text."""
         flat = " ".join(text.split())
         self._failures.append(FailureText(flat, line, operation, len(self._operations), is_exception=True))
-
-    # --- the end of the process -----------------------------------------------------------------------------------
 
     def process_ended(self, *, signal_number: int | None = None, timeout_seconds: float | None = None) -> None:
         """How the process ended, where its own messages do not say: a failure of the operation that was running."""
@@ -237,15 +231,10 @@ class Capture:
     def profile(self, *, name: str, script: str, engine: str, board: str) -> Profile:
         """The profile of everything so far."""
         self._settle(None)
-        end = len(self._states)
-        for number in list(self._buffers):
-            self._release(number, before=end)
+        self._release_all()
         timeline = self._timeline(script)
         return self._tables.profile(
-            [timeline],
-            name=name,
-            source=source_of(script, kind=KIND, warnings=self._warnings()),
-            facts=self._facts(engine, board),
+            [timeline], name=name, source=_source_of(script, self._warnings()), facts=self._facts(engine, board)
         )
 
     def _timeline(self, script: str) -> Timeline:
@@ -266,16 +255,18 @@ class Capture:
             )
             for buffer in ended
         ]
-        places = Places(script)
+        here, script_file = str(Path.cwd()) + os.sep, os.path.realpath(script)
+        in_script = {file: os.path.realpath(file) == script_file for file in {one.file for one in operations}}
         return captured_timeline(
             [
-                self._tables.form_number(operation.name, location=places.location(operation.file, operation.line))
-                for operation in operations
+                # As short as it stays clear: relative to where the user is, when the file is below it.
+                self._tables.form_number(one.name, location=one.file and f"{one.file.removeprefix(here)}:{one.line}")
+                for one in operations
             ],
             self._states,
-            lines=[operation.line if places.is_script(operation.file) else 0 for operation in operations],
+            lines=[one.line if in_script[one.file] else 0 for one in operations],
             failures=self._failures,
-            needs=programs_l1([operation.l1 for operation in operations]),
+            needs=programs_l1([one.l1 for one in operations]),
             buffers=buffer_table(buffers),
         )
 
@@ -295,17 +286,11 @@ class Capture:
         return tuple(f"{text} ({count} times)" if count > 1 else text for text, count in self._notes.items())
 
     def _facts(self, engine: str, board: str) -> dict[str, Any]:
-        device = self.device
-        facts: dict[str, Any] = {"engine": engine, "ttnn": self.hello.get("ttnn", "")}
+        device, facts = self.device, {"engine": engine, "ttnn": self.hello.get("ttnn", "")}
         if board:
             facts["board"] = board
         if device:
-            facts |= {
-                "system": device["arch"],
-                "grid": device["grid"],
-                "mesh": device["mesh"],
-                "chips": device["chips"],
-            }
+            facts |= {"system": device["arch"], **{name: device[name] for name in ("grid", "mesh", "chips")}}
         return facts
 
 
@@ -325,3 +310,35 @@ def _death(number: int) -> str:
     except ValueError:
         return f"died with signal {number}"
     return _DEATHS.get(known, f"died with <Signals.{known.name}: {number}>")
+
+
+def _source_of(script: str, warnings: tuple[str, ...]) -> Source:
+    """What was run. A script that is gone or cannot be read costs its size, not the profile."""
+    try:
+        content = Path(script).read_bytes()
+    except OSError:
+        content = b""
+    return Source(kind=KIND, name=script, bytes=len(content), lines=content.count(b"\n"), warnings=warnings)
+
+
+def tensor_type_of(described: dict[str, Any]) -> TensorType:
+    """``described`` as ``worker.tensors.describe`` gives it: shapes, pages and shards are the library's own figures."""
+    elements = prod(described["shape"])
+    padded = described["pages"] * described["page_bytes"]
+    known = DATA_TYPES.get(described["dtype"])
+    if known is not None:
+        logical = known.logical_bytes(elements)
+    else:  # a format newer than our table: its own pages tell what an element takes
+        logical = padded * elements // max(prod(described["padded"]), 1)
+    cores = described.get("shard_cores", 0)
+    return TensorType(
+        shape=tuple(described["shape"]),
+        dtype=described["dtype"],
+        layout=described["layout"],
+        memory=described["memory"],
+        placement=described["placement"],
+        logical_bytes=logical,
+        padded_bytes=padded,
+        page_bytes=described["page_bytes"],
+        shard_bytes=-(-padded // cores) if cores else 0,
+    )

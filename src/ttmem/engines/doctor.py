@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,11 +17,10 @@ from ttmem.engines.engine import Step
 from ttmem.engines.interpreters import (
     OLDEST_TTNN,
     PINNED_TTNN,
-    VARIABLE,
     Interpreter,
     find_interpreter,
     installed_pythons,
-    managed_python,
+    places,
     probe,
 )
 from ttmem.engines.ttnn import TtnnEngine
@@ -62,9 +60,9 @@ class Equipment:
 def equipment(python: str | None = None) -> Equipment:
     """Look around; nothing is started but interpreters that say what they have."""
     found = []
-    for path, found_by in _places(python):
+    for path, found_by in places(python):
         known = probe(path, found_by) if Path(path).exists() else ""
-        if isinstance(known, Interpreter) and known.has_ttnn:
+        if isinstance(known, Interpreter) and known.package:
             found.append(known)
     try:
         chosen: Interpreter | None = find_interpreter(python)
@@ -78,7 +76,7 @@ def equipment(python: str | None = None) -> Equipment:
         driver_version=_driver_version(),
         boards=mocked_boards(),
         cache=str(cache),
-        cache_bytes=_size(cache),
+        cache_bytes=sum(path.stat().st_size for path in cache.rglob("*") if path.is_file() and not path.is_symlink()),
     )
 
 
@@ -171,26 +169,5 @@ def _card() -> Check:
     return Check("card", FINE, f"{len(found)} ({', '.join(found)}), driver {version}; 'ttmem run --card' uses it")
 
 
-def _places(python: str | None) -> Iterator[tuple[str, str]]:
-    for path, found_by in ((python, "--python"), (os.environ.get(VARIABLE), VARIABLE)):
-        if path:
-            yield path, found_by
-    yield sys.executable, "this interpreter"
-    yield str(managed_python()), "the managed environment"
-
-
 def _driver_version() -> str:
-    try:
-        return _DRIVER.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            path = Path(parent) / name
-            if not path.is_symlink():
-                total += path.stat().st_size
-    return total
+    return _DRIVER.read_text().strip() if _DRIVER.is_file() else ""

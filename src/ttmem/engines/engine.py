@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from ttmem.results import Outcome
 
 Step = Mapping[str, Any]
 """One step of a case, such as ``{"alloc": "a", "shape": [64, 64], ...}``; see ``worker.steps`` for all of them."""
+Case = Sequence[Step]
 
 TWIN, MOCK, CARD = "twin", "mock", "card"
 ENGINES = (TWIN, MOCK, CARD)
+EngineT = TypeVar("EngineT", bound="Engine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +37,33 @@ class EngineSettings:
     measure_programs: bool = True
 
 
-class Engine(Protocol):
+class Engine:
     """One board that can be asked what steps come to: the twin, or the real library on a mock board or a card."""
 
-    settings: EngineSettings
+    def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
+        self.settings = settings or EngineSettings(**changes)
 
-    def ask(
-        self, steps: Sequence[Step], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
-    ) -> Outcome:
-        """What the steps come to. Unless ``isolated`` is False nothing of them stays behind; ``stop`` ends at the
-        first step that fails."""
+    def ask(self, steps: Case, *, timeout: float | None = None, isolated: bool = True, stop: bool = False) -> Outcome:
+        """What the steps come to. ``timeout`` bounds each step; ``stop`` ends at the first step that fails.
+
+        Nothing of them stays behind, unless ``isolated`` is False: that is faster, and the device keeps what they did.
+        """
+        return next(self.ask_all([steps], timeout=timeout, isolated=isolated, stop=stop))
 
     def ask_all(
-        self,
-        cases: Sequence[Sequence[Step]],
-        *,
-        timeout: float | None = None,
-        isolated: bool = True,
-        stop: bool = False,
+        self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
         """One outcome per case, in order and as they come."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        """Give processes and files back."""
+        """Give processes and files back, where there are any."""
 
-    def __enter__(self) -> Engine: ...
+    def __enter__(self: EngineT) -> EngineT:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def open_engine(name: str, settings: EngineSettings) -> Engine:

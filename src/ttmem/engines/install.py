@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._errors import TtmemError
+from ttmem._errors import MissingPartError
 from ttmem.engines.interpreters import (
     PINNED_TTNN,
     WHEEL_PYTHONS,
@@ -25,15 +25,6 @@ from ttmem.engines.interpreters import (
 
 PACKAGES = (f"ttnn=={PINNED_TTNN}", "pytest>=8.2")
 """pytest too, because ``ttmem test`` runs it beside ttnn."""
-
-_COMPLETE = ".ttmem-complete"
-"""Written last: an environment without it was interrupted and is made anew."""
-
-
-class NotInstalledError(TtmemError):
-    """There is still no managed environment (exit 3)."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +56,18 @@ def install(
         base = _base(python)
         folder = managed_folder()
         say(f"making {folder} with Python {base.python_version} ({base.found_by})")
+        shutil.rmtree(folder, ignore_errors=True)
         try:
-            _make(base, folder, say)
+            _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
+            say(f"installing {' and '.join(PACKAGES)} (about 220 MB to download, 700 MB on disk)")
+            _add(managed_python(), PACKAGES)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
     made = installed()
     if made is None:
-        raise NotInstalledError("the environment was made but has no working ttnn", where=str(folder))
+        raise MissingPartError("the environment was made but has no working ttnn", where=str(folder))
     return Installed(made, made_now=True)
-
-
-def _make(base: Interpreter, folder: Path, say: Callable[[str], None]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
-    python = folder / "bin" / "python"
-    say(f"installing {' and '.join(PACKAGES)} (about 220 MB to download, 700 MB on disk)")
-    _add(python, PACKAGES)
-    (folder / _COMPLETE).write_text(f"{PINNED_TTNN}\n")
 
 
 def _add(python: Path, packages: Sequence[str]) -> None:
@@ -104,7 +89,7 @@ def _base(python: str | None) -> Interpreter:
         else:
             return found
     wanted = " or ".join(WHEEL_PYTHONS)
-    raise NotInstalledError(
+    raise MissingPartError(
         f"no CPython {wanted} that runs, and ttnn {PINNED_TTNN} has wheels for no other"
         + (f" ({'; '.join(reasons)})" if reasons else ""),
         hint="install one (for example 'uv python install 3.12'), or name it: ttmem device install --python PATH",
@@ -116,12 +101,12 @@ def _run(command: list[str], what: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     except OSError as error:
-        raise NotInstalledError(f"{what}: {error.strerror}", where=command[0]) from None
+        raise MissingPartError(f"{what}: {error.strerror}", where=command[0]) from None
     if done.returncode:
         lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         errors = [line for line in lines if line.upper().startswith("ERROR")] or lines
         reason = " ".join(errors[-3:])[-600:]
-        raise NotInstalledError(
+        raise MissingPartError(
             f"{what}: {reason}", hint="it needs an index that has the wheel, and room on the disk; then try again"
         )
 

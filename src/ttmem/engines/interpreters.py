@@ -24,6 +24,8 @@ OLDEST_TTNN = (0, 75)
 WHEEL_PYTHONS = ("3.12", "3.10")
 """CPython versions that the pinned release has wheels for, the better one first."""
 VARIABLE = "TTMEM_TTNN_PYTHON"
+NAMED = ("--python", VARIABLE)
+"""How a user names an interpreter."""
 
 _PROBE = """
 import importlib.metadata, importlib.util, json, platform, sys
@@ -35,9 +37,9 @@ def has(name): return importlib.util.find_spec(name) is not None
 spec = importlib.util.find_spec('ttnn')
 places = list(spec.submodule_search_locations or []) if spec and spec.origin else []
 print(json.dumps({
-    'python': platform.python_version(), 'implementation': platform.python_implementation(),
-    'ttnn': version('ttnn'), 'package': places[0] if places else '', 'torch': version('torch'),
-    'pytest': version('pytest'), 'venv': has('venv') and has('ensurepip'),
+    'python_version': platform.python_version(), 'implementation': platform.python_implementation(),
+    'ttnn_version': version('ttnn'), 'package': places[0] if places else '', 'torch_version': version('torch'),
+    'pytest_version': version('pytest'), 'has_venv': has('venv') and has('ensurepip'),
 }))
 """
 """Asks without importing ttnn, which takes half a second and may crash."""
@@ -61,14 +63,13 @@ class Interpreter:
     has_venv: bool
 
     @property
-    def has_ttnn(self) -> bool:
-        return bool(self.package)
-
-    @property
-    def is_too_old(self) -> bool:
-        """Whether its ttnn is known not to work here; a version that cannot be read is given a chance."""
+    def why_not(self) -> str:
+        """Why ttnn cannot be run with it, empty when it can; a version that cannot be read is given a chance."""
         numbers = re.match(r"(\d+)\.(\d+)", self.ttnn_version)
-        return numbers is not None and (int(numbers[1]), int(numbers[2])) < OLDEST_TTNN
+        if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST_TTNN:
+            oldest = ".".join(map(str, OLDEST_TTNN))
+            return f"{self.path} has ttnn {self.ttnn_version}; mock boards need {oldest} or newer"
+        return "" if self.package else f"{self.path} (Python {self.python_version}) has no ttnn"
 
 
 def managed_folder() -> Path:
@@ -92,17 +93,7 @@ def probe(path: str | Path, found_by: str) -> Interpreter | str:
     except ValueError:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
         return f"{path} does not answer: {last}"
-    return Interpreter(
-        path=str(path),
-        found_by=found_by,
-        python_version=answer["python"],
-        implementation=answer["implementation"],
-        ttnn_version=answer["ttnn"],
-        package=answer["package"],
-        torch_version=answer["torch"],
-        pytest_version=answer["pytest"],
-        has_venv=answer["venv"],
-    )
+    return Interpreter(str(path), found_by, **answer)
 
 
 def find_interpreter(python: str | None = None) -> Interpreter:
@@ -110,44 +101,33 @@ def find_interpreter(python: str | None = None) -> Interpreter:
 
     One that was named must do; the others are tried in turn.
     """
-    named = (python, "--python") if python else (os.environ.get(VARIABLE), VARIABLE)
-    if named[0]:
-        return _must_have_ttnn(_resolved(named[0]), named[1])
     reasons = []
-    for path, found_by in ((sys.executable, "this interpreter"), (managed_python(), "the managed environment")):
-        if not Path(path).exists():
+    for path, found_by in places(python):
+        is_named = found_by in NAMED
+        if not is_named and not Path(path).exists():
             continue
         found = probe(path, found_by)
-        if isinstance(found, Interpreter) and found.has_ttnn and not found.is_too_old:
+        reason = found if isinstance(found, str) else found.why_not
+        if not reason and isinstance(found, Interpreter):
             return found
-        reasons.append(_why_not(found))
+        if is_named:
+            install = f"{path} -m pip install ttnn=={PINNED_TTNN}"
+            hint = f"install it there ({install}), or leave {found_by} out and run 'ttmem device install'"
+            raise MissingPartError(reason, hint=hint, where=found_by)
+        reasons.append(reason)
     raise MissingPartError(
         f"no interpreter with ttnn ({'; '.join(reasons)})",
         hint="make one with 'ttmem device install', or name yours: --python PATH",
     )
 
 
-def _must_have_ttnn(path: str, found_by: str) -> Interpreter:
-    found = probe(path, found_by)
-    if isinstance(found, Interpreter) and found.has_ttnn and not found.is_too_old:
-        return found
-    install = f"{path} -m pip install ttnn=={PINNED_TTNN}"
-    hint = f"install it there ({install}), or leave {found_by} out and run 'ttmem device install'"
-    raise MissingPartError(_why_not(found), hint=hint, where=found_by)
-
-
-def _why_not(found: Interpreter | str) -> str:
-    if isinstance(found, str):
-        return found
-    if found.is_too_old:
-        oldest = ".".join(map(str, OLDEST_TTNN))
-        return f"{found.path} has ttnn {found.ttnn_version}; mock boards need {oldest} or newer"
-    return f"{found.path} (Python {found.python_version}) has no ttnn"
-
-
-def _resolved(name: str) -> str:
-    """A bare name is looked up as a shell would."""
-    return name if os.sep in name else shutil.which(name) or name
+def places(python: str | None) -> Iterator[tuple[str, str]]:
+    """Where ttnn may be, best first: (path, how it was found). A bare name is looked up as a shell would."""
+    for name, found_by in zip((python, os.environ.get(VARIABLE)), NAMED, strict=True):
+        if name:
+            yield name if os.sep in name else shutil.which(name) or name, found_by
+    yield sys.executable, "this interpreter"
+    yield str(managed_python()), "the managed environment"
 
 
 def installed_pythons() -> Iterator[tuple[str, str]]:
@@ -168,20 +148,20 @@ def _candidates(version: str) -> Iterator[tuple[str, str]]:
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         yield str(Path(folder) / f"python{version}"), "PATH"
     pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv")
-    yield from ((str(path), "pyenv") for path in _newest_first(pyenv / "versions", f"{version}.*/bin/python"))
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local" / "share" / "uv" / "python")
-    yield from ((str(path), "uv") for path in _newest_first(uv, f"cpython-{version}.*/bin/python{version}"))
-    roots = [
-        os.environ.get("CONDA_PREFIX", ""),
-        *(str(home / name) for name in ("miniconda3", "miniforge3", "anaconda3")),
+    folders = [
+        (pyenv / "versions", f"{version}.*/bin/python", "pyenv"),
+        (uv, f"cpython-{version}.*/bin/python{version}", "uv"),
     ]
-    for root in filter(None, roots):
-        yield str(Path(root) / "bin" / f"python{version}"), "conda"
-        yield from ((str(path), "conda") for path in _newest_first(Path(root) / "envs", f"*/bin/python{version}"))
+    for root in (os.environ.get("CONDA_PREFIX"), home / "miniconda3", home / "miniforge3", home / "anaconda3"):
+        if root:
+            folders += [(Path(root), f"{below}bin/python{version}", "conda") for below in ("", "envs/*/")]
+    for place, pattern, found_by in folders:
+        yield from ((str(path), found_by) for path in _newest_first(place, pattern))
 
 
 def _newest_first(folder: Path, pattern: str) -> list[Path]:
     def numbers(path: Path) -> list[int]:
-        return [int(number) for number in re.findall(r"\d+", str(path.relative_to(folder)))]
+        return list(map(int, re.findall(r"\d+", str(path.relative_to(folder)))))
 
-    return sorted(folder.glob(pattern), key=numbers, reverse=True) if folder.is_dir() else []
+    return sorted(folder.glob(pattern), key=numbers, reverse=True)

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import selectors
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +21,6 @@ from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Workspace, workspace
 from ttmem.profile import Profile
 
-START = Path(__file__).parent / "worker" / "start.py"
-
-_CHUNK_BYTES = 1 << 16
 _GRACE_SECONDS = 2.0
 """How long a child that was told to end may take, and how long the last messages may take after it has ended."""
 
@@ -89,9 +83,8 @@ def run_script(
     interpreter = find_interpreter(settings.python)
     with workspace(interpreter, board=settings.board, card=settings.card) as place:
         capture = Capture()
-        told = worker_settings(settings, place)
         words = [str(script), *arguments]
-        started = _started(interpreter, place, told, words, output, own_session)
+        started = _started(place, worker_settings(settings, place), words, output, own_session)
         with started as (child, pipe), supervise(child):
             timed_out = not _follow(child, pipe, capture, settings.timeout_seconds)
             status = child.wait()
@@ -100,11 +93,10 @@ def run_script(
         raise WorkerFailedError(
             f"ttnn did not start (status {status})", where=interpreter.path, hint="ask 'ttmem device doctor' why"
         )
-    if not capture.has_ended or timed_out:
-        killed_by = status - 128 if status > 128 else None
-        capture.process_ended(signal_number=killed_by, timeout_seconds=settings.timeout_seconds if timed_out else None)
-    else:
-        capture.process_ended()
+    capture.process_ended(
+        signal_number=status - 128 if status > 128 and not capture.has_ended else None,
+        timeout_seconds=settings.timeout_seconds if timed_out else None,
+    )
     profile = capture.profile(
         name=name or Path(script).stem,
         script=str(script),
@@ -116,13 +108,12 @@ def run_script(
 
 def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
     """What the worker is told about opening devices."""
-    opening = {
-        "l1_small_size": settings.l1_small_bytes,
-        "trace_region_size": settings.trace_region_bytes,
-        "worker_dispatch": place.worker_dispatch,
-    }
     return {
-        "open": opening,
+        "open": {
+            "l1_small_size": settings.l1_small_bytes,
+            "trace_region_size": settings.trace_region_bytes,
+            "worker_dispatch": place.worker_dispatch,
+        },
         "measure": settings.measure_programs,
         "temporary": tempfile.gettempdir(),
         "parent": os.getpid(),
@@ -131,77 +122,56 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
 
 @contextmanager
 def _started(
-    interpreter: Interpreter,
-    place: Workspace,
-    told: dict[str, Any],
-    words: Sequence[str],
-    output: int | None,
-    own_session: bool,
+    place: Workspace, told: dict[str, Any], words: Sequence[str], output: int | None, own_session: bool
 ) -> Iterator[tuple[Child, int]]:
     """The child, and the descriptor from which its messages are read; it does not outlive us."""
     reading, writing = os.pipe()
     try:
-        child: Child = subprocess.Popen(
-            [interpreter.path, str(START), "script", json.dumps({"events": writing, **told}), *words],
-            env=place.environment(os.environ),
-            stdout=output,
-            pass_fds=[writing],
-            start_new_session=own_session,
-        )
-    except BaseException:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
-    try:
-        yield child, reading
+        try:
+            told = {"events": writing, **told}
+            child = place.start("script", told, words, stdout=output, pass_fds=[writing], start_new_session=own_session)
+        finally:
+            os.close(writing)
+        try:
+            yield child, reading
+        finally:
+            if child.poll() is None:
+                end(child)
     finally:
         os.close(reading)
-        if child.poll() is None:
-            end(child)
 
 
 def _follow(child: Child, pipe: int, capture: Capture, timeout_seconds: float | None) -> bool:
-    """Feed the capture until the child ends; False when it had to be ended."""
+    """Feed the capture until the child ends; False when it had to be ended.
+
+    It has ended when the pipe does, or when the child has and nothing more comes: a process that the script forked may
+    hold the pipe open.
+    """
+    lines = protocol.LineReader(pipe)
     deadline = time.monotonic() + timeout_seconds if timeout_seconds else None
-    try:
-        for line in _lines(pipe, child, deadline):
-            with contextlib.suppress(ValueError):  # half a line of a process that died
-                capture.feed(protocol.decode(line))
-    except TimeoutError:
-        end(child)
-        return False
-    return True
-
-
-def _lines(descriptor: int, child: Child, deadline: float | None) -> Iterator[bytes]:
-    """The messages until the pipe ends, or until the child has ended and nothing more comes: a process that the
-    script forked may hold the pipe open. ``TimeoutError`` at the deadline."""
-    rest = b""
     ended_at: float | None = None
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        while True:
-            if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError
-            if not selector.select(0.1):
-                if child.poll() is not None:
-                    ended_at = ended_at or time.monotonic()
-                    if time.monotonic() - ended_at > _GRACE_SECONDS:
-                        return
-                continue
-            chunk = os.read(descriptor, _CHUNK_BYTES)
-            if not chunk:
-                return
-            *whole, rest = (rest + chunk).split(b"\n")
-            yield from whole
+    while deadline is None or time.monotonic() <= deadline:
+        try:
+            line = lines.line(0.1)
+        except TimeoutError:
+            if child.poll() is not None:
+                ended_at = ended_at or time.monotonic()
+                if time.monotonic() - ended_at > _GRACE_SECONDS:
+                    return True
+            continue
+        if not line:
+            return True
+        with suppress(ValueError):  # half a line of a process that died
+            capture.feed(protocol.decode(line))
+    end(child)
+    return False
 
 
-def end(child: Child) -> None:
-    """First asked, then made to."""
+def end(child: Child) -> int:
+    """First asked, then made to; its status."""
     child.send_signal(signal.SIGTERM)
     try:
-        child.wait(_GRACE_SECONDS)
+        return child.wait(_GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         child.kill()
-        child.wait()
+        return child.wait()

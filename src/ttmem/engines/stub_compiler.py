@@ -40,22 +40,9 @@ def executable() -> bytes:
         body += content
     body += bytes(-(first + len(body)) % 4)
     identity = b"\x7fELF\x01\x01\x01".ljust(16, b"\0")
-    header = identity + struct.pack(
-        "<HHIIIIIHHHHHH",
-        _EXECUTABLE,
-        _RISCV,
-        1,
-        _TEXT_ADDRESS,
-        _HEADER_BYTES,
-        first + len(body),
-        0,
-        _HEADER_BYTES,
-        _SEGMENT_BYTES,
-        1,
-        _SECTION_BYTES,
-        len(sections) + 1,
-        len(sections),
-    )
+    header = identity + struct.pack("<HHIIII", _EXECUTABLE, _RISCV, 1, _TEXT_ADDRESS, _HEADER_BYTES, first + len(body))
+    counts = (1, _SECTION_BYTES, len(sections) + 1, len(sections))
+    header += struct.pack("<IHHHHHH", 0, _HEADER_BYTES, _SEGMENT_BYTES, *counts)
     segment = struct.pack("<8I", 1, text_offset, _TEXT_ADDRESS, _TEXT_ADDRESS, len(text), len(text), 5, 4)
     return bytes(header + segment + body + table)
 

@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ttmem._errors import MissingPartError
 from ttmem.engines.interpreters import find_interpreter
-from ttmem.engines.running import START, Child, RunSettings, Supervision, end, worker_settings
+from ttmem.engines.running import RunSettings, Supervision, end, worker_settings
 from ttmem.engines.workspace import workspace
 
 
@@ -54,31 +52,20 @@ def run_tests(
         told = worker_settings(settings, place) | {
             "label": "card" if settings.card else f"mock {place.board}",
             "values": settings.card or keep_values,
-            "json": str(report),
+            "json_path": str(report),
         }
-        child: Child = subprocess.Popen(
-            [interpreter.path, str(START), "tests", json.dumps(told), *arguments],
-            env=place.environment(os.environ),
-            stdout=output,
-            start_new_session=own_session,
-        )
+        child = place.start("pytest_plugin", told, arguments, stdout=output, start_new_session=own_session)
         timed_out = False
         with supervise(child):
             try:
                 status = child.wait(settings.timeout_seconds)
             except subprocess.TimeoutExpired:
                 timed_out = True
-                end(child)
-                status = child.wait()
+                status = end(child)
             except BaseException:
                 end(child)
                 raise
-        return TestedSuite(128 - status if status < 0 else status, _read(report), timed_out)
-
-
-def _read(report: Path) -> dict[str, Any] | None:
-    try:
-        peaks: dict[str, Any] = json.loads(report.read_text())
-    except (OSError, ValueError):
-        return None
-    return peaks
+        peaks = None
+        with suppress(OSError, ValueError):
+            peaks = json.loads(report.read_text())
+        return TestedSuite(128 - status if status < 0 else status, peaks, timed_out)

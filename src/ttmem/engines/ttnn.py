@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import selectors
+import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any
 
 from ttmem._errors import MissingPartError, TtmemError
-from ttmem.engines.answers import crashed, died, outcome_of, timed_out
-from ttmem.engines.engine import EngineSettings, Step
+from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.engines.interpreters import Interpreter, find_interpreter
-from ttmem.engines.running import START, end
+from ttmem.engines.running import end
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import workspace
-from ttmem.results import Outcome
+from ttmem.profile import L1_PARTS
+from ttmem.results import PASS, Outcome
+from ttmem.results.classify import classify
+from ttmem.results.outcome import CRASH, TIMEOUT
 
 _START_SECONDS = 120.0
 """The first import after an installation compiles thousands of files."""
@@ -39,11 +39,11 @@ class EngineFailedError(TtmemError):
     exit_code = 3
 
 
-class TtnnEngine:
+class TtnnEngine(Engine):
     """One worker process for one board, started when first needed. Not for several threads at once: use several."""
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
-        self.settings = settings or EngineSettings(**changes)
+        super().__init__(settings, **changes)
         self.device: dict[str, Any] = {}
         """What the worker said of the opened device: grid, pools, alignments."""
         self.ttnn_version = ""
@@ -52,40 +52,19 @@ class TtnnEngine:
         self._interpreter: Interpreter | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._surroundings: ExitStack | None = None
-        self._unread = b""
         self._requests = 0
 
     def __enter__(self) -> TtnnEngine:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     @property
     def process(self) -> int | None:
         """The worker's process id."""
         return self._child.pid if self._child else None
 
-    def ask(
-        self, steps: Sequence[Step], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
-    ) -> Outcome:
-        """Do the steps in a copy of the worker and say what came of it; nothing of them stays behind.
-
-        ``timeout`` bounds each step. ``isolated=False`` runs them in the worker itself: faster, and the device keeps
-        what they did. ``stop`` ends at the first step that fails.
-        """
-        return next(self.ask_all([steps], timeout=timeout, isolated=isolated, stop=stop))
-
     def ask_all(
-        self,
-        cases: Sequence[Sequence[Step]],
-        *,
-        timeout: float | None = None,
-        isolated: bool = True,
-        stop: bool = False,
+        self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
         """One outcome per case, in order and as they come.
 
@@ -112,46 +91,44 @@ class TtnnEngine:
         self._surroundings = ExitStack()
         place = self._surroundings.enter_context(workspace(self._interpreter, board=settings.board, card=settings.card))
         told = {
-            "open": self._opening(),
+            "open": {
+                "l1_small_size": settings.l1_small_bytes,
+                "trace_region_size": settings.trace_region_bytes,
+                "worker_l1_size": settings.worker_l1_bytes,
+                "mesh": settings.mesh,
+            },
             "worker_dispatch": place.worker_dispatch,
             "memory_cap": settings.memory_cap_bytes,
             "measure": settings.measure_programs,
         }
-        self._child = subprocess.Popen(
-            [self._interpreter.path, str(START), "server", json.dumps(told)],
-            env=place.environment(os.environ),
+        self._child = place.start(
+            "server",
+            told,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=place.folder,
             start_new_session=True,  # a Ctrl-C is ours to handle
         )
+        assert self._child.stdout is not None
+        self._lines = protocol.LineReader(self._child.stdout.fileno())
         self._greet()
 
     def close(self) -> None:
         """End the worker and remove what it left."""
         if self._child is not None:
-            if self._child.stdin is not None:
-                with contextlib.suppress(OSError):
-                    self._child.stdin.close()
+            assert self._child.stdin is not None
+            with contextlib.suppress(OSError):
+                self._child.stdin.close()
             try:
                 self._child.wait(_SLACK_SECONDS)
             except subprocess.TimeoutExpired:
                 end(self._child)
         self._forget()
 
-    def _opening(self) -> dict[str, Any]:
-        settings = self.settings
-        return {
-            "l1_small_size": settings.l1_small_bytes,
-            "trace_region_size": settings.trace_region_bytes,
-            "worker_l1_size": settings.worker_l1_bytes,
-            "mesh": list(settings.mesh) if settings.mesh else None,
-        }
-
     def _greet(self) -> None:
         assert self._interpreter is not None
-        line = self._read_line(time.monotonic() + _START_SECONDS)
+        line = self._read_line(_START_SECONDS)
         hello = protocol.decode(line) if line else {}
         if hello.get("hello") != protocol.VERSION:
             status = self._child.poll() if self._child else None
@@ -182,7 +159,7 @@ class TtnnEngine:
             child.stdin.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
             child.stdin.flush()
         for steps in cases:
-            line = self._read_line(time.monotonic() + patience * max(len(steps), 1))
+            line = self._read_line(patience * max(len(steps), 1))
             if not line:
                 yield self._lost(child, time.perf_counter() - started)
                 return
@@ -197,27 +174,15 @@ class TtnnEngine:
             child.wait(0.5)  # its end of the pipe may be closed an instant before it is gone
         if child.poll() is None:
             end(child)
-            return timed_out("the worker fell silent", seconds)
-        if child.returncode < 0:
-            return died(-child.returncode, seconds)
-        return crashed(f"the worker ended with status {child.returncode}", seconds)
+            return _broken(TIMEOUT, "the worker fell silent", seconds)
+        code = child.returncode
+        return _broken(CRASH, _killed(-code) if code < 0 else f"the worker ended with status {code}", seconds)
 
-    def _read_line(self, deadline: float) -> bytes:
+    def _read_line(self, seconds: float) -> bytes:
         """One line, or nothing when the pipe ends or the time is over."""
-        assert self._child is not None
-        assert self._child.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._child.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._unread:
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    return b""
-                chunk = os.read(self._child.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    return b""
-                self._unread += chunk
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
+        with contextlib.suppress(TimeoutError):
+            return self._lines.line(seconds)
+        return b""
 
     def _forget(self) -> None:
         if self._child is not None:
@@ -229,4 +194,38 @@ class TtnnEngine:
         if self._surroundings is not None:
             self._surroundings.close()
             self._surroundings = None
-        self._unread = b""
+
+
+def outcome_of(answer: Mapping[str, Any], steps: int) -> Outcome:
+    """From a server's answer to a request of so many steps."""
+    answers = tuple(answer["answers"])
+    return _ended(answer, answers, steps)._replace(
+        answers=answers,
+        peak_bytes_per_bank=answer.get("peaks") or {},
+        l1_parts=dict(zip(L1_PARTS, answer.get("l1") or (), strict=False)),
+        l1_problem=answer.get("l1_problem", ""),
+        seconds=answer.get("seconds", 0.0),
+    )
+
+
+def _ended(answer: Mapping[str, Any], answers: tuple[Mapping[str, Any], ...], steps: int) -> Outcome:
+    failed = next((step for step in answers if not step["ok"]), None)
+    if failed is not None:
+        return classify(failed["error"], exception=failed.get("kind") or "Exception")
+    if answer.get("timed_out"):
+        return _broken(TIMEOUT, "no answer in time")
+    if answer.get("signal"):
+        return _broken(CRASH, _killed(answer["signal"]))
+    if not answer.get("finished", True) or len(answers) < steps:
+        return _broken(CRASH, "the process ended before it answered")
+    return Outcome(PASS)
+
+
+def _broken(status: str, message: str, seconds: float | None = None) -> Outcome:
+    """A process that did not come to an answer; the class of such a failure has the same name."""
+    return Outcome(status, failure_class=status, message=message, seconds=seconds)
+
+
+def _killed(number: int) -> str:
+    known = number in {one.value for one in signal.Signals}
+    return f"the process was ended by {signal.Signals(number).name if known else f'signal {number}'}"

@@ -12,8 +12,7 @@ has no use for that, the twin allocates it where it has no record of the operati
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ttmem._errors import BadInputError, TtmemError
@@ -42,9 +41,10 @@ from ttmem.allocator.operations import (
 )
 from ttmem.allocator.operations.elementwise import broadcast_shape
 from ttmem.allocator.replay import Placements
-from ttmem.engines.engine import EngineSettings, Step
+from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
 from ttmem.hardware import L1, MEMORIES, OpenSettings, open_board
+from ttmem.profile import L1_PARTS
 from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.tensors import CoreRange, Placement, TensorSpec
 
@@ -106,11 +106,11 @@ class _Tensors:
             raise BadInputError(f"there is no tensor '{name}'") from None
 
 
-class TwinEngine:
+class TwinEngine(Engine):
     """One board, opened when first needed."""
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
-        self.settings = settings or EngineSettings(**changes)
+        super().__init__(settings, **changes)
         self.warnings: list[str] = []
         """What the library would not notice."""
         self._device: _WatchedDevice | None = None
@@ -120,17 +120,6 @@ class TwinEngine:
         self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
         self._described: dict[int, Answer] = {}
         """By the identity of placements, which the device keeps."""
-
-    def __enter__(self) -> TwinEngine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Nothing to end."""
 
     @property
     def device(self) -> Device:
@@ -146,10 +135,13 @@ class TwinEngine:
         inputs = [self._tensors.find(name)[1] for name in written.tensors]
         return plan_call(call_of(record, written, inputs), self._opened().memory_map)
 
-    def ask(
-        self, steps: Sequence[Step], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
-    ) -> Outcome:
-        """What the steps come to. ``isolated=False``: the device keeps what they did."""
+    def ask_all(
+        self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
+    ) -> Iterator[Outcome]:
+        """One outcome per case, in order; nothing here takes so long that it could be timed out."""
+        return (self._asked(steps, isolated, stop) for steps in cases)
+
+    def _asked(self, steps: Case, isolated: bool, stop: bool) -> Outcome:
         started = time.perf_counter()
         device = self._opened()
         if self._kept is not None:
@@ -168,17 +160,11 @@ class TwinEngine:
                 answers.append({"ok": False, "error": error.message, "kind": type(error).__name__})
                 if stop:
                     break
-        tensors_bytes, circular, dataflow = self._l1
         outcome = Outcome(
             **self._judged(failure),
             answers=tuple(answers),
             peak_bytes_per_bank=self._opened().peaks,
-            l1_parts={
-                "tensors": tensors_bytes,
-                "circular_buffers": circular,
-                "dataflow_buffers": dataflow,
-                "scratchpads": 0,
-            },
+            l1_parts=dict(zip(L1_PARTS, (*self._l1, 0), strict=True)),
             seconds=time.perf_counter() - started,
             confidence=self._confidence,
             doubt="; ".join(self._doubts),
@@ -186,18 +172,6 @@ class TwinEngine:
         if not isolated:
             self._kept = self._opened().checkpoint(), self._tensors, self._cache
         return outcome
-
-    def ask_all(
-        self,
-        cases: Iterable[Sequence[Step]],
-        *,
-        timeout: float | None = None,
-        isolated: bool = True,
-        stop: bool = False,
-    ) -> Iterator[Outcome]:
-        """One outcome per case, in order."""
-        for steps in cases:
-            yield self.ask(steps, isolated=isolated, stop=stop)
 
     def _judged(self, failure: TtmemError | None) -> dict[str, Any]:
         """Status, class and figures of the first step that failed."""
@@ -239,37 +213,31 @@ class TwinEngine:
 
     def _opened(self) -> _WatchedDevice:
         if self._device is None:
-            settings = self.settings
-            self._start(
-                OpenSettings(settings.l1_small_bytes, settings.trace_region_bytes, settings.worker_l1_bytes or 0)
-            )
-        assert self._device is not None
+            known = self.settings
+            return self._start(OpenSettings(known.l1_small_bytes, known.trace_region_bytes, known.worker_l1_bytes or 0))
         return self._device
 
-    def _start(self, opened: OpenSettings) -> None:
+    def _start(self, opened: OpenSettings) -> _WatchedDevice:
         self._device = _WatchedDevice(open_board(self.settings.board, opened))
         self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
         self._placements = Placements(self._device)
         self._described.clear()
+        return self._device
 
     def _do(self, step: Step) -> Answer:
         """By the first key of a step, as the worker tells them apart."""
         kind = next(iter(step), "")
-        action = getattr(self, f"_do_{kind}", None)
+        action: Callable[[Step], Answer] | None = getattr(self, f"_do_{kind}", None)
         if action is None:
             raise BadInputError(f"unknown step '{kind}'")
-        answer: Answer = action(step)
-        return answer
-
-    # --- steps --------------------------------------------------------------------------------------------------
+        return action(step)
 
     def _do_open(self, step: Step) -> Answer:
         wanted = step["open"]
         names = ("l1_small_size", "trace_region_size", "worker_l1_size")
         small, trace, worker = (int(wanted.get(name) or 0) for name in names)
-        self._start(OpenSettings(small, trace, worker, wanted.get("dispatch")))
-        memory_map = self._opened().memory_map
+        memory_map = self._start(OpenSettings(small, trace, worker, wanted.get("dispatch"))).memory_map
         return {
             "arch": memory_map.architecture.ttnn_name,
             "grid": [memory_map.grid.columns, memory_map.grid.rows],

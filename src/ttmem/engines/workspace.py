@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
@@ -35,6 +38,7 @@ _UNWANTED_ON_MOCK = (
 )
 """What a user may have set for a real machine and what would change the mock."""
 
+_START = Path(__file__).parent / "worker" / "start.py"
 _QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
 _CARDS = Path("/dev/tenstorrent")
 
@@ -43,6 +47,7 @@ _CARDS = Path("/dev/tenstorrent")
 class Workspace:
     """One process's surroundings."""
 
+    python: str
     board: Board | None
     """None on a card: the board is what is plugged in."""
     variables: dict[str, str]
@@ -61,13 +66,31 @@ class Workspace:
         inherited = {name: value for name, value in base.items() if name not in self.unset}
         return {**inherited, **self.variables, **kept}
 
+    def start(
+        self, job: str, settings: dict[str, Any], words: Sequence[str] = (), **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """A worker at its job; ``options`` are those of ``Popen``."""
+        command = [self.python, str(_START), job, json.dumps(settings), *words]
+        return subprocess.Popen(command, env=self.environment(os.environ), **options)
+
 
 @contextmanager
 def workspace(interpreter: Interpreter, *, board: str | None, card: bool = False) -> Iterator[Workspace]:
     """Everything a process needs to open the board (or the card), removed afterwards as far as it is private."""
+    if card and not cards():
+        raise MissingPartError(
+            "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
+        )
     folder = Path(tempfile.mkdtemp(prefix="ttmem-"))
+    # Where the library's leftovers go: reports, MPI session folders, driver folders.
+    variables = {"TT_METAL_LOGS_PATH": str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
     try:
-        yield _on_card(folder) if card else _on_mock(interpreter, BOARDS.find(board or "n150"), folder)
+        if card:
+            yield Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
+        else:
+            mocked = BOARDS.find(board or "n150")
+            variables |= _mock_variables(interpreter, mocked, folder)
+            yield Workspace(interpreter.path, mocked, variables, _UNWANTED_ON_MOCK, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -79,35 +102,18 @@ def cards() -> list[str]:
     return []
 
 
-def _private(folder: Path) -> dict[str, str]:
-    """Where the library's leftovers go: reports, MPI session folders, driver folders."""
-    return {"TT_METAL_LOGS_PATH": str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self"}
-
-
-def _on_card(folder: Path) -> Workspace:
-    if not cards():
-        raise MissingPartError(
-            "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
-        )
-    return Workspace(None, {**_private(folder), **_QUIET}, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
-
-
-def _on_mock(interpreter: Interpreter, board: Board, folder: Path) -> Workspace:
-    text = descriptor(board)
+def _mock_variables(interpreter: Interpreter, board: Board, folder: Path) -> dict[str, str]:
+    described = folder / f"{board.name}.yaml"
+    described.write_text(descriptor(board))
     cache = cache_folder(interpreter)
     root = runtime_root(interpreter, cache)
-    described = folder / f"{board.name}.yaml"
-    described.write_text(text)
-    variables = {
+    return {
         "TT_METAL_RUNTIME_ROOT": str(root),
         "TT_METAL_HOME": str(root),  # releases before the variable above
         "TT_METAL_CACHE": str(cache / "kernels"),
         "TT_METAL_MOCK_CLUSTER_DESC_PATH": str(described),
         "TT_METAL_SHM_TRACKING_DISABLED": "1",
-        **_private(folder),
-        **_QUIET,
     }
-    return Workspace(board, variables, _UNWANTED_ON_MOCK, folder)
 
 
 def cache_folder(interpreter: Interpreter) -> Path:
@@ -128,7 +134,9 @@ def runtime_root(interpreter: Interpreter, cache: Path) -> Path:
     compiler = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"
     compiler.parent.mkdir(parents=True, exist_ok=True)
     _write_executable(compiler, stub_compiler.script())
-    source = _source_of(Path(interpreter.package))
+    # A wheel carries the sources inside the package, a build from source has them two folders up.
+    package = Path(interpreter.package)
+    source = package if (package / "tt_metal").is_dir() else package.parent.parent
     for name in ("tt_metal", "ttnn", "runtime/hw"):
         link, target = root / name, source / name
         if not target.exists():
@@ -137,11 +145,6 @@ def runtime_root(interpreter: Interpreter, cache: Path) -> Path:
             with contextlib.suppress(FileExistsError):
                 link.symlink_to(target)
     return root
-
-
-def _source_of(package: Path) -> Path:
-    """A wheel carries the sources inside the package, a build from source has them two folders up."""
-    return package if (package / "tt_metal").is_dir() else package.parent.parent
 
 
 def _write_executable(path: Path, text: str) -> None:

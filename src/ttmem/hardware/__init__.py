@@ -2,27 +2,34 @@
 """Hardware as frozen values, looked up by name: `BOARDS.find("n150")`, `DATA_TYPES.find("bf16")`."""
 
 from ttmem.hardware._registry import Registry
-from ttmem.hardware.architectures import ARCHITECTURES, BLACKHOLE, QUASAR, WORMHOLE, Architecture
-from ttmem.hardware.boards import BOARDS, Board, Grid
+from ttmem.hardware.architectures import ARCHITECTURES, BLACKHOLE, WORMHOLE, Architecture
+from ttmem.hardware.boards import BOARDS, Board, Chip, Grid, Mock
 from ttmem.hardware.data_types import (
     BFLOAT4_B,
     BFLOAT8_B,
     BFLOAT16,
     DATA_TYPES,
     FLOAT32,
-    FP8_E4M3,
-    INT8,
     INT32,
+    TILE_32X32,
     UINT8,
-    UINT16,
     UINT32,
     DataType,
+    Tile,
 )
-from ttmem.hardware.memories import DRAM, L1, L1_SMALL, MEMORIES, TRACE, Memory
-from ttmem.hardware.memory_map import MemoryMap, OpenSettings, Pool, open_board
-from ttmem.hardware.mocks import Chip, Mock
-from ttmem.hardware.releases import DEFAULT_RELEASE, RELEASES, Release, Reserved
-from ttmem.hardware.tiles import LEGAL_TILES, TILE_32X32, Tile
+from ttmem.hardware.memory_map import (
+    DRAM,
+    L1,
+    L1_SMALL,
+    MEMORIES,
+    TRACE,
+    Memory,
+    MemoryMap,
+    OpenSettings,
+    Pool,
+    open_board,
+)
+from ttmem.hardware.releases import DEFAULT_RELEASE, RELEASES, Release
 
 __all__ = [
     "ARCHITECTURES",
@@ -35,19 +42,14 @@ __all__ = [
     "DEFAULT_RELEASE",
     "DRAM",
     "FLOAT32",
-    "FP8_E4M3",
-    "INT8",
     "INT32",
     "L1",
     "L1_SMALL",
-    "LEGAL_TILES",
     "MEMORIES",
-    "QUASAR",
     "RELEASES",
     "TILE_32X32",
     "TRACE",
     "UINT8",
-    "UINT16",
     "UINT32",
     "WORMHOLE",
     "Architecture",
@@ -62,7 +64,6 @@ __all__ = [
     "Pool",
     "Registry",
     "Release",
-    "Reserved",
     "Tile",
     "open_board",
 ]

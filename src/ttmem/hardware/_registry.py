@@ -20,6 +20,19 @@ class Named(Protocol):
     def aliases(self) -> tuple[str, ...]: ...
 
 
+class ByName:
+    """A record that its name stands for, in print and in dictionaries (a dataclass would hash every field)."""
+
+    __slots__ = ()
+    name: str
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 T = TypeVar("T", bound=Named)
 
 

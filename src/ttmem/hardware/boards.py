@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boards, one record each: chips, banks, compute cores under each dispatch setting, and how the mock is described.
+"""Boards, one record each (``boards.toml``): chips, banks, compute cores by dispatch, and how the mock is described.
 
 All figures are per chip: the library allocates in lock step, so a mesh has the memory map of one chip. A new board is
-one more record here (or ``BOARDS.add(Board(...))``); everything that names boards asks the registry.
+one more record there (or ``BOARDS.add(Board(...))``); everything that names boards asks the registry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
+from ttmem import _toml
 from ttmem._errors import BadInputError
-from ttmem.hardware import mocks
-from ttmem.hardware._registry import Registry
-from ttmem.hardware.architectures import BLACKHOLE, QUASAR, WORMHOLE, Architecture
-from ttmem.hardware.mocks import Mock
+from ttmem.hardware._registry import ByName, Registry
+from ttmem.hardware.architectures import ARCHITECTURES, Architecture
+
+Link = tuple[int, int, int, int]
+"""Chip and Ethernet channel of one end, chip and channel of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +37,41 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class Chip:
+    """What is harvested on a chip; masks as the library's descriptors hold them."""
+
+    tensix_mask: int
+    more_masks: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mock:
+    """What a cluster descriptor says of a board that is not there, beyond its architecture and number of chips.
+
+    Harvesting decides the grid and so the number of L1 banks; a test holds every mock against its board's bank tables.
+    """
+
+    card_type: str
+    product_code: int
+    chips: tuple[Chip, ...]
+    cards: tuple[tuple[int, ...], ...] = ((0,),)
+    """Which chips sit on which card."""
+    host_chips: tuple[int, ...] = (0,)
+    """Chips with a PCIe link of their own."""
+    links: tuple[Link, ...] = ()
+    chip_coordinates: tuple[tuple[int, int], ...] = ()
+    """Where each chip lies in a Wormhole box; Blackhole descriptors leave it out."""
+    buses: tuple[int, ...] = ()
+    """PCIe bus of each chip, where the library reads a place from it."""
+    worker_dispatch: bool = False
+    """Dispatch must run on worker cores, whatever the program asks for (see ``n300``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board(ByName):
     """A product (or a box of them) as ttnn opens it."""
 
+    __hash__ = ByName.__hash__
     name: str
     architecture: Architecture
     dram_banks: int
@@ -60,165 +97,44 @@ class Board:
     def grid(self, dispatch: str | None = None) -> Grid:
         """The compute grid that is left when dispatch took its cores."""
         wanted = (dispatch or self.default_dispatch).lower()
-        for name, grid in self.grids:
-            if name == wanted:
-                return grid
-        known = ", ".join(name for name, _ in self.grids)
+        grids = dict(self.grids)
+        if wanted in grids:
+            return grids[wanted]
+        known = ", ".join(grids)
         raise BadInputError(f"board {self.name} does not open with dispatch {dispatch!r}", hint=f"known: {known}")
 
-    def __hash__(self) -> int:
-        return hash(self.name)
 
-    def __str__(self) -> str:
-        return self.name
+def _board(
+    architecture: str,
+    grids: dict[str, list[int]],
+    mesh: Sequence[int] = (1, 1),
+    mock: dict[str, Any] | None = None,
+    **facts: Any,
+) -> Board:
+    return Board(
+        architecture=ARCHITECTURES.find(architecture),
+        grids=tuple((dispatch, Grid(*shape)) for dispatch, shape in grids.items()),
+        mesh=(mesh[0], mesh[1]),
+        mock=_mock(prod(mesh), **mock) if mock else None,
+        **_frozen(facts),
+    )
 
 
-def _grids(**by_dispatch: tuple[int, int]) -> tuple[tuple[str, Grid], ...]:
-    return tuple((name, Grid(*shape)) for name, shape in by_dispatch.items())
+def _mock(count: int, chips: list[dict[str, int]], links: Sequence[list[int]] = (), **facts: Any) -> Mock:
+    harvested = [
+        Chip(tensix, tuple((f"{unit}_harvesting_mask", mask) for unit, mask in more.items()))
+        for tensix, more in ((chip.pop("tensix"), chip) for chip in chips)
+    ]
+    single = tuple((chip, a + i, other, b + i) for chip, a, other, b, parallel in links for i in range(parallel))
+    return Mock(chips=tuple(harvested) * (count // len(harvested)), links=single, **_frozen(facts))
 
 
-# Harvested rows (Wormhole) or columns (Blackhole) pick the grid; dispatch on workers takes the last row or column.
-_ONE_ROW_HARVESTED = _grids(row=(8, 8), col=(7, 9), eth=(8, 8))
-_TWO_ROWS_HARVESTED = _grids(eth=(8, 8), row=(8, 7), col=(7, 8))
-_NO_ROW_HARVESTED = _grids(row=(8, 9), col=(7, 10), eth=(8, 10))
-_TWO_COLUMNS_HARVESTED = _grids(col=(11, 10))
-_ONE_COLUMN_HARVESTED = _grids(col=(12, 10))
+def _frozen(facts: dict[str, Any]) -> dict[str, Any]:
+    def tuples(value: Any) -> Any:
+        return tuple(map(tuples, value)) if isinstance(value, list) else value
 
-# On an n300 two Tensix rows are harvested and dispatch runs on Ethernet cores, which leaves 8x8 workers. For mock
-# clusters the library checks newer programs against a grid as if a worker row dispatched (8x7) and refuses them. One
-# harvested row and dispatch on workers gives the same 8x8 grid with the same banks, and every operation is accepted.
-_N300_CHIP = mocks.ONE_ROW_HARVESTED
+    return {name: tuples(value) for name, value in facts.items()}
 
-BOARDS: Registry[Board] = Registry(
-    "board",
-    (
-        Board(
-            "n150",
-            WORMHOLE,
-            dram_banks=12,
-            grids=_ONE_ROW_HARVESTED,
-            description="one Wormhole, 12 GB",
-            aliases=("n150s", "n150d"),
-            mock=Mock("n150", 0x18, (mocks.ONE_ROW_HARVESTED,)),
-        ),
-        Board(
-            "n300",
-            WORMHOLE,
-            dram_banks=12,
-            grids=_TWO_ROWS_HARVESTED,
-            description="two Wormholes, 12 GB each",
-            mesh=(1, 2),
-            aliases=("n300s", "n300d"),
-            mock=Mock(
-                "n300",
-                0x14,
-                (_N300_CHIP,) * 2,
-                cards=((0, 1),),
-                links=mocks.parallel(0, range(8, 10), 1, range(2)),
-                chip_coordinates=((0, 0), (1, 0)),
-                worker_dispatch=True,
-            ),
-        ),
-        Board(
-            "t3k",
-            WORMHOLE,
-            dram_banks=12,
-            grids=_TWO_ROWS_HARVESTED,
-            description="four n300 (T3000, QuietBox)",
-            mesh=(2, 4),
-            aliases=("t3000",),
-            mock=Mock(
-                "n300",
-                0x14,
-                (_N300_CHIP,) * 8,
-                cards=((0, 4), (1, 5), (2, 6), (3, 7)),
-                host_chips=(0, 1, 2, 3),
-                links=mocks.t3k_links(),
-                chip_coordinates=tuple((chip % 4, chip // 4) for chip in range(8)),
-                worker_dispatch=True,
-            ),
-        ),
-        Board(
-            "galaxy",
-            WORMHOLE,
-            dram_banks=12,
-            grids=_NO_ROW_HARVESTED,
-            description="Galaxy 6U, 32 Wormholes",
-            mesh=(8, 4),
-            aliases=("galaxy-6u", "6u", "tg"),
-            mock=Mock(
-                "ubb",
-                0x35,
-                (mocks.WHOLE_CHIP,) * 32,
-                cards=tuple(tuple(range(tray * 8, tray * 8 + 8)) for tray in range(4)),
-                host_chips=tuple(range(32)),
-                links=mocks.galaxy_links(),
-                buses=mocks.GALAXY_BUSES,
-            ),
-        ),
-        Board(
-            "p100",
-            BLACKHOLE,
-            dram_banks=7,
-            grids=_TWO_COLUMNS_HARVESTED,
-            description="one Blackhole, 28 GB",
-            aliases=("p100a",),
-            mock=Mock("p100", 0x43, (mocks.P100_CHIP,)),
-        ),
-        Board(
-            "p150",
-            BLACKHOLE,
-            dram_banks=8,
-            grids=_TWO_COLUMNS_HARVESTED,
-            description="one Blackhole, 32 GB",
-            aliases=("p150a", "p150b", "p150c"),
-            mock=Mock("p150", 0x40, (mocks.P150_CHIP,)),
-        ),
-        Board(
-            "p300",
-            BLACKHOLE,
-            dram_banks=8,
-            grids=_TWO_COLUMNS_HARVESTED,
-            description="two Blackholes, 32 GB each",
-            mesh=(1, 2),
-            aliases=("p300a", "p300c"),
-            mock=Mock(
-                "p300",
-                0x45,
-                (mocks.blackhole_chip(pcie_mask=0b10), mocks.blackhole_chip(pcie_mask=0b01)),
-                cards=((0, 1),),
-                host_chips=(0, 1),
-                links=((0, 2, 1, 9), (0, 3, 1, 8)),
-            ),
-        ),
-        Board("n300x2", WORMHOLE, 12, _TWO_ROWS_HARVESTED, "two n300", (2, 2), aliases=("2xn300", "n300-2x2")),
-        Board(
-            "p150x4",
-            BLACKHOLE,
-            dram_banks=8,
-            grids=_TWO_COLUMNS_HARVESTED,
-            description="four p150",
-            mesh=(2, 2),
-            aliases=("4xp150",),
-            mock=Mock(
-                "p150",
-                0x40,
-                (mocks.P150_CHIP,) * 4,
-                cards=((0,), (1,), (2,), (3,)),
-                host_chips=(0, 1, 2, 3),
-                links=mocks.quietbox_links(),
-            ),
-        ),
-        Board("p150x8", BLACKHOLE, 8, _ONE_COLUMN_HARVESTED, "eight p150", (2, 4), aliases=("8xp150",)),
-        Board("blackhole-galaxy", BLACKHOLE, 8, _ONE_COLUMN_HARVESTED, "32 Blackholes", (8, 4), aliases=("bh-galaxy",)),
-        Board(
-            "quasar",
-            QUASAR,
-            dram_banks=2,
-            grids=_grids(row=(8, 4)),
-            description="Quasar Q1, simulated only",
-            runs_operations=False,
-            aliases=("q1",),
-        ),
-    ),
-)
+
+_RECORDS = _toml.packaged("ttmem.hardware", "boards.toml")["board"]
+BOARDS: Registry[Board] = Registry("board", (_board(**record) for record in _RECORDS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element formats and how many bytes they take, plain and tiled.
+"""Element formats and how many bytes they take, plain and in tiles, the unit in which TILE tensors are stored.
 
 Names: the canonical one is what ttnn prints (`bfloat16`), aliases are what MLIR prints (`bf16`, `ui32`, and inside
 tiles `bfp_bf8`, `u32`) and what people type. Types that only MLIR knows are here too, so that a log can be read.
@@ -9,14 +9,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ttmem.hardware._registry import Registry
-from ttmem.hardware.tiles import TILE_32X32, Tile
+from ttmem.hardware._registry import ByName, Registry
+
+FACE_WIDTH = 16
+_LEGAL_SHAPES = frozenset([(32, 32), (16, 32), (32, 16), (16, 16)] + [(h, w) for h in (8, 4, 2, 1) for w in (32, 16)])
 
 
 @dataclass(frozen=True, slots=True)
-class DataType:
+class Tile:
+    """A tile of height x width elements, stored as faces of at most 16 x 16."""
+
+    height: int = 32
+    width: int = 32
+
+    @property
+    def is_legal(self) -> bool:
+        """Whether the library accepts this tile shape."""
+        return (self.height, self.width) in _LEGAL_SHAPES
+
+    @property
+    def elements(self) -> int:
+        return self.height * self.width
+
+    @property
+    def exponent_bytes(self) -> int:
+        """Shared exponents of a block float tile: one per 16-element face row, padded to 16 bytes as a whole."""
+        face_height = min(self.height, 16)
+        faces = self.elements // (face_height * FACE_WIDTH)
+        return -(-face_height * faces // 16) * 16
+
+    def __str__(self) -> str:
+        return f"{self.height}x{self.width}"
+
+
+TILE_32X32 = Tile()
+LEGAL_TILES = tuple(Tile(h, w) for h, w in sorted(_LEGAL_SHAPES, reverse=True))
+
+
+@dataclass(frozen=True, slots=True)
+class DataType(ByName):
     """An element format; block floats share one exponent byte per 16 elements and exist only in tiles."""
 
+    __hash__ = ByName.__hash__
     name: str
     mlir_name: str
     """As MLIR prints it in a tile, which is the storage type (a bfp8 tensor has the element type bf16)."""
@@ -51,12 +85,6 @@ class DataType:
         """
         return elements * self.tile_bytes() // TILE_32X32.elements
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
-
 
 def _fold(name: str) -> str:
     """`DataType.BFLOAT16` (Python) and `DataType::BFLOAT16` (captures) are bfloat16."""
@@ -73,12 +101,7 @@ UINT32 = DataType("uint32", "u32", 32, aliases=("u32", "ui32"))
 INT32 = DataType("int32", "si32", 32, aliases=("si32", "i32"))
 INT8 = DataType("int8", "si8", 8, aliases=("si8", "i8"))
 FP8_E4M3 = DataType(
-    "fp8_e4m3",
-    "f8E4M3FN",
-    8,
-    row_major_only=True,
-    not_on=("wormhole",),
-    aliases=("f8e4m3fn", "fp8", "float8_e4m3fn"),
+    "fp8_e4m3", "f8E4M3FN", 8, row_major_only=True, not_on=("wormhole",), aliases=("f8e4m3fn", "fp8", "float8_e4m3fn")
 )
 
 _MLIR_ONLY = (
@@ -93,21 +116,6 @@ _MLIR_ONLY = (
     DataType("bfloat2_b", "bfp_bf2", 2, is_block_float=True, in_ttnn=False, aliases=("bfp_bf2", "bfp2_b", "bfp2")),
     DataType("bfloat2_a", "bfp_f2", 2, is_block_float=True, in_ttnn=False, aliases=("bfp_f2", "bfp2_a")),
 )
+_TTNN = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8, UINT16, UINT32, INT32, INT8, FP8_E4M3)
 
-DATA_TYPES: Registry[DataType] = Registry(
-    "data type",
-    (
-        BFLOAT16,
-        FLOAT32,
-        BFLOAT8_B,
-        BFLOAT4_B,
-        UINT8,
-        UINT16,
-        UINT32,
-        INT32,
-        INT8,
-        FP8_E4M3,
-        *_MLIR_ONLY,
-    ),
-    fold=_fold,
-)
+DATA_TYPES: Registry[DataType] = Registry("data type", (*_TTNN, *_MLIR_ONLY), fold=_fold)

@@ -1,17 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the four memories of an opened device begin and how large their banks are."""
+"""The four memories that the allocator keeps apart: where they begin on an opened device, how large their banks are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from ttmem._errors import BadInputError
+from ttmem.hardware._registry import ByName, Registry
 from ttmem.hardware.architectures import Architecture
 from ttmem.hardware.boards import BOARDS, Board, Grid
-from ttmem.hardware.memories import DRAM, L1, L1_SMALL, TRACE, Memory
 from ttmem.hardware.releases import DEFAULT_RELEASE, RELEASES, Release
 
 _TRACE_PAGE_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(ByName):
+    """One pool of the allocator, named as ttnn's BufferType and its messages name it."""
+
+    __hash__ = ByName.__hash__
+    name: str
+    in_dram: bool
+    """True: banks are DRAM channels with DRAM alignment. False: banks are the L1 of compute cores."""
+    grows_down: bool
+    """True: first fit from the top, so that tensors and circular buffers meet in the middle of L1."""
+    description: str
+    aliases: tuple[str, ...] = ()
+
+
+DRAM = Memory("DRAM", in_dram=True, grows_down=False, description="tensors in device DRAM")
+L1 = Memory("L1", in_dram=False, grows_down=True, description="tensors in the SRAM of the compute cores")
+L1_SMALL = Memory(
+    "L1_SMALL",
+    in_dram=False,
+    grows_down=True,
+    description="small sharded buffers at the top of L1 (conv2d, pooling); 0 B unless l1_small_size is set",
+    aliases=("L1 SMALL", "L1-SMALL", "L1SMALL"),
+)
+TRACE = Memory("TRACE", in_dram=True, grows_down=False, description="recorded traces, above the DRAM pool")
+
+MEMORIES: Registry[Memory] = Registry("memory", (DRAM, L1, L1_SMALL, TRACE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each ttnn release keeps for itself, per architecture: the bank tables.
+"""What each ttnn release keeps for itself, per architecture: the bank tables (``releases.toml``).
 
 Measured with the published wheels on a mock cluster. The L1 base moves with almost every release, so a size is only
 right together with its release; a build of one's own (profiler, print region) differs again: learn it from evidence.
@@ -8,7 +8,9 @@ right together with its release; a build of one's own (profiler, print region) d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from ttmem import _toml
 from ttmem._errors import BadInputError
 from ttmem.hardware._registry import Registry
 from ttmem.hardware.architectures import Architecture
@@ -40,10 +42,10 @@ class Release:
 
     def reserved_on(self, architecture: Architecture) -> Reserved:
         """The bank table of an architecture, refusing to guess where none was measured."""
-        for name, reserved in self.reserved:
-            if name == architecture.name:
-                return reserved
-        measured = [r.name for r in RELEASES if any(name == architecture.name for name, _ in r.reserved)]
+        tables = dict(self.reserved)
+        if architecture.name in tables:
+            return tables[architecture.name]
+        measured = [release.name for release in RELEASES if architecture.name in dict(release.reserved)]
         raise BadInputError(
             f"no bank table for {architecture.name} in ttnn {self.name}",
             hint=f"measured releases for {architecture.name}: {', '.join(measured)}; "
@@ -61,47 +63,11 @@ def _fold(name: str) -> str:
     return name.strip().lower().removeprefix("ttnn").lstrip(" =-v")
 
 
-_KERNEL_CONFIG_BYTES = 70656
-_DRAM_BASE = {"wormhole": 1048640, "blackhole": 1048704}
-_DRAM_BASE_BEFORE_0_72 = {"wormhole": 32, "blackhole": 64}
-_QUASAR = ("quasar", Reserved(17825920, 332864, 102400))
+def _release(reserved: dict[str, list[int]], **facts: Any) -> Release:
+    return Release(reserved=tuple((name, Reserved(*figures)) for name, figures in reserved.items()), **facts)
 
 
-def _release(
-    name: str,
-    l1_base: dict[str, int],
-    *,
-    dram_base: dict[str, int] = _DRAM_BASE,
-    trace_region_is_total: bool = True,
-    full_stop_after_oom: bool = False,
-    more: tuple[tuple[str, Reserved], ...] = (),
-) -> Release:
-    tables = ((arch, Reserved(dram_base[arch], base, _KERNEL_CONFIG_BYTES)) for arch, base in l1_base.items())
-    return Release(name, (*tables, *more), trace_region_is_total, full_stop_after_oom)
-
-
-RELEASES: Registry[Release] = Registry(
-    "ttnn release",
-    (
-        _release("0.81.1", {"wormhole": 105824, "blackhole": 111744}, full_stop_after_oom=True, more=(_QUASAR,)),
-        _release("0.80.0", {"wormhole": 105696, "blackhole": 111616}),
-        _release("0.79.0", {"wormhole": 105696, "blackhole": 111616}),
-        _release("0.78.0", {"wormhole": 105696, "blackhole": 111616}),
-        _release("0.77.0", {"wormhole": 105664, "blackhole": 111488}),
-        _release("0.76.0", {"wormhole": 105664, "blackhole": 111488}),
-        _release("0.75.0", {"wormhole": 105536, "blackhole": 111360}),
-        _release("0.74.0", {"wormhole": 105536, "blackhole": 111360}),
-        _release("0.73.1", {"wormhole": 104224, "blackhole": 111360}, trace_region_is_total=False),
-        _release("0.72.0", {"wormhole": 103840, "blackhole": 111104}, trace_region_is_total=False),
-        _release(
-            "0.71.2",
-            {"wormhole": 103744, "blackhole": 111104},
-            dram_base=_DRAM_BASE_BEFORE_0_72,
-            trace_region_is_total=False,
-        ),
-        _release("0.69.0", {"wormhole": 103712}, dram_base=_DRAM_BASE_BEFORE_0_72, trace_region_is_total=False),
-    ),
-    fold=_fold,
-)
+_RECORDS = _toml.packaged("ttmem.hardware", "releases.toml")["release"]
+RELEASES: Registry[Release] = Registry("ttnn release", (_release(**record) for record in _RECORDS), fold=_fold)
 DEFAULT_RELEASE = next(iter(RELEASES))
 """The newest one: what ``ttmem device install`` installs, what options default to, what the tests compare with."""

@@ -4,19 +4,7 @@
 ``sample()`` is the whole library form of ``ttmem live --once``.
 """
 
-from __future__ import annotations
+from ttmem.live.counters import ChipCounters, Counters, DeviceCounters, UnreadableRegion
+from ttmem.live.sampling import PeakHold, Sample, sample
 
-from ttmem.live.counters import ChipCounters, Counters, DeviceCounters, ProcessCounters, UnreadableRegion
-from ttmem.live.sampling import PeakHold, Sample, sample, shared_memory_folder
-
-__all__ = [
-    "ChipCounters",
-    "Counters",
-    "DeviceCounters",
-    "PeakHold",
-    "ProcessCounters",
-    "Sample",
-    "UnreadableRegion",
-    "sample",
-    "shared_memory_folder",
-]
+__all__ = ["ChipCounters", "Counters", "DeviceCounters", "PeakHold", "Sample", "UnreadableRegion", "sample"]

@@ -8,7 +8,10 @@ atomic), so one decoder serves both; any other version is refused, because a gue
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
+from functools import reduce
+from operator import add
 
 KNOWN_VERSIONS = (2, 3)
 
@@ -21,6 +24,7 @@ _CHIPS, _PROCESSES = 16, 64
 _UNUSED_CHIP = 0xFFFFFFFF
 _CHIPS_AT = _HEADER.size + _AMOUNTS.size
 _PROCESSES_AT = _CHIPS_AT + _CHIPS * _CHIP.size
+_PROCESSES_END = _PROCESSES_AT + _PROCESSES * _PROCESS.size
 REGION_BYTES = 8576
 """All fields, rounded up to the structure's alignment of 64."""
 
@@ -49,10 +53,7 @@ class Counters:
         return Counters(*map(max, astuple(self), astuple(other)))
 
     def plus(self, other: Counters) -> Counters:
-        return Counters(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
-
-
-COUNTER_NAMES = tuple(field.name for field in fields(Counters))
+        return Counters(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,8 @@ class DeviceCounters:
     @property
     def abandoned(self) -> Counters:
         """What processes hold that do not run any more (killed before they could give it back)."""
-        left = Counters()
-        for process in self.processes:
-            if not process.running:
-                left = left.plus(process.held)
-        return left
+        left = (process.held for process in self.processes if not process.running)
+        return reduce(Counters.plus, left, Counters())
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +110,15 @@ class UnreadableRegion:
     problem: str
 
 
-def decode(raw: bytes, *, path: str, running: frozenset[int]) -> DeviceCounters:
-    """The counters in a region's bytes; ``running`` are the process ids that exist."""
-    if len(raw) < 4:
-        raise UnknownLayoutError("it is being created")
-    (version,) = struct.unpack_from("<I", raw)
+def decode(raw: bytes, *, path: str, exists: Callable[[int], bool]) -> DeviceCounters:
+    """The counters in a region's bytes; ``exists`` says whether there is such a process."""
+    version = int.from_bytes(raw[:4], "little") if len(raw) >= 4 else 0
     if not version:
         raise UnknownLayoutError("it is being created")
     if version not in KNOWN_VERSIONS:
         known = " and ".join(map(str, KNOWN_VERSIONS))
         raise UnknownLayoutError(f"its layout is version {version}; this ttmem knows versions {known}")
-    if len(raw) < _PROCESSES_AT + _PROCESSES * _PROCESS.size:
+    if len(raw) < _PROCESSES_END:
         raise UnknownLayoutError(f"it has {len(raw)} bytes; layout version {version} has {REGION_BYTES}")
     _, _, updated_ns, attached, _, unique_id, device = _HEADER.unpack_from(raw)
     return DeviceCounters(
@@ -134,33 +130,18 @@ def decode(raw: bytes, *, path: str, running: frozenset[int]) -> DeviceCounters:
         updated_ns=updated_ns,
         total=Counters(*_AMOUNTS.unpack_from(raw, _HEADER.size)),
         chips=tuple(_chips(raw)),
-        processes=tuple(_processes(raw, running)),
+        processes=tuple(_processes(raw, exists)),
     )
 
 
-def process_ids(raw: bytes) -> list[int]:
-    """The processes named in a region of a known layout."""
-    if len(raw) < _PROCESSES_AT + _PROCESSES * _PROCESS.size:
-        return []
-    starts = range(_PROCESSES_AT, _PROCESSES_AT + _PROCESSES * _PROCESS.size, _PROCESS.size)
-    return [pid for start in starts if (pid := struct.unpack_from("<i", raw, start)[0]) > 0]
+def _chips(raw: bytes) -> Iterator[ChipCounters]:
+    for chip, remote, *held in _CHIP.iter_unpack(raw[_CHIPS_AT:_PROCESSES_AT]):
+        if chip != _UNUSED_CHIP:
+            yield ChipCounters(chip, bool(remote), Counters(*held))
 
 
-def _chips(raw: bytes) -> list[ChipCounters]:
-    slots = (_CHIP.unpack_from(raw, _CHIPS_AT + number * _CHIP.size) for number in range(_CHIPS))
-    return [ChipCounters(chip, bool(remote), Counters(*held)) for chip, remote, *held in slots if chip != _UNUSED_CHIP]
-
-
-def _processes(raw: bytes, running: frozenset[int]) -> list[ProcessCounters]:
-    slots = (_PROCESS.unpack_from(raw, _PROCESSES_AT + number * _PROCESS.size) for number in range(_PROCESSES))
-    return [
-        ProcessCounters(
-            pid=pid,
-            name=name.split(b"\0", 1)[0].decode("utf-8", "replace"),
-            running=pid in running,
-            held=Counters(*held),
-            updated_ns=updated_ns,
-        )
-        for pid, *held, updated_ns, name in slots
-        if pid > 0
-    ]
+def _processes(raw: bytes, exists: Callable[[int], bool]) -> Iterator[ProcessCounters]:
+    for pid, *held, updated_ns, name in _PROCESS.iter_unpack(raw[_PROCESSES_AT:_PROCESSES_END]):
+        if pid > 0:
+            text = name.split(b"\0", 1)[0].decode("utf-8", "replace")
+            yield ProcessCounters(pid, text, exists(pid), Counters(*held), updated_ns)

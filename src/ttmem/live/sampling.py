@@ -7,19 +7,12 @@ import errno
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ttmem.live.counters import (
-    REGION_BYTES,
-    Counters,
-    DeviceCounters,
-    UnknownLayoutError,
-    UnreadableRegion,
-    decode,
-    process_ids,
-)
+from ttmem.live.counters import REGION_BYTES, Counters, DeviceCounters, UnknownLayoutError, UnreadableRegion, decode
 
 FOLDER_VARIABLE = "TTMEM_SHM_DIR"
 _REGION_NAME = re.compile(r"tt_device_\d+_memory")
@@ -61,10 +54,9 @@ def sample(folder: str | Path | None = None) -> Sample:
 
 
 def _regions(folder: Path) -> list[Path]:
-    try:
+    with suppress(OSError):
         return sorted(entry for entry in folder.iterdir() if _REGION_NAME.fullmatch(entry.name))
-    except OSError:
-        return []
+    return []
 
 
 def _read(path: Path) -> DeviceCounters:
@@ -73,9 +65,9 @@ def _read(path: Path) -> DeviceCounters:
     for _ in range(_ATTEMPTS):
         raw = _bytes(path)
         if raw == before:
-            return decode(raw, path=str(path), running=_running(process_ids(raw)))
+            return decode(raw, path=str(path), exists=_exists)
         before = raw
-    return replace(decode(before, path=str(path), running=_running(process_ids(before))), torn=True)
+    return replace(decode(before, path=str(path), exists=_exists), torn=True)
 
 
 def _bytes(path: Path) -> bytes:
@@ -84,10 +76,6 @@ def _bytes(path: Path) -> bytes:
         return os.read(descriptor, REGION_BYTES)
     finally:
         os.close(descriptor)
-
-
-def _running(pids: Iterable[int]) -> frozenset[int]:
-    return frozenset(pid for pid in pids if _exists(pid))
 
 
 def _exists(pid: int) -> bool:
@@ -116,20 +104,20 @@ class PeakHold:
     """The highest counters since watching began, per chip and per process on it."""
 
     def __init__(self) -> None:
-        self._of_chip: dict[int, Counters] = {}
-        self._of_process: dict[tuple[int, int], Counters] = {}
+        self._of_chip: dict[int, Counters] = defaultdict(Counters)
+        self._of_process: dict[tuple[int, int], Counters] = defaultdict(Counters)
 
     def add(self, seen: Sample) -> None:
         """Take a sample into account."""
         for device in seen.devices:
             chip = device.chip_unique_id
-            self._of_chip[chip] = device.total.maximum(self._of_chip.get(chip, Counters()))
+            self._of_chip[chip] = device.total.maximum(self._of_chip[chip])
             for process in device.processes:
                 key = (chip, process.pid)
-                self._of_process[key] = process.held.maximum(self._of_process.get(key, Counters()))
+                self._of_process[key] = process.held.maximum(self._of_process[key])
 
     def of_chip(self, chip_unique_id: int) -> Counters:
-        return self._of_chip.get(chip_unique_id, Counters())
+        return self._of_chip[chip_unique_id]
 
     def of_process(self, chip_unique_id: int, pid: int) -> Counters:
-        return self._of_process.get((chip_unique_id, pid), Counters())
+        return self._of_process[chip_unique_id, pid]

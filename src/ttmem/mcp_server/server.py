@@ -9,8 +9,7 @@ import io
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import click
 
@@ -52,8 +51,7 @@ def build(program: click.Group, leave_out: LeaveOut) -> Any:
     return server
 
 
-@dataclass(frozen=True, slots=True)
-class _Sdk:
+class _Sdk(NamedTuple):
     """The classes that are used of the SDK; some moved with version 2."""
 
     server: Any
@@ -89,7 +87,8 @@ def _function(tool: Tool, sdk: _Sdk) -> Callable[..., Awaitable[Any]]:
         except VerbFailedError as refusal:
             raise sdk.error(str(refusal)) from None
         if document is None:
-            return _result(sdk, _readable(answer))
+            ended = f"\n\nExit status: {answer.status}" if answer.status else ""
+            return _result(sdk, f"{bounded_text(answer.text)}{ended}")
         return _result(sdk, json.dumps(document, separators=(",", ":")), document)
 
     rows_by_default = MOST_ROWS if tool.name in _SHORT_TABLES else DEFAULT_ROWS
@@ -128,11 +127,6 @@ def _result(sdk: _Sdk, text: str, document: dict[str, Any] | None = None) -> Any
     """Made from the protocol's own names, which both versions of the SDK read."""
     content = {"content": [{"type": "text", "text": text}]}
     return sdk.result.model_validate({**content, **({"structuredContent": document} if document else {})})
-
-
-def _readable(answer: Answer) -> str:
-    ended = f"\n\nExit status: {answer.status}" if answer.status else ""
-    return f"{bounded_text(answer.text)}{ended}"
 
 
 def _bounded_document(answer: Answer, rows: int) -> dict[str, Any]:

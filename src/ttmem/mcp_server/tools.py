@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -68,7 +68,7 @@ class Tool:
     parameters: tuple[Parameter, ...]
     formats: Mapping[str, str]
     """``format`` -> the flag that asks for it; the first is the default."""
-    flags: tuple[str, ...] = field(default=())
+    flags: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

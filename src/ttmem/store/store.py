@@ -8,8 +8,11 @@ writers need no lock: the one that comes second sees that the name is taken and 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,23 +20,12 @@ from pathlib import Path
 from ttmem._errors import BadInputError
 from ttmem._home import home_folder
 from ttmem.store.folders import remove_folder, remove_leftovers, write_folder
-from ttmem.store.names import check_name, numbered, usable_name
-
-__all__ = [
-    "StoredReport",
-    "about",
-    "check_name",
-    "find",
-    "folder",
-    "keep",
-    "listing",
-    "names",
-    "origin",
-    "remove",
-    "usable_name",
-]
 
 _FACTS = ("stored_at", "kind", "operations_executed", "peak_dram_bytes_per_bank", "peak_dram_percent", "origin")
+_LONGEST_BYTES = 120
+"""File systems end at 255 bytes; ``_inputs_registry.json`` and a number come on top."""
+_DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
+"""Home folders on network shares may be served by a system that takes these for devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +87,9 @@ def keep(
     root = folder()
     root.mkdir(parents=True, exist_ok=True)
     remove_leftovers(root)
-    for candidate in numbered(usable_name(suggested_name)) if name is None else [check_name(name)]:
+    usable = usable_name(suggested_name)
+    numbered = itertools.chain([usable], (f"{usable}-{number}" for number in itertools.count(2)))
+    for candidate in numbered if name is None else [check_name(name)]:
         report = StoredReport(candidate, root / candidate)
         replace = name is not None or _facts(report).get("origin") == origin
         if not replace and os.path.lexists(report.folder):
@@ -163,3 +157,25 @@ def _facts(report: StoredReport) -> dict[str, object]:
         return msgspec.json.decode(report.about_path.read_bytes(), type=dict[str, object])
     except (OSError, msgspec.DecodeError):
         return {}
+
+
+def check_name(name: str) -> str:
+    """The name, if it can be a folder of the store; what could leave the folder or hide in it is refused."""
+    usable = usable_name(name)
+    if usable == unicodedata.normalize("NFC", name):
+        return usable
+    hint = f"letters, digits and ._+@=- are fine, for example '{usable}'"
+    raise BadInputError(f"'{name.encode('unicode_escape').decode()}' cannot be the name of a report", hint=hint)
+
+
+def usable_name(name: str) -> str:
+    """The closest name that is safe as a folder, as an argument and in a shell; a safe one stays as it is."""
+    name = unicodedata.normalize("NFC", name)
+    safe = re.sub(r"[^\w.+@=-]+", "_", name)
+    if safe != name or safe[:1] in (".", "-"):
+        safe = safe.lstrip("._-").rstrip("_")
+    if safe.split(".")[0].lower() in _DEVICES:
+        safe = f"_{safe}"
+    while len(safe.encode()) > _LONGEST_BYTES:
+        safe = safe[:-1]
+    return safe or "report"

@@ -2,8 +2,8 @@
 """Tensor specs to padded shapes, pages, shards and bytes per bank: `place(spec, open_board("n150"))`."""
 
 from ttmem.tensors.banks import interleaved_bytes_per_bank, round_up, sharded_bytes_per_bank, taken_bytes_per_bank
-from ttmem.tensors.padding import Alternative, DimensionPadding, PaddingExplanation, explain_padding
-from ttmem.tensors.paging import Paging, paging_of
+from ttmem.tensors.padding import DimensionPadding, PaddingExplanation, explain_padding
+from ttmem.tensors.paging import paging_of
 from ttmem.tensors.placement import Placement, place
 from ttmem.tensors.spec import (
     LAYOUTS,
@@ -23,14 +23,12 @@ __all__ = [
     "LAYOUTS",
     "ROW_MAJOR",
     "TILE",
-    "Alternative",
     "CoreRange",
     "DimensionPadding",
     "InvalidSpecError",
     "Layout",
     "NdShard",
     "PaddingExplanation",
-    "Paging",
     "Placement",
     "Shard",
     "TensorSpec",

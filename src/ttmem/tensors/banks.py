@@ -16,9 +16,9 @@ def interleaved_bytes_per_bank(*, pages: int, page_bytes: int, alignment_bytes: 
     return -(-pages // banks) * round_up(page_bytes, alignment_bytes)
 
 
-def sharded_bytes_per_bank(*, shard_pages: int, page_bytes: int, alignment_bytes: int, shards_per_core: int = 1) -> int:
+def sharded_bytes_per_bank(*, shard_pages: int, page_bytes: int, alignment_bytes: int) -> int:
     """The shard shape alone decides, and every bank of the pool loses that range, used by the grid or not."""
-    return shards_per_core * shard_pages * round_up(page_bytes, alignment_bytes)
+    return shard_pages * round_up(page_bytes, alignment_bytes)
 
 
 def taken_bytes_per_bank(bytes_per_bank: int, *, quantum_bytes: int) -> int:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ttmem._errors import BadInputError
-from ttmem.hardware import DRAM, L1_SMALL, TRACE, DataType, MemoryMap
-from ttmem.hardware.memories import Memory
+from ttmem.hardware import DRAM, L1_SMALL, TRACE, DataType, Memory, MemoryMap
 from ttmem.tensors.spec import TILE, Layout, Shard, TensorSpec
 
 if TYPE_CHECKING:
@@ -62,14 +61,8 @@ class SpecTable:
 
     def rows(self, start: int, end: int) -> SpecTable:
         """A part of the table, as views."""
-        return replace(
-            self,
-            shapes=self.shapes[start:end],
-            ranks=self.ranks[start:end],
-            dtype=self.dtype[start:end],
-            is_tile=self.is_tile[start:end],
-            shards=self.shards.rows(start, end) if self.shards is not None else None,
-        )
+        columns = {name: getattr(self, name)[start:end] for name in ("shapes", "ranks", "dtype", "is_tile")}
+        return replace(self, shards=self.shards and self.shards.rows(start, end), **columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +104,18 @@ def table_of(
     if columns.shape[1] < 2:
         columns = np.concatenate([np.ones((len(columns), 2 - columns.shape[1]), dtype=np.int64), columns], axis=1)
     count = len(columns)
-    given = (dtype,) if isinstance(dtype, DataType) else dtype
-    dtypes = tuple(dict.fromkeys(given))
-    index = {d: i for i, d in enumerate(dtypes)}
     if isinstance(dtype, DataType):
-        codes = _same(0, count)
+        index, codes = {dtype: 0}, _same(0, count)
     else:
+        index = {d: i for i, d in enumerate(dict.fromkeys(dtype))}
         codes = np.fromiter((index[d] for d in dtype), dtype=np.int64, count=count)
     if isinstance(layout, Layout):
         is_tile = np.broadcast_to(np.bool_(layout is TILE), count)
     else:
         is_tile = np.fromiter((one is TILE for one in layout), dtype=bool, count=count)
-    return SpecTable(columns, ranks, dtypes, codes, is_tile, memory, None if shards is None else _shard_table(shards))
+    return SpecTable(
+        columns, ranks, tuple(index), codes, is_tile, memory, None if shards is None else _shard_table(shards)
+    )
 
 
 def _same(value: int, rows: int) -> IntColumn:
@@ -155,9 +148,8 @@ def _shard_table(shards: Sequence[Shard | None]) -> ShardTable:
         grid = shard.ranges[0]
         if len(shard.ranges) != 1 or grid.start_x or grid.start_y:
             raise BadInputError("a batch has shard grids that start at core (0, 0)")
-        raw[row] = (
-            _KINDS.index(shard.kind), shard.height, shard.width, grid.columns, grid.rows, shard.by_column
-        )  # fmt: skip
+        kind = _KINDS.index(shard.kind)
+        raw[row] = (kind, shard.height, shard.width, grid.columns, grid.rows, shard.by_column)
     return ShardTable(raw[:, 0], raw[:, 1], raw[:, 2], raw[:, 3], raw[:, 4], raw[:, 5].astype(bool))
 
 

@@ -56,17 +56,11 @@ class PaddingExplanation:
 
 def explain_padding(spec: TensorSpec, memory_map: MemoryMap) -> PaddingExplanation:
     placement = place(spec, memory_map)
-    paging = placement.paging
-    pool = memory_map.pool(spec.memory)
-    if spec.shard is None:
-        aligned = paging.pages * placement.aligned_page_bytes
-    else:
-        aligned = placement.total_bytes
     return PaddingExplanation(
         logical_bytes=spec.logical_bytes,
-        padded_bytes=paging.padded_bytes,
-        aligned_bytes=aligned,
-        reserved_bytes=placement.taken_bytes_per_bank * pool.banks,
+        padded_bytes=placement.padded_bytes,
+        aligned_bytes=placement.total_bytes,
+        reserved_bytes=placement.taken_bytes_per_bank * memory_map.pool(spec.memory).banks,
         dimensions=tuple(_by_dimension(spec)),
         alternatives=cheaper_alternatives(spec, placement, memory_map),
     )
@@ -91,11 +85,7 @@ def cheaper_alternatives(spec: TensorSpec, placement: Placement, memory_map: Mem
     if spec.shard is not None or not placement.paging.pages:
         return ()
     found: list[Alternative] = []
-    for how, options in (
-        ("row_major", _row_major(spec)),
-        ("reshape", _reshaped(spec)),
-        ("permute", _permuted(spec)),
-    ):
+    for how, options in (("row_major", _row_major(spec)), ("reshape", _reshaped(spec)), ("permute", _permuted(spec))):
         best: Alternative | None = None
         for other, order in options:
             try:
@@ -105,8 +95,7 @@ def cheaper_alternatives(spec: TensorSpec, placement: Placement, memory_map: Mem
             saved = placement.taken_bytes_per_bank - cost.taken_bytes_per_bank
             if saved > (best.saved_bytes_per_bank if best else 0):
                 best = Alternative(how, other, order, cost.bytes_per_bank, saved)
-        if best:
-            found.append(best)
+        found += [best] if best else []
     return tuple(sorted(found, key=lambda a: -a.saved_bytes_per_bank))
 
 

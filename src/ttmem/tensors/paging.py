@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ttmem.tensors.banks import round_up
-from ttmem.tensors.spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.tensors.spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +58,10 @@ def _check_layout(spec: TensorSpec) -> None:
         return
     if not spec.tile.is_legal:
         raise InvalidSpecError(f"tile {spec.tile} is not one of the library's tile shapes")
-    if isinstance(spec.shard, Shard):
-        height, width = spec.shard.height, spec.shard.width
-        printed = f"({height}, {width})"
-    elif spec.shard is not None:
-        height, width = (1, *spec.shard.shape)[-2:]
-        printed = f"Shape({list(spec.shard.shape)})"
-    else:
-        return
-    if height % spec.tile.height or width % spec.tile.width:
-        raise InvalidSpecError(
-            f"Physical shard shape {printed} must be tile {{{spec.tile.height}, {spec.tile.width}}} sized!"
-        )
+    shard, tile = spec.shard, spec.tile
+    if shard is not None and (shard.height % tile.height or shard.width % tile.width):
+        printed = f"({shard.height}, {shard.width})" if isinstance(shard, Shard) else f"Shape({list(shard.shape)})"
+        raise InvalidSpecError(f"Physical shard shape {printed} must be tile {{{tile.height}, {tile.width}}} sized!")
 
 
 def _check_dtype(spec: TensorSpec) -> None:
@@ -87,13 +79,7 @@ def _padded_shape(spec: TensorSpec) -> tuple[int, ...]:
     if spec.layout is TILE:
         height, width = (1, 1, *shape)[-2:]
         return (*shape[:-2], round_up(height, spec.tile.height), round_up(width, spec.tile.width))
-    if isinstance(spec.shard, Shard):
-        alignment = spec.shard.width
-    elif spec.shard is not None:
-        alignment = spec.shard.shape[-1]
-    else:
-        alignment = 1
-    return (*shape[:-1], round_up((1, *shape)[-1], alignment))
+    return (*shape[:-1], round_up((1, *shape)[-1], spec.shard.width if spec.shard is not None else 1))
 
 
 def _page_shape(spec: TensorSpec, physical_height: int, physical_width: int) -> tuple[int, int]:
@@ -102,11 +88,10 @@ def _page_shape(spec: TensorSpec, physical_height: int, physical_width: int) -> 
     if physical_height == 0 or physical_width == 0:
         # One 32-bit word, whatever the element: nothing is stored, but shard widths are checked against it.
         return 1, 4 // (spec.dtype.element_bytes or 4)
-    if isinstance(spec.shard, NdShard):
-        return 1, spec.shard.shape[-1]
-    if isinstance(spec.shard, Shard) and spec.shard.kind != "height":
-        return 1, spec.shard.width
-    return 1, physical_width
+    shard = spec.shard
+    if shard is None or (isinstance(shard, Shard) and shard.kind == "height"):
+        return 1, physical_width
+    return 1, shard.width
 
 
 def _check_shard_fits(spec: TensorSpec, height: int, width: int) -> None:
@@ -114,39 +99,28 @@ def _check_shard_fits(spec: TensorSpec, height: int, width: int) -> None:
     shard = spec.shard
     if not isinstance(shard, Shard):
         return
-    if shard.kind == "height":
-        if width != shard.width:
-            raise InvalidSpecError(f"Shard width {shard.width} must match physical width {width} for height sharded")
-        shards = -(-height // shard.height)
-        if shards > shard.cores:
-            raise InvalidSpecError(
-                f"Number of shards along height {shards} must not exceed number of cores {shard.cores}"
-            )
-    elif shard.kind == "width":
-        if height != shard.height:
-            raise InvalidSpecError(f"Shard height {shard.height} must match physical height {height} for width sharded")
-        shards = -(-width // shard.width)
-        if shards > shard.cores:
-            raise InvalidSpecError(
-                f"Number of shards along width {shards} must not exceed number of cores {shard.cores}"
-            )
-    else:
-        _check_block(shard, -(-height // shard.height), -(-width // shard.width))
+    shards = {"height": -(-height // shard.height), "width": -(-width // shard.width)}
+    if shard.kind == "block":
+        _check_block(shard, shards)
+        return
+    across, needed, has = ("width", shard.width, width) if shard.kind == "height" else ("height", shard.height, height)
+    if has != needed:
+        raise InvalidSpecError(f"Shard {across} {needed} must match physical {across} {has} for {shard.kind} sharded")
+    if shards[shard.kind] > shard.cores:
+        raise InvalidSpecError(
+            f"Number of shards along {shard.kind} {shards[shard.kind]} must not exceed number of cores {shard.cores}"
+        )
 
 
-def _check_block(shard: Shard, shards_high: int, shards_wide: int) -> None:
+def _check_block(shard: Shard, shards: dict[str, int]) -> None:
     if len(shard.ranges) != 1:
         raise InvalidSpecError("Shard grid must be one full rectangular grid for block sharded!")
     grid = shard.ranges[0]
-    limits = (
-        (("height", shards_high, "columns", grid.columns), ("width", shards_wide, "rows", grid.rows))
-        if shard.by_column
-        else (("height", shards_high, "rows", grid.rows), ("width", shards_wide, "columns", grid.columns))
-    )
+    lines = [("rows", grid.rows), ("columns", grid.columns)]
     orientation = "column" if shard.by_column else "row"
-    for along, shards, lines, limit in limits:
-        if shards > limit:
+    for (along, count), (name, limit) in zip(shards.items(), lines[:: -1 if shard.by_column else 1], strict=True):
+        if count > limit:
             raise InvalidSpecError(
-                f"Number of shards along {along} {shards} must not exceed number of {lines} {limit} "
+                f"Number of shards along {along} {count} must not exceed number of {name} {limit} "
                 f"for {orientation} major orientation!"
             )

@@ -56,24 +56,19 @@ def place(spec: TensorSpec, memory_map: MemoryMap) -> Placement:
     """Bytes per bank of a spec, or InvalidSpecError with the library's reason."""
     paging = paging_of(spec)
     pool = memory_map.pool(spec.memory)
-    alignment = memory_map.page_alignment_bytes(spec.memory)
-    quantum = memory_map.quantum_bytes
     if memory_map.architecture.name in spec.dtype.not_on:
         raise InvalidSpecError(
             f"{spec.dtype.name.upper()} is not supported on arch {memory_map.architecture.ttnn_name}"
         )
     warnings: tuple[str, ...] = ()
+    alignment = memory_map.page_alignment_bytes(spec.memory)
     aligned_page_bytes = round_up(paging.page_bytes, alignment)
     if spec.shard is None:
         banks = pool.banks
         if paging.pages and spec.memory is L1_SMALL:
             raise InvalidSpecError("L1_SMALL only supports sharded allocations, see validate_num_banks")
-        bytes_per_bank = (
-            interleaved_bytes_per_bank(
-                pages=paging.pages, page_bytes=paging.page_bytes, alignment_bytes=alignment, banks=banks
-            )
-            if paging.pages
-            else 0
+        bytes_per_bank = interleaved_bytes_per_bank(
+            pages=paging.pages, page_bytes=paging.page_bytes, alignment_bytes=alignment, banks=max(banks, 1)
         )
         total_bytes = paging.pages * aligned_page_bytes
         if paging.pages >> 32:
@@ -89,18 +84,9 @@ def place(spec: TensorSpec, memory_map: MemoryMap) -> Placement:
             warnings = (WRAPPED_PAGES,)
         if isinstance(spec.shard, NdShard) and spec.shard.distribution == "round_robin_1d" and spec.shape[-1:] == (0,):
             warnings = (*warnings, ZERO_WIDTH_ND)
-    taken = taken_bytes_per_bank(bytes_per_bank, quantum_bytes=quantum) if paging.pages else 0
-    return Placement(
-        spec,
-        paging,
-        aligned_page_bytes,
-        banks,
-        bytes_per_bank,
-        taken,
-        total_bytes,
-        taken <= pool.bytes_per_bank,
-        warnings,
-    )
+    taken = taken_bytes_per_bank(bytes_per_bank, quantum_bytes=memory_map.quantum_bytes) if paging.pages else 0
+    fits = taken <= pool.bytes_per_bank
+    return Placement(spec, paging, aligned_page_bytes, banks, bytes_per_bank, taken, total_bytes, fits, warnings)
 
 
 def _deal_shards(spec: TensorSpec, paging: Paging, memory_map: MemoryMap) -> tuple[int, int]:

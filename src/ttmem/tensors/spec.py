@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations, product
 from math import prod
 
 from ttmem._errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, TILE_32X32, DataType, Memory, Registry, Tile
+from ttmem.hardware._registry import ByName
 
 
 class InvalidSpecError(BadInputError):
@@ -16,17 +18,12 @@ class InvalidSpecError(BadInputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(ByName):
     """How elements are grouped into pages: whole tiles, or rows."""
 
+    __hash__ = ByName.__hash__
     name: str
     aliases: tuple[str, ...] = ()
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def _fold_layout(name: str) -> str:
@@ -69,14 +66,8 @@ class CoreRange:
 
     def walk(self, *, by_column: bool = False) -> Iterator[tuple[int, int]]:
         """Core by core in the order in which shards are dealt: row by row, or column by column."""
-        if by_column:
-            for x in range(self.start_x, self.end_x + 1):
-                for y in range(self.start_y, self.end_y + 1):
-                    yield x, y
-        else:
-            for y in range(self.start_y, self.end_y + 1):
-                for x in range(self.start_x, self.end_x + 1):
-                    yield x, y
+        columns, rows = range(self.start_x, self.end_x + 1), range(self.start_y, self.end_y + 1)
+        return product(columns, rows) if by_column else ((x, y) for y in rows for x in columns)
 
     def __str__(self) -> str:
         """As the library prints core ranges since mid 2026."""
@@ -88,21 +79,17 @@ def grid_of(columns: int, rows: int) -> tuple[CoreRange, ...]:
     return (CoreRange(0, 0, columns - 1, rows - 1),)
 
 
-def _check_ranges(ranges: tuple[CoreRange, ...]) -> None:
+def _check_shard(shape: tuple[int, ...], ranges: tuple[CoreRange, ...]) -> None:
+    """The library divides by the sizes: a zero dies (SIGFPE) on some of its paths, so none gets that far."""
+    if not shape or not all(1 <= size < 1 << 32 for size in shape):
+        raise InvalidSpecError(f"shard shape {list(shape)} must have sizes in 1 .. 2^32-1")
     if not ranges:
         raise InvalidSpecError("a shard grid needs at least one core")
     for core_range in ranges:
         if core_range.columns < 1 or core_range.rows < 1 or core_range.start_x < 0 or core_range.start_y < 0:
             raise InvalidSpecError(f"core range {core_range} is empty or negative")
-    for i, first in enumerate(ranges):
-        if any(first.intersects(other) for other in ranges[i + 1 :]):
-            raise InvalidSpecError("core ranges of a shard grid overlap")
-
-
-def _check_sizes(shape: tuple[int, ...]) -> None:
-    """The library divides by these: a zero dies (SIGFPE) on some of its paths, so none gets that far."""
-    if not shape or not all(1 <= size < 1 << 32 for size in shape):
-        raise InvalidSpecError(f"shard shape {list(shape)} must have sizes in 1 .. 2^32-1")
+    if any(first.intersects(other) for first, other in combinations(ranges, 2)):
+        raise InvalidSpecError("core ranges of a shard grid overlap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +106,7 @@ class Shard:
     def __post_init__(self) -> None:
         if self.kind not in ("height", "width", "block"):
             raise InvalidSpecError(f"unknown shard kind {self.kind!r}", hint="known: height, width, block, nd")
-        _check_sizes((self.height, self.width))
-        _check_ranges(self.ranges)
+        _check_shard((self.height, self.width), self.ranges)
 
     @property
     def cores(self) -> int:
@@ -141,12 +127,15 @@ class NdShard:
             raise InvalidSpecError(
                 f"unknown shard distribution {self.distribution!r}", hint="known: round_robin_1d, grid_2d"
             )
-        _check_sizes(self.shape)
-        _check_ranges(self.ranges)
+        _check_shard(self.shape, self.ranges)
 
     @property
-    def cores(self) -> int:
-        return sum(r.cores for r in self.ranges)
+    def height(self) -> int:
+        return (1, *self.shape)[-2]
+
+    @property
+    def width(self) -> int:
+        return self.shape[-1]
 
 
 @dataclass(frozen=True, slots=True)

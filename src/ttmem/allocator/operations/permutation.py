@@ -14,7 +14,7 @@ from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16
-from ttmem.hardware.tiles import FACE_WIDTH
+from ttmem.hardware.data_types import FACE_WIDTH
 from ttmem.tensors import TILE, TensorSpec, paging_of, round_up
 
 _TRANSPOSES = ((0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3))

@@ -77,11 +77,34 @@ class Account:
         return -(-bytes_per_bank // self._quantum) * self._quantum
 
     def apply(self, moves: Iterable[Move]) -> Effect:
-        """Bring the account up to date with an operation, and say what happened inside it."""
-        inside = _Inside(self)
+        """Bring the account up to date with an operation, and say what happened inside it, move by move."""
+        before, born, gone = dict(self.allocated), dict[int, Buffer](), dict[int, Buffer]()
+        tops: dict[str, Fullest] = {}
+        at_launch: list[int] = []
+        highest_l1 = self.allocated.get("L1", 0)
         for move in moves:
-            inside.follow(move)
-        return inside.effect()
+            memory = move.memory
+            if move.kind == LAUNCH:
+                at_launch.append(self.allocated.get("L1", 0))
+            if move.kind == LAUNCH or memory not in self.live:
+                continue
+            there = self.live[memory].get(move.address)
+            if there:
+                gone[there.number] = self.drop(there)
+            if move.kind == GIVE:
+                continue
+            if there:  # two buffers cannot share an address: this one was given back unseen, before the operation
+                before[memory] -= there.bytes_per_bank
+            buffer = self.add(memory, move.address, self.taken(move.bytes_per_bank), move.total_bytes)
+            born[buffer.number] = buffer
+            now = self.allocated[memory]
+            if memory == "L1":
+                highest_l1 = max(highest_l1, now)
+            if now > (tops[memory].allocated if memory in tops else before[memory]):
+                here = tuple(b.number for b in born.values() if b.memory == memory and b.number not in gone)
+                absent = tuple(b.number for b in gone.values() if b.memory == memory and b.number not in born)
+                tops[memory] = Fullest(now, here, absent)
+        return Effect(tuple(born.values()), tuple(gone), tops, tuple(at_launch), highest_l1)
 
     def reconcile(self, memory: str, blocks: Mapping[int, int]) -> tuple[list[Buffer], list[int]]:
         """Accept the library's own table: buffers that came and went outside operations (``del``, uploads)."""
@@ -117,53 +140,3 @@ class Account:
         del self.live[buffer.memory][buffer.address]
         self.allocated[buffer.memory] -= buffer.bytes_per_bank
         return buffer
-
-
-class _Inside:
-    """Follows one operation move by move and remembers each memory's fullest moment."""
-
-    def __init__(self, account: Account) -> None:
-        self._account = account
-        self._before = dict(account.allocated)
-        self._born: dict[int, Buffer] = {}
-        self._gone: dict[int, Buffer] = {}
-        self._tops: dict[str, Fullest] = {}
-        self._at_launch: list[int] = []
-        self._highest_l1 = account.allocated.get("L1", 0)
-
-    def follow(self, move: Move) -> None:
-        if move.kind == LAUNCH:
-            self._at_launch.append(self._account.allocated.get("L1", 0))
-        elif move.memory not in self._account.live:
-            return
-        elif move.kind == TAKE:
-            self._take(move)
-        else:
-            known = self._account.live[move.memory].get(move.address)
-            if known:
-                self._gone[known.number] = self._account.drop(known)
-
-    def _take(self, move: Move) -> None:
-        account, memory = self._account, move.memory
-        if replaced := account.live[memory].get(move.address):
-            # Two buffers cannot share an address: this one was given back unseen, before the operation.
-            self._gone[replaced.number] = account.drop(replaced)
-            self._before[memory] -= replaced.bytes_per_bank
-        buffer = account.add(memory, move.address, account.taken(move.bytes_per_bank), move.total_bytes)
-        self._born[buffer.number] = buffer
-        now = account.allocated[memory]
-        if memory == "L1":
-            self._highest_l1 = max(self._highest_l1, now)
-        if now > (self._tops[memory].allocated if memory in self._tops else self._before[memory]):
-            here = tuple(b.number for b in self._born.values() if b.memory == memory and b.number not in self._gone)
-            absent = tuple(b.number for b in self._gone.values() if b.memory == memory and b.number not in self._born)
-            self._tops[memory] = Fullest(now, here, absent)
-
-    def effect(self) -> Effect:
-        return Effect(
-            tuple(self._born.values()),
-            tuple(self._gone),
-            self._tops,
-            tuple(self._at_launch),
-            self._highest_l1,
-        )

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .library import Library
+from .library import Library, Patches
 from .nodes import Node
 
 _ENDS = ("end_graph_capture", "end_graph_capture_to_file")
@@ -28,7 +28,6 @@ class Captures:
         """How many captures the program has open."""
         self.before_program: Callable[[], None] = lambda: None
         """Called before the program begins one."""
-        self._undo: list[Callable[[], None]] = []
 
     def begin(self) -> None:
         """A capture of ours; nothing of the program's may be open."""
@@ -36,46 +35,32 @@ class Captures:
 
     def end(self) -> list[Node]:
         """The nodes since our ``begin``."""
-        nodes: list[Node] = self._end()
-        return nodes
+        return list(self._end())
 
-    def watch_program(self, library: Library) -> None:
+    def watch_program(self, library: Library, patches: Patches) -> None:
         """Count what the program begins and ends from now on, by whichever name it calls it."""
         low, high = library.graph, library.ttnn.graph
-        self._replace((low, high), low.begin_graph_capture, self._counted_begin)
+
+        def replace(owners: tuple[Any, ...], original: Any, make: Callable[[Any], Callable[..., Any]]) -> None:
+            if original is None:
+                return
+            changed = functools.wraps(original, updated=())(make(original))
+            for owner in owners:
+                for name in [name for name, value in vars(owner).items() if value is original]:
+                    patches.replace(owner, name, lambda _: changed)
+
+        replace((low, high), low.begin_graph_capture, functools.partial(self._begun, counted=True))
         for name in _ENDS:
-            self._replace((low, high), getattr(low, name, None), self._counted_end)
-        self._replace((low, high), getattr(low, "is_graph_capture_active", None), self._programs_own)
+            replace((low, high), getattr(low, name, None), self._counted_end)
+        replace((low, high), getattr(low, "is_graph_capture_active", None), lambda _: lambda: self.by_program > 0)
         # The Python layer asks whether a capture is active before it begins one.
-        self._replace((high,), high.begin_graph_capture, self._announced)
+        replace((high,), high.begin_graph_capture, functools.partial(self._begun, counted=False))
 
-    def leave_program(self) -> None:
-        """Put everything back."""
-        while self._undo:
-            self._undo.pop()()
-
-    def _replace(self, owners: tuple[Any, ...], original: Any, make: Callable[[Any], Callable[..., Any]]) -> None:
-        if original is None:
-            return
-        changed = functools.wraps(original, updated=())(make(original))
-        for owner in owners:
-            for name, value in list(vars(owner).items()):
-                if value is original:
-                    setattr(owner, name, changed)
-                    self._undo.append(functools.partial(setattr, owner, name, original))
-
-    def _announced(self, original: Any) -> Callable[..., Any]:
-        def begin(*arguments: Any, **options: Any) -> Any:
-            self.before_program()
-            return original(*arguments, **options)
-
-        return begin
-
-    def _counted_begin(self, original: Any) -> Callable[..., Any]:
+    def _begun(self, original: Any, *, counted: bool) -> Callable[..., Any]:
         def begin(*arguments: Any, **options: Any) -> Any:
             self.before_program()
             result = original(*arguments, **options)
-            self.by_program += 1
+            self.by_program += counted
             return result
 
         return begin
@@ -88,6 +73,3 @@ class Captures:
                 self.by_program = max(0, self.by_program - 1)
 
         return end
-
-    def _programs_own(self, _: Any) -> Callable[..., Any]:
-        return lambda: self.by_program > 0

@@ -8,42 +8,33 @@ run for memory says how much it did not check. A plain ``assert`` on a value is 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+
+from .library import Patches
 
 _LIBRARIES: dict[str, dict[str, Any]] = {
     "torch": {"allclose": True, "equal": True},
     "torch.testing": {"assert_close": None, "assert_allclose": None},
     "ttnn": {"pearson_correlation_coefficient": 1.0},
     "numpy": {"allclose": True, "array_equal": True, "array_equiv": True},
-    "numpy.testing": {
-        "assert_allclose": None,
-        "assert_array_equal": None,
-        "assert_array_almost_equal": None,
-        "assert_almost_equal": None,
-        "assert_equal": None,
-    },
+    "numpy.testing": dict.fromkeys(
+        f"assert_{what}" for what in ("allclose", "array_equal", "array_almost_equal", "almost_equal", "equal")
+    ),
 }
 """By module: what a comparison that holds returns."""
 
 _SKIPPED = (True, "not compared: a mock board computes nothing")
 _OWN_NAMES: dict[str, Any] = {
-    "assert_with_pcc": _SKIPPED,
-    "assert_with_ulp": _SKIPPED,
-    "assert_equal": _SKIPPED,
-    "assert_allclose": None,
-    "assert_quality": None,
-    "check_with_pcc": _SKIPPED,
-    "check_with_pcc_without_tensor_printout": _SKIPPED,
+    **dict.fromkeys(("assert_with_pcc", "assert_with_ulp", "assert_equal"), _SKIPPED),
+    **dict.fromkeys(("assert_allclose", "assert_quality")),
+    **dict.fromkeys(("check_with_pcc", "check_with_pcc_without_tensor_printout"), _SKIPPED),
+    **dict.fromkeys(("comp_allclose", "comp_allclose_and_pcc", "comp_equal", "comp_ulp"), _SKIPPED),
     "comp_pcc": (True, 1.0),
-    "comp_allclose": _SKIPPED,
-    "comp_allclose_and_pcc": _SKIPPED,
-    "comp_equal": _SKIPPED,
-    "comp_ulp": _SKIPPED,
 }
 """Names under which ttnn's own test suites import their comparing functions."""
-
 
 _OWN_HOMES = ("utils_for_testing", "utility_functions", "comparison_funcs")
 """Modules in which those suites define them. Their ``assert_...`` functions check shapes first and compare values with
@@ -59,38 +50,31 @@ class Comparisons:
     @contextmanager
     def off(self, module: Any) -> Iterator[None]:
         """While a test of ``module`` runs, its comparisons hold."""
-        undo: list[tuple[Any, str, Any]] = []
+        patches, taken_over = Patches(), dict[int, Any]()
         for library, answers in _LIBRARIES.items():
             for name, answer in answers.items():
-                self._replace(sys.modules.get(library), name, answer, undo)
-        taken_over = {id(original): getattr(owner, name) for owner, name, original in undo}
+                original = getattr(sys.modules.get(library), name, None)
+                taken_over[id(original)] = self._always(answer, original)
+                patches.replace(sys.modules.get(library), name, lambda it: taken_over[id(it)])
         for name, value in list(vars(module).items()) if module is not None else ():
             if id(value) in taken_over:  # from torch import allclose
-                undo.append((module, name, value))
-                setattr(module, name, taken_over[id(value)])
+                patches.replace(module, name, lambda it: taken_over[id(it)])
         homes = [found for name, found in list(sys.modules.items()) if name.rpartition(".")[2] in _OWN_HOMES]
         for owner in (module, *homes):
             for name, answer in _OWN_NAMES.items():
-                if name.startswith("comp_") or not _checks_shapes(vars(owner).get(name) if owner else None):
-                    self._replace(owner, name, answer, undo)
+                if name.startswith("comp_") or not _checks_shapes(getattr(owner, name, None)):
+                    patches.replace(owner, name, partial(self._always, answer))
         try:
             yield
         finally:
-            for owner, name, original in reversed(undo):
-                setattr(owner, name, original)
+            patches.undo()
 
-    def _replace(self, owner: Any, name: str, answer: Any, undo: list[tuple[Any, str, Any]]) -> None:
-        original = vars(owner).get(name) if owner is not None else None
-        if callable(original):
-            undo.append((owner, name, original))
-            setattr(owner, name, self._always(answer))
-
-    def _always(self, answer: Any) -> Callable[..., Any]:
+    def _always(self, answer: Any, original: Any) -> Any:
         def compare(*_: Any, **__: Any) -> Any:
             self.skipped += 1
             return answer
 
-        return compare
+        return compare if callable(original) else original
 
 
 def _checks_shapes(function: Any) -> bool:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .isolation import Fork, Send
-from .library import Library, Pool
+from .library import Library, Pool, address_key
 from .nodes import ProgramNeeds, needs_of, used_cached_programs
 from .protocol import error_text
-from .tensors import address_key, device_tensors
 
 TIMEOUT_SECONDS = 60.0
 
@@ -136,9 +135,9 @@ def _dry_run(library: Library, call: Call, device: Any, l1_before: Mapping[int, 
 
 def _not_there_before(library: Library, call: Call) -> list[Any]:
     """Results with a buffer of their own: not those in place, not views of an argument, and each buffer once."""
-    seen = {address_key(tensor) for tensor in device_tensors(library, (call.arguments, dict(call.options)))}
+    seen = {address_key(tensor) for tensor in library.device_tensors((call.arguments, dict(call.options)))}
     made = []
-    for tensor in device_tensors(library, call.results):
+    for tensor in library.device_tensors(call.results):
         key = address_key(tensor)
         if key not in seen:
             seen.add(key)

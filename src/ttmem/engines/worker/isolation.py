@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import resource
-import select
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from .protocol import LineReader, decode, write_line
 
 Message = dict[str, Any]
 Send = Callable[[Message], None]
@@ -43,6 +44,7 @@ class Fork:
         if self._process == 0:
             _become_fork(work, writing, memory_cap, own_group, parent)
         os.close(writing)
+        self._lines = LineReader(self._reading)
         self.signal = 0
         """Which killed it, 0 when none did."""
         self.timed_out = False
@@ -50,9 +52,11 @@ class Fork:
     def messages(self, silence: float) -> Iterator[Message]:
         """What it sends, until it ends or has said nothing for so many seconds; then it is gone."""
         try:
-            for line in self._lines(silence):
+            while line := self._lines.line(silence):
                 with contextlib.suppress(ValueError):  # half a line of a copy that died
-                    yield json.loads(line)
+                    yield decode(line)
+        except TimeoutError:
+            self.timed_out = True
         finally:
             self._end()
 
@@ -62,20 +66,6 @@ class Fork:
         if self.timed_out:
             return "no answer in time"
         return signal.Signals(self.signal).name if self.signal else ""
-
-    def _lines(self, silence: float) -> Iterator[bytes]:
-        rest = b""
-        ready = select.poll()  # select() itself ends at descriptor 1024
-        ready.register(self._reading, select.POLLIN | select.POLLHUP)
-        while True:
-            if not ready.poll(silence * 1000):
-                self.timed_out = True
-                return
-            chunk = os.read(self._reading, 1 << 16)
-            if not chunk:
-                return
-            *whole, rest = (rest + chunk).split(b"\n")
-            yield from whole
 
     def _end(self) -> None:
         os.close(self._reading)
@@ -123,7 +113,7 @@ def _become_fork(
             os.dup2(nowhere, stream)
         if memory_cap is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory_cap, memory_cap))
-        work(lambda message: _write(writing, message))
+        work(partial(write_line, writing))
     finally:
         os._exit(0)
 
@@ -134,9 +124,3 @@ def end_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
-
-
-def _write(descriptor: int, message: Message) -> None:
-    raw = json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n"
-    while raw:
-        raw = raw[os.write(descriptor, raw) :]

@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterator
+from importlib import metadata
 from typing import Any, NamedTuple
 
 from .protocol import MEMORIES
+
+_DEEPEST = 6
+"""Arguments are lists of lists at most; a cyclic structure must not be followed for ever."""
 
 
 class View(NamedTuple):
@@ -40,8 +45,6 @@ class Library:
     @property
     def version(self) -> str:
         """The release, or empty for a build of one's own without metadata."""
-        from importlib import metadata
-
         try:
             return metadata.version("ttnn")
         except metadata.PackageNotFoundError:
@@ -50,8 +53,7 @@ class Library:
     @property
     def folder(self) -> str:
         """Where the package lies: frames of its own files are not the user's."""
-        path: str = self.ttnn.__path__[0]
-        return path
+        return str(self.ttnn.__path__[0])
 
     def view(self, device: Any, memory: str) -> View:
         """The allocator's own account of one memory."""
@@ -88,9 +90,64 @@ class Library:
     @property
     def quantum(self) -> int:
         """Every allocation is rounded up to the DRAM alignment, in all memories."""
-        alignment: int = self.core.device.get_dram_alignment()
-        return alignment
+        return int(self.core.device.get_dram_alignment())
 
     def is_on_device(self, tensor: Any) -> bool:
         """Whether the tensor has a buffer of its own on a device right now."""
         return bool(tensor.storage_type() == self.ttnn.DEVICE_STORAGE_TYPE and tensor.is_allocated())
+
+    def tensors_in(self, value: Any, depth: int = 0) -> Iterator[Any]:
+        """Every tensor in a structure of lists, tuples and dictionaries."""
+        if isinstance(value, self.ttnn.Tensor):
+            yield value
+        elif depth < _DEEPEST and isinstance(value, (list, tuple, dict)):
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from self.tensors_in(item, depth + 1)
+
+    def device_tensors(self, value: Any) -> list[Any]:
+        """Those that have a buffer on a device."""
+        return [tensor for tensor in self.tensors_in(value) if self.is_on_device(tensor)]
+
+
+class Patches:
+    """Attributes of others that we replaced, and how they were."""
+
+    def __init__(self) -> None:
+        self._originals: list[tuple[Any, str, Any]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Put ``make(original)`` in the place of an attribute, where there is one."""
+        original = getattr(owner, name, None)
+        if original is not None:
+            self._originals.append((owner, name, original))
+            setattr(owner, name, make(original))
+
+    def undo(self) -> None:
+        """Leave everything as it was."""
+        while self._originals:
+            setattr(*self._originals.pop())
+
+
+def describe(tensor: Any) -> dict[str, Any]:
+    """What a tensor type of a profile is made from; figures are the library's own."""
+    config = tensor.memory_config()
+    shard = config.shard_spec
+    described: dict[str, Any] = {
+        "shape": list(tensor.shape),
+        "padded": list(tensor.padded_shape),
+        "dtype": tensor.dtype.name.lower(),
+        "layout": "tile" if tensor.layout.name == "TILE" else "row_major",
+        "memory": config.buffer_type.name,
+        "placement": config.memory_layout.name.lower(),
+        "page_bytes": tensor.buffer_page_size(),
+        "pages": tensor.buffer_num_pages(),
+    }
+    if shard is not None:
+        described["shard"] = list(shard.shape)
+        described["shard_cores"] = shard.num_cores()
+    return described
+
+
+def address_key(tensor: Any) -> tuple[str, int]:
+    """Where its buffer is: two tensors with the same key share one."""
+    return tensor.memory_config().buffer_type.name, tensor.buffer_address()

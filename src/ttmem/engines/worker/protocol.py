@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import time
+from collections import deque
 from typing import Any
 
 VERSION = 1
@@ -22,21 +25,39 @@ MOST_BYTES_OF_TEXT = 20_000
 """An error's text is cut there: a backtrace of a C++ library can be megabytes."""
 
 
-class LineWriter:
-    """Writes whole lines to a descriptor; what is written is with the reader even if this process dies next."""
+def write_line(descriptor: int, message: dict[str, Any]) -> None:
+    """One line, however often the system takes only a part of it.
+
+    What is written is with the reader even if this process dies next.
+    """
+    rest = memoryview(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+class LineReader:
+    """Reads whole lines from a descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._lines: deque[bytes] = deque()
+        self._rest = b""
+        self._ready = select.poll()  # select() itself ends at descriptor 1024
+        self._ready.register(descriptor, select.POLLIN | select.POLLHUP)
 
-    def send(self, message: dict[str, Any]) -> None:
-        """One line, however often the system takes only a part of it."""
-        rest = memoryview(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
-
-    def close(self) -> None:
-        """Nothing more will come."""
-        os.close(self._descriptor)
+    def line(self, seconds: float) -> bytes:
+        """The next line, empty at the end of the pipe; ``TimeoutError`` when none comes in time."""
+        deadline = time.monotonic() + seconds
+        while not self._lines:
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._ready.poll(left * 1000):
+                raise TimeoutError
+            chunk = os.read(self._descriptor, 1 << 16)
+            if not chunk:
+                return b""
+            *whole, self._rest = (self._rest + chunk).split(b"\n")
+            self._lines += whole
+        return self._lines.popleft()
 
 
 def decode(line: bytes | str) -> dict[str, Any]:

@@ -8,6 +8,9 @@ ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pyt
 from __future__ import annotations
 
 import json
+import re
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,9 +20,9 @@ import pytest
 
 from .comparisons import Comparisons
 from .devices import OpenOptions
+from .isolation import end_with
 from .library import Library
-from .limits import parse_limit
-from .peaks import Peaks
+from .protocol import MEMORIES
 from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
@@ -27,6 +30,66 @@ MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90
 _PREFIX = "ttmem_"
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
 _MOST_ROWS = 20
+_COLUMNS = (
+    ("  DRAM MB/bank", "dram_peak_bytes_per_bank", "dram_bank_bytes"),
+    ("   L1 MB/bank", "l1_peak_bytes_per_bank", "l1_bank_bytes"),
+    ("  L1 + programs", "l1_with_programs_bytes_per_core", "l1_bank_bytes"),
+)
+"""Of the table: title, figure, what it is a share of."""
+_UNITS = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)\s*", re.IGNORECASE)
+
+
+def main(words: list[str]) -> int:
+    """``pytest_plugin SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON: run pytest with the plugin."""
+    settings: dict[str, Any] = json.loads(words[0])
+    end_with(settings.pop("parent"))
+    tempfile.tempdir = settings.pop("temporary")
+    sys.path.insert(0, "")  # as 'python -m pytest' has it
+    plugin = MemoryPlugin(options=settings.pop("open"), **settings)
+    return int(pytest.main([*words[1:], "-p", "no:ttmem"], plugins=[plugin]))
+
+
+def allowed_bytes(limit: object, bank_bytes: int) -> int:
+    """What a limit of a mark leaves of a bank; ``ValueError`` says what would be right. A bare number: 80 of what?"""
+    matched = _LIMIT.fullmatch(str(limit))
+    unit = matched[2].lower() if matched else ""
+    if matched is None or (unit != "%" and unit not in _UNITS):
+        raise ValueError(f"'{limit}' is no limit: write '90%' of a bank, or bytes per bank such as '1.2MiB'")
+    number = float(matched[1])
+    return int(bank_bytes * number / 100 if unit == "%" else number * _UNITS[unit])
+
+
+class Peaks:
+    """The fullest moments of a stretch of a recording, kept as its messages go by; ``reset`` begins a new one."""
+
+    def __init__(self) -> None:
+        self.bank_bytes: dict[str, int] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the moments so far; a device that is open stays known."""
+        self.allocated: dict[str, int] = {}
+        """Bytes per bank by memory, moments inside operations included; a memory that was not seen is missing."""
+        self.l1_with_programs = 0
+        """Bytes per core: tensors and the programs' own buffers together."""
+        self.operations = 0
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """One message of the recorder."""
+        if "state" in message:
+            for memory, (_, total, allocated, _, _) in zip(MEMORIES, message["state"], strict=True):
+                self.bank_bytes[memory] = total
+                self._see(memory, allocated)
+        if "start" in message:
+            self.operations += 1
+        for memory, top in message.get("fullest", {}).items():
+            self._see(memory, top[0])
+        if "l1" in message:
+            self.l1_with_programs = max(self.l1_with_programs, sum(message["l1"][:-1]))
+
+    def _see(self, memory: str, allocated: int) -> None:
+        self.allocated[memory] = max(self.allocated.get(memory, 0), allocated)
 
 
 class MemoryPlugin:
@@ -47,17 +110,12 @@ class MemoryPlugin:
         self._recorder: Recorder | None = None
         self._rows: dict[str, dict[str, Any]] = {}
 
-    # --- the session --------------------------------------------------------------------------------------------
-
     def pytest_configure(self, config: Any) -> None:
         """Load ttnn before any test does, so that what tests import is the recorded one."""
         config.addinivalue_line("markers", MARK)
         self._library = Library()
         self._recorder = Recorder(
-            self._library,
-            self._peaks.hear,
-            options=OpenOptions(**self._options),
-            measure_programs=self._measure,
+            self._library, self._peaks.hear, options=OpenOptions(**self._options), measure_programs=self._measure
         )
         self._recorder.install()
 
@@ -70,8 +128,6 @@ class MemoryPlugin:
         """What the tests run on, and what that means for values."""
         values = "" if self._values else "; nothing is computed, so value comparisons are skipped"
         return f"ttmem: {self._label}{values}"
-
-    # --- fixtures -----------------------------------------------------------------------------------------------
 
     @pytest.fixture
     def device_params(self, request: Any) -> dict[str, Any]:
@@ -97,8 +153,6 @@ class MemoryPlugin:
         device = ttnn.open_mesh_device(ttnn.MeshShape(*shape) if shape else None, **device_params)
         yield device
         ttnn.close_mesh_device(device)
-
-    # --- tests --------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
@@ -152,21 +206,18 @@ class MemoryPlugin:
 
     def _over(self, memory: str, wanted: Any) -> list[str]:
         """L1 counts with the programs' own buffers: that is what overflows."""
+        bank = self._peaks.bank_bytes.get(memory, 0)
         try:
-            limit = parse_limit(wanted)
+            allowed = allowed_bytes(wanted, bank)
         except ValueError as error:
             return [f"ttmem: {error}"]
-        bank = self._peaks.bank_bytes.get(memory, 0)
         used = self._peaks.allocated.get(memory, 0)
         if memory == "L1":
             used = max(used, self._peaks.l1_with_programs)
-        allowed = limit.allowed(bank)
         if used <= allowed:
             return []
         share = f" ({100 * used / bank:.1f}%)" if bank else ""
-        return [f"ttmem: test was limited to {limit.text} of {memory} ({allowed} B per bank) but used {used} B{share}"]
-
-    # --- the end ------------------------------------------------------------------------------------------------
+        return [f"ttmem: test was limited to {wanted} of {memory} ({allowed} B per bank) but used {used} B{share}"]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the controlling process, where the table is printed."""
@@ -184,9 +235,10 @@ class MemoryPlugin:
         if not rows:
             return
         terminalreporter.section(f"peak memory per test ({self._label})")
-        terminalreporter.write_line(f"{'DRAM MB/bank':>14} {'L1 MB/bank':>12} {'L1 + programs':>14}  test")
+        terminalreporter.write_line("".join(title for title, _, _ in _COLUMNS) + "  test")
         for name, row in rows[:_MOST_ROWS]:
-            terminalreporter.write_line(f"{_cell(row, 'dram'):>14} {_cell(row, 'l1'):>12} {_programs(row):>14}  {name}")
+            cells = (_cell(row, used, bank).rjust(len(title)) for title, used, bank in _COLUMNS)
+            terminalreporter.write_line(f"{''.join(cells)}  {name}")
         if len(rows) > _MOST_ROWS:
             terminalreporter.write_line(f"... and {len(rows) - _MOST_ROWS} more")
         skipped = sum(row["skipped_comparisons"] for _, row in rows)
@@ -199,25 +251,11 @@ class MemoryPlugin:
 
 def _weight(row: dict[str, Any]) -> float:
     """The share of the fuller memory, so that the most dangerous test stands first."""
-    shares = [
-        row.get(f"{memory}_peak_bytes_per_bank", 0) / row[f"{memory}_bank_bytes"]
-        for memory in ("dram", "l1")
-        if row.get(f"{memory}_bank_bytes")
-    ]
-    if row.get("l1_bank_bytes"):
-        shares.append(row["l1_with_programs_bytes_per_core"] / row["l1_bank_bytes"])
-    return float(max(shares, default=0.0))
+    return max((row.get(used, 0) / row[bank] for _, used, bank in _COLUMNS if row.get(bank)), default=0.0)
 
 
-def _cell(row: dict[str, Any], memory: str) -> str:
-    used, bank = row.get(f"{memory}_peak_bytes_per_bank"), row.get(f"{memory}_bank_bytes")
-    return "-" if used is None else _share(used, bank or 0)
-
-
-def _programs(row: dict[str, Any]) -> str:
-    return _share(row["l1_with_programs_bytes_per_core"], row.get("l1_bank_bytes", 0))
-
-
-def _share(used: int, bank: int) -> str:
-    share = f" {100 * used / bank:3.0f}%" if bank else ""
-    return f"{used / (1 << 20):.3f}{share}"
+def _cell(row: dict[str, Any], used: str, bank: str) -> str:
+    if used not in row:
+        return "-"
+    share = f" {100 * row[used] / row[bank]:3.0f}%" if row.get(bank) else ""
+    return f"{row[used] / (1 << 20):.3f}{share}"

@@ -18,10 +18,9 @@ from typing import Any
 from .account import Buffer
 from .captures import Captures
 from .devices import OpenOptions, device_facts, watch_devices
-from .library import Library
+from .library import Library, Patches, address_key, describe
 from .protocol import MEMORIES, error_text
 from .sites import Site, Sites
-from .tensors import address_key, describe, device_tensors, tensors_in
 from .watching import Seen, State, Watch
 
 Send = Callable[[dict[str, Any]], None]
@@ -48,43 +47,37 @@ class Recorder:
         self._typed: set[int] = set()
         """Buffers whose tensor was described already."""
         self._others_noted = False
-        self._undo: list[Callable[[], None]] = []
-
-    # --- switching on and off -----------------------------------------------------------------------------------
+        self._patches = Patches()
 
     def install(self) -> None:
         """Put the recorder between the program and the library."""
         decorators = self._library.ttnn.decorators
         for operation in (decorators.FastOperation, decorators.Operation):
-            self._wrap(operation, "__call__", lambda self_: self_.python_fully_qualified_name)
+            self._wrap(operation, "__call__")
         for method in _TENSOR_METHODS:
-            self._wrap(self._library.ttnn.Tensor, method, functools.partial(_method_name, method))
-        self._captures.watch_program(self._library)
-        self._undo.append(self._captures.leave_program)
-        self._undo.append(
-            watch_devices(self._library, self._options, opened=self.device_opened, closing=self.device_closing)
-        )
+            self._wrap(self._library.ttnn.Tensor, method, f"ttnn.Tensor.{method}")
+        self._captures.watch_program(self._library, self._patches)
+        opened, closing = self.device_opened, self.device_closing
+        watch_devices(self._library, self._options, self._patches, opened=opened, closing=closing)
 
     def uninstall(self) -> None:
         """Leave the library as it was."""
-        while self._undo:
-            self._undo.pop()()
+        self._patches.undo()
 
-    def _wrap(self, owner: Any, method: str, name_of: Callable[[Any], str]) -> None:
-        original = getattr(owner, method, None)
-        if original is None:
-            return
+    def _wrap(self, owner: Any, method: str, name: str = "") -> None:
+        """Record calls of a method, under this name or that of the operation it belongs to."""
         recorder = self
 
-        @functools.wraps(original, updated=())
-        def recorded(self_: Any, *arguments: Any, **options: Any) -> Any:
-            __tracebackhide__ = True  # pytest shows the test's frames and the library's, not ours
-            return recorder.operation(name_of(self_), original, (self_, *arguments), options)
+        def make(original: Any) -> Any:
+            @functools.wraps(original, updated=())
+            def recorded(self_: Any, *arguments: Any, **options: Any) -> Any:
+                __tracebackhide__ = True  # pytest shows the test's frames and the library's, not ours
+                called = name or self_.python_fully_qualified_name
+                return recorder.operation(called, original, (self_, *arguments), options)
 
-        setattr(owner, method, recorded)
-        self._undo.append(lambda: setattr(owner, method, original))
+            return recorded
 
-    # --- devices ------------------------------------------------------------------------------------------------
+        self._patches.replace(owner, method, make)
 
     def device_opened(self, device: Any) -> None:
         """Follow the first device; the memory of a second one at the same time is not followed, and that is said."""
@@ -110,8 +103,6 @@ class Recorder:
         """The program has ended; what it left open is sent as it is."""
         if self._watch is not None:
             self.device_closing(self._watch.device)
-
-    # --- operations ---------------------------------------------------------------------------------------------
 
     def operation(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
@@ -144,9 +135,7 @@ class Recorder:
                 raise
             self._send({"end": index})
             return results
-        started.update(_state_message(watch.state()))
-        started.update(self._inputs(watch, (arguments, options)))
-        self._send(started)
+        self._send({**started, **_state_message(watch.state()), **self._inputs(watch, (arguments, options))})
         return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
@@ -168,12 +157,10 @@ class Recorder:
             self._others_noted = True
             self._send({"note": "memory of another device or of a submesh was used too; it is not followed"})
 
-    # --- tensors ------------------------------------------------------------------------------------------------
-
     def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
         """The buffers an operation reads, and descriptions of those not seen before."""
         uses, described = [], []
-        for tensor in device_tensors(self._library, values):
+        for tensor in self._library.device_tensors(values):
             buffer = _buffer_of(watch, tensor)
             if buffer is None:
                 continue
@@ -187,7 +174,7 @@ class Recorder:
         """Descriptions and names of the buffers that the results brought."""
         born = {buffer.number for buffer in seen.effect.born}
         described, names = [], []
-        tensors = list(tensors_in(self._library, seen.results))
+        tensors = list(self._library.tensors_in(seen.results))
         for position, tensor in enumerate(tensors):
             buffer = _buffer_of(watch, tensor) if self._library.is_on_device(tensor) else None
             if buffer is None or buffer.number not in born or buffer.number in self._typed:
@@ -198,10 +185,6 @@ class Recorder:
             if name:
                 names.append([buffer.number, name])
         return described, names
-
-
-def _method_name(method: str, _: Any) -> str:
-    return f"ttnn.Tensor.{method}"
 
 
 def _row(buffer: Buffer) -> list[Any]:

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,28 +28,18 @@ def main(words: list[str]) -> int:
     file, arguments = words[1], words[2:]
     end_with(settings["parent"])
     os.set_inheritable(settings["events"], False)
-    writer = protocol.LineWriter(settings["events"])
-    _give_back_temporary_folder(settings.get("temporary", ""))
+    send = partial(protocol.write_line, settings["events"])
+    # TMPDIR leads the library's leftovers to a folder that is removed; the script's own files belong elsewhere.
+    tempfile.tempdir = settings["temporary"]
     library = Library()
-    writer.send(
-        {
-            "hello": protocol.VERSION,
-            "ttnn": library.version,
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "pid": os.getpid(),
-        }
-    )
-    recorder = Recorder(
-        library,
-        writer.send,
-        options=OpenOptions(**settings.get("open", {})),
-        measure_programs=settings.get("measure", True),
-    )
+    send({"hello": protocol.VERSION, "ttnn": library.version})
+    options = OpenOptions(**settings["open"])
+    recorder = Recorder(library, send, options=options, measure_programs=settings["measure"])
     recorder.install()
     status, error = _run(file, arguments)
     with contextlib.suppress(BrokenPipeError):
         recorder.finish()
-        writer.send({"exit": status, "error": error})
+        send({"exit": status, "error": error})
     recorder.uninstall()
     return status
 
@@ -100,9 +91,3 @@ def _leave_out_ours(printed: traceback.TracebackException) -> None:
     for deeper in (printed.__cause__, printed.__context__):
         if deeper is not None:
             _leave_out_ours(deeper)
-
-
-def _give_back_temporary_folder(folder: str) -> None:
-    """TMPDIR leads the library's leftovers to a folder that is removed; the script's own files belong elsewhere."""
-    if folder:
-        tempfile.tempdir = folder

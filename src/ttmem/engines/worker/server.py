@@ -13,12 +13,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from . import protocol
 from .isolation import Fork, Send
 from .library import Library
-from .protocol import LineWriter, error_text
+from .protocol import error_text
 from .steps import Session
 
 _SILENCE_SECONDS = 60.0
@@ -35,101 +36,82 @@ class _Case:
     def hear(self, message: dict[str, Any]) -> None:
         self.answers.append(message["answer"])
 
-    def answer(self, summary: dict[str, Any], *, signal: int = 0, timed_out: bool = False) -> dict[str, Any]:
-        return {
-            "case": self.number,
-            "answers": self.answers,
-            "peaks": summary.get("peaks", {}),
-            "l1": summary.get("l1"),
-            "l1_problem": summary.get("l1_problem", ""),
-            "signal": signal,
-            "timed_out": timed_out,
-            "finished": bool(summary),
-            "seconds": time.perf_counter() - self.started,
-        }
+    def answer(self, summary: dict[str, Any], **ending: Any) -> dict[str, Any]:
+        known = {"case": self.number, "answers": self.answers, "finished": bool(summary)}
+        return {**known, "seconds": time.perf_counter() - self.started, **summary, **ending}
 
 
-class Server:
-    """One session, copied for the cases of a request."""
+def _answers(session: Session, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
+    """One answer per case, in order."""
+    cases: list[list[dict[str, Any]]] = request["cases"]
+    if not request.get("isolated", True):
+        for number, steps in enumerate(cases):
+            case = _Case(number)
+            _run(session, steps, request, case.hear)
+            yield case.answer(session.summary())
+        return
+    first = 0
+    while first < len(cases):
+        first += yield from _in_fork(session, cases, first, request, memory_cap)
 
-    def __init__(self, session: Session, memory_cap: int | None) -> None:
-        self._session = session
-        self._memory_cap = memory_cap
 
-    def answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """One answer per case, in order."""
-        cases: list[list[dict[str, Any]]] = request["cases"]
-        if not request.get("isolated", True):
-            for number, steps in enumerate(cases):
-                case = _Case(number)
-                self._session.begin_case()
-                self._run(steps, request, case.hear)
-                yield case.answer(self._session.summary())
-            return
-        first = 0
-        while first < len(cases):
-            done = yield from self._in_fork(cases, first, request)
-            first += done
+def _in_fork(
+    session: Session, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any], memory_cap: int | None
+) -> Any:
+    """Work through the cases from ``first`` on in one copy of the session; how many of them that settled."""
 
-    def _in_fork(self, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any]) -> Any:
-        """Work through the cases from ``first`` on in one copy; how many of them that settled."""
+    def work(send: Send) -> None:
+        for steps in cases[first:]:
+            _run(session, steps, request, send)
+            send({"summary": session.summary()})
+            if not session.end_case():
+                return  # something stayed behind: the next case wants a clean copy
 
-        def work(send: Send) -> None:
-            for steps in cases[first:]:
-                self._session.begin_case()
-                self._run(steps, request, send)
-                send({"summary": self._session.summary()})
-                if not self._session.end_case():
-                    return  # something stayed behind: the next case wants a clean copy
-
-        fork = Fork(work, memory_cap=self._memory_cap, own_group=True)
-        done = 0
-        case = _Case(first)
-        for message in fork.messages(request.get("timeout") or _SILENCE_SECONDS):
-            if "answer" in message:
-                case.hear(message)
-            else:
-                yield case.answer(message["summary"])
-                done += 1
-                case = _Case(first + done)
-        if first + done < len(cases) and (fork.signal or fork.timed_out or not done):
-            yield case.answer({}, signal=fork.signal, timed_out=fork.timed_out)
+    fork = Fork(work, memory_cap=memory_cap, own_group=True)
+    done = 0
+    case = _Case(first)
+    for message in fork.messages(request.get("timeout") or _SILENCE_SECONDS):
+        if "answer" in message:
+            case.hear(message)
+        else:
+            yield case.answer(message["summary"])
             done += 1
-        return done
+            case = _Case(first + done)
+    if first + done < len(cases) and (fork.signal or fork.timed_out or not done):
+        yield case.answer({}, signal=fork.signal, timed_out=fork.timed_out)
+        done += 1
+    return done
 
-    def _run(self, steps: list[dict[str, Any]], request: dict[str, Any], send: Send) -> None:
-        for step in steps:
-            answered = self._session.run(step)
-            send({"answer": answered})
-            if request.get("stop", False) and not answered["ok"]:
-                return
+
+def _run(session: Session, steps: list[dict[str, Any]], request: dict[str, Any], send: Send) -> None:
+    session.begin_case()
+    for step in steps:
+        answered = session.run(step)
+        send({"answer": answered})
+        if request.get("stop", False) and not answered["ok"]:
+            return
 
 
 def main(words: list[str]) -> int:
     """``server SETTINGS``: settings as JSON."""
     settings: dict[str, Any] = json.loads(words[0])
-    answers = LineWriter(os.dup(1))
+    send = partial(protocol.write_line, os.dup(1))
     # The library prints failures to stdout: that stream must hold answers alone.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     library = Library()
-    session = Session(
-        library,
-        worker_dispatch=settings.get("worker_dispatch", False),
-        measure_programs=settings.get("measure", True),
-    )
-    hello: dict[str, Any] = {"hello": protocol.VERSION, "ttnn": library.version, "pid": os.getpid()}
+    session = Session(library, worker_dispatch=settings["worker_dispatch"], measure_programs=settings["measure"])
+    hello: dict[str, Any] = {"hello": protocol.VERSION, "ttnn": library.version}
     try:
-        hello["device"] = session.open(settings.get("open") or {})
+        hello["device"] = session.open(settings["open"])
     except Exception as error:
         hello["error"] = error_text(error)
-    answers.send(hello)
-    server = Server(session, settings.get("memory_cap"))
+    send(hello)
     for line in sys.stdin.buffer:
         try:
             request = protocol.decode(line)
-            for answer in server.answers(request):
-                answers.send({"id": request.get("id"), **answer})
+            for answer in _answers(session, request, settings["memory_cap"]):
+                send({"id": request.get("id"), **answer})
         except (ValueError, KeyError, TypeError) as error:
-            answers.send({"id": None, "bad_request": f"{type(error).__name__}: {error}"})
+            send({"id": None, "bad_request": f"{type(error).__name__}: {error}"})
     session.close()
     return 0

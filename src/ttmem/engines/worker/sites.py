@@ -52,11 +52,9 @@ class Sites:
         return Site(frame.f_code.co_filename, frame.f_lineno, _names(frame, operation.rpartition(".")[2]))
 
     def _skipped(self, file: str) -> bool:
-        known = self._is_own.get(file)
-        if known is None:
-            known = file.startswith("<frozen") or os.path.realpath(file).startswith(self._own)
-            self._is_own[file] = known
-        return known
+        if file not in self._is_own:
+            self._is_own[file] = file.startswith("<frozen") or os.path.realpath(file).startswith(self._own)
+        return self._is_own[file]
 
 
 def _names(frame: FrameType | None, called: str) -> tuple[str, ...]:
@@ -83,7 +81,9 @@ def outcome(file: str, line: int, called: str) -> tuple[str, ...]:
             if isinstance(statement, ast.Return):
                 return HANDED_ON
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            return _texts(targets[0])
+            target = targets[0]
+            each = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+            return tuple(map(ast.unparse, each))
     return ()
 
 
@@ -107,9 +107,3 @@ def _calls(value: ast.expr | None, operation: str) -> bool:
         return True
     name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
     return _SYNONYMS.get(name, name) == operation
-
-
-def _texts(target: ast.expr) -> tuple[str, ...]:
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return tuple(ast.unparse(element) for element in target.elts)
-    return (ast.unparse(target),)

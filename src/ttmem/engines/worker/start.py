@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 NAME = "ttmem_worker"
-JOBS = ("server", "script", "tests")
+JOBS = ("server", "script", "pytest_plugin")
 
 
 def load() -> None:

@@ -11,9 +11,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .devices import OpenOptions, device_facts
-from .library import Library
+from .library import Library, describe
 from .protocol import MEMORIES, error_text
-from .tensors import describe, device_tensors
 from .values import Values
 from .watching import Seen, Watch
 
@@ -28,6 +27,8 @@ Answer = dict[str, Any]
 
 _MOST_PAGES = 1 << 32
 """The library counts pages in 32 bits: beyond, the count wraps and a huge tensor "fits" into a few bytes."""
+_BITS = {"float32": 32, "int32": 32, "uint32": 32, "bfloat16": 16, "uint16": 16, "bfloat4_b": 4}
+"""Bits per element where they are not 8, at least; for arithmetic on sizes that no device has."""
 _PLAUSIBLE_BANK_BYTES = 1 << 40
 """A trace region larger than DRAM makes the bank size wrap to about 2^64 without an error."""
 
@@ -132,24 +133,20 @@ class Session:
         device = self._library.ttnn.device
         if name == "eth":
             return device.DispatchCoreConfig(type=device.DispatchCoreType.ETH)
-        axis = {"row": device.DispatchCoreAxis.ROW, "col": device.DispatchCoreAxis.COL}[name]
+        axis = getattr(device.DispatchCoreAxis, name.upper())
         return device.DispatchCoreConfig(type=device.DispatchCoreType.WORKER, axis=axis)
-
-    # --- steps --------------------------------------------------------------------------------------------------
 
     def _do_open(self, step: Step) -> Answer:
         return self.open(step["open"])
 
     def _do_alloc(self, step: Step) -> Answer:
         self._guard(step)
-        tensor = self._values.allocate(step)
-        self.tensors[step["alloc"]] = tensor
+        self.tensors[step["alloc"]] = tensor = self._values.allocate(step)
         return self._described(tensor)
 
     def _do_host(self, step: Step) -> Answer:
         """A tensor on the host, such as the weights of a convolution."""
-        tensor = self._values.host_tensor(step)
-        self.tensors[step["host"]] = tensor
+        self.tensors[step["host"]] = self._values.host_tensor(step)
         return {}
 
     def _do_free(self, step: Step) -> Answer:
@@ -163,15 +160,13 @@ class Session:
         view = self._library.view(self.device, memory)
         answer: Answer = {"allocated": view.allocated, "free": view.free, "largest_free": view.largest_free}
         if step.get("blocks"):
-            table = self._library.block_table(self.device, memory)
-            answer["blocks"] = [list(block) for block in table]
+            answer["blocks"] = self._library.block_table(self.device, memory)
         return answer
 
     def _do_call(self, step: Step) -> Answer:
         """Any function of the library, by name; see ``values`` for how arguments are written."""
         function = self._values.attribute(step["call"])
-        arguments = tuple(self._values.of(value) for value in step.get("args", []))
-        options = {name: self._values.of(value) for name, value in step.get("kwargs", {}).items()}
+        arguments, options = self._values.call_arguments(step)
         measured: Answer = {}
 
         def note(seen: Seen) -> None:
@@ -185,7 +180,7 @@ class Session:
         try:
             results = self.watch.call(function, arguments, options, note)
             self._keep(step.get("out"), results)
-            answer = {"results": [self._described(tensor) for tensor in device_tensors(self._library, results)]}
+            answer = {"results": [self._described(tensor) for tensor in self._library.device_tensors(results)]}
         except Exception as error:
             answer = _refused(error)
         return {**answer, **measured}
@@ -201,8 +196,6 @@ class Session:
         if step["clear"] == "cache":
             self.device.clear_program_cache()
         return {}
-
-    # --- what they share ----------------------------------------------------------------------------------------
 
     def _keep(self, out: Any, results: Any) -> None:
         """Names for the results: one name, or one per item of a list; without a name they are dropped."""
@@ -243,7 +236,7 @@ class Session:
             return
         memory = step.get("memory", "DRAM")
         view = self._library.view(self.device, memory)
-        total = pages * elements * self._values.bits_of(step["dtype"]) // 8
+        total = pages * elements * _BITS.get(step["dtype"], 8) // 8
         per_bank = -(-total // max(view.banks, 1))
         sentence = sentences.out_of_memory(
             total, memory, view.banks, per_bank, view.total, view.allocated, view.free, view.largest_free

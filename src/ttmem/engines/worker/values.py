@@ -9,13 +9,12 @@ open device, ``attribute`` anything by its name (``ttnn.Conv2dL1FullSliceConfig`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 from .library import Library
 
-_SHARDS = {"height": "HEIGHT_SHARDED", "width": "WIDTH_SHARDED", "block": "BLOCK_SHARDED"}
 _ORIENTATIONS = {"row": "ROW_MAJOR", "col": "COL_MAJOR"}
-_BITS = {"float32": 32, "int32": 32, "uint32": 32, "bfloat16": 16, "uint16": 16, "bfloat8_b": 8, "bfloat4_b": 4}
 
 
 class Values:
@@ -24,8 +23,16 @@ class Values:
     def __init__(self, library: Library, tensors: Mapping[str, Any], device: Callable[[], Any]) -> None:
         self._ttnn = library.ttnn
         self._graph = library.graph
-        self._tensors = tensors
         self._device = device
+        self._kinds: dict[str, Callable[[Any], Any]] = {
+            "tensor": tensors.__getitem__,
+            "tuple": lambda items: tuple(map(self.of, items)),
+            "dtype": self.data_type,
+            "layout": self.layout,
+            "shape": self._ttnn.Shape,
+            "device": lambda _: device(),
+            "attribute": self.attribute,
+        }
 
     def of(self, value: Any) -> Any:
         """The object that a JSON value means."""
@@ -33,26 +40,20 @@ class Values:
             return [self.of(item) for item in value]
         if not isinstance(value, dict):
             return value
-        if "tensor" in value:
-            return self._tensors[value["tensor"]]
-        if "tuple" in value:
-            return tuple(self.of(item) for item in value["tuple"])
         if "memory" in value:  # first: a whole description of where a tensor lies has a layout and a shape too
             return self.memory_config(value)
-        if "dtype" in value:
-            return self.data_type(value["dtype"])
-        if "layout" in value:
-            return self.layout(value["layout"])
-        if "shape" in value:
-            return self._ttnn.Shape(value["shape"])
-        if "device" in value:
-            return self._device()
-        if "attribute" in value:
-            return self.attribute(value["attribute"])
+        for kind, make in self._kinds.items():
+            if kind in value:
+                return make(value[kind])
         if "new" in value:
-            options = {name: self.of(item) for name, item in value.get("kwargs", {}).items()}
-            return self.attribute(value["new"])(*(self.of(item) for item in value.get("args", [])), **options)
+            arguments, options = self.call_arguments(value)
+            return self.attribute(value["new"])(*arguments, **options)
         raise ValueError(f"no such kind of value: {sorted(value)}")
+
+    def call_arguments(self, call: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``args`` and ``kwargs`` of a call."""
+        named = {name: self.of(value) for name, value in call.get("kwargs", {}).items()}
+        return tuple(map(self.of, call.get("args", []))), named
 
     def attribute(self, name: str) -> Any:
         """``ttnn.a.b`` (the leading ``ttnn.`` may be left out); nothing outside the library."""
@@ -65,10 +66,6 @@ class Values:
 
     def data_type(self, name: str) -> Any:
         return getattr(self._ttnn.DataType, name.upper())
-
-    def bits_of(self, name: str) -> int:
-        """Bits per element, at least; for arithmetic on sizes that no device has."""
-        return _BITS.get(name, 8)
 
     def layout(self, name: str) -> Any:
         return {"tile": self._ttnn.TILE_LAYOUT, "row_major": self._ttnn.ROW_MAJOR_LAYOUT}[name]
@@ -84,7 +81,7 @@ class Values:
         if shard["kind"] == "nd":
             strategy = getattr(ttnn.ShardDistributionStrategy, shard["distribution"].upper())
             return ttnn.MemoryConfig(memory, ttnn.NdShardSpec(ttnn.Shape(shard["shape"]), grid, orientation, strategy))
-        layout = getattr(ttnn.TensorMemoryLayout, _SHARDS[shard["kind"]])
+        layout = getattr(ttnn.TensorMemoryLayout, f"{shard['kind'].upper()}_SHARDED")
         return ttnn.MemoryConfig(layout, memory, ttnn.ShardSpec(grid, shard["shape"], orientation))
 
     def core_ranges(self, ranges: list[list[int]]) -> Any:
@@ -112,10 +109,7 @@ class Values:
 
     def host_tensor(self, step: Mapping[str, Any]) -> Any:
         """A tensor of one value on the host."""
-        elements = 1
-        for size in step["shape"]:
-            elements *= size
-        filled = [float(step.get("fill", 0.0))] * elements
+        filled = [float(step.get("fill", 0.0))] * prod(step["shape"])
         layout = self.layout(step.get("layout", "row_major"))
         return self._ttnn.Tensor(filled, step["shape"], self.data_type(step["dtype"]), layout)
 
