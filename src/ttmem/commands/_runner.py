@@ -37,7 +37,7 @@ class WithExamples(click.Command):
     """A command whose epilog holds examples, shown as they would be typed, and whose options know their words."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
+        super().__init__(*arguments, **{"context_settings": CONTEXT, **settings})
         give_words(self.params)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -46,6 +46,12 @@ class WithExamples(click.Command):
             with formatter.section("Examples"):
                 for line in self.epilog.strip().splitlines():
                     formatter.write(f"  {line}\n")
+
+
+class GroupWithExamples(WithExamples, click.Group):
+    """A verb of several words."""
+
+    command_class = WithExamples
 
 
 def verb(
@@ -74,8 +80,7 @@ def debug_option() -> click.Option:
 
 
 def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    settings = ctx.find_object(Settings)
-    if value and settings is not None:
+    if value and (settings := ctx.find_object(Settings)):
         settings.debug = True
 
 

@@ -38,14 +38,7 @@ _NEXT = {
 @click.option("--with-source", is_flag=True, help="Embed your source files where the format has a place for them.")
 @jobs_option
 @quiet_option
-def command(
-    source: str,
-    target: str,
-    out: Path,
-    which_run: str,
-    quiet: bool,
-    **part: Any,
-) -> None:
+def command(source: str, target: str, out: Path, which_run: str, quiet: bool, **part: Any) -> None:
     """Write SOURCE in the format of another tool and print where it went.
 
     A folder of an earlier export is replaced; any other folder that is not empty is refused. Warnings of the source

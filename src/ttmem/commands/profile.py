@@ -7,16 +7,7 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import (
-    jobs_option,
-    no_store_option,
-    one_of,
-    output_option,
-    profile_form_options,
-    quiet_option,
-    selection_options,
-    source_argument,
-)
+from ttmem.commands import _options as options
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
@@ -29,17 +20,17 @@ some-command 2>&1 | ttmem profile - --name nightly
 
 
 @verb("profile", examples=_EXAMPLES)
-@source_argument("source")
-@profile_form_options
-@output_option
+@options.source_argument("source")
+@options.profile_form_options
+@options.output_option
 @click.option("--name", metavar="NAME", help="Call the report NAME and store it so, replacing an earlier one.")
-@no_store_option
-@selection_options
+@options.no_store_option
+@options.selection_options
 @click.option("--follow", is_flag=True, help="Keep reading a growing log; Ctrl-C ends it with the answer.")
 @click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
-@jobs_option
+@options.jobs_option
 @click.option("--mlir", multiple=True, metavar="FILE", help="A module dump that belongs to the log; may be repeated.")
-@quiet_option
+@options.quiet_option
 def command(
     source: str,
     as_json: bool,
@@ -68,7 +59,7 @@ def command(
     from ttmem.library.sources import locate
     from ttmem.store import store
 
-    form = one_of(json=as_json, llm=as_llm, csv=as_csv)
+    form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
     if idle is not None and not follow:
         raise click.UsageError("--idle goes with --follow")
     if name is not None:

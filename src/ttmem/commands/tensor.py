@@ -36,17 +36,7 @@ ttmem tensor 1x1024x1024 --like "$(tail -50 failed.log)"
 @opening_options
 @json_option
 @output_option
-def command(
-    shape: str,
-    dtype: str,
-    layout: str,
-    memory: str | None,
-    board: str | None,
-    shard: str | None,
-    as_json: bool,
-    output: Path | None,
-    **opening: Any,
-) -> int:
+def command(shape: str, as_json: bool, output: Path | None, **spec: Any) -> int:
     """What a tensor of SHAPE (1x96x2176x1920) takes of every bank, what of it is padding, and whether it fits.
 
     Exit 1 when an empty board could not hold it. A layout or permutation that takes less is named.
@@ -54,7 +44,7 @@ def command(
     from ttmem.library.tensor import tensor
     from ttmem.reports.tensor import terminal
 
-    cost = tensor(shape, dtype, layout, memory, board=board, shard=shard, **opening)
+    cost = tensor(shape, **spec)
     for text in cost.warnings:
         warn(text)
     emit(json_text(cost) if as_json else terminal.render(cost, color=color_wanted(sys.stdout)), output)

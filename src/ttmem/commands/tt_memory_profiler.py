@@ -14,7 +14,7 @@ import click
 
 from ttmem._errors import BadInputError, TtmemError
 from ttmem.commands._child import OWN_FAILURE, run_and_capture
-from ttmem.commands._options import one_of, quiet_option, writable_place
+from ttmem.commands._options import file_option, one_of, quiet_option
 from ttmem.commands._output import emit, note, warn
 from ttmem.commands._runner import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
 
@@ -58,7 +58,7 @@ class _Profiler(WithExamples):
 @click.option("--visualize", is_flag=True, help="Only write the HTML report of TARGET (a log or a stored name).")
 @click.option("--name", metavar="NAME", help="Call the model NAME (default: after the script).")
 @click.option("--python", default=sys.executable, metavar="PATH", help="Interpreter for a script (default: this one).")
-@click.option("-o", "--output", callback=writable_place, metavar="FILE", help="With --visualize: where the page goes.")
+@file_option("-o", "--output", help="With --visualize: where the page goes.")
 @click.option("--open", "open_page", is_flag=True, help="Open the HTML report in a browser.")
 @quiet_option
 @click.argument("target", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TARGET [ARGS]...")

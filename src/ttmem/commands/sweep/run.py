@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.commands._options import (
-    case_options,
-    engine_option,
-    folder_option,
-    json_option,
-    places_options,
-    quiet_option,
-)
+from ttmem.commands import _options as options
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -34,8 +27,8 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
 
 @verb("run", examples=_EXAMPLES)
 @click.argument("cases", metavar="CASES", type=click.Path(path_type=Path))
-@engine_option
-@places_options
+@options.engine_option
+@options.places_options
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -51,8 +44,8 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
     metavar="SECONDS",
     help="Longest a single call may take.",
 )
-@case_options
-@folder_option("Journal and results; a second call resumes.")
+@options.case_options
+@options.folder_option("Journal and results; a second call resumes.")
 @click.option(
     "--strict",
     is_flag=True,
@@ -70,15 +63,10 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
     metavar="FILE",
     help="Write today's failures as such a file.",
 )
-@json_option
-@quiet_option
+@options.json_option
+@options.quiet_option
 def command(
-    cases: Path,
-    folder: Path,
-    save_expectations: Path | None,
-    as_json: bool,
-    quiet: bool,
-    **settings: Any,
+    cases: Path, folder: Path, save_expectations: Path | None, as_json: bool, quiet: bool, **settings: Any
 ) -> int:
     """Run CASES (of 'ttmem ops extract') and write FOLDER/journal.sqlite and FOLDER/results.jsonl.
 
