@@ -13,7 +13,7 @@ import numpy as np
 
 from ttmem.analysis.load_phase import const_eval_programs
 from ttmem.analysis.runs import Run, runs_of
-from ttmem.analysis.states import seen_memories, state_column
+from ttmem.analysis.states import known, seen_memories, state_column
 from ttmem.profile import Profile, Timeline
 
 LEAK, STEADY, TOO_FEW_RUNS = "leak", "steady", "too few runs"
@@ -28,17 +28,16 @@ _PARTS = 3
 class Growth:
     """How one memory's starting level moves from run to run, in the rank where it moves most."""
 
-    memory: str
-    rank: int
-    starts_bytes_per_bank: tuple[int, ...]
-    """State at the start of each run."""
-    compared_runs: int
-    """Runs that loaded nothing and were followed by another one: their steps count."""
+    verdict: str
+    """``leak``, ``steady`` or ``too few runs``."""
     bytes_per_bank_per_run: float
     error_bytes_per_run: float
     """How far rounding of the printed states can move the slope."""
-    verdict: str
-    """``leak``, ``steady`` or ``too few runs``."""
+    compared_runs: int
+    """Runs that loaded nothing and were followed by another one: their steps count."""
+    starts_bytes_per_bank: tuple[int, ...]
+    """State at the start of each run."""
+    rank: int | None
 
 
 def growth(profile: Profile) -> dict[str, Growth]:
@@ -70,13 +69,12 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> Growth:
     # Neighbouring steps share a state, so rounding enters once at each end of a stretch, not once per step.
     error = 2.0 * profile.source.state_error_bytes * stretches / len(steps) if steps else 0.0
     return Growth(
-        memory=memory,
-        rank=timeline.rank,
-        starts_bytes_per_bank=tuple(start for _, start in started),
-        compared_runs=len(steps),
-        bytes_per_bank_per_run=sum(steps) / len(steps) if steps else 0.0,
-        error_bytes_per_run=error,
         verdict=_verdict(steps),
+        bytes_per_bank_per_run=round(sum(steps) / len(steps), 4) if steps else 0.0,
+        error_bytes_per_run=round(error, 4),
+        compared_runs=len(steps),
+        starts_bytes_per_bank=tuple(start for _, start in started),
+        rank=known(timeline.rank),
     )
 
 
@@ -104,7 +102,7 @@ def _loading_runs(profile: Profile, timeline: Timeline, found: list[Run]) -> set
         if np.searchsorted(missed, run.first_index) != np.searchsorted(missed, run.end_index):
             loading.add(run.number)
         forms = timeline.form[run.first_index - timeline.first_index : run.end_index - timeline.first_index]
-        graph = (run.program, int(forms[0]) if len(forms) else -1, int(forms[-1]) if len(forms) else -1)
+        graph = (run.program, *((int(forms[0]), int(forms[-1])) if len(forms) else (-1, -1)))
         if graph not in known_graphs:
             known_graphs.add(graph)
             loading.add(run.number)

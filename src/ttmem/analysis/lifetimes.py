@@ -12,6 +12,7 @@ from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, Tracke
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.runs import runs_of
 from ttmem.analysis.select import select
+from ttmem.analysis.states import known
 from ttmem.profile import MEMORIES, BufferTable, Profile, TensorType, Timeline
 
 
@@ -123,13 +124,13 @@ def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end
     return TensorLife(
         name=tensor.name,
         type=tensor.type,
-        producer_index=_known(tensor.producer),
+        producer_index=known(tensor.producer),
         producer_name=producer_name,
         location=location,
         program=timeline.programs[tensor.program].name if tensor.program >= 0 else "",
         first_index=tensor.first,
         last_index=tensor.last if tensor.last >= 0 else (timeline.end_index - 1 if tensor.stays else end),
-        last_use_index=_known(tensor.last_use),
+        last_use_index=known(tensor.last_use),
         weight=tensor.weight,
         bytes_per_bank=tensor.bytes_per_bank,
     )
@@ -141,13 +142,13 @@ def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: 
     return TensorLife(
         name=buffers.names[int(buffers.name[row])],
         type=profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
-        producer_index=_known(producer),
+        producer_index=known(producer),
         producer_name=producer_name,
         location=location,
         program="",
         first_index=producer if producer >= 0 else _operation_at(timeline, int(buffers.first_block[row])),
         last_index=_operation_at(timeline, int(buffers.last_block[row])),
-        last_use_index=_known(int(buffers.last_use[row])),
+        last_use_index=known(int(buffers.last_use[row])),
         weight=False,
         bytes_per_bank=int(buffers.bytes_per_bank[row]),
         address=int(buffers.address[row]) or None,  # a capture without dispatch allocates nothing
@@ -178,7 +179,3 @@ def _operation_at(timeline: Timeline, block: int) -> int:
         return operation
     earlier = timeline.block_operation[: block + 1]
     return int(earlier.max(initial=timeline.first_index))
-
-
-def _known(operation: int) -> int | None:
-    return operation if operation >= 0 else None

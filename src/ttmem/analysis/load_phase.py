@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.states import StateColumn, change_per_operation, state_column
+from ttmem.analysis.states import StateColumn, change_per_operation, known, state_column
 from ttmem.profile import Profile, Timeline
 
 _UPLOAD = "to_device"
@@ -19,7 +19,6 @@ class LoadPhase:
     """What one process had in a memory before it computed, and what loading added inside its runs."""
 
     memory: str
-    rank: int
     before_first_bytes_per_bank: int
     """Resident before the first operation: uploads happen outside programs and print no line of their own."""
     const_eval_programs: int
@@ -33,8 +32,7 @@ class LoadPhase:
     """First operation after the last const-eval program of the first run; None when it ran none."""
     loaded_bytes_per_bank: int | None
     """State before that operation."""
-    error_bytes: int
-    """Rounding error of one printed state."""
+    rank: int | None
 
 
 def load_phase(profile: Profile, memory: str = "DRAM") -> LoadPhase | None:
@@ -60,7 +58,6 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase 
     loaded_at = _loaded_at(timeline, const_eval)
     return LoadPhase(
         memory=memory,
-        rank=timeline.rank,
         before_first_bytes_per_bank=int(states.value[0]),
         const_eval_programs=sum(const_eval),
         const_eval_operations=int(in_const_eval.sum()),
@@ -69,7 +66,7 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase 
         upload_bytes_per_bank=int(change[upload].sum()),
         loaded_at_index=loaded_at,
         loaded_bytes_per_bank=None if loaded_at is None else _state_before(timeline, states, loaded_at),
-        error_bytes=profile.source.state_error_bytes,
+        rank=known(timeline.rank),
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import msgspec
 
-from ttmem.analysis.diff import MemoryChange, MemoryDiff, TensorChange
+from ttmem.analysis.diff import CountChange, MemoryChange, MemoryDiff, TensorChange
+from ttmem.analysis.states import OperationPlace
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document import caused_by
-from ttmem.reports.profile.document_parts import OperationPlace
 
 
 class MemoryChangeEntry(Document, frozen=True):
@@ -55,14 +55,6 @@ class TensorChangeEntry(Document, frozen=True):
     after: TensorTypeEntry | None
 
 
-class CountChangeEntry(Document, frozen=True):
-    """An operation that is executed more or less often."""
-
-    name: str
-    before: int
-    after: int
-
-
 class DiffDocument(Document, frozen=True, tag_field="schema", tag="ttmem.diff/1"):
     """Two profiles compared; ``grew`` begins with the first suspect."""
 
@@ -71,7 +63,7 @@ class DiffDocument(Document, frozen=True, tag_field="schema", tag="ttmem.diff/1"
     memories: dict[str, MemoryChangeEntry]
     grew: list[TensorChangeEntry]
     shrank: list[TensorChangeEntry]
-    operation_counts: list[CountChangeEntry]
+    operation_counts: list[CountChange]
     regression: bool
 
 

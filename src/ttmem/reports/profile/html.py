@@ -124,9 +124,9 @@ def _cards(known: Analyses) -> Iterator[Card]:
     )
     if found.count:
         places = [
-            f"{megabytes(found.bytes_in(where))} {label}"
-            for where, label in (("device", "on device"), ("host", "only on the host"))
-            if found.bytes_in(where)
+            f"{megabytes(amount)} {label}"
+            for amount, label in ((found.device_bytes, "on device"), (found.host_only_bytes, "only on the host"))
+            if amount
         ]
         figure, unit = megabytes(found.bytes, decimals=1).rsplit(" ", 1)
         yield Card(
@@ -252,7 +252,7 @@ def _fragmentation(known: Analyses) -> str:
     item = known.fragmentation.get("DRAM")
     if item is None:
         return ""
-    worst_at = _name(operation_label(item.worst_at_index, item.worst_at_name))
+    worst_at = _name(operation_label(item.worst_at.index, item.worst_at.name))
     return (
         f"DRAM at the peak: {megabytes(item.at_peak_bytes_per_bank)}/bank free outside the largest block; "
         f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {worst_at}"

@@ -181,11 +181,12 @@ class _Report:
             return ["", "No module dump in the source names weights (TT-XLA prints one with TTXLA_LOGGER_LEVEL=DEBUG)."]
         table = tables.weights(self._known, self._detail.rows)
         table = table.with_column("Kind", write=lambda kind: "constant" if kind == "constant" else "")
-        places = ", ".join(
-            f"{megabytes(found.bytes_in(where))} {label}"
-            for where, label in (("device", "on device"), ("host", "host only"), ("unknown", "place unknown"))
-            if found.bytes_in(where)
-        )
+        amounts = {
+            "on device": found.device_bytes,
+            "host only": found.host_only_bytes,
+            "place unknown": found.unknown_bytes,
+        }
+        places = ", ".join(f"{megabytes(amount)} {label}" for label, amount in amounts.items() if amount)
         kinds = f"{counted(found.count, 'weight')} ({counted(found.constants, 'constant')})"
         lines = [
             "",

@@ -155,23 +155,21 @@ def _l1(known: Analyses) -> str:
 
 
 def _growth(known: Analyses) -> str:
-    leaking = [item for item in known.growth.values() if item.verdict == LEAK]
+    leaking = [(memory, item) for memory, item in known.growth.items() if item.verdict == LEAK]
     if not leaking:
         return ""
-    worst = max(leaking, key=lambda item: item.bytes_per_bank_per_run)
+    memory, worst = max(leaking, key=lambda found: found[1].bytes_per_bank_per_run)
     slope = megabytes(worst.bytes_per_bank_per_run, decimals=4, signed=True)
-    return (
-        f"Leak: {worst.memory} starts each run {slope}/bank higher, over {worst.compared_runs} runs that load nothing"
-    )
+    return f"Leak: {memory} starts each run {slope}/bank higher, over {worst.compared_runs} runs that load nothing"
 
 
 def _fragmentation(known: Analyses) -> str:
     for memory in ("DRAM", "L1"):
         item = known.fragmentation.get(memory)
-        if item is not None and item.blocks_above_threshold:
-            worst_at = short(operation_label(item.worst_at_index, item.worst_at_name), _LONGEST_NAME)
+        if item is not None and item.states_above_threshold_percent:
+            worst_at = short(operation_label(item.worst_at.index, item.worst_at.name), _LONGEST_NAME)
             return (
-                f"{memory} is fragmented in {percent(item.share_above_threshold_percent)} of the states "
+                f"{memory} is fragmented in {percent(item.states_above_threshold_percent)} of the states "
                 f"(over {item.threshold_percent:g}% of the free bytes lie outside the largest free block); "
                 f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {worst_at}"
             )
