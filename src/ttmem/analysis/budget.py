@@ -88,14 +88,13 @@ def parse_limit(amount: Amount, *, bare_unit: str | None = None) -> Limit:
     number = float(match["number"])
     if match["percent"]:
         return Limit(number, PERCENT)
-    unit = text.strip()[match.end("number") :].strip()
-    if not unit and "." in match["number"] and number <= 1:
+    if text.strip()[match.end("number") :].strip():
+        return Limit(number * _UNITS[match["unit"].lower()], BYTES)
+    if "." in match["number"] and number <= 1:
         return Limit(100 * number, PERCENT)
-    if not unit and bare_unit is None:
+    if bare_unit is None:
         raise BadInputError(f"{text!r} has no unit", hint=f"write {text}% or {text}MiB")
-    if not unit:
-        return Limit(number, bare_unit or BYTES)
-    return Limit(number * _UNITS[match["unit"].lower()], BYTES)
+    return Limit(number, bare_unit)
 
 
 def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile | None = None) -> list[Verdict]:
@@ -111,7 +110,12 @@ def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile |
             for change in compared.memories.values()
             if change.before_bytes_per_bank is not None and change.after_bytes_per_bank is not None
         ]
-    verdicts += _failure_verdicts(profile)
+    found = failure(profile)
+    if found is not None and not found.survived:
+        # A run that died shows a peak that it never got past: within budget would be the wrong answer.
+        message = f"the run failed ({found.failure_class}): {found.message}"
+        place = _place(found.operation_index, found.operation_name, found.operation_location)
+        verdicts.append(Verdict("run-failed", False, found.memory, 1.0, 0.0, "failures", message, place, found.line))
     return verdicts
 
 
@@ -202,26 +206,6 @@ def _verdict(
 
 def _place(index: int | None, name: str, location: str) -> OperationPlace | None:
     return None if index is None else OperationPlace(index, name, location)
-
-
-def _failure_verdicts(profile: Profile) -> list[Verdict]:
-    """A run that died shows a peak that it never got past: within budget would be the wrong answer."""
-    found = failure(profile)
-    if found is None or found.survived:
-        return []
-    return [
-        Verdict(
-            rule="run-failed",
-            ok=False,
-            memory=found.memory,
-            measured=1.0,
-            limit=0.0,
-            unit="failures",
-            message=f"the run failed ({found.failure_class}): {found.message}",
-            operation=_place(found.operation_index, found.operation_name, found.operation_location),
-            line=found.line,
-        )
-    ]
 
 
 def _rule(prefix: str, memory: str) -> str:

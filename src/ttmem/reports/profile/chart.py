@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ttmem._errors import BadInputError
-from ttmem.analysis.peaks import Peak
+from ttmem.analysis.peaks import Peak, operation_place
 from ttmem.analysis.runs import Run
 from ttmem.profile import BLOCK_NAMES, WITHIN_OPERATION, Profile
 from ttmem.reports.kit import charts
@@ -25,15 +26,6 @@ _MOST_POINTS = 2000
 _MOST_RUN_MARKS = 120
 _CAPACITY_SHOWN_FROM_PERCENT = 40.0
 """Below this the line of the full bank would press the curve flat against the floor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Points:
-    """What the page shows under the pointer: columns over the drawn points."""
-
-    x_percent: list[float]
-    megabytes: list[str]
-    label: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +44,8 @@ class MemoryChart:
     capacity_y_percent: float | None
     run_marks_percent: list[float]
     failure_x_percent: float | None
-    points: Points
+    points: dict[str, list[Any]]
+    """What the page shows under the pointer: columns over the drawn points."""
 
 
 def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: int | None) -> MemoryChart:
@@ -86,11 +79,11 @@ def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: i
         capacity_y_percent=y_percent(peak.bytes_per_bank) if reaches else None,
         run_marks_percent=[x_percent(run.first_index) for run in mine[1:]] if len(mine) <= _MOST_RUN_MARKS else [],
         failure_x_percent=x_percent(failure_index) if in_range and failure_index is not None else None,
-        points=Points(
-            x_percent=np.round(x / (WIDTH / 100), 2).tolist(),
-            megabytes=[mib(value) for value in states.allocated[kept].tolist()],
-            label=[_state_label(profile, peak.timeline, block) for block in states.block[kept].tolist()],
-        ),
+        points={
+            "x_percent": np.round(x / (WIDTH / 100), 2).tolist(),
+            "megabytes": [mib(value) for value in states.allocated[kept].tolist()],
+            "label": [_state_label(profile, peak.timeline, block) for block in states.block[kept].tolist()],
+        },
     )
 
 
@@ -123,11 +116,9 @@ def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.Li
 def _state_label(profile: Profile, timeline_index: int, block: int) -> str:
     timeline = profile.timelines[timeline_index]
     operation, kind = int(timeline.block_operation[block]), int(timeline.block_kind[block])
-    position = operation - timeline.first_index
-    if operation < 0 or not 0 <= position < len(timeline):
-        return BLOCK_NAMES[kind]
+    name, _ = operation_place(profile, timeline, operation)
     place = "within" if kind == WITHIN_OPERATION else "before"
-    return f"{place} {operation_label(operation, profile.forms.name_of(int(timeline.form[position])))}"
+    return f"{place} {operation_label(operation, name)}" if name else BLOCK_NAMES[kind]
 
 
 def _peak_label(peak: Peak) -> str:

@@ -28,9 +28,10 @@ from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
 from ttmem.profile import Profile
 from ttmem.reports.explain.document import RemedyEntry
-from ttmem.reports.kit.documents import UNSET, Document
+from ttmem.reports.kit.documents import UNSET, Document, rounded
 from ttmem.reports.profile import document_parts as parts
 from ttmem.reports.profile.analyses import analyses
+from ttmem.reports.profile.tables import overhead_percent
 
 _MOST_CONSUMERS = 1000
 """A run that never frees holds tens of thousands of tensors; the rest is summed up, not listed."""
@@ -168,14 +169,7 @@ def _padding(found: Padding) -> parts.PaddingEntry:
     return parts.PaddingEntry.of(
         found,
         top=[
-            parts.PaddedTensor.of(
-                life.type,
-                life,
-                **_tensor(life),
-                overhead_percent=round(100 * life.type.padding_bytes / life.type.logical_bytes, 4)
-                if life.type.logical_bytes
-                else None,
-            )
+            parts.PaddedTensor.of(life.type, life, **_tensor(life), overhead_percent=rounded(overhead_percent(life), 4))
             for life in found.top[:_MOST_PADDED]
         ],
     )

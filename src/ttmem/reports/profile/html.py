@@ -7,7 +7,7 @@ Python prepares rows and numbers; the template draws them, and escapes every tex
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from ttmem.analysis.consumers import LiveSet
@@ -19,22 +19,9 @@ from ttmem.profile import Profile
 from ttmem.reports.explain.sentences import advice
 from ttmem.reports.kit.pages import LONGEST_NAME, Card, Section, page
 from ttmem.reports.kit.units import counted, megabytes, mib, one_line, operation_label, percent, short, thousands
-from ttmem.reports.profile import tables
+from ttmem.reports.profile import sentences, tables
 from ttmem.reports.profile.analyses import Analyses, analyses
 from ttmem.reports.profile.chart import HEIGHT, WIDTH, memory_chart
-from ttmem.reports.profile.sentences import (
-    PADDING_HIGH_PERCENT,
-    growth_text,
-    l1_text,
-    level,
-    load_text,
-    next_command,
-    ranks_of,
-    rounding_note,
-    runs_text,
-    threshold_warnings,
-    unattributed_text,
-)
 
 _MOST_REPLAYED_AGAIN = 100_000
 
@@ -59,15 +46,15 @@ def _page(profile: Profile, known: Analyses) -> str:
         title=_name(profile.name),
         subtitle=_subtitle(profile, known),
         cards=list(_cards(known)),
-        notes=[*threshold_warnings(known), *map(_name, profile.source.warnings[:20])],
+        notes=[*sentences.threshold_warnings(known), *map(_name, profile.source.warnings[:20])],
         sections=_sections(profile, known),
         failure=_failure(known.failure, known) if known.failure else None,
         charts=charts,
         chart_width=WIDTH,
         chart_height=HEIGHT,
-        points=[asdict(chart.points) for chart in charts],
+        points=[chart.points for chart in charts],
         facts=_facts(profile, known),
-        next_command=next_command(profile, known),
+        next_command=sentences.next_command(profile, known),
     )
 
 
@@ -80,9 +67,9 @@ def _subtitle(profile: Profile, known: Analyses) -> str:
     parts = [
         profile.source.kind,
         f"{counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute)",
-        runs_text(known),
+        sentences.runs_text(known),
     ]
-    ranks = ranks_of(profile)
+    ranks = sentences.ranks_of(profile)
     if len(ranks) > 1:
         parts.append(f"{counted(len(ranks), 'rank')}, each memory shows its worst")
     return " · ".join(parts)
@@ -120,7 +107,7 @@ def _cards(known: Analyses) -> Iterator[Card]:
         percent(padding.overhead_percent),
         "overhead",
         f"{megabytes(padding.padded_bytes - padding.logical_bytes)} of the tensors alive at the DRAM peak",
-        level="warn" if padding.overhead_percent > PADDING_HIGH_PERCENT else "ok",
+        level="warn" if padding.overhead_percent > sentences.PADDING_HIGH_PERCENT else "ok",
     )
     if found.count:
         places = [
@@ -147,9 +134,9 @@ def _cards(known: Analyses) -> Iterator[Card]:
 
 
 def _memory_card(peak: Peak) -> Card:
-    share = peak.peak_percent
+    share, figure = peak.peak_percent, mib(peak.peak_bytes_per_bank)
     detail = f"{percent(share)} of {mib(peak.bytes_per_bank)} MB, {peak.banks} banks"
-    return Card(f"Peak {peak.memory}", mib(peak.peak_bytes_per_bank), "MB / bank", detail, share, level(share))
+    return Card(f"Peak {peak.memory}", figure, "MB / bank", detail, share, sentences.level(share))
 
 
 def _programs_card(programs: ProgramPeak, l1: Peak) -> Card:
@@ -157,12 +144,12 @@ def _programs_card(programs: ProgramPeak, l1: Peak) -> Card:
     share = 100 * total / l1.bytes_per_bank if l1.bytes_per_bank else None
     parts = ", ".join(f"{name.replace('_', ' ')} {mib(amount)}" for name, amount in programs.parts.items() if amount)
     detail = f"{_name(operation_label(programs.index, programs.name))}: {parts}"
-    return Card("L1 with programs", mib(total), "MB / core", detail, share, level(share))
+    return Card("L1 with programs", mib(total), "MB / core", detail, share, sentences.level(share))
 
 
 def _sections(profile: Profile, known: Analyses) -> list[Section]:
     """All tables that have something to show, each with the sentence that says what it is."""
-    padding, counts, growth = known.padding, known.distribution, growth_text(known)
+    padding, counts, growth = known.padding, known.distribution, sentences.growth_text(known)
     sections = [
         Section(
             "peaks",
@@ -210,7 +197,7 @@ def _sections(profile: Profile, known: Analyses) -> list[Section]:
 
 def _consumers(live: LiveSet) -> Section:
     table = tables.consumers(live, 300)
-    remarks = [remark for remark in (table.left_out, unattributed_text(live)) if remark]
+    remarks = [remark for remark in (table.left_out, sentences.unattributed_text(live)) if remark]
     return Section(
         "consumers" if live.memory == "DRAM" else f"consumers-{live.memory.lower()}",
         f"Alive at the {live.memory} peak",
@@ -224,12 +211,12 @@ def _l1_live_set(known: Analyses) -> LiveSet | None:
     peak = known.peaks.get("L1")
     if peak is None or not peak.peak_bytes_per_bank:
         return None
-    around = [
-        run for run in known.runs if run.timeline == peak.timeline and run.first_block <= peak.block < run.end_block
-    ]
-    if any(run.end_index - run.first_index > _MOST_REPLAYED_AGAIN for run in around):
-        return None
-    return known.l1
+    is_long = any(
+        run.end_index - run.first_index > _MOST_REPLAYED_AGAIN
+        for run in known.runs
+        if run.timeline == peak.timeline and run.first_block <= peak.block < run.end_block
+    )
+    return None if is_long else known.l1
 
 
 def _facts(profile: Profile, known: Analyses) -> list[tuple[str, str]]:
@@ -239,18 +226,17 @@ def _facts(profile: Profile, known: Analyses) -> list[tuple[str, str]]:
     facts = [
         ("Source", f"{_name(source.name)} ({size})"),
         *((_name(str(key)), _name(str(value))) for key, value in list(profile.facts.items())[:20]),
-        ("Load", load_text(known)),
-        ("Growth", growth_text(known)),
+        ("Load", sentences.load_text(known)),
+        ("Growth", sentences.growth_text(known)),
         ("Fragmentation", _fragmentation(known)),
-        ("Rounding", rounding_note(profile)),
-        ("L1", _name(l1_text(known))),
+        ("Rounding", sentences.rounding_note(profile)),
+        ("L1", _name(sentences.l1_text(known))),
     ]
     return [(label, text) for label, text in facts if text]
 
 
 def _fragmentation(known: Analyses) -> str:
-    item = known.fragmentation.get("DRAM")
-    if item is None:
+    if (item := known.fragmentation.get("DRAM")) is None:
         return ""
     worst_at = _name(operation_label(item.worst_at.index, item.worst_at.name))
     return (
