@@ -43,8 +43,7 @@ class PassingThrough(WithExamples):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """From here on every failure of ours has that code, wrong usage included."""
-        settings = ctx.find_object(Settings)
-        if settings is not None:
+        if settings := ctx.find_object(Settings):
             settings.failure_code = OWN_FAILURE
         return super().parse_args(ctx, args)
 

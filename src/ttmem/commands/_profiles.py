@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ttmem.profile import Profile
     from ttmem.store.store import StoredReport
 
+_FORMATS = {"llm": "markdown", "csv": "csv", "html": "html"}
 _CLEAR_LINE = "\r\x1b[K"
 
 
@@ -74,14 +76,9 @@ def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
     """The profile in one of the formats; the terminal's own when none was asked for."""
     if form == "json":
         return json_text(profile.to_json())
-    if form == "llm":
-        from ttmem.reports.profile import markdown as llm
-
-        return llm.render(profile)
-    if form == "csv":
-        from ttmem.reports.profile import csv as csv_table
-
-        return csv_table.render(profile)
+    if form is not None:
+        report = import_module(f"ttmem.reports.profile.{_FORMATS[form]}")
+        return str(report.render(profile))
     from ttmem.reports.profile import terminal
 
     return terminal.render(profile, width=columns(), color=not to_file and color_wanted(sys.stdout))
@@ -98,7 +95,7 @@ def deliver(
 ) -> StoredReport | None:
     """Print the answer and write the page; what cannot be rendered is not stored either."""
     answer = render(profile, form, to_file=output is not None)
-    page = render_page(profile) if html_path else ""
+    page = render(profile, "html", to_file=True) if html_path else ""
     kept = store()
     if html_path:
         emit(page, html_path)
@@ -106,13 +103,6 @@ def deliver(
     for path in filter(None, (output, html_path)):
         note(f"wrote {path}", quiet=quiet)
     return kept
-
-
-def render_page(profile: Profile) -> str:
-    """The report as one offline page."""
-    from ttmem.reports.profile import html
-
-    return html.render(profile)
 
 
 def keep(profile: Profile, located: Located, *, name: str | None) -> StoredReport | None:
@@ -126,11 +116,11 @@ def keep(profile: Profile, located: Located, *, name: str | None) -> StoredRepor
         return None
 
 
-def say_what_next(report: StoredReport | None, *, quiet: bool, stored_now: bool = True, verb: str = "profile") -> None:
+def say_what_next(report: StoredReport | None, *, quiet: bool, stored_now: bool = True, check: bool = False) -> None:
     """Where the report went, and the command that one would type next."""
     if report is None:
         return
     if stored_now:
         note(f"stored as '{report.name}' in {report.folder}", quiet=quiet)
-    options = {"profile": "--llm", "check": "--max-dram 80%"}[verb]
-    note(f"next: ttmem {verb} {report.name} {options}", quiet=quiet)
+    words = f"check {report.name} --max-dram 80%" if check else f"profile {report.name} --llm"
+    note(f"next: ttmem {words}", quiet=quiet)

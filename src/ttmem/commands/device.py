@@ -53,12 +53,10 @@ def install_verb(as_json: bool, python: str | None, force: bool, quiet: bool) ->
     from ttmem.library import device
 
     done = device.install(python, force=force, say=lambda text: note(text, quiet=quiet))
-    if as_json:
-        emit(json_text(done), None)
-        return
-    emit(done.interpreter.path, None)
-    note("made" if done.made_now else "there already", quiet=quiet)
-    note("next: ttmem device doctor", quiet=quiet)
+    emit(json_text(done) if as_json else done.interpreter.path, None)
+    if not as_json:
+        note("made" if done.made_now else "there already", quiet=quiet)
+        note("next: ttmem device doctor", quiet=quiet)
 
 
 @command.command("doctor", epilog="ttmem device doctor --board p150")

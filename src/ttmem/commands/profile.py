@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,9 +45,8 @@ def command(
     rank: int | None,
     follow: bool,
     idle: float | None,
-    jobs: int | None,
-    mlir: tuple[str, ...],
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """What filled the memory in SOURCE, which operation and tensor did it, how much of it is padding.
 
@@ -69,7 +69,7 @@ def command(
     if follow:
         profile = _profiles.follow_to_the_end(located, name=name, idle_seconds=idle, quiet=quiet)
     else:
-        profile = _profiles.read(source, jobs=jobs, mlir=mlir, name=name, quiet=quiet)
+        profile = _profiles.read(source, name=name, quiet=quiet, **reading)
     known = located.stored if not name else None
     kept = _profiles.deliver(
         select(profile, run=which_run, rank=rank),
@@ -79,4 +79,4 @@ def command(
         quiet=quiet,
         store=lambda: known or (None if no_store else _profiles.keep(profile, located, name=name)),
     )
-    _profiles.say_what_next(kept, quiet=quiet, stored_now=known is None, verb="profile" if form is None else "check")
+    _profiles.say_what_next(kept, quiet=quiet, stored_now=known is None, check=form is not None)

@@ -70,13 +70,17 @@ def command(
     """
     import ttmem
     from ttmem.commands import _profiles
+    from ttmem.engines.workspace import cards
     from ttmem.library.sources import Located
     from ttmem.store import store
 
     form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
     if name is not None:
         name = store.check_name(name)
-    _say_where(settings["board"], card=settings["card"], quiet=quiet)
+    if settings["card"]:
+        note("running on the card", quiet=quiet)
+    elif cards():
+        note(f"running on a mock {settings['board']}; --card uses the card of this machine", quiet=quiet)
     printed = sys.stderr.fileno()
     run = ttmem.run(
         script, arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
@@ -94,12 +98,3 @@ def command(
         note(f"the script {late}ended with status {run.status}", quiet=quiet)
     _profiles.say_what_next(kept, quiet=quiet)
     return run.status
-
-
-def _say_where(board: str, *, card: bool, quiet: bool) -> None:
-    from ttmem.engines.workspace import cards
-
-    if card:
-        note("running on the card", quiet=quiet)
-    elif cards():
-        note(f"running on a mock {board}; --card uses the card of this machine", quiet=quiet)

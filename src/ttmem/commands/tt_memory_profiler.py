@@ -91,10 +91,8 @@ def command(
         ctx.ensure_object(Settings).failure_code = None  # no child, so the ordinary codes say more
         if len(target) != 1:
             raise click.UsageError(f"--{mode} takes one log or stored report", ctx)
-        profile, kept = _read_and_keep(target[0], name=name, quiet=quiet)
-        if mode == "analyze":
-            _print_summary(profile, kept, quiet=quiet)
-        else:
+        profile, kept = _read_and_keep(target[0], name=name, summary=mode == "analyze", quiet=quiet)
+        if mode == "visualize":
             _print_page(profile, kept, output=output, open_page=open_page)
         return 0
     if output is not None:
@@ -106,8 +104,7 @@ def command(
         note(f"next: tt-memory-profiler --analyze {log_path}", quiet=quiet)
         return status
     try:
-        profile, kept = _read_and_keep(str(log_path), name=name, quiet=quiet)
-        _print_summary(profile, kept, quiet=quiet)
+        profile, kept = _read_and_keep(str(log_path), name=name, summary=True, quiet=quiet)
         _print_page(profile, kept, output=None, open_page=open_page)
     except (OSError, TtmemError) as error:
         # The run is the user's, and its status too: what is wrong with the log is told, not returned.
@@ -170,35 +167,31 @@ def _capture(words: Sequence[str], model: str, *, show_on_stdout: bool, quiet: b
 
 def _new_log_folder(model: str) -> Path:
     """A folder that did not exist before: two runs within one second get two folders."""
-    stamp = time.strftime("%Y%m%d_%H%M%S")
-    for number in range(1, 1000):
-        folder = Path("logs") / (f"{model}_{stamp}" if number == 1 else f"{model}_{stamp}-{number}")
+    from ttmem.store.names import numbered
+
+    for name in numbered(f"{model}_{time.strftime('%Y%m%d_%H%M%S')}"):
+        folder = Path("logs") / name
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
             if not folder.is_dir():
                 raise
-            continue
-        return folder
-    raise BadInputError(f"no free name for a log folder '{model}_{stamp}' under ./logs")
+        else:
+            return folder
+    raise AssertionError("numbers do not end")
 
 
-def _read_and_keep(source: str, *, name: str | None, quiet: bool) -> tuple[Profile, StoredReport | None]:
+def _read_and_keep(source: str, *, name: str | None, summary: bool, quiet: bool) -> tuple[Profile, StoredReport | None]:
     from ttmem.commands import _profiles
     from ttmem.library.sources import locate
 
     located = locate(source)
     profile = _profiles.read(source, name=name, quiet=quiet)
-    if located.stored and name is None:
-        return profile, located.stored
-    return profile, _profiles.keep(profile, located, name=name)
-
-
-def _print_summary(profile: Profile, kept: StoredReport | None, *, quiet: bool) -> None:
-    from ttmem.commands import _profiles
-
-    emit(_profiles.render(profile, None, to_file=False), None)
-    _profiles.say_what_next(kept, quiet=quiet)
+    kept = located.stored if located.stored and name is None else _profiles.keep(profile, located, name=name)
+    if summary:
+        emit(_profiles.render(profile, None, to_file=False), None)
+        _profiles.say_what_next(kept, quiet=quiet)
+    return profile, kept
 
 
 def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | None, open_page: bool) -> None:
@@ -209,7 +202,7 @@ def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | N
 
         if output is None and page.exists():
             raise BadInputError("is there already", where=str(page), hint="say where the page goes with -o FILE")
-        emit(_profiles.render_page(profile), page)
+        emit(_profiles.render(profile, "html", to_file=True), page)
     emit(str(page), None)
     if open_page:
         import webbrowser

@@ -57,11 +57,10 @@ def _of_profile(source: str) -> Evidence:
 
     profile = read(source)
     peak = programs_peak(profile)
-    fact = None
-    if peak is not None:
-        where = f" at {peak.location}" if peak.location else ""
-        fact = ProgramPeakFact(f"#{peak.index} {peak.name}{where}", peak.parts, peak.unmeasured_operations)
-    return Evidence(profile.name, PROFILE, peak=fact)
+    if peak is None:
+        return Evidence(profile.name, PROFILE)
+    where = f"#{peak.index} {peak.name}" + (f" at {peak.location}" if peak.location else "")
+    return Evidence(profile.name, PROFILE, peak=ProgramPeakFact(where, peak.parts, peak.unmeasured_operations))
 
 
 def _of_capture(opened: OpenedSource) -> Evidence:

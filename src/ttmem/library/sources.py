@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,17 +53,14 @@ def _exists(path: Path) -> bool:
 def _report_that_owns(path: Path) -> store.StoredReport | None:
     """A saved profile inside the store is that report, so reading it does not store it a second time."""
     report = store.find(path.resolve().parent.name)
-    same = report is not None and os.path.realpath(report.profile_path) == os.path.realpath(path)
-    return report if same else None
+    return report if report and os.path.realpath(report.profile_path) == os.path.realpath(path) else None
 
 
 def _guess(source: str) -> str:
     import difflib
 
-    parent = Path(source).parent
-    try:
-        files = [str(entry) for entry in parent.iterdir()]
-    except (OSError, ValueError):
-        files = []
-    close = difflib.get_close_matches(source, [*store.names(), *files], n=3)
-    return f"; did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
+    names = store.names()
+    with suppress(OSError, ValueError):
+        names = [*names, *map(str, Path(source).parent.iterdir())]
+    close = difflib.get_close_matches(source, names, n=3)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
