@@ -16,8 +16,7 @@ from ttmem import TtmemError
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.runs import runs
 from ttmem.reports.kit.charts import Tick
-from ttmem.reports.profile.chart import HEIGHT, memory_chart, svg
-from ttmem.reports.profile.timeline import downsampled, highest_per_column, series
+from ttmem.reports.profile.chart import HEIGHT, downsampled, highest_per_column, memory_chart, series, svg
 
 from .stories import two_layers
 

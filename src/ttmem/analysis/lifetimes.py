@@ -158,24 +158,11 @@ def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: 
 def _untyped(buffers: BufferTable, row: int) -> TensorType:
     """A buffer that no tensor of the user's owns (a temporary, a program's own table): bytes are all that is known."""
     total = int(buffers.total_bytes[row])
-    memory = MEMORIES[int(buffers.memory[row])]
-    return TensorType(
-        shape=(total,),
-        dtype="bytes",
-        layout="",
-        memory=memory,
-        placement="",
-        logical_bytes=total,
-        padded_bytes=total,
-        page_bytes=0,
-        shard_bytes=0,
-    )
+    placed = {"layout": "", "memory": MEMORIES[int(buffers.memory[row])], "placement": ""}
+    return TensorType((total,), "bytes", **placed, logical_bytes=total, padded_bytes=total, page_bytes=0, shard_bytes=0)
 
 
 def _operation_at(timeline: Timeline, block: int) -> int:
     """The operation a state belongs to; a closing snapshot stands after the last one."""
     operation = int(timeline.block_operation[block])
-    if operation >= 0:
-        return operation
-    earlier = timeline.block_operation[: block + 1]
-    return int(earlier.max(initial=timeline.first_index))
+    return operation if operation >= 0 else int(timeline.block_operation[: block + 1].max(initial=timeline.first_index))

@@ -92,7 +92,9 @@ def exit_code_of(command: click.Command, argv: Sequence[str] | None, *, prog_nam
     gc.set_threshold(100_000, 50, 50)  # a verb makes many objects and few cycles: look for them seldom
     try:
         if instruction := os.environ.get(completion_variable(prog_name)):
-            return _complete(command, prog_name, instruction)
+            from click.shell_completion import shell_complete
+
+            return shell_complete(command, {}, prog_name, completion_variable(prog_name), instruction)
         code = _invoke(command, arguments, prog_name, settings)
         sys.stdout.flush()
         return code
@@ -128,21 +130,17 @@ def _invoke(command: click.Command, arguments: list[str], prog_name: str, settin
 def describe(error: Exception, prog_name: str) -> tuple[int, str]:
     """The exit code and the text of an error."""
     if isinstance(error, TtmemError):
-        return error.exit_code, _lines(prog_name, str(error), error.hint)
-    if isinstance(error, click.ClickException):
+        message, hint = str(error), error.hint
+    elif isinstance(error, click.ClickException):
         ctx = getattr(error, "ctx", None)
-        return 2, _lines(prog_name, error.format_message(), f"see '{ctx.command_path} --help'" if ctx else "")
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return 2, _lines(prog_name, f"{where}{error.strerror}", "")
-    what = f"{type(error).__name__}: {error}".splitlines()[0]
-    hint = "please report it with the command and its input; --debug shows the traceback"
-    return 2, _lines(prog_name, f"internal error: {what}", hint)
-
-
-def _lines(prog_name: str, message: str, hint: str) -> str:
-    first = f"{prog_name}: error: {message}"
-    return f"{first}\n  hint: {hint}" if hint else first
+        message, hint = error.format_message(), f"see '{ctx.command_path} --help'" if ctx else ""
+    elif isinstance(error, OSError) and error.strerror:
+        message, hint = ": ".join(filter(None, (str(error.filename or ""), error.strerror))), ""
+    else:
+        message = "internal error: " + f"{type(error).__name__}: {error}".splitlines()[0]
+        hint = "please report it with the command and its input; --debug shows the traceback"
+    code = error.exit_code if isinstance(error, TtmemError) else 2
+    return code, f"{prog_name}: error: {message}" + (f"\n  hint: {hint}" if hint else "")
 
 
 def _say(text: str) -> None:
@@ -168,9 +166,3 @@ def _abandon_stdout() -> None:
 def completion_variable(prog_name: str) -> str:
     """Through which the shell asks; the script that `ttmem completion` prints sets it."""
     return f"_{prog_name.replace('-', '_').upper()}_COMPLETE"
-
-
-def _complete(command: click.Command, prog_name: str, instruction: str) -> int:
-    from click.shell_completion import shell_complete
-
-    return shell_complete(command, {}, prog_name, completion_variable(prog_name), instruction)

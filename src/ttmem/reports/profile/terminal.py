@@ -28,7 +28,7 @@ from ttmem.reports.kit.units import (
 )
 from ttmem.reports.profile import sentences, tables
 from ttmem.reports.profile.analyses import Analyses, analyses
-from ttmem.reports.profile.timeline import highest_per_column, series
+from ttmem.reports.profile.chart import highest_per_column, series
 
 _ROWS = 10
 _BARS = " ▁▂▃▄▅▆▇█"
