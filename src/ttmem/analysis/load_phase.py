@@ -55,7 +55,12 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase 
     names = profile.forms.name[timeline.form]
     upload = name_is_upload[names] & ~in_const_eval
     change = change_per_operation(profile, timeline, memory)
-    loaded_at = _loaded_at(timeline, const_eval)
+    in_first_run = (
+        one.end_operation
+        for one, folds in zip(timeline.programs, const_eval, strict=True)
+        if folds and one.run == timeline.programs[0].run
+    )
+    loaded_at = max(in_first_run, default=None)
     return LoadPhase(
         memory=memory,
         before_first_bytes_per_bank=int(states.value[0]),
@@ -82,16 +87,6 @@ def const_eval_programs(profile: Profile, timeline: Timeline) -> list[bool]:
         inherited = program.parent >= 0 and flags[program.parent]
         flags.append(cached or inherited or "_const_eval_" in program.name)
     return flags
-
-
-def _loaded_at(timeline: Timeline, const_eval: list[bool]) -> int | None:
-    first_run = timeline.programs[0].run if timeline.programs else 0
-    ends = [
-        program.end_operation
-        for program, folds in zip(timeline.programs, const_eval, strict=True)
-        if folds and program.run == first_run
-    ]
-    return max(ends, default=None)
 
 
 def _state_before(timeline: Timeline, states: StateColumn, operation: int) -> int:

@@ -51,6 +51,11 @@ def file_option(*names: str, help: str) -> Callable[[_Function], _Function]:
     return click.option(*names, callback=writable_place, metavar="FILE", help=help)
 
 
+def count_option(*names: str, help: str) -> Callable[[_Function], _Function]:
+    """So many of something, at least one."""
+    return click.option(*names, type=click.IntRange(min=1), metavar="N", help=help)
+
+
 def bytes_option(name: str, help: str, **more: Any) -> Callable[[_Function], _Function]:
     """An amount of memory."""
     return click.option(name, type=click.IntRange(min=0), metavar="BYTES", help=help, **more)
@@ -97,13 +102,7 @@ selection_options = together(
     ),
     click.option("--rank", type=int, metavar="R", help="Only one MPI rank."),
 )
-jobs_option = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes that read a large log (default: 1; up to 4 from 256 MB on).",
-)
+jobs_option = count_option("-j", "--jobs", help="Processes that read a large log (default: 1; up to 4 from 256 MB on).")
 
 
 # Where it happens: the board, how it is opened, and the interpreter that has ttnn.

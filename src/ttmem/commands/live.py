@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ttmem.commands._options import count_option
 from ttmem.commands._output import color_wanted, columns, emit, note
 from ttmem.commands._runner import verb
 
@@ -34,7 +35,7 @@ ttmem live --json --interval 0.5 > counters.jsonl
     metavar="SECONDS",
     help="Time between samples.",
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N samples.")
+@count_option("--count", help="End after N samples.")
 def command(as_json: bool, once: bool, interval: float, count: int | None) -> None:
     """What every running process holds in DRAM and L1, per chip, with the highest values since the start.
 

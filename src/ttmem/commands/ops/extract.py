@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ttmem._errors import BadInputError
-from ttmem.commands._options import choice_option, product_place, python_option, quiet_option, refuse_overwriting
+from ttmem.commands import _options as options
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
@@ -35,18 +35,18 @@ _MOST_PIXELS = 1 << 20
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the config or of load_model.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Inputs at once.")
 @click.option("--sequence", type=click.IntRange(min=1), default=128, show_default=True, help="Tokens of a text model.")
-@choice_option("--attention", "fused", "eager", help="Attention as one operator, or as products and a softmax.")
-@python_option("torch", variable="TTMEM_TORCH_PYTHON")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Models traced at once (default: cores).")
+@options.choice_option("--attention", "fused", "eager", help="Attention as one operator, or as products and a softmax.")
+@options.python_option("torch", variable="TTMEM_TORCH_PYTHON")
+@options.count_option("-j", "--jobs", help="Models traced at once (default: cores).")
 @click.option("--json", "as_json", is_flag=True, help="What each target gave, as one JSON document (needs -o).")
 @click.option(
     "-o",
     "--output",
-    callback=product_place,
+    callback=options.product_place,
     metavar="FILE",
     help="Write the cases there, atomically, instead of to stdout (-).",
 )
-@quiet_option
+@options.quiet_option
 def command(
     targets: tuple[str, ...],
     inputs: str | None,
@@ -76,7 +76,7 @@ def command(
         raise click.UsageError("--json describes the cases; name a file for them with -o")
     for target in targets:
         if not is_model(target):
-            refuse_overwriting(target, output)
+            options.refuse_overwriting(target, output)
     wanted = ExtractSettings(
         inputs=inputs or "",
         sizes=tuple(dict.fromkeys(_size(text) for text in sizes)),

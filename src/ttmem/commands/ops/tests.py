@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem._errors import BadInputError, MissingPartError
-from ttmem.commands._options import choice_option, python_option, quiet_option
+from ttmem.commands._options import choice_option, count_option, python_option, quiet_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 from ttmem.commands.ops._common import L1_SMALL_BYTES, folder_at, statuses_on_mock, write_files
@@ -31,7 +31,7 @@ ttmem ops tests cases.jsonl -o generated --engine none
 @click.option(
     "--op", "operators", multiple=True, metavar="NAME", help="Only this operator (aten name); several may be."
 )
-@click.option("--most", type=click.IntRange(min=1), metavar="N", help="At most N cases per operator, the most used.")
+@count_option("--most", help="At most N cases per operator, the most used.")
 @click.option(
     "--board",
     "boards",

@@ -29,12 +29,7 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
 @click.argument("cases", metavar="CASES", type=click.Path(path_type=Path))
 @options.engine_option
 @options.places_options
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes with the real library (default: one per processor).",
-)
+@options.count_option("--workers", help="Processes with the real library (default: one per processor).")
 @click.option("--scheduler", metavar="ADDRESS", help="Hand the cases to this Dask cluster: tcp://HOST:PORT.")
 @click.option(
     "--timeout",

@@ -150,48 +150,28 @@ def _programs_card(programs: ProgramPeak, l1: Peak) -> Card:
 def _sections(profile: Profile, known: Analyses) -> list[Section]:
     """All tables that have something to show, each with the sentence that says what it is."""
     padding, counts, growth = known.padding, known.distribution, sentences.growth_text(known)
-    sections = [
-        Section(
-            "peaks",
-            "Peaks",
-            [tables.peaks(known)],
-            "MB per bank. A state is printed before its operation, so the operation before it caused it.",
-        ),
-        *(_consumers(live) for live in (known.dram, _l1_live_set(known)) if live is not None),
-        Section(
-            "operations",
-            "Operations that fill DRAM",
-            [tables.operations(profile, 200)],
-            "Distinct operations that added most to DRAM in one execution: state after minus state before, "
-            "MB per bank.",
-        ),
-        Section(
-            "padding",
-            "Padding at the DRAM peak",
-            [tables.padding(known, 100)],
-            f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the device "
-            "because shapes are rounded up to tiles of 32 x 32 (or to shards).",
-        ),
-        Section(
-            "weights",
-            "Weights",
-            [tables.weights(known, 500)],
-            "Logical bytes on one chip, each weight once over all graphs. Host: it only feeds const-eval.",
-        ),
-        Section(
-            "distribution",
-            "Operation distribution",
-            [tables.distribution(known, 200)],
-            f"{thousands(counts.executed)} executed, {thousands(counts.compute)} of them compute.",
-        ),
-        Section(
-            "runs",
-            "Runs",
-            [tables.runs(known, 100)],
-            f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}",
-        ),
-        Section("ranks", "Ranks", [tables.ranks(profile)], "Each process's own figures, MB per bank."),
+    about = {
+        "peaks": "MB per bank. A state is printed before its operation, so the operation before it caused it.",
+        "operations": "Distinct operations that added most to DRAM in one execution: state after minus state before, "
+        "MB per bank.",
+        "padding": f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the device "
+        "because shapes are rounded up to tiles of 32 x 32 (or to shards).",
+        "weights": "Logical bytes on one chip, each weight once over all graphs. Host: it only feeds const-eval.",
+        "distribution": f"{thousands(counts.executed)} executed, {thousands(counts.compute)} of them compute.",
+        "runs": f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}",
+        "ranks": "Each process's own figures, MB per bank.",
+    }
+    found = [
+        ("peaks", "Peaks", tables.peaks(known)),
+        ("operations", "Operations that fill DRAM", tables.operations(profile, 200)),
+        ("padding", "Padding at the DRAM peak", tables.padding(known, 100)),
+        ("weights", "Weights", tables.weights(known, 500)),
+        ("distribution", "Operation distribution", tables.distribution(known, 200)),
+        ("runs", "Runs", tables.runs(known, 100)),
+        ("ranks", "Ranks", tables.ranks(profile)),
     ]
+    sections = [Section(key, title, [table], about[key]) for key, title, table in found]
+    sections[1:1] = [_consumers(live) for live in (known.dram, _l1_live_set(known)) if live is not None]
     return [section for section in sections if section.tables[0].rows]
 
 
