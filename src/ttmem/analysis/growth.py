@@ -7,7 +7,7 @@ States at the *start* of runs are compared: a run's outputs are released after i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import numpy as np
 
@@ -57,15 +57,9 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> Growth:
         if first < len(states.block) and states.block[first] < run.end_block:
             started.append((run, int(states.value[first])))
     loading = _loading_runs(profile, timeline, [run for run, _ in started])
-    steps: list[int] = []
-    stretches = 0
-    counted_before = False
-    for (run, start), (_, next_start) in pairwise(started):
-        counts = run.number not in loading
-        if counts:
-            steps.append(next_start - start)
-            stretches += not counted_before
-        counted_before = counts
+    counts = [run.number not in loading for run, _ in started[:-1]]
+    steps = [after - before for (_, before), (_, after) in compress(pairwise(started), counts)]
+    stretches = sum(now and not earlier for earlier, now in pairwise([False, *counts]))
     # Neighbouring steps share a state, so rounding enters once at each end of a stretch, not once per step.
     error = 2.0 * profile.source.state_error_bytes * stretches / len(steps) if steps else 0.0
     return Growth(

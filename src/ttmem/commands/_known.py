@@ -33,10 +33,6 @@ class Known(click.ParamType):  # type: ignore[type-arg]
         """All of them, in the registry's order."""
         return list(self._words())
 
-    def or_word(self, word: str) -> Known:
-        """The same, and one more word that a verb understands."""
-        return Known(self.name, lambda: [*self._words(), word])
-
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Those that begin so; in ``n150,p1`` the word after the comma counts."""
         from click.shell_completion import CompletionItem

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ttmem.commands._known import DATA_TYPE, SOURCE
+from ttmem.commands._known import DATA_TYPE, SOURCE, Known
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -34,11 +34,6 @@ def writable_place(_: click.Context, __: click.Parameter, value: str | None) -> 
 
     check_target(Path(value))
     return Path(value)
-
-
-def product_place(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    """The same for a file that is the verb's very purpose and not a copy of its answer: agents may name it too."""
-    return writable_place(ctx, param, value)
 
 
 def _words(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -158,7 +153,7 @@ case_options = together(
     bytes_option("--trace-region", "TRACE region in DRAM.", default=0, show_default=True),
     click.option(
         "--dtype",
-        type=DATA_TYPE.or_word("model"),
+        type=Known("type", lambda: [*DATA_TYPE.words(), "model"]),
         default="bfloat16",
         show_default=True,
         metavar="TYPE",

@@ -55,11 +55,12 @@ class GroupWithExamples(WithExamples, click.Group):
 
 
 def verb(
-    name: str, *, examples: str, cls: type[WithExamples] = WithExamples, context: dict[str, Any] = CONTEXT
+    examples: str, *, cls: type[WithExamples] = WithExamples, context: dict[str, Any] = CONTEXT
 ) -> Callable[[Callable[..., Any]], WithExamples]:
-    """Declare a verb: its function returns the exit code (None is 0), its docstring is the help."""
+    """Declare a verb of its file's name: its function returns the exit code (None is 0), its docstring is the help."""
 
     def declare(function: Callable[..., Any]) -> WithExamples:
+        name = function.__module__.rpartition(".")[2].replace("_", "-")
         command = click.command(name, cls=cls, epilog=examples, context_settings=context)(function)
         command.params.append(debug_option())
         return command

@@ -12,15 +12,13 @@ from ttmem.commands._options import bytes_option, json_option, output_option, re
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem boards
 ttmem boards n150 p150
 ttmem boards --l1-small 32768 --release 0.75.0
 ttmem boards --json
-"""
-
-
-@verb("boards", examples=_EXAMPLES)
+""")
 @click.argument("names", nargs=-1, metavar="[BOARD]...")
 @release_option
 @bytes_option("--l1-small", "l1_small_size per bank.", default=0)

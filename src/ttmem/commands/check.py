@@ -12,16 +12,15 @@ from ttmem.commands import _options as options
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+_LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
+
+
+@verb("""
 ttmem check run.log
 ttmem check run.log --max-dram 80% --max-l1 1.2MiB --junit memory.xml
 ttmem check run.log --baseline nightly --max-growth 2%
 ttmem check run.log --github
-"""
-_LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
-
-
-@verb("check", examples=_EXAMPLES)
+""")
 @options.source_argument("source")
 @click.option("--max-dram", metavar="LIMIT", help=f"Highest DRAM peak: {_LIMIT}.")
 @click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak, in the same forms.")

@@ -12,14 +12,12 @@ from ttmem.commands._options import jobs_option, json_option, output_option, qui
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem diff before.log after.log
 ttmem diff nightly today.log --fail-on 5%
 ttmem diff before.log after.log --json -o diff.json
-"""
-
-
-@verb("diff", examples=_EXAMPLES)
+""")
 @source_argument("a")
 @source_argument("b")
 @json_option

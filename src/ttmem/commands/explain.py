@@ -16,16 +16,14 @@ from ttmem.commands._runner import verb
 if TYPE_CHECKING:
     from ttmem.library.explain import Explained
 
-_EXAMPLES = """
+
+@verb("""
 ttmem explain run.log
 ttmem explain "Out of Memory: Not enough space to allocate 16777216 B L1 buffer across 8 banks, where ..."
 pytest tests/test_model.py 2>&1 | ttmem explain -
 ttmem explain nightly --llm
 ttmem explain run.log --issue -o issue.md
-"""
-
-
-@verb("explain", examples=_EXAMPLES)
+""")
 @click.argument("source", required=False, metavar='[FILE | - | "TEXT"]')
 @click.option("--board", metavar="BOARD", help="Where it happened; see 'ttmem boards'.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list with one entry per failure.")

@@ -12,19 +12,18 @@ from ttmem.commands._options import jobs_option, quiet_option, selection_options
 from ttmem.commands._output import emit, note
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
-ttmem export run.log --to perfetto -o trace.json
-ttmem export bert --to visualizer -o bert-report --run last
-ttmem export report/db.sqlite --to csv -o tables
-ttmem export run.log --to parquet -o tables
-"""
 _NEXT = {
     "visualizer": "ttnn-visualizer --profiler-path '{out}'",
     "perfetto": "open https://ui.perfetto.dev and drop '{out}' on it (it stays on your machine)",
 }
 
 
-@verb("export", examples=_EXAMPLES)
+@verb("""
+ttmem export run.log --to perfetto -o trace.json
+ttmem export bert --to visualizer -o bert-report --run last
+ttmem export report/db.sqlite --to csv -o tables
+ttmem export run.log --to parquet -o tables
+""")
 @source_argument("source")
 @click.option(
     "--to",

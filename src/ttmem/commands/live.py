@@ -17,14 +17,12 @@ from ttmem.commands._runner import verb
 if TYPE_CHECKING:
     from ttmem.reports.live.document import LiveSample
 
-_EXAMPLES = """
+
+@verb("""
 ttmem live
 ttmem live --once
 ttmem live --json --interval 0.5 > counters.jsonl
-"""
-
-
-@verb("live", examples=_EXAMPLES)
+""")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per sample and line.")
 @click.option("--once", is_flag=True, help="One sample, then end.")
 @click.option(

@@ -11,16 +11,14 @@ import click
 from ttmem.commands import _options as options
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem profile run.log
 ttmem profile run.log.zst --llm -o report.md
 ttmem profile run.log --json --run last
 ttmem profile run.log --html report.html --no-store
 some-command 2>&1 | ttmem profile - --name nightly
-"""
-
-
-@verb("profile", examples=_EXAMPLES)
+""")
 @options.source_argument("source")
 @options.profile_form_options
 @options.output_option

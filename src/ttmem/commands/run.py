@@ -34,7 +34,7 @@ class _Run(PassingThrough):
         return super().parse_args(ctx, [*(_SHORT.get(word, word) for word in args[:end]), *args[end:]])
 
 
-@verb("run", examples=_EXAMPLES, cls=_Run, context=PASSING_CONTEXT)
+@verb(_EXAMPLES, cls=_Run, context=PASSING_CONTEXT)
 @click.argument("script", type=click.Path(), metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 @options.mock_or_card_options

@@ -13,16 +13,14 @@ from ttmem.commands._options import json_option, opening_options, output_option
 from ttmem.commands._output import color_wanted, emit, json_text, warn
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem tensor 1x96x2176x1920
 ttmem tensor 160x100x512x1x1 --memory L1 --board p150
 ttmem tensor 512x512 --shard height:64x512@8x8
 ttmem tensor 1x1x33x70 --dtype bfloat8_b --json
 ttmem tensor 1x1024x1024 --like "$(tail -50 failed.log)"
-"""
-
-
-@verb("tensor", examples=_EXAMPLES)
+""")
 @click.argument("shape")
 @click.option("--dtype", default="bfloat16", show_default=True, help="Data type, as ttnn or MLIR spell it.")
 @click.option("--layout", default="tile", show_default=True, help="tile or row_major.")

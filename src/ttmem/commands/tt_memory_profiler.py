@@ -52,7 +52,7 @@ class _Profiler(WithExamples):
         return rest
 
 
-@verb("tt-memory-profiler", examples=_EXAMPLES, cls=_Profiler, context={**CONTEXT, "allow_interspersed_args": False})
+@verb(_EXAMPLES, cls=_Profiler, context={**CONTEXT, "allow_interspersed_args": False})
 @click.option("--log", "log_only", is_flag=True, help="Only run TARGET and keep its log.")
 @click.option("--analyze", is_flag=True, help="Only read the log TARGET, store its report and print the summary.")
 @click.option("--visualize", is_flag=True, help="Only write the HTML report of TARGET (a log or a stored name).")

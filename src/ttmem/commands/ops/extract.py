@@ -18,17 +18,16 @@ from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+_MOST_PIXELS = 1 << 20
+
+
+@verb("""
 ttmem ops extract hf:ViTConfig -o cases.jsonl
 ttmem ops extract hf:SwinConfig hf:DetrConfig --size 224x224 --size 2176x3840 -o cases.jsonl
 ttmem ops extract model.py::load_model --inputs model.py::get_inputs -o cases.jsonl
 ttmem ops extract hf:LlamaConfig --set num_hidden_layers=2 --sequence 128 --attention eager
 ttmem ops extract all_cnn_models.csv ttnn_operations_master.json -o cases.jsonl
-"""
-_MOST_PIXELS = 1 << 20
-
-
-@verb("extract", examples=_EXAMPLES)
+""")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--inputs", metavar="FILE::FN", help="A function that gives the model's inputs (tensor, tuple or dict).")
 @click.option("--size", "sizes", multiple=True, metavar="HxW", help="Image size; several trace the model at each.")
@@ -39,13 +38,7 @@ _MOST_PIXELS = 1 << 20
 @options.python_option("torch", variable="TTMEM_TORCH_PYTHON")
 @options.count_option("-j", "--jobs", help="Models traced at once (default: cores).")
 @click.option("--json", "as_json", is_flag=True, help="What each target gave, as one JSON document (needs -o).")
-@click.option(
-    "-o",
-    "--output",
-    callback=options.product_place,
-    metavar="FILE",
-    help="Write the cases there, atomically, instead of to stdout (-).",
-)
+@options.file_option("-o", "--output", help="Write the cases there, atomically, instead of to stdout (-).")
 @options.quiet_option
 def command(
     targets: tuple[str, ...],

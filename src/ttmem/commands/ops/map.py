@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from ttmem.operators import Recipe
     from ttmem.operators.mapping import Cells
 
-_EXAMPLES = """
+
+@verb("""
 ttmem ops map
 ttmem ops map cases.jsonl
 ttmem ops map cases.jsonl -o mapping --engine mock --board n150
 ttmem ops map --json
-"""
-
-
-@verb("map", examples=_EXAMPLES)
+""")
 @click.argument("cases", required=False, metavar="[CASES]")
 @json_option
 @click.option("-o", "--output", metavar="DIR", help="Write the mapping files and the compatibility matrix there.")
@@ -33,15 +31,7 @@ ttmem ops map --json
 @board_option("The mock board for --engine.")
 @python_option()
 @quiet_option
-def command(
-    cases: str | None,
-    as_json: bool,
-    output: str | None,
-    engine: str | None,
-    board: str,
-    python: str | None,
-    quiet: bool,
-) -> None:
+def command(cases: str | None, as_json: bool, output: str | None, engine: str | None, quiet: bool, **mock: Any) -> None:
     """The catalogue: the ttnn call of every aten operator, its kind and what is supported.
 
     With CASES (from 'ttmem ops extract'): the operators used there, how often, and how many cases can be run. -o writes
@@ -55,7 +45,7 @@ def command(
     folder = None if output is None else folder_at(output)
     listed = read_cases(cases) if cases else None
     wanted = {case.op for case in listed} if listed is not None else None
-    tried = _tried(wanted, board=board, python=python, quiet=quiet) if engine else None
+    tried = _tried(wanted, quiet=quiet, **mock) if engine else None
     mapped = map_cases(listed, tried)
     if folder is not None:
         documents = {
@@ -72,7 +62,7 @@ def command(
         emit(ops_map.render(mapped, width=columns(), color=color_wanted(sys.stdout)), None)
 
 
-def _tried(wanted: set[str] | None, *, board: str, python: str | None, quiet: bool) -> dict[str, Cells]:
+def _tried(wanted: set[str] | None, **mock: Any) -> dict[str, Cells]:
     """Every example in every cell, on the real library."""
     from ttmem.operators import DEVICE, catalogue, recipe_of
     from ttmem.operators.mapping import CELLS
@@ -84,7 +74,7 @@ def _tried(wanted: set[str] | None, *, board: str, python: str | None, quiet: bo
         for cell in CELLS
     ]
     recipes = [recipe_of(operator.example_case(), memory=memory, layout=layout) for operator, (memory, layout) in asked]
-    statuses, _ = statuses_on_mock(recipes, "trying", board=board, python=python, quiet=quiet)
+    statuses, _ = statuses_on_mock(recipes, "trying", **mock)
     tried: dict[str, dict[tuple[str, str], str]] = {}
     for (operator, cell), recipe, status in zip(asked, recipes, statuses, strict=True):
         tried.setdefault(operator.aten, {})[cell] = _cell(status, recipe, cell[1])

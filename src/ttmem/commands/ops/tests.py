@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from ttmem.operators import Case
     from ttmem.operators.pytest_files import Predictions
 
-_EXAMPLES = """
+
+@verb("""
 ttmem ops tests cases.jsonl -o generated
 ttmem ops tests cases.jsonl -o generated --board n150 --board p150 --op silu --op add
 ttmem ops tests cases.jsonl -o generated --engine none
-"""
-
-
-@verb("tests", examples=_EXAMPLES)
+""")
 @click.argument("cases", metavar="CASES")
 @click.option("-o", "--output", required=True, metavar="DIR", help="Write the files there.")
 @click.option(
@@ -53,9 +51,8 @@ def command(
     most: int | None,
     boards: tuple[str, ...],
     engine: str,
-    python: str | None,
     as_json: bool,
-    quiet: bool,
+    **mock: Any,
 ) -> int:
     """Write one pytest file per operator: every case in DRAM and in L1, on a card and on the mock.
 
@@ -72,7 +69,7 @@ def command(
     chosen = _chosen(read_cases(cases), operators, most)
     names = tuple(dict.fromkeys(BOARDS.find(board).name for board in boards))
     folder = folder_at(output)
-    predictions = _predictions(chosen, names, engine=engine, python=python, quiet=quiet)
+    predictions = _predictions(chosen, names, engine, **mock)
     made = test_files(chosen, predictions, l1_small_bytes=L1_SMALL_BYTES)
     if made.tests:
         write_files(folder, made.files)
@@ -89,9 +86,9 @@ def command(
         emit(json_text(found), None)
     else:
         total = sum(made.tests.values())
-        note(f"{total} tests of {len(made.tests)} operators in {folder}", quiet=quiet)
+        note(f"{total} tests of {len(made.tests)} operators in {folder}", quiet=mock["quiet"])
         for reason, count in Counter(reason for _, reason in made.left_out).most_common(12):
-            note(f"left out: {count} x {reason}", quiet=quiet)
+            note(f"left out: {count} x {reason}", quiet=mock["quiet"])
     return 0 if made.tests else 1
 
 
@@ -107,9 +104,7 @@ def _chosen(cases: list[Case], operators: tuple[str, ...], most: int | None) -> 
     return [kept[index] for index in sorted(index for indices in most_used.values() for index in indices[:most])]
 
 
-def _predictions(
-    cases: list[Case], boards: tuple[str, ...], *, engine: str, python: str | None, quiet: bool
-) -> Predictions:
+def _predictions(cases: list[Case], boards: tuple[str, ...], engine: str, **mock: Any) -> Predictions:
     """What the real library says of every case, in both memories."""
     from ttmem.operators import recipe_of
     from ttmem.operators.pytest_files import MEMORIES, Predictions, recipes_of
@@ -122,13 +117,11 @@ def _predictions(
     devices: dict[str, dict[str, tuple[int, int]]] = {}
     for board in boards:
         try:
-            statuses, pools = statuses_on_mock(
-                recipes, f"predicting on {board}", board=board, python=python, quiet=quiet
-            )
+            statuses, pools = statuses_on_mock(recipes, f"predicting on {board}", board=board, **mock)
         except MissingPartError as error:
             if engine == "mock":
                 raise
-            note(f"ttmem: outcomes are predicted from sizes alone: {error}", quiet=quiet)
+            note(f"ttmem: outcomes are predicted from sizes alone: {error}", quiet=mock["quiet"])
             return Predictions()
         devices[board] = {memory: (pools[memory][0], pools[memory][2]) for memory in MEMORIES}
         for (case, memory), status in zip(asked, statuses, strict=True):

@@ -15,15 +15,13 @@ from ttmem.commands._runner import verb
 if TYPE_CHECKING:
     from ttmem.operators import Case
 
-_EXAMPLES = """
+
+@verb("""
 ttmem sweep limits --op silu --board n150
 ttmem sweep limits --op add,mul --memory L1 --engine mock --html limits.html
 ttmem sweep limits --op matmul --shape 1x1x32x1024 --json
 ttmem sweep limits --cases cases.jsonl --op convolution --dim 0
-"""
-
-
-@verb("limits", examples=_EXAMPLES)
+""")
 @options.words_option("--op", "ops", metavar="NAME,..", help="Operators, by aten name.")
 @click.option(
     "--cases",

@@ -14,14 +14,12 @@ from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem sweep report results -o reports
 ttmem sweep report test_results/ -o reports --board n150
 ttmem sweep report results -o reports --advice mock
-"""
-
-
-@verb("report", examples=_EXAMPLES)
+""")
 @click.argument("source", metavar="SOURCE", type=click.Path(path_type=Path))
 @folder_option("Where the files go.")
 @choice_option("--advice", "twin", "mock", "none", help="Which engine is asked what passes instead.")

@@ -17,15 +17,13 @@ from ttmem.commands._runner import verb
 if TYPE_CHECKING:
     from ttmem.sweep.progress import Progress
 
-_EXAMPLES = """
+
+@verb("""
 ttmem sweep run cases.jsonl -o results
 ttmem sweep run cases.jsonl --engine mock --board n150,p150 --memory DRAM,L1 --workers 2 -o results
 ttmem sweep run cases.jsonl --engine mock --scheduler tcp://10.0.0.1:8786 -o results
 ttmem sweep run cases.jsonl -o results --expect expected.jsonl
-"""
-
-
-@verb("run", examples=_EXAMPLES)
+""")
 @click.argument("cases", metavar="CASES", type=click.Path(path_type=Path))
 @options.engine_option
 @options.places_options

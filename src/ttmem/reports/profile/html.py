@@ -154,8 +154,8 @@ def _sections(profile: Profile, known: Analyses) -> list[Section]:
         "peaks": "MB per bank. A state is printed before its operation, so the operation before it caused it.",
         "operations": "Distinct operations that added most to DRAM in one execution: state after minus state before, "
         "MB per bank.",
-        "padding": f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the device "
-        "because shapes are rounded up to tiles of 32 x 32 (or to shards).",
+        "padding": f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the "
+        "device because shapes are rounded up to tiles of 32 x 32 (or to shards).",
         "weights": "Logical bytes on one chip, each weight once over all graphs. Host: it only feeds const-eval.",
         "distribution": f"{thousands(counts.executed)} executed, {thousands(counts.compute)} of them compute.",
         "runs": f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}",
