@@ -193,9 +193,7 @@ class _Comparison:
         return [change for change in found if change is not None]
 
     def _pair(
-        self,
-        key_before: Callable[[_Alive], Hashable],
-        key_after: Callable[[_Alive], Hashable] | None = None,
+        self, key_before: Callable[[_Alive], Hashable], key_after: Callable[[_Alive], Hashable] | None = None
     ) -> list[tuple[_Alive, _Alive]]:
         """Take pairs with equal keys out of both sides; several with one key pair up in order."""
         waiting: dict[Hashable, deque[_Alive]] = defaultdict(deque)

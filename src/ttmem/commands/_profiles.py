@@ -13,6 +13,7 @@ from ttmem._errors import BadInputError, TtmemError
 from ttmem.commands._options import refuse_overwriting
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note, warn
 from ttmem.commands._progress import progress_bar
+from ttmem.library import sources
 from ttmem.library.read import read as _read
 from ttmem.library.sources import STDIN, Located, locate
 
@@ -24,9 +25,9 @@ _FORMATS = {"llm": "markdown", "csv": "csv", "html": "html"}
 _CLEAR_LINE = "\r\x1b[K"
 
 
-def protect(*sources: str | None, outputs: tuple[Path | None, ...]) -> None:
+def protect(*given: str | None, outputs: tuple[Path | None, ...]) -> None:
     """Find the sources, before anything is read, and refuse outputs that would land on one of them."""
-    for source in sources:
+    for source in given:
         if source is not None:
             refuse_overwriting(locate(source).path, *outputs)
 
@@ -107,10 +108,8 @@ def deliver(
 
 def keep(profile: Profile, located: Located, *, name: str | None) -> StoredReport | None:
     """Store the profile. A home that cannot be written to costs the copy, not the answer."""
-    from ttmem.library.keep import keep as keep_profile
-
     try:
-        return keep_profile(profile, origin=located.origin, name=name)
+        return sources.keep(profile, origin=located.origin, name=name)
     except (OSError, TtmemError) as error:
         warn(f"the report was not stored: {error}; TTMEM_HOME says where, --no-store switches it off")
         return None

@@ -37,13 +37,7 @@ ttmem check run.log --github
 @options.jobs_option
 @options.quiet_option
 def command(
-    source: str,
-    baseline: str | None,
-    as_json: bool,
-    as_github: bool,
-    output: Path | None,
-    quiet: bool,
-    **limits: Any,
+    source: str, baseline: str | None, as_json: bool, as_github: bool, output: Path | None, quiet: bool, **limits: Any
 ) -> int:
     """Whether SOURCE stays within a memory budget: exit 0 when every limit holds, 1 when one does not.
 

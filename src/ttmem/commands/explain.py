@@ -37,13 +37,7 @@ ttmem explain run.log --issue -o issue.md
 @output_option
 @quiet_option
 def command(
-    source: str | None,
-    as_json: bool,
-    as_llm: bool,
-    as_issue: bool,
-    output: Path | None,
-    quiet: bool,
-    **asked: Any,
+    source: str | None, as_json: bool, as_llm: bool, as_issue: bool, output: Path | None, quiet: bool, **asked: Any
 ) -> None:
     """What happened in memory when something failed, in numbers, and what to change.
 

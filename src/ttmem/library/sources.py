@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a SOURCE is: a path that exists, standard input (``-``) or the name of a stored report."""
+"""What a SOURCE is: a path that exists, standard input (``-``) or the name of a report that the store keeps."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ttmem._errors import BadInputError
 from ttmem.store import store
+
+if TYPE_CHECKING:
+    from ttmem.profile import Profile
 
 STDIN = "-"
 
@@ -41,6 +46,26 @@ def locate(source: str | Path) -> Located:
     if stored := store.find(str(source)):
         return Located(stored.profile_path, stored)
     raise BadInputError(f"no such file or stored report '{source}'{_guess(str(source))}")
+
+
+def keep(profile: Profile, *, origin: str, name: str | None = None) -> store.StoredReport:
+    """Store a profile with its reports. ``origin`` says what was read (a resolved path).
+
+    An empty origin, as of standard input, means that only equal content counts as the same source.
+    """
+    from ttmem.profile import storage
+    from ttmem.reports.profile import stored_files
+
+    if not origin:
+        content = storage.to_bytes(profile.renamed(""))
+        origin = f"content:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
+    return store.keep(
+        lambda chosen: stored_files.files(profile.renamed(chosen)),
+        stored_files.facts(profile),
+        origin=origin,
+        suggested_name=profile.name,
+        name=name,
+    )
 
 
 def _exists(path: Path) -> bool:

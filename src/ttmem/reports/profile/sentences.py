@@ -20,10 +20,7 @@ _RISKS = {
     "DRAM": "risk of OOM; reduce batch or model size, or shard the model",
     "L1": "operations may fall back to DRAM or clash with circular buffers",
 }
-_ABOVE_TARGETS = {
-    "DRAM": ": little headroom",
-    "L1": " (circular buffers come on top, they are not in this figure)",
-}
+_ABOVE_TARGETS = {"DRAM": ": little headroom", "L1": " (circular buffers come on top, they are not in this figure)"}
 
 Level = Literal["ok", "warn", "alarm"]
 

@@ -16,16 +16,7 @@ from ttmem.profile import Profile
 from ttmem.reports.explain.sentences import advice
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
-from ttmem.reports.kit.units import (
-    counted,
-    megabytes,
-    one_line,
-    operation_label,
-    percent,
-    shape_text,
-    short,
-    thousands,
-)
+from ttmem.reports.kit.units import counted, megabytes, one_line, operation_label, percent, shape_text, short, thousands
 from ttmem.reports.profile import sentences, tables
 from ttmem.reports.profile.analyses import Analyses, analyses
 from ttmem.reports.profile.chart import highest_per_column, series
@@ -64,18 +55,12 @@ def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType
 
 
 def _title(profile: Profile, known: Analyses) -> Text:
-    counts = known.distribution
-    title = Text()
-    title.append(one_line(profile.name), style="bold")
-    title.append(
-        f"  {profile.source.kind}, {counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute), "
-        f"{sentences.runs_text(known)}",
-        style="dim",
+    counts, ranks = known.distribution, sentences.ranks_of(profile)
+    about = (
+        f"{counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute), {sentences.runs_text(known)}"
     )
-    ranks = sentences.ranks_of(profile)
-    if len(ranks) > 1:
-        title.append(f", {counted(len(ranks), 'rank')} (each memory: its worst rank)", style="dim")
-    return title
+    worst = f", {counted(len(ranks), 'rank')} (each memory: its worst rank)" if len(ranks) > 1 else ""
+    return Text.assemble((one_line(profile.name), "bold"), (f"  {profile.source.kind}, {about}{worst}", "dim"))
 
 
 def _peaks(known: Analyses, width: int) -> Table:
@@ -103,13 +88,10 @@ def _chart(profile: Profile, peak: Peak, width: int) -> Text:
         cells = "".join(_BARS[min(max(step - 8 * row, 0), 8)] for step in steps)
         chart.append(f"  {cells}\n", style="cyan")
     at = short(f"peak {sentences.moment_text(peak)}", width - 8)
-    label = f"▲ {at}"
-    if peak_column + len(label) > width - 4:
-        mark = " " * max(0, peak_column - len(label) + 1) + f"{at} ▲"
-    else:
-        mark = " " * peak_column + label
-    chart.append(f"  {mark}", style="magenta")
-    return chart
+    mark = " " * peak_column + f"▲ {at}"
+    if len(mark) > width - 4:
+        mark = f"{at} ▲".rjust(peak_column + 1)
+    return chart.append(f"  {mark}", style="magenta")
 
 
 def _consumers(live: LiveSet, width: int) -> Table:
@@ -162,11 +144,9 @@ def _failure(failure: RunFailure, known: Analyses) -> Text:
     where = "outside any program"
     if failure.operation_index is not None:
         where = f"in {operation_label(failure.operation_index, failure.operation_name)}"
-    text = Text()
-    text.append(f"Failed {where}", style="bold red")
     place = f", line {thousands(failure.line)}" if failure.line else ""
-    text.append(f"  {failure.failure_class}{place}\n", style="dim")
-    text.append(one_line(failure.message))
+    about = f"  {failure.failure_class}{place}\n"
+    text = Text.assemble((f"Failed {where}", "bold red"), (about, "dim"), one_line(failure.message))
     if (diagnosis := known.diagnosis) is not None:
         text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
         for number, line in enumerate(advice(diagnosis), 1):
