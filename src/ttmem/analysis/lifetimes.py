@@ -120,13 +120,11 @@ def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Ite
 
 
 def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end: int) -> TensorLife:
-    producer_name, location = operation_place(profile, timeline, tensor.producer)
     return TensorLife(
-        name=tensor.name,
-        type=tensor.type,
-        producer_index=known(tensor.producer),
-        producer_name=producer_name,
-        location=location,
+        tensor.name,
+        tensor.type,
+        known(tensor.producer),
+        *operation_place(profile, timeline, tensor.producer),
         program=timeline.programs[tensor.program].name if tensor.program >= 0 else "",
         first_index=tensor.first,
         last_index=tensor.last if tensor.last >= 0 else (timeline.end_index - 1 if tensor.stays else end),
@@ -138,13 +136,11 @@ def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end
 
 def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: int) -> TensorLife:
     producer, type_number = int(buffers.producer[row]), int(buffers.tensor_type[row])
-    producer_name, location = operation_place(profile, timeline, producer)
     return TensorLife(
-        name=buffers.names[int(buffers.name[row])],
-        type=profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
-        producer_index=known(producer),
-        producer_name=producer_name,
-        location=location,
+        buffers.names[int(buffers.name[row])],
+        profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
+        known(producer),
+        *operation_place(profile, timeline, producer),
         program="",
         first_index=producer if producer >= 0 else _operation_at(timeline, int(buffers.first_block[row])),
         last_index=_operation_at(timeline, int(buffers.last_block[row])),

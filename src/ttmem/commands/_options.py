@@ -46,6 +46,17 @@ def file_option(*names: str, help: str) -> Callable[[_Function], _Function]:
     return click.option(*names, callback=writable_place, metavar="FILE", help=help)
 
 
+def path_option(name: str, *, metavar: str = "FILE", help: str) -> Callable[[_Function], _Function]:
+    """A file to read."""
+    return click.option(name, type=click.Path(path_type=Path), metavar=metavar, help=help)
+
+
+def seconds_option(name: str, least: float, default: float, help: str) -> Callable[[_Function], _Function]:
+    """A time that is waited."""
+    kind = click.FloatRange(min=least)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="SECONDS", help=help)
+
+
 def count_option(*names: str, help: str) -> Callable[[_Function], _Function]:
     """So many of something, at least one."""
     return click.option(*names, type=click.IntRange(min=1), metavar="N", help=help)

@@ -23,9 +23,8 @@ ttmem sweep limits --op matmul --shape 1x1x32x1024 --json
 ttmem sweep limits --cases cases.jsonl --op convolution --dim 0
 """)
 @options.words_option("--op", "ops", metavar="NAME,..", help="Operators, by aten name.")
-@click.option(
+@options.path_option(
     "--cases",
-    type=click.Path(path_type=Path),
     metavar="CASES",
     help="Grow the smallest case of each operator in this file instead of the catalogue's example.",
 )

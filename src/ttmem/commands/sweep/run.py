@@ -29,14 +29,7 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
 @options.places_options
 @options.count_option("--workers", help="Processes with the real library (default: one per processor).")
 @click.option("--scheduler", metavar="ADDRESS", help="Hand the cases to this Dask cluster: tcp://HOST:PORT.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.1),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest a single call may take.",
-)
+@options.seconds_option("--timeout", 0.1, 60.0, "Longest a single call may take.")
 @options.case_options
 @options.folder_option("Journal and results; a second call resumes.")
 @click.option(
@@ -44,12 +37,7 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
     is_flag=True,
     help="Exit 1 when a case does not pass (or, with --expect, is not listed and does not pass).",
 )
-@click.option(
-    "--expect",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="What is known to fail: exit 1 when a status differs.",
-)
+@options.path_option("--expect", help="What is known to fail: exit 1 when a status differs.")
 @click.option(
     "--save-expectations",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -153,12 +153,14 @@ def highest_per_column(values: Int64, columns: int) -> Int64:
 
 def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.LineChart:
     first, last = int(states.operation[0]), max(int(states.operation[-1]), int(states.operation[0]) + 1)
+    distance = int(charts.round_step(max((last - first) / 6, 1), (1, 2, 5, 10)))
+    first_tick = -(-first // distance) * distance
     step, ticks = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
     heights = [step * number for number in range(ticks + 1)]
     line = list(zip(states.operation[kept].tolist(), states.allocated[kept].tolist(), strict=True))
     return charts.LineChart(
         title=f"{peak.memory} over operations, peak {_peak_label(peak)}",
-        x=charts.Axis("operation", first, last, [Tick(at, f"#{at:,}") for at in _x_ticks(first, last)]),
+        x=charts.Axis("operation", first, last, [Tick(at, f"#{at:,}") for at in range(first_tick, last + 1, distance)]),
         y=charts.Axis("MB per bank", 0, heights[-1], [Tick(height, _axis_label(height, step)) for height in heights]),
         curves=[charts.Curve(f"peak {mib(peak.peak_bytes_per_bank)} MB", line, steps=True)],
         height=300.0,
@@ -191,8 +193,3 @@ def _scale(highest: int, bank: int) -> tuple[float, int]:
 def _axis_label(amount_bytes: float, step_bytes: float) -> str:
     decimals = max(0, -math.floor(math.log10(step_bytes / MIB)) + (1 if step_bytes / MIB % 1 else 0))
     return mib(amount_bytes, decimals=min(decimals, 6)) if amount_bytes else "0"
-
-
-def _x_ticks(first: int, last: int) -> list[int]:
-    step = int(charts.round_step(max((last - first) / 6, 1), (1, 2, 5, 10)))
-    return list(range(-(-first // step) * step, last + 1, step))
