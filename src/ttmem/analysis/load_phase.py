@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.states import StateColumn, change_per_operation, known, state_column
+from ttmem.analysis.states import change_per_operation, known, state_column
 from ttmem.profile import Profile, Timeline
 
 _UPLOAD = "to_device"
@@ -61,6 +61,10 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase 
         if folds and one.run == timeline.programs[0].run
     )
     loaded_at = max(in_first_run, default=None)
+    loaded = None
+    if loaded_at is not None:  # the state before this operation, or the next one that was printed
+        later = np.flatnonzero(timeline.block_operation[states.block] >= loaded_at)
+        loaded = int(states.value[later[0] if len(later) else -1])
     return LoadPhase(
         memory=memory,
         before_first_bytes_per_bank=int(states.value[0]),
@@ -70,7 +74,7 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase 
         upload_operations=int(upload.sum()),
         upload_bytes_per_bank=int(change[upload].sum()),
         loaded_at_index=loaded_at,
-        loaded_bytes_per_bank=None if loaded_at is None else _state_before(timeline, states, loaded_at),
+        loaded_bytes_per_bank=loaded,
         rank=known(timeline.rank),
     )
 
@@ -87,9 +91,3 @@ def const_eval_programs(profile: Profile, timeline: Timeline) -> list[bool]:
         inherited = program.parent >= 0 and flags[program.parent]
         flags.append(cached or inherited or "_const_eval_" in program.name)
     return flags
-
-
-def _state_before(timeline: Timeline, states: StateColumn, operation: int) -> int:
-    """The state before this operation, or the next one that was printed."""
-    later = np.flatnonzero(timeline.block_operation[states.block] >= operation)
-    return int(states.value[later[0] if len(later) else -1])

@@ -36,14 +36,21 @@ def writable_place(_: click.Context, __: click.Parameter, value: str | None) -> 
     return Path(value)
 
 
+def product_place(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """The same for a file that is the verb's very purpose and not a copy of its answer: agents may name it too."""
+    return writable_place(ctx, param, value)
+
+
 def _words(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
 
 
 # Kinds of options.
-def file_option(*names: str, help: str) -> Callable[[_Function], _Function]:
+def file_option(
+    *names: str, help: str, place: Callable[..., Path | None] = writable_place
+) -> Callable[[_Function], _Function]:
     """A file to write."""
-    return click.option(*names, callback=writable_place, metavar="FILE", help=help)
+    return click.option(*names, callback=place, metavar="FILE", help=help)
 
 
 def path_option(name: str, *, metavar: str = "FILE", help: str) -> Callable[[_Function], _Function]:

@@ -10,8 +10,6 @@ from ttmem.commands._runner import verb
 
 _VERBS_FOR_PEOPLE = {"device install", "reports rm"}
 """They change this machine or delete what is stored."""
-_FILES_ARE_THE_ANSWER = {"ops extract"}
-"""Elsewhere a file is a copy of the answer, which an agent has."""
 _OPTIONS_FOR_PEOPLE = frozenset(
     {
         *("--debug", "--jobs", "--workers", "--python"),  # how this machine does it
@@ -44,5 +42,4 @@ def is_for_people(path: str, param: click.Parameter | None) -> bool:
     """Whether agents do without a verb, or without an option of it: the one place that says so."""
     if param is None:
         return path in _VERBS_FOR_PEOPLE
-    is_copy = param.callback is writable_place and path not in _FILES_ARE_THE_ANSWER
-    return is_copy or not _OPTIONS_FOR_PEOPLE.isdisjoint(param.opts)
+    return param.callback is writable_place or not _OPTIONS_FOR_PEOPLE.isdisjoint(param.opts)

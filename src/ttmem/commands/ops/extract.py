@@ -38,7 +38,9 @@ ttmem ops extract all_cnn_models.csv ttnn_operations_master.json -o cases.jsonl
 @options.python_option("torch", variable="TTMEM_TORCH_PYTHON")
 @options.count_option("-j", "--jobs", help="Models traced at once (default: cores).")
 @click.option("--json", "as_json", is_flag=True, help="What each target gave, as one JSON document (needs -o).")
-@options.file_option("-o", "--output", help="Write the cases there, atomically, instead of to stdout (-).")
+@options.file_option(
+    "-o", "--output", place=options.product_place, help="Write the cases there, atomically, instead of to stdout (-)."
+)
 @options.quiet_option
 def command(
     targets: tuple[str, ...],

@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.fragmentation import Fragmentation
 from ttmem.analysis.growth import Growth
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.load_phase import LoadPhase, const_eval_programs
-from ttmem.analysis.padding import Padding
 from ttmem.analysis.peaks import Peak, peaks_of
 from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.runs import Run
@@ -80,8 +78,19 @@ def document(profile: Profile) -> ProfileDocument:
             for memory, peak in asked.peaks.items()
         },
         weights=asked.weights,
-        padding=_padding(asked.padding),
-        consumers=_consumers(live),
+        padding=parts.PaddingEntry.of(
+            asked.padding,
+            top=[
+                parts.PaddedTensor.of(
+                    life.type, life, **_tensor(life), overhead_percent=rounded(overhead_percent(life), 4)
+                )
+                for life in asked.padding.top[:_MOST_PADDED]
+            ],
+        ),
+        consumers=[
+            parts.Consumer.of(life, life.type, **_tensor(life), alive=(life.first_index, life.last_index))
+            for life in (live.tensors[:_MOST_CONSUMERS] if live else ())
+        ],
         consumers_not_listed=parts.ConsumersNotListed(
             count=len(unlisted), bytes_per_bank=sum(life.bytes_per_bank for life in unlisted)
         ),
@@ -163,23 +172,6 @@ def caused_by(peak: Peak) -> OperationPlace | None:
     """The operation whose after-state the peak is; null before the first operation."""
     at = peak.caused_by_index
     return None if at is None else OperationPlace(at, peak.caused_by_name, peak.caused_by_location)
-
-
-def _padding(found: Padding) -> parts.PaddingEntry:
-    return parts.PaddingEntry.of(
-        found,
-        top=[
-            parts.PaddedTensor.of(life.type, life, **_tensor(life), overhead_percent=rounded(overhead_percent(life), 4))
-            for life in found.top[:_MOST_PADDED]
-        ],
-    )
-
-
-def _consumers(live: LiveSet | None) -> list[parts.Consumer]:
-    return [
-        parts.Consumer.of(life, life.type, **_tensor(life), alive=(life.first_index, life.last_index))
-        for life in (live.tensors[:_MOST_CONSUMERS] if live else ())
-    ]
 
 
 def _tensor(life: TensorLife) -> dict[str, Any]:

@@ -97,7 +97,10 @@ def _cards(known: Analyses) -> Iterator[Card]:
     """What a glance must catch."""
     for memory in ("DRAM", "L1"):
         if memory in known.peaks:
-            yield _memory_card(known.peaks[memory])
+            peak = known.peaks[memory]
+            share, figure = peak.peak_percent, mib(peak.peak_bytes_per_bank)
+            detail = f"{percent(share)} of {mib(peak.bytes_per_bank)} MB, {peak.banks} banks"
+            yield Card(f"Peak {memory}", figure, "MB / bank", detail, share, sentences.level(share))
     padding, found = known.padding, known.weights
     programs, l1 = known.programs_peak, known.peaks.get("L1")
     if programs is not None and l1 is not None:
@@ -115,13 +118,9 @@ def _cards(known: Analyses) -> Iterator[Card]:
             for amount, label in ((found.device_bytes, "on device"), (found.host_only_bytes, "only on the host"))
             if amount
         ]
+        about = ", ".join([f"{counted(found.count, 'weight')}, logical bytes on one chip", *places])
         figure, unit = megabytes(found.bytes, decimals=1).rsplit(" ", 1)
-        yield Card(
-            "Weights",
-            figure,
-            unit,
-            ", ".join([f"{counted(found.count, 'weight')}, logical bytes on one chip", *places]),
-        )
+        yield Card("Weights", figure, unit, about)
     growth = known.growth.get("DRAM")
     if growth is not None and growth.compared_runs:
         slope = megabytes(growth.bytes_per_bank_per_run, decimals=4, signed=True)
@@ -131,12 +130,6 @@ def _cards(known: Analyses) -> Iterator[Card]:
             detail=f"DRAM {slope}/bank per run over {counted(growth.compared_runs, 'run')}",
             level="alarm" if growth.verdict == LEAK else "ok",
         )
-
-
-def _memory_card(peak: Peak) -> Card:
-    share, figure = peak.peak_percent, mib(peak.peak_bytes_per_bank)
-    detail = f"{percent(share)} of {mib(peak.bytes_per_bank)} MB, {peak.banks} banks"
-    return Card(f"Peak {peak.memory}", figure, "MB / bank", detail, share, sentences.level(share))
 
 
 def _programs_card(programs: ProgramPeak, l1: Peak) -> Card:

@@ -7,7 +7,6 @@ section is ever dropped: an agent looks for its heading.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -89,7 +88,8 @@ class _Report:
             f"- Runs: {sentences.runs_text(known)}",
         ]
         if len(ranks) > 1:
-            lines.append(f"- Ranks: {_listed(ranks)}; each memory shows its worst rank")
+            more = f" and {len(ranks) - 16} more" if len(ranks) > 16 else ""
+            lines.append(f"- Ranks: {', '.join(map(str, ranks[:16]))}{more}; each memory shows its worst rank")
         lines += [f"- {self._name(key)}: {self._name(str(value))}" for key, value in list(profile.facts.items())[:8]]
         units = "MB = 2^20 bytes; per bank unless marked device (device = per bank x banks)"
         lines.append(f"- Units: {'; '.join(filter(None, (units, sentences.rounding_note(profile))))}")
@@ -214,8 +214,3 @@ class _Report:
 
     def _message(self, text: str) -> str:
         return short(text, self._detail.message_width)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:16]))
-    return shown + (f" and {len(numbers) - 16} more" if len(numbers) > 16 else "")
