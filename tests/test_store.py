@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
 from ttmem._errors import BadInputError
-from ttmem.library.keep import keep
+from ttmem.library.sources import keep
 from ttmem.profile import Profile, storage
 from ttmem.store import folders, store
 
@@ -297,7 +297,7 @@ WRITER = """
 import sys
 sys.path[:0] = sys.argv[1:2]
 from test_store import small
-from ttmem.library.keep import keep
+from ttmem.library.sources import keep
 from ttmem.store import folders, store
 origin, name, times = sys.argv[2], sys.argv[3] or None, int(sys.argv[4])
 for step in range(times):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.analysis.distribution import Distribution, distribution, distribution_of
+from ttmem.analysis.distribution import Distribution, distribution
 
 T = tensor(32, 32)
 
@@ -28,7 +28,7 @@ def test_bookkeeping_is_executed_but_computes_nothing() -> None:
         by_name={"ttnn.add": 2, "ttnn.deallocate": 2, "ttnn.matmul": 2, "ttnn.get_device": 1},
     )
     assert list(both.by_name) == ["ttnn.add", "ttnn.deallocate", "ttnn.matmul", "ttnn.get_device"]
-    assert distribution_of(profile, 1) == Distribution(executed=1, compute=1, by_name={"ttnn.add": 1})
+    assert distribution(profile, 1) == Distribution(executed=1, compute=1, by_name={"ttnn.add": 1})
 
 
 def test_nothing_executed() -> None:

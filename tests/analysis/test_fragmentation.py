@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from support.build_profile import ProfileBuilder
 from ttmem.analysis.fragmentation import Fragmentation, fragmentation
+from ttmem.analysis.states import OperationRef
 
 
 def test_worst_moment_peak_and_share() -> None:
@@ -17,27 +18,27 @@ def test_worst_moment_peak_and_share() -> None:
     # THEN the first worst moment wins, and the peak has its own figure
     assert fragmentation(build.build()) == {
         "DRAM": Fragmentation(
-            memory="DRAM",
-            rank=-1,
+            rank=None,
             worst_bytes_per_bank=400,
-            worst_percent=100 * 400 / 600,
-            worst_at_index=1,
-            worst_at_name="ttnn.mul",
+            worst_percent=66.6667,
+            worst_at=OperationRef(1, "ttnn.mul"),
             at_peak_bytes_per_bank=100,
             threshold_percent=50.0,
-            blocks=4,
-            blocks_above_threshold=1,
-            error_bytes=0,
+            states_above_threshold_percent=25.0,
+            error_bytes_per_bank=0,
         )
     }
-    assert fragmentation(build.build())["DRAM"].share_above_threshold_percent == 25.0
 
 
 def test_a_difference_within_the_rounding_error_is_no_fragment() -> None:
     build = ProfileBuilder(totals={"DRAM": 4000}, error_bytes=525)
     build.operation("ttnn.add", dram=(2500, 1500, 500))
     found = fragmentation(build.build())["DRAM"]
-    assert (found.worst_bytes_per_bank, found.error_bytes, found.blocks_above_threshold) == (1000, 1050, 0)
+    assert (found.worst_bytes_per_bank, found.error_bytes_per_bank, found.states_above_threshold_percent) == (
+        1000,
+        1050,
+        0,
+    )
 
 
 def test_the_worst_rank_and_submit_states() -> None:
@@ -47,14 +48,14 @@ def test_the_worst_rank_and_submit_states() -> None:
     build.rank(1)
     build.before_submit(dram=(0, 1000, 700))
     found = fragmentation(build.build())["DRAM"]
-    assert (found.rank, found.worst_at_index, found.worst_at_name) == (1, None, "before submit")
+    assert (found.rank, found.worst_at) == (1, OperationRef(None, "before submit"))
 
 
 def test_a_full_memory_and_a_memory_of_no_size_divide_by_nothing() -> None:
     build = ProfileBuilder(totals={"DRAM": 10})
     build.operation("ttnn.add", dram=(10, 0, 0), trace=(0, 0, 0))
     found = fragmentation(build.build())
-    assert [(name, item.worst_percent, item.blocks_above_threshold) for name, item in found.items()] == [
+    assert [(name, item.worst_percent, item.states_above_threshold_percent) for name, item in found.items()] == [
         ("DRAM", 0.0, 0),
         ("TRACE", 0.0, 0),
     ]

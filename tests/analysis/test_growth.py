@@ -38,8 +38,7 @@ def test_a_leak_has_a_slope() -> None:
     # GIVEN 500 B more at the start of each run, after the first one loaded 10 000 B
     found = growth(runs_starting_at(0, 10_000, 10_500, 11_000, 11_500, error_bytes=30))["DRAM"]
     assert found == Growth(
-        memory="DRAM",
-        rank=-1,
+        rank=None,
         starts_bytes_per_bank=(0, 10_000, 10_500, 11_000, 11_500),
         compared_runs=3,
         bytes_per_bank_per_run=500.0,

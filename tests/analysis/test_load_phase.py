@@ -24,7 +24,7 @@ def test_resident_const_eval_and_uploads() -> None:
     build.after_submit(dram=1850)
     assert load_phase(build.build()) == LoadPhase(
         memory="DRAM",
-        rank=-1,
+        rank=None,
         before_first_bytes_per_bank=1000,
         const_eval_programs=1,
         const_eval_operations=3,
@@ -33,7 +33,6 @@ def test_resident_const_eval_and_uploads() -> None:
         upload_bytes_per_bank=50,
         loaded_at_index=5,
         loaded_bytes_per_bank=1600,
-        error_bytes=7,
     )
 
 

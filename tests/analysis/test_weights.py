@@ -21,12 +21,12 @@ def test_each_weight_once_over_all_graphs() -> None:
     found = weights(build.build())
     # THEN
     assert found.entries == (
-        Weight("layers.0.weight", (64, 64), "bfloat16", 8192, "parameter", True, ("prefill", "decode")),
-        Weight("layers.0.weight", (64, 32), "bfloat16", 4096, "parameter", None, ("decode",)),
-        Weight("rope", (32, 32), "bfloat16", 2048, "constant", True, ("prefill",)),
+        Weight("layers.0.weight", (64, 64), "bfloat16", 8192, False, "device", ("prefill", "decode")),
+        Weight("layers.0.weight", (64, 32), "bfloat16", 4096, False, "unknown", ("decode",)),
+        Weight("rope", (32, 32), "bfloat16", 2048, True, "device", ("prefill",)),
     )
     assert (found.count, found.bytes, found.constants) == (3, 14336, 1)
-    assert [found.bytes_in(where) for where in ("device", "host", "unknown")] == [10240, 0, 4096]
+    assert (found.device_bytes, found.host_only_bytes, found.unknown_bytes) == (10240, 0, 4096)
 
 
 def test_a_weight_that_feeds_const_eval_only_stays_on_the_host() -> None:

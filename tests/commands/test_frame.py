@@ -60,7 +60,7 @@ def test_a_new_verb_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (package / f"{name}.py").write_text(
             f'# A comment\n"""``ttmem group {name.replace("_", "-")}``: {line}\n\nMore."""\n'
             "import click\nfrom ttmem.commands._runner import verb\n"
-            f"@verb({name!r}, examples='')\n@click.argument('numbers', nargs=-1, type=int)\n"
+            "@verb('')\n@click.argument('numbers', nargs=-1, type=int)\n"
             "def command(numbers):\n    print(sum(numbers))\n"
         )
     monkeypatch.syspath_prepend(tmp_path)

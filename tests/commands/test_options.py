@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from ttmem.commands import cli
 from ttmem.commands._known import Known
-from ttmem.commands._options import folder_option, one_of, together, words
+from ttmem.commands._options import folder_option, one_of, together, words_option
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
@@ -58,7 +58,7 @@ def test_every_answer_in_json_is_asked_for_alike() -> None:
 def test_several_options_as_one_keep_their_order_and_their_words() -> None:
     @click.command()
     @together(
-        click.option("--board", "boards", multiple=True, callback=words),
+        words_option("--board", "boards", metavar="BOARD,..", help="Boards."),
         folder_option("Where to."),
     )
     def command(boards: tuple[str, ...], folder: object) -> None:

@@ -189,8 +189,8 @@ def test_weights_of_a_ttnn_dump() -> None:
             (32, 1024, 1536),
             "bfloat16",
             100663296,
-            "parameter",
-            on_device=False,
+            constant=False,
+            where="host",
             graphs=("SyncTensorsGraph.19#0",),
         ),
     )

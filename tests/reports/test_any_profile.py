@@ -16,8 +16,8 @@ from ttmem.analysis.diff import diff
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.runs import runs
 from ttmem.analysis.select import select
+from ttmem.library.check import BudgetCheck
 from ttmem.profile import Profile
-from ttmem.reports.check import document as budget_document
 from ttmem.reports.diff import document as diff_document
 from ttmem.reports.diff import terminal as diff_terminal
 from ttmem.reports.profile import csv as csv_table
@@ -116,7 +116,7 @@ def assert_every_report(profile: Profile) -> None:
     assert len(list(stored_files.files(profile))) == 5
     limits = Limits({memory: Limit(50.0) for memory in peaks(profile)}, padding=Limit(10.0), growth=Limit(1.0))
     verdicts = check(profile, limits, baseline=profile)
-    json.dumps(budget_document.document(verdicts).to_json(), allow_nan=False)
+    json.dumps(BudgetCheck(tuple(verdicts), "run.log").to_json(), allow_nan=False)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

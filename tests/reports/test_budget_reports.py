@@ -9,21 +9,21 @@ from xml.etree import ElementTree
 import pytest
 
 from ttmem.analysis.budget import Verdict
-from ttmem.reports.check import document as budget_document
+from ttmem.analysis.states import OperationPlace
+from ttmem.library.check import BudgetCheck
 from ttmem.reports.check import github, junit, sarif
 from ttmem.reports.check import terminal as budget_terminal
 
 from .stories import HOSTILE
 
-GOOD = Verdict("max-l1", True, "L1", 10.0, 90.0, "percent", "L1 is fine")
-BAD = Verdict(
-    "max-dram", False, "DRAM", 85.0, 80.0, "percent", "DRAM peak is 85%: too high", 12, "ttnn.matmul", "dot.7", 345
-)
-NASTY = Verdict("run-failed", False, "", float("inf"), 0.0, "failures", HOSTILE, 3, HOSTILE, HOSTILE, None)
+GOOD = Verdict("max-l1", True, "L1", 10.0, 90.0, "percent", "L1 is fine", None, None)
+PLACE = OperationPlace(12, "ttnn.matmul", "dot.7")
+BAD = Verdict("max-dram", False, "DRAM", 85.0, 80.0, "percent", "DRAM peak is 85%: too high", PLACE, 345)
+NASTY = Verdict("run-failed", False, None, None, 0.0, "failures", HOSTILE, OperationPlace(3, HOSTILE, HOSTILE), None)
 
 
 def test_the_document() -> None:
-    document = budget_document.document([GOOD, BAD]).to_json()
+    document = BudgetCheck((GOOD, BAD), "run.log").to_json()
     assert document == {
         "schema": "ttmem.check/1",
         "ok": False,
@@ -52,9 +52,9 @@ def test_the_document() -> None:
             },
         ],
     }
-    assert budget_document.document([GOOD]).to_json()["ok"] is True
+    assert BudgetCheck((GOOD,), "run.log").to_json()["ok"] is True
     assert (
-        json.loads(json.dumps(budget_document.document([NASTY]).to_json(), allow_nan=False))["verdicts"][0]["measured"]
+        json.loads(json.dumps(BudgetCheck((NASTY,), "run.log").to_json(), allow_nan=False))["verdicts"][0]["measured"]
         is None
     )
 

@@ -16,8 +16,7 @@ from ttmem import TtmemError
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.runs import runs
 from ttmem.reports.kit.charts import Tick
-from ttmem.reports.profile.chart import HEIGHT, memory_chart, svg
-from ttmem.reports.profile.timeline import downsampled, highest_per_column, series
+from ttmem.reports.profile.chart import HEIGHT, downsampled, highest_per_column, memory_chart, series, svg
 
 from .stories import two_layers
 
@@ -80,9 +79,9 @@ def test_long_histories_are_drawn_with_few_points() -> None:
         build.operation("ttnn.add", dram=number * 7919 % 1000 + (5000 if number == 4321 else 0))
     profile = build.build()
     found = memory_chart(profile, peaks(profile)["DRAM"], [], None)
-    assert len(found.points.x_percent) <= 2000
+    assert len(found.points["x_percent"]) <= 2000
     assert len(re.findall("H", found.line)) < 2000
-    assert "before #4321 ttnn.add" in found.points.label
+    assert "before #4321 ttnn.add" in found.points["label"]
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=20), st.integers(1, 10**12))

@@ -14,13 +14,12 @@ from collections.abc import Collection, Hashable, Sequence
 import numpy as np
 
 from ttmem.profile import Profile, TensorType
+from ttmem.profile.operation_forms import Int32
 
 _HLO_NUMBER = re.compile(r"\.\d+(?=$|_|[^\w.])")
 """``fusion.586``, ``gather.17_workaround``; not the layer in ``layers.0.mlp``."""
 _LINE_NUMBER = re.compile(r"(?:(?<=[:|])|^)-?\d+(?=$|[:|,\s)\]])")
 """``model.py:120``, and the numeric fields of ``12|Linear[fc]|model.py:120|forward|131|aten__mm``."""
-
-ResultTypes = tuple[TensorType | None, ...]
 
 
 def normalised_location(location: str) -> str:
@@ -28,10 +27,15 @@ def normalised_location(location: str) -> str:
     return _LINE_NUMBER.sub("", _HLO_NUMBER.sub("", location))
 
 
-def result_types(profile: Profile, form: int) -> ResultTypes:
+def result_types(profile: Profile, form: int) -> tuple[TensorType | None, ...]:
     """The types an operation produces; None for what is not a tensor."""
     _, indices = profile.forms.signatures[profile.forms.signature[form]]
     return tuple(profile.tensor_types[index] if index >= 0 else None for index in indices)
+
+
+def executed_forms(profile: Profile) -> Int32:
+    """The form of every executed operation, process after process."""
+    return np.concatenate([timeline.form for timeline in profile.timelines] or [np.empty(0, np.int32)])
 
 
 def partners(before: Profile, after: Profile, names: Collection[str]) -> dict[int, int]:
@@ -86,8 +90,7 @@ def aligned(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple
 
 def _forms_in_order(profile: Profile, names: Collection[str]) -> list[int]:
     """Executed forms with these names, by first appearance."""
-    executed = np.concatenate([timeline.form for timeline in profile.timelines] or [np.empty(0, np.int32)])
-    forms, first = np.unique(executed, return_index=True)
+    forms, first = np.unique(executed_forms(profile), return_index=True)
     wanted = np.array([name in names for name in profile.forms.names], dtype=bool)
     ordered: list[int] = forms[np.argsort(first)].tolist()
     return [form for form in ordered if wanted[profile.forms.name[form]]]

@@ -13,7 +13,7 @@ from ttmem.analysis.diff import MemoryChange, MemoryDiff, diff
 from ttmem.analysis.failure import failure
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import Peak, peaks
-from ttmem.analysis.states import operation_line
+from ttmem.analysis.states import OperationPlace, operation_line
 from ttmem.profile import Profile
 
 PERCENT, BYTES = "percent", "bytes"
@@ -53,21 +53,20 @@ DEFAULT_GROWTH = Limit(2.0)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one limit says about the run."""
+    """What one limit says about the run: its figures in ``unit``, and the operation to look at."""
 
     rule: str
     """``max-dram``, ``max-l1``, ``max-padding``, ``max-growth-dram``, ``run-failed``, ..."""
     ok: bool
-    memory: str
-    measured: float
-    limit: float
+    memory: str | None
+    measured: int | float | None
+    """None for a growth from nothing."""
+    limit: int | float
     unit: str
     """Of ``measured`` and ``limit``: ``percent`` or ``bytes`` (per bank)."""
     message: str
-    operation_index: int | None = None
-    operation_name: str = ""
-    location: str = ""
-    line: int | None = None
+    operation: OperationPlace | None
+    line: int | None
     """Of that operation in the source."""
 
 
@@ -89,14 +88,13 @@ def parse_limit(amount: Amount, *, bare_unit: str | None = None) -> Limit:
     number = float(match["number"])
     if match["percent"]:
         return Limit(number, PERCENT)
-    unit = text.strip()[match.end("number") :].strip()
-    if not unit and "." in match["number"] and number <= 1:
+    if text.strip()[match.end("number") :].strip():
+        return Limit(number * _UNITS[match["unit"].lower()], BYTES)
+    if "." in match["number"] and number <= 1:
         return Limit(100 * number, PERCENT)
-    if not unit and bare_unit is None:
+    if bare_unit is None:
         raise BadInputError(f"{text!r} has no unit", hint=f"write {text}% or {text}MiB")
-    if not unit:
-        return Limit(number, bare_unit or BYTES)
-    return Limit(number * _UNITS[match["unit"].lower()], BYTES)
+    return Limit(number, bare_unit)
 
 
 def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile | None = None) -> list[Verdict]:
@@ -112,7 +110,12 @@ def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile |
             for change in compared.memories.values()
             if change.before_bytes_per_bank is not None and change.after_bytes_per_bank is not None
         ]
-    verdicts += _failure_verdicts(profile)
+    found = failure(profile)
+    if found is not None and not found.survived:
+        # A run that died shows a peak that it never got past: within budget would be the wrong answer.
+        message = f"the run failed ({found.failure_class}): {found.message}"
+        place = _place(found.operation_index, found.operation_name, found.operation_location)
+        verdicts.append(Verdict("run-failed", False, found.memory, 1.0, 0.0, "failures", message, place, found.line))
     return verdicts
 
 
@@ -130,9 +133,8 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
             hint=f"give the limit in bytes: --max-{memory.lower().replace('_', '-')} 700MiB",
             where=profile.source.name,
         )
-    cause = (
-        f" after {peak.caused_by_name} (operation {peak.caused_by_index})" if peak.caused_by_index is not None else ""
-    )
+    at = peak.caused_by_index
+    cause = f" after {peak.caused_by_name} (operation {at})" if at is not None else ""
     return _verdict(
         profile,
         _rule("max", memory),
@@ -141,7 +143,7 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
         (peak.peak_percent or 0.0) if limit.unit == PERCENT else float(peak.peak_bytes_per_bank),
         f"{memory} peak {megabytes(peak.peak_bytes_per_bank)} per bank ({percent(peak.peak_percent)} of the bank)"
         f"{cause}; the limit is {limit}",
-        (peak.caused_by_index, peak.caused_by_name, peak.caused_by_location),
+        (at, peak.caused_by_name, peak.caused_by_location),
     )
 
 
@@ -149,11 +151,7 @@ def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
     padding = padding_at_peak(profile)
     wasted = padding.padded_bytes - padding.logical_bytes
     first = padding.top[0] if padding.top else None
-    worst = (
-        f"; most of it in {first.name} {first.type.describe()} of {first.producer_name or 'the inputs'}"
-        if first
-        else ""
-    )
+    place = f"{first.name} {first.type.describe()} of {first.producer_name or 'the inputs'}" if first else ""
     allowed = str(limit) if limit.unit == PERCENT else megabytes(limit.amount)
     return _verdict(
         profile,
@@ -162,7 +160,7 @@ def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
         limit,
         padding.overhead_percent if limit.unit == PERCENT else float(wasted),
         f"padding adds {megabytes(wasted)} ({percent(padding.overhead_percent)}) to the tensors alive at the "
-        f"DRAM peak{worst}; the limit is {allowed}",
+        f"DRAM peak{place and f'; most of it in {place}'}; the limit is {allowed}",
         (first.producer_index, first.producer_name, first.location) if first else None,
     )
 
@@ -174,13 +172,12 @@ def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange
     cause = ""
     if grown is not None and delta > 0:
         cause = f"; first suspect {grown.tensor} {grown.describe()} of {grown.operation_name or 'the inputs'}"
-    in_percent = change.delta_percent if change.delta_percent is not None else (float("inf") if delta > 0 else 0.0)
     return _verdict(
         profile,
         _rule("max-growth", change.memory),
         change.memory,
         limit,
-        in_percent if limit.unit == PERCENT else float(delta),
+        change.delta_percent if limit.unit == PERCENT else float(delta),
         f"{change.memory} peak {megabytes(delta, signed=True)} per bank ({share}) against the baseline{cause}; "
         f"the limit is {limit}",
         (grown.operation_index, grown.operation_name, grown.location) if grown else None,
@@ -193,40 +190,22 @@ def _verdict(
     rule: str,
     memory: str,
     limit: Limit,
-    measured: float,
+    measured: float | None,
     message: str,
     operation: tuple[int | None, str, str] | None,
     *,
     ok: bool | None = None,
 ) -> Verdict:
     """``operation`` is the index, name and location of the one to look at, in the process of the memory's peak."""
-    index, name, location = operation or (None, "", "")
+    place = _place(*operation) if operation else None
     peak = peaks(profile).get(memory)
-    line = None if peak is None else operation_line(profile.timelines[peak.timeline], index)
-    holds = measured <= limit.amount if ok is None else ok
-    return Verdict(rule, holds, memory, measured, limit.amount, limit.unit, message, index, name, location, line)
+    line = operation_line(profile.timelines[peak.timeline], place.index) if peak and place else None
+    holds = (measured or 0.0) <= limit.amount if ok is None else ok
+    return Verdict(rule, holds, memory, measured, limit.amount, limit.unit, message, place, line)
 
 
-def _failure_verdicts(profile: Profile) -> list[Verdict]:
-    """A run that died shows a peak that it never got past: within budget would be the wrong answer."""
-    found = failure(profile)
-    if found is None or found.survived:
-        return []
-    return [
-        Verdict(
-            rule="run-failed",
-            ok=False,
-            memory=found.memory or "",
-            measured=1.0,
-            limit=0.0,
-            unit="failures",
-            message=f"the run failed ({found.failure_class}): {found.message}",
-            operation_index=found.operation_index,
-            operation_name=found.operation_name,
-            location=found.operation_location,
-            line=found.line,
-        )
-    ]
+def _place(index: int | None, name: str, location: str) -> OperationPlace | None:
+    return None if index is None else OperationPlace(index, name, location)
 
 
 def _rule(prefix: str, memory: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.runs import run_at
-from ttmem.profile import Profile, Timeline
+from ttmem.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,12 @@ def alive_at_peak(profile: Profile, memory: str = "DRAM") -> LiveSet | None:
         alive = buffers_in_state(profile, timeline, memory, peak.block)
     else:
         # The state was printed before this operation: it holds what earlier operations made and later ones free.
-        moment = _moment(timeline, peak)
+        moment = peak.at_index
+        if moment is None:
+            named = (timeline.block_cause[: peak.block + 1], timeline.block_operation[: peak.block + 1])
+            moment = max(int(column.max(initial=timeline.first_index - 1)) for column in named) + 1
         lives = lifetimes(profile, timeline, run_at(timeline, moment, peak.block), at=moment)
         alive = [life for life in lives if life.type.memory == memory]
     alive.sort(key=lambda life: (-life.bytes_per_bank, life.first_index, life.name))
     attributed = sum(life.bytes_per_bank for life in alive)
     return LiveSet(memory, peak.peak_bytes_per_bank, tuple(alive), peak.peak_bytes_per_bank - attributed, peak)
-
-
-def _moment(timeline: Timeline, peak: Peak) -> int:
-    if peak.at_index is not None:
-        return peak.at_index
-    done = timeline.block_cause[: peak.block + 1].max(initial=timeline.first_index - 1)
-    return int(max(done, timeline.block_operation[: peak.block + 1].max(initial=timeline.first_index - 1))) + 1

@@ -7,15 +7,16 @@ than before, new, or the same as before but now alive at the peak.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ttmem.analysis._alignment import partners, result_types
 from ttmem.analysis.consumers import LiveSet, alive_at_peak
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.lifetimes import TensorLife
-from ttmem.analysis.peaks import Peak, peaks
+from ttmem.analysis.peaks import Peak
 from ttmem.profile import MEMORIES, Profile, TensorType
 
 LARGER, NEW, ALIVE_LONGER = "larger", "new", "alive longer"
@@ -87,7 +88,7 @@ class TensorChange:
 
     def describe(self) -> str:
         """``4x32x64 bfloat16 (was 2x32x64 bfloat16)``."""
-        if self.before is not None and self.after is not None and self.before != self.after:
+        if self.before and self.after and self.before != self.after:
             return f"{self.after.describe()} (was {self.before.describe()})"
         present = self.after or self.before
         return present.describe() if present else ""
@@ -122,31 +123,28 @@ class MemoryDiff:
 
 def diff(before: Profile, after: Profile) -> MemoryDiff:
     """Compare ``after`` with ``before``."""
-    peaks_before, peaks_after = peaks(before), peaks(after)
-    error_bytes = before.source.state_error_bytes + after.source.state_error_bytes
     memories: dict[str, MemoryChange] = {}
     changes: list[TensorChange] = []
     for memory in MEMORIES:
-        first, second = peaks_before.get(memory), peaks_after.get(memory)
+        first, second = alive_at_peak(before, memory), alive_at_peak(after, memory)
         if first is None and second is None:
             continue
-        live_before, live_after = alive_at_peak(before, memory), alive_at_peak(after, memory)
-        changes += _Comparison(memory, before, after, live_before, live_after).changes()
+        changes += _Comparison(memory, before, after, first, second).changes()
+        left_before, left_after = (live.unattributed_bytes_per_bank if live else 0 for live in (first, second))
         memories[memory] = MemoryChange(
-            memory=memory,
-            before_peak=first,
-            after_peak=second,
-            unattributed_delta_bytes_per_bank=(live_after.unattributed_bytes_per_bank if live_after else 0)
-            - (live_before.unattributed_bytes_per_bank if live_before else 0),
-            error_bytes=error_bytes,
+            memory,
+            before_peak=first.peak if first else None,
+            after_peak=second.peak if second else None,
+            unattributed_delta_bytes_per_bank=left_after - left_before,
+            error_bytes=before.source.state_error_bytes + after.source.state_error_bytes,
         )
     changes.sort(key=lambda change: (_SUSPICION.index(change.reason), -abs(change.delta_bytes)))
     return MemoryDiff(
         before_name=before.name,
         after_name=after.name,
         memories=memories,
-        grew=tuple(change for change in changes if change.reason in (LARGER, NEW, ALIVE_LONGER)),
-        shrank=tuple(change for change in changes if change.reason in (SMALLER, GONE, FREED_EARLIER)),
+        grew=tuple(change for change in changes if change.reason in _SUSPICION[:3]),
+        shrank=tuple(change for change in changes if change.reason in _SUSPICION[3:]),
         operation_counts=_count_changes(before, after),
     )
 
@@ -158,8 +156,7 @@ def _count_changes(before: Profile, after: Profile) -> tuple[CountChange, ...]:
     return tuple(sorted(changes, key=lambda change: (-abs(change.after - change.before), change.name)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Alive:
+class _Alive(NamedTuple):
     """A live tensor with what identifies it across profiles."""
 
     life: TensorLife
@@ -196,21 +193,16 @@ class _Comparison:
         return [change for change in found if change is not None]
 
     def _pair(
-        self,
-        key_before: Callable[[_Alive], Hashable],
-        key_after: Callable[[_Alive], Hashable] | None = None,
+        self, key_before: Callable[[_Alive], Hashable], key_after: Callable[[_Alive], Hashable] | None = None
     ) -> list[tuple[_Alive, _Alive]]:
         """Take pairs with equal keys out of both sides; several with one key pair up in order."""
-        waiting: dict[Hashable, list[_Alive]] = defaultdict(list)
+        waiting: dict[Hashable, deque[_Alive]] = defaultdict(deque)
         for item in self._gone:
             waiting[key_before(item)].append(item)
-        for items in waiting.values():
-            items.reverse()
         pairs, left = [], []
         for item in self._arrived:
-            same = waiting.get((key_after or key_before)(item))
-            if same:
-                pairs.append((same.pop(), item))
+            if same := waiting.get((key_after or key_before)(item)):
+                pairs.append((same.popleft(), item))
             else:
                 left.append(item)
         taken = {id(old) for old, _ in pairs}
@@ -227,26 +219,21 @@ class _Comparison:
         return self._change(reason, new, old.life.type, new.life.type, delta, per_bank)
 
     def _arrival(self, item: _Alive) -> TensorChange:
-        now = item.life.type
-        former = self._former_type(item)
-        if former is None:
-            return self._change(NEW, item, None, now, now.padded_bytes, item.life.bytes_per_bank)
-        if now.padded_bytes > former.padded_bytes:
-            delta = now.padded_bytes - former.padded_bytes
-            return self._change(LARGER, item, former, now, delta, item.life.bytes_per_bank)
-        return self._change(ALIVE_LONGER, item, former, now, now.padded_bytes, item.life.bytes_per_bank)
+        now, former = item.life.type, self._former_type(item)
+        reason, delta = ALIVE_LONGER if former else NEW, now.padded_bytes
+        if former and now.padded_bytes > former.padded_bytes:
+            reason, delta = LARGER, now.padded_bytes - former.padded_bytes
+        return self._change(reason, item, former, now, delta, item.life.bytes_per_bank)
 
     def _departure(self, item: _Alive) -> TensorChange:
-        reason = FREED_EARLIER if item.form in self._known_before else GONE
-        size = item.life.type.padded_bytes
-        return self._change(reason, item, item.life.type, None, -size, -item.life.bytes_per_bank)
+        reason, was = FREED_EARLIER if item.form in self._known_before else GONE, item.life.type
+        return self._change(reason, item, was, None, -was.padded_bytes, -item.life.bytes_per_bank)
 
     def _former_type(self, item: _Alive) -> TensorType | None:
         """What the same operation produced in the first profile, alive at its peak or not."""
-        former = self._partner.get(item.form) if item.form is not None else None
-        if former is None:
+        if item.form not in self._partner:
             return None
-        types = result_types(self._before, former)
+        types = result_types(self._before, self._partner[item.form])
         return types[item.result] if item.result < len(types) else None
 
     def _change(

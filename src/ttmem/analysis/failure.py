@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from ttmem.analysis.peaks import operation_place
+from ttmem.analysis.states import known
 from ttmem.explain import Failure, deduplicate, find_failures, is_echo
-from ttmem.profile import FailureText, Profile
+from ttmem.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ def failures(profile: Profile) -> list[RunFailure]:
         seen: list[tuple[Failure, int, int]] = []
         for text in timeline.failures:
             found_here = find_failures(text.text, first_line=text.line, include_other=True)
-            if not found_here and text.is_exception:
-                found_here = [_of_unknown_wording(text)]
+            if not found_here and text.is_exception:  # of a wording that nobody knows
+                found_here = [Failure("none", None, " ".join(text.text.split()), "", line=text.line)]
             seen += [(failure, text.operation, text.next_operation) for failure in found_here]
         # A message may be known from one of its prints and cut in another: the same failure must keep its first place.
         for failure in deduplicate([failure for failure, _, _ in seen]):
@@ -43,7 +44,7 @@ def failures(profile: Profile) -> list[RunFailure]:
             found.append(
                 RunFailure(
                     **{item.name: getattr(failure, item.name) for item in fields(failure)},
-                    operation_index=operation if operation >= 0 else None,
+                    operation_index=known(operation),
                     operation_name=name,
                     operation_location=location,
                     rank=timeline.rank,
@@ -68,11 +69,6 @@ def _place(failure: Failure, seen: list[tuple[Failure, int, int]]) -> tuple[int,
     return (inside or [(operation, started) for _, operation, started in seen])[0]
 
 
-def _of_unknown_wording(text: FailureText) -> Failure:
-    message = " ".join(text.text.split())
-    return Failure(failure_class="none", memory=None, message=message, template="", line=text.line)
-
-
 def failure(profile: Profile) -> RunFailure | None:
     """The failure that ended the run: the first of those after which nothing more was executed.
 
@@ -81,8 +77,5 @@ def failure(profile: Profile) -> RunFailure | None:
     """
     found = [item for item in failures(profile) if not item.is_warning]
     memory_related = [item for item in found if item.failure_class != "none"]
-    ending = [item for item in found if not item.survived]
-    for candidates in ([item for item in memory_related if not item.survived], ending):
-        if candidates:
-            return candidates[0]
-    return (memory_related or found)[-1] if found else None
+    ending = [item for item in (*memory_related, *found) if not item.survived]
+    return next(iter(ending or reversed(memory_related or found)), None)

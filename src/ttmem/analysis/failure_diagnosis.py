@@ -29,18 +29,16 @@ def diagnose_failure(
         board = str(profile.facts["board"])
     if failure.operation_index is None:
         hints["place"] = "outside any program"
+    told = context or Context()
+    # The profile knows which operation was running; a text may only mention one.
+    operation = failure.operation_name or told.operation
     return diagnose(
         failure,
         board=board,
-        context=_merged(context or Context(), failure.operation_name, hints),
+        context=replace(told, operation=operation, hints={**told.hints, **hints}),
         live=list(_live(profile, timeline, failure)),
         tensors=list(_candidates(profile, timeline, failure)),
     )
-
-
-def _merged(context: Context, operation: str, hints: dict[str, str]) -> Context:
-    """The profile knows which operation was running; a text may only mention one."""
-    return replace(context, operation=operation or context.operation, hints={**context.hints, **hints})
 
 
 def _candidates(profile: Profile, timeline: Timeline, failure: RunFailure) -> Iterator[KnownTensor]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ttmem.analysis.peaks import operation_name
-from ttmem.analysis.states import seen_memories, state_column
+from ttmem.analysis.peaks import operation_place
+from ttmem.analysis.states import OperationRef, known, seen_memories, state_column
 from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
 
 FRAGMENTED_PERCENT = 50.0
@@ -17,25 +17,18 @@ FRAGMENTED_PERCENT = 50.0
 class Fragmentation:
     """Free bytes per bank outside the largest free block, in the rank where it was worst."""
 
-    memory: str
-    rank: int
     worst_bytes_per_bank: int
     worst_percent: float
     """Share of the free bytes that lay outside the largest block at that moment."""
-    worst_at_index: int | None
-    """Operation before which it was worst (the first such moment); None for a submit state."""
-    worst_at_name: str
+    worst_at: OperationRef
+    """Operation before which it was worst (the first such moment), or what kind of state it is."""
     at_peak_bytes_per_bank: int
     """At the memory's peak, when room is scarcest."""
     threshold_percent: float
-    blocks: int
-    blocks_above_threshold: int
-    error_bytes: int
+    states_above_threshold_percent: float
+    error_bytes_per_bank: int
     """Two printed figures are subtracted, so twice the rounding error of one."""
-
-    @property
-    def share_above_threshold_percent(self) -> float:
-        return 100.0 * self.blocks_above_threshold / self.blocks if self.blocks else 0.0
+    rank: int | None
 
 
 def fragmentation(profile: Profile, *, threshold_percent: float = FRAGMENTED_PERCENT) -> dict[str, Fragmentation]:
@@ -63,18 +56,15 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str, threshold_per
     worst = int(scattered.argmax())
     block = int(allocated.block[worst])
     operation = int(timeline.block_operation[block])
-    name = operation_name(profile, timeline, operation) or BLOCK_NAMES[int(timeline.block_kind[block])]
+    name = operation_place(profile, timeline, operation)[0] or BLOCK_NAMES[int(timeline.block_kind[block])]
     free_at_worst = int(free_of_view[view[worst]])
     return Fragmentation(
-        memory=memory,
-        rank=timeline.rank,
         worst_bytes_per_bank=int(scattered[worst]),
-        worst_percent=100.0 * int(scattered[worst]) / free_at_worst if free_at_worst else 0.0,
-        worst_at_index=operation if operation >= 0 else None,
-        worst_at_name=name,
+        worst_percent=round(100.0 * int(scattered[worst]) / free_at_worst, 4) if free_at_worst else 0.0,
+        worst_at=OperationRef(known(operation), name),
         at_peak_bytes_per_bank=int(scattered[int(allocated.value.argmax())]),
         threshold_percent=threshold_percent,
-        blocks=len(scattered),
-        blocks_above_threshold=int(above_of_view[view].sum()),
-        error_bytes=error_bytes,
+        states_above_threshold_percent=round(100.0 * int(above_of_view[view].sum()) / len(scattered), 4),
+        error_bytes_per_bank=error_bytes,
+        rank=known(timeline.rank),
     )

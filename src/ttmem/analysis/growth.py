@@ -7,13 +7,13 @@ States at the *start* of runs are compared: a run's outputs are released after i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import numpy as np
 
 from ttmem.analysis.load_phase import const_eval_programs
 from ttmem.analysis.runs import Run, runs_of
-from ttmem.analysis.states import seen_memories, state_column
+from ttmem.analysis.states import known, seen_memories, state_column
 from ttmem.profile import Profile, Timeline
 
 LEAK, STEADY, TOO_FEW_RUNS = "leak", "steady", "too few runs"
@@ -28,17 +28,16 @@ _PARTS = 3
 class Growth:
     """How one memory's starting level moves from run to run, in the rank where it moves most."""
 
-    memory: str
-    rank: int
-    starts_bytes_per_bank: tuple[int, ...]
-    """State at the start of each run."""
-    compared_runs: int
-    """Runs that loaded nothing and were followed by another one: their steps count."""
+    verdict: str
+    """``leak``, ``steady`` or ``too few runs``."""
     bytes_per_bank_per_run: float
     error_bytes_per_run: float
     """How far rounding of the printed states can move the slope."""
-    verdict: str
-    """``leak``, ``steady`` or ``too few runs``."""
+    compared_runs: int
+    """Runs that loaded nothing and were followed by another one: their steps count."""
+    starts_bytes_per_bank: tuple[int, ...]
+    """State at the start of each run."""
+    rank: int | None
 
 
 def growth(profile: Profile) -> dict[str, Growth]:
@@ -58,25 +57,18 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> Growth:
         if first < len(states.block) and states.block[first] < run.end_block:
             started.append((run, int(states.value[first])))
     loading = _loading_runs(profile, timeline, [run for run, _ in started])
-    steps: list[int] = []
-    stretches = 0
-    counted_before = False
-    for (run, start), (_, next_start) in pairwise(started):
-        counts = run.number not in loading
-        if counts:
-            steps.append(next_start - start)
-            stretches += not counted_before
-        counted_before = counts
+    counts = [run.number not in loading for run, _ in started[:-1]]
+    steps = [after - before for (_, before), (_, after) in compress(pairwise(started), counts)]
+    stretches = sum(now and not earlier for earlier, now in pairwise([False, *counts]))
     # Neighbouring steps share a state, so rounding enters once at each end of a stretch, not once per step.
     error = 2.0 * profile.source.state_error_bytes * stretches / len(steps) if steps else 0.0
     return Growth(
-        memory=memory,
-        rank=timeline.rank,
-        starts_bytes_per_bank=tuple(start for _, start in started),
-        compared_runs=len(steps),
-        bytes_per_bank_per_run=sum(steps) / len(steps) if steps else 0.0,
-        error_bytes_per_run=error,
         verdict=_verdict(steps),
+        bytes_per_bank_per_run=round(sum(steps) / len(steps), 4) if steps else 0.0,
+        error_bytes_per_run=round(error, 4),
+        compared_runs=len(steps),
+        starts_bytes_per_bank=tuple(start for _, start in started),
+        rank=known(timeline.rank),
     )
 
 
@@ -104,7 +96,7 @@ def _loading_runs(profile: Profile, timeline: Timeline, found: list[Run]) -> set
         if np.searchsorted(missed, run.first_index) != np.searchsorted(missed, run.end_index):
             loading.add(run.number)
         forms = timeline.form[run.first_index - timeline.first_index : run.end_index - timeline.first_index]
-        graph = (run.program, int(forms[0]) if len(forms) else -1, int(forms[-1]) if len(forms) else -1)
+        graph = (run.program, *((int(forms[0]), int(forms[-1])) if len(forms) else (-1, -1)))
         if graph not in known_graphs:
             known_graphs.add(graph)
             loading.add(run.number)

@@ -12,6 +12,7 @@ from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, Tracke
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.runs import runs_of
 from ttmem.analysis.select import select
+from ttmem.analysis.states import known
 from ttmem.profile import MEMORIES, BufferTable, Profile, TensorType, Timeline
 
 
@@ -119,17 +120,15 @@ def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Ite
 
 
 def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end: int) -> TensorLife:
-    producer_name, location = operation_place(profile, timeline, tensor.producer)
     return TensorLife(
-        name=tensor.name,
-        type=tensor.type,
-        producer_index=_known(tensor.producer),
-        producer_name=producer_name,
-        location=location,
+        tensor.name,
+        tensor.type,
+        known(tensor.producer),
+        *operation_place(profile, timeline, tensor.producer),
         program=timeline.programs[tensor.program].name if tensor.program >= 0 else "",
         first_index=tensor.first,
         last_index=tensor.last if tensor.last >= 0 else (timeline.end_index - 1 if tensor.stays else end),
-        last_use_index=_known(tensor.last_use),
+        last_use_index=known(tensor.last_use),
         weight=tensor.weight,
         bytes_per_bank=tensor.bytes_per_bank,
     )
@@ -137,17 +136,15 @@ def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end
 
 def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: int) -> TensorLife:
     producer, type_number = int(buffers.producer[row]), int(buffers.tensor_type[row])
-    producer_name, location = operation_place(profile, timeline, producer)
     return TensorLife(
-        name=buffers.names[int(buffers.name[row])],
-        type=profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
-        producer_index=_known(producer),
-        producer_name=producer_name,
-        location=location,
+        buffers.names[int(buffers.name[row])],
+        profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
+        known(producer),
+        *operation_place(profile, timeline, producer),
         program="",
         first_index=producer if producer >= 0 else _operation_at(timeline, int(buffers.first_block[row])),
         last_index=_operation_at(timeline, int(buffers.last_block[row])),
-        last_use_index=_known(int(buffers.last_use[row])),
+        last_use_index=known(int(buffers.last_use[row])),
         weight=False,
         bytes_per_bank=int(buffers.bytes_per_bank[row]),
         address=int(buffers.address[row]) or None,  # a capture without dispatch allocates nothing
@@ -157,28 +154,11 @@ def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: 
 def _untyped(buffers: BufferTable, row: int) -> TensorType:
     """A buffer that no tensor of the user's owns (a temporary, a program's own table): bytes are all that is known."""
     total = int(buffers.total_bytes[row])
-    memory = MEMORIES[int(buffers.memory[row])]
-    return TensorType(
-        shape=(total,),
-        dtype="bytes",
-        layout="",
-        memory=memory,
-        placement="",
-        logical_bytes=total,
-        padded_bytes=total,
-        page_bytes=0,
-        shard_bytes=0,
-    )
+    placed = {"layout": "", "memory": MEMORIES[int(buffers.memory[row])], "placement": ""}
+    return TensorType((total,), "bytes", **placed, logical_bytes=total, padded_bytes=total, page_bytes=0, shard_bytes=0)
 
 
 def _operation_at(timeline: Timeline, block: int) -> int:
     """The operation a state belongs to; a closing snapshot stands after the last one."""
     operation = int(timeline.block_operation[block])
-    if operation >= 0:
-        return operation
-    earlier = timeline.block_operation[: block + 1]
-    return int(earlier.max(initial=timeline.first_index))
-
-
-def _known(operation: int) -> int | None:
-    return operation if operation >= 0 else None
+    return operation if operation >= 0 else int(timeline.block_operation[: block + 1].max(initial=timeline.first_index))

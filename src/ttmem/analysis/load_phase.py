@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.states import StateColumn, change_per_operation, state_column
+from ttmem.analysis.states import change_per_operation, known, state_column
 from ttmem.profile import Profile, Timeline
 
 _UPLOAD = "to_device"
@@ -19,7 +19,6 @@ class LoadPhase:
     """What one process had in a memory before it computed, and what loading added inside its runs."""
 
     memory: str
-    rank: int
     before_first_bytes_per_bank: int
     """Resident before the first operation: uploads happen outside programs and print no line of their own."""
     const_eval_programs: int
@@ -33,8 +32,7 @@ class LoadPhase:
     """First operation after the last const-eval program of the first run; None when it ran none."""
     loaded_bytes_per_bank: int | None
     """State before that operation."""
-    error_bytes: int
-    """Rounding error of one printed state."""
+    rank: int | None
 
 
 def load_phase(profile: Profile, memory: str = "DRAM") -> LoadPhase | None:
@@ -57,10 +55,18 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase 
     names = profile.forms.name[timeline.form]
     upload = name_is_upload[names] & ~in_const_eval
     change = change_per_operation(profile, timeline, memory)
-    loaded_at = _loaded_at(timeline, const_eval)
+    in_first_run = (
+        one.end_operation
+        for one, folds in zip(timeline.programs, const_eval, strict=True)
+        if folds and one.run == timeline.programs[0].run
+    )
+    loaded_at = max(in_first_run, default=None)
+    loaded = None
+    if loaded_at is not None:  # the state before this operation, or the next one that was printed
+        later = np.flatnonzero(timeline.block_operation[states.block] >= loaded_at)
+        loaded = int(states.value[later[0] if len(later) else -1])
     return LoadPhase(
         memory=memory,
-        rank=timeline.rank,
         before_first_bytes_per_bank=int(states.value[0]),
         const_eval_programs=sum(const_eval),
         const_eval_operations=int(in_const_eval.sum()),
@@ -68,8 +74,8 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase 
         upload_operations=int(upload.sum()),
         upload_bytes_per_bank=int(change[upload].sum()),
         loaded_at_index=loaded_at,
-        loaded_bytes_per_bank=None if loaded_at is None else _state_before(timeline, states, loaded_at),
-        error_bytes=profile.source.state_error_bytes,
+        loaded_bytes_per_bank=loaded,
+        rank=known(timeline.rank),
     )
 
 
@@ -85,19 +91,3 @@ def const_eval_programs(profile: Profile, timeline: Timeline) -> list[bool]:
         inherited = program.parent >= 0 and flags[program.parent]
         flags.append(cached or inherited or "_const_eval_" in program.name)
     return flags
-
-
-def _loaded_at(timeline: Timeline, const_eval: list[bool]) -> int | None:
-    first_run = timeline.programs[0].run if timeline.programs else 0
-    ends = [
-        program.end_operation
-        for program, folds in zip(timeline.programs, const_eval, strict=True)
-        if folds and program.run == first_run
-    ]
-    return max(ends, default=None)
-
-
-def _state_before(timeline: Timeline, states: StateColumn, operation: int) -> int:
-    """The state before this operation, or the next one that was printed."""
-    later = np.flatnonzero(timeline.block_operation[states.block] >= operation)
-    return int(states.value[later[0] if len(later) else -1])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ttmem.analysis._alignment import executed_forms, result_types
 from ttmem.analysis.states import change_per_operation
 from ttmem.profile import Profile, TensorType
 
@@ -45,27 +46,16 @@ def movers(
             form = int(timeline.form[position])
             if form not in best or change[position] > best[form][0]:
                 best[form] = (int(change[position]), number, position)
-    executions = sum(
-        (np.bincount(timeline.form, minlength=len(profile.forms)) for timeline in profile.timelines),
-        start=np.zeros(len(profile.forms), dtype=np.int64),
-    )
-    found = []
-    for form, (_, number, position) in sorted(best.items(), key=lambda item: (-item[1][0], item[1][1:]))[:most]:
-        timeline = profile.timelines[number]
-        found.append(
-            Mover(
-                index=timeline.first_index + position,
-                rank=timeline.rank,
-                name=profile.forms.name_of(form),
-                location=profile.forms.location(form),
-                executions=int(executions[form]),
-                result=_result(profile, form),
-                change_bytes_per_bank={memory: int(changes[number][memory][position]) for memory in memories},
-            )
+    executions = np.bincount(executed_forms(profile))
+    return [
+        Mover(
+            index=profile.timelines[number].first_index + position,
+            rank=profile.timelines[number].rank,
+            name=profile.forms.name_of(form),
+            location=profile.forms.location(form),
+            executions=int(executions[form]),
+            result=next(filter(None, result_types(profile, form)), None),
+            change_bytes_per_bank={memory: int(changes[number][memory][position]) for memory in memories},
         )
-    return found
-
-
-def _result(profile: Profile, form: int) -> TensorType | None:
-    _, indices = profile.forms.signatures[profile.forms.signature[form]]
-    return next((profile.tensor_types[index] for index in indices if index >= 0), None)
+        for form, (_, number, position) in sorted(best.items(), key=lambda item: (-item[1][0], item[1][1:]))[:most]
+    ]

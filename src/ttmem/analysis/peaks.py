@@ -7,20 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.states import StateColumn, between_operations, state_column
-from ttmem.profile import (
-    BEFORE_OPERATION,
-    BLOCK_NAMES,
-    MEMORIES,
-    VIEW_ALLOCATED,
-    VIEW_BANKS,
-    VIEW_FREE,
-    VIEW_LARGEST_FREE,
-    VIEW_TOTAL,
-    WITHIN_OPERATION,
-    Profile,
-    Timeline,
-)
+from ttmem.analysis.states import between_operations, known, state_column
+from ttmem.profile import BEFORE_OPERATION, BLOCK_NAMES, MEMORIES, WITHIN_OPERATION, Profile, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +57,26 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
         if not len(states.block):
             continue
         block = int(states.block[int(np.argmax(states.value))])
-        view = profile.views[timeline.block_view[block, column]]
-        total = int(view[VIEW_TOTAL])
-        at = int(timeline.block_operation[block])
-        cause = int(timeline.block_cause[block])
-        kind = int(timeline.block_kind[block])
+        banks, total, allocated, free, largest_free = profile.views[timeline.block_view[block, column]].tolist()
+        columns = (timeline.block_operation, timeline.block_cause, timeline.block_kind)
+        at, cause, kind = (int(facts[block]) for facts in columns)
+        belongs_to_one = at >= 0 or kind == BEFORE_OPERATION
         cause_name, cause_location = operation_place(profile, timeline, cause)
         found[memory] = Peak(
             memory=memory,
             rank=timeline.rank,
-            banks=int(view[VIEW_BANKS]),
+            banks=banks,
             bytes_per_bank=total,
-            peak_bytes_per_bank=int(view[VIEW_ALLOCATED]),
-            peak_percent=round(100 * int(view[VIEW_ALLOCATED]) / total, 4) if total else None,
-            at_index=at if at >= 0 else None,
-            at_name=operation_name(profile, timeline, at) if at >= 0 else _state_name(kind),
-            caused_by_index=cause if cause >= 0 else None,
+            peak_bytes_per_bank=allocated,
+            peak_percent=round(100 * allocated / total, 4) if total else None,
+            at_index=known(at),
+            at_name=operation_place(profile, timeline, at)[0] if belongs_to_one else BLOCK_NAMES[kind],
+            caused_by_index=known(cause),
             caused_by_name=cause_name,
             caused_by_location=cause_location,
-            free_bytes_at_peak=int(view[VIEW_FREE]),
-            largest_free_bytes_at_peak=int(view[VIEW_LARGEST_FREE]),
-            end_bytes_per_bank=_last(between_operations(timeline, states)),
+            free_bytes_at_peak=free,
+            largest_free_bytes_at_peak=largest_free,
+            end_bytes_per_bank=int(between_operations(timeline, states).value[-1:].sum()),
             block=block,
             timeline=timeline_number,
             error_bytes=profile.source.state_error_bytes,
@@ -98,23 +85,12 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
     return found
 
 
-def _last(states: StateColumn) -> int:
-    """What was left at the end."""
-    return int(states.value[-1]) if len(states.value) else 0
-
-
-def operation_name(profile: Profile, timeline: Timeline, operation: int) -> str:
-    """The name of an operation; empty when the timeline does not hold it (-1, or narrowed away)."""
-    return operation_place(profile, timeline, operation)[0]
-
-
 def operation_place(profile: Profile, timeline: Timeline, operation: int) -> tuple[str, str]:
-    """An operation's name and where it comes from in the user's program; empty when the timeline does not hold it."""
+    """An operation's name and where it comes from in the user's program.
+
+    Both are empty when the timeline does not hold it (-1, or narrowed away).
+    """
     if not timeline.first_index <= operation < timeline.end_index:
         return "", ""
     form = int(timeline.form[operation - timeline.first_index])
     return profile.forms.name_of(form), profile.forms.location(form)
-
-
-def _state_name(kind: int) -> str:
-    return "" if kind == BEFORE_OPERATION else BLOCK_NAMES[kind]

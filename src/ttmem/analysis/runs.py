@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from ttmem.profile import BEFORE_SUBMIT, Profile, Timeline
+from ttmem.profile import BEFORE_SUBMIT, Profile, Program, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +36,10 @@ def runs(profile: Profile) -> list[Run]:
 
 def runs_of(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
     """The runs of one process."""
-
-    def run(number: int, program: str, operations: tuple[int, int], blocks: tuple[int, int], finished: bool) -> Run:
-        return Run(timeline.rank, timeline_index, number, program, *operations, *blocks, finished)
-
+    run = partial(Run, timeline.rank, timeline_index)
     found = [
-        run(
-            program.run,
-            program.name,
-            (program.first_operation, program.end_operation),
-            (program.first_block, program.end_block),
-            program.finished,
-        )
-        for program in timeline.programs
-        if program.parent < 0
+        run(top.run, top.name, top.first_operation, top.end_operation, top.first_block, top.end_block, top.finished)
+        for top in _tops(timeline)
     ]
     blocks = len(timeline.block_kind)
     if found or not (blocks or len(timeline)):
@@ -59,7 +50,7 @@ def runs_of(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
     for number, (first_block, end_block) in enumerate(pairwise(cuts)):
         last = int(timeline.block_operation[first_block:end_block].max(initial=-1))
         end = timeline.end_index if end_block == blocks else max(first, last + 1)
-        found.append(run(number, "", (first, end), (first_block, end_block), True))
+        found.append(run(number, "", first, end, first_block, end_block, True))
         first = end
     return found
 
@@ -69,14 +60,15 @@ def run_at(timeline: Timeline, operation: int, block: int = -1) -> int | None:
 
     None where the source names no program.
     """
-    tops = [program for program in timeline.programs if program.parent < 0]
-    for program in tops:
-        if (
-            program.first_operation <= operation < program.end_operation
-            or program.first_block <= block < program.end_block
-        ):
-            return program.run
+    tops = _tops(timeline)
+    for top in tops:
+        if top.first_operation <= operation < top.end_operation or top.first_block <= block < top.end_block:
+            return top.run
     return tops[-1].run if tops else None
+
+
+def _tops(timeline: Timeline) -> list[Program]:
+    return [program for program in timeline.programs if program.parent < 0]
 
 
 def counted_runs(profile: Profile) -> int:
@@ -84,10 +76,5 @@ def counted_runs(profile: Profile) -> int:
 
     Ranks run the same programs, so the rank that got furthest tells.
     """
-    return max((_counted(runs_of(timeline)) for timeline in profile.timelines), default=0)
-
-
-def _counted(of_one_process: list[Run]) -> int:
-    if len(of_one_process) > 1 and not of_one_process[-1].finished:
-        return len(of_one_process) - 1
-    return len(of_one_process)
+    by_process = [[run.finished for run in runs_of(timeline)] for timeline in profile.timelines]
+    return max((len(ended) - (len(ended) > 1 and not ended[-1]) for ended in by_process), default=0)

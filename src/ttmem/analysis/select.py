@@ -6,7 +6,6 @@ Operation indices stay those of the whole source: they are how people find the l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +20,15 @@ def select(profile: Profile, *, run: int | str | None = None, rank: int | None =
     """``run`` is a number from 0, ``last`` or ``all``; ``rank`` is an MPI rank; None leaves things as they are."""
     if rank is not None:
         profile = _of_rank(profile, rank)
-    wanted = _run_wanted(profile, run)
-    return profile if wanted is None else _of_run(profile, wanted)
+    if run is None or run == "all":
+        return profile
+    numbers = sorted({found.number for found in runs(profile)})
+    wanted = int(run) if isinstance(run, str) and run.strip().isdecimal() else run
+    if wanted in numbers or (wanted == "last" and numbers):
+        return _of_run(profile, wanted)
+    valid = f"runs in this source: {_listed(numbers)}; or 'last', 'all'" if numbers else "this source holds no run"
+    message = f"no run {wanted!r}" if wanted != "last" else "no run at all"
+    raise BadInputError(message, hint=valid, where=profile.source.name)
 
 
 def _of_rank(profile: Profile, rank: int) -> Profile:
@@ -34,27 +40,12 @@ def _of_rank(profile: Profile, rank: int) -> Profile:
     raise BadInputError(f"no rank {rank}", hint=hint, where=profile.source.name)
 
 
-def _run_wanted(profile: Profile, run: int | str | None) -> int | str | None:
-    if run is None or run == "all":
-        return None
-    numbers = sorted({found.number for found in runs(profile)})
-    if run == "last" and numbers:
-        return "last"
-    if isinstance(run, str) and run.strip().isdecimal():
-        run = int(run)
-    if isinstance(run, int) and run in numbers:
-        return run
-    valid = f"runs in this source: {_listed(numbers)}; or 'last', 'all'" if numbers else "this source holds no run"
-    raise BadInputError(f"no run {run!r}" if run != "last" else "no run at all", hint=valid, where=profile.source.name)
-
-
 def _of_run(profile: Profile, wanted: int | str) -> Profile:
     timelines = []
-    for index, timeline in enumerate(profile.timelines):
-        of_process = runs_of(timeline, index)
-        if wanted == "last":
-            of_process = of_process[-1:]
-        timelines += [_narrowed(timeline, found) for found in of_process if wanted in ("last", found.number)]
+    for timeline in profile.timelines:
+        found = runs_of(timeline)
+        found = found[-1:] if wanted == "last" else [run for run in found if run.number == wanted]
+        timelines += [_narrowed(timeline, run) for run in found]
     return replace(profile, timelines=tuple(timelines))
 
 
@@ -118,9 +109,8 @@ def _belongs(failure: FailureText, run: Run) -> bool:
     return run.first_index < started <= run.end_index
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def _listed(numbers: list[int]) -> str:
     """``0-4`` or ``0, 2, 5``: what may be asked for."""
-    numbers = list(numbers)
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]}-{numbers[-1]}"
     return ", ".join(map(str, numbers))

@@ -13,6 +13,28 @@ from ttmem.profile.operation_forms import Int64
 
 
 @dataclass(frozen=True, slots=True)
+class OperationRef:
+    """An executed operation; the index is null for what no operation of the source did."""
+
+    index: int | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPlace:
+    """An executed operation and where its program's source has it."""
+
+    index: int
+    name: str
+    location: str
+
+
+def known(number: int) -> int | None:
+    """An index or a rank; -1 stands for none in the columns of a profile."""
+    return number if number >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
 class StateColumn:
     """One figure of one memory over the states of a timeline that show it."""
 

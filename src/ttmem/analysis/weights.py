@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ttmem.profile import Argument, Profile
@@ -12,47 +13,33 @@ _WEIGHT_KINDS = ("parameter", "constant")
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """One parameter or constant, however many graphs take it."""
+    """One parameter or constant, counted once over all graphs that take it; logical bytes on one chip."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     bytes: int
-    """Logical bytes on one chip."""
-    kind: str
-    """``parameter`` or ``constant``."""
-    on_device: bool | None
-    """False: every graph feeds it to const-eval only, so it stays on the host. None: no dump tells."""
+    constant: bool
+    where: str
+    """``device``; ``host``: every graph feeds it to const-eval only; ``unknown``: no dump tells."""
     graphs: tuple[str, ...]
 
     @property
-    def where(self) -> str:
-        """``device``, ``host`` or ``unknown``."""
-        return {True: "device", False: "host", None: "unknown"}[self.on_device]
+    def kind(self) -> str:
+        return "constant" if self.constant else "parameter"
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All weights, largest first."""
+    """All weights, largest first; logical bytes on one chip, wherever they lie."""
 
+    count: int
+    bytes: int
+    constants: int
+    device_bytes: int
+    host_only_bytes: int
+    unknown_bytes: int
     entries: tuple[Weight, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.entries)
-
-    @property
-    def bytes(self) -> int:
-        """Logical bytes of all of them on one chip, wherever they lie."""
-        return sum(weight.bytes for weight in self.entries)
-
-    @property
-    def constants(self) -> int:
-        return sum(weight.kind == "constant" for weight in self.entries)
-
-    def bytes_in(self, where: str) -> int:
-        """Logical bytes of those on the ``device``, only on the ``host``, or ``unknown``."""
-        return sum(weight.bytes for weight in self.entries if weight.where == where)
 
 
 def weights(profile: Profile) -> Weights:
@@ -61,19 +48,32 @@ def weights(profile: Profile) -> Weights:
     for argument in profile.arguments:
         if argument.kind in _WEIGHT_KINDS:
             by_identity.setdefault((argument.name, argument.shape, argument.dtype), []).append(argument)
-    entries = [_merged(same) for same in by_identity.values()]
-    return Weights(tuple(sorted(entries, key=lambda weight: (-weight.bytes, weight.name, weight.shape, weight.dtype))))
+    entries = sorted(
+        (_merged(same) for same in by_identity.values()),
+        key=lambda weight: (-weight.bytes, weight.name, weight.shape, weight.dtype),
+    )
+    bytes_in: Counter[str] = Counter()
+    for weight in entries:
+        bytes_in[weight.where] += weight.bytes
+    return Weights(
+        count=len(entries),
+        bytes=bytes_in.total(),
+        constants=sum(weight.constant for weight in entries),
+        device_bytes=bytes_in["device"],
+        host_only_bytes=bytes_in["host"],
+        unknown_bytes=bytes_in["unknown"],
+        entries=tuple(entries),
+    )
 
 
 def _merged(same: list[Argument]) -> Weight:
     places = {argument.on_device for argument in same}
-    on_device = True if True in places else None if None in places else False
     return Weight(
         name=same[0].name,
         shape=same[0].shape,
         dtype=same[0].dtype,
         bytes=max(argument.bytes for argument in same),
-        kind="parameter" if any(argument.kind == "parameter" for argument in same) else "constant",
-        on_device=on_device,
+        constant=all(argument.kind == "constant" for argument in same),
+        where="device" if True in places else "unknown" if None in places else "host",
         graphs=tuple(dict.fromkeys(argument.graph for argument in same)),
     )

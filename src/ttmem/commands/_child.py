@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from ttmem._errors import TtmemError
+from ttmem._errors import BadInputError
 from ttmem.commands._output import write_fully
 from ttmem.commands._runner import CONTEXT, Settings, WithExamples
 
@@ -43,16 +43,9 @@ class PassingThrough(WithExamples):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """From here on every failure of ours has that code, wrong usage included."""
-        settings = ctx.find_object(Settings)
-        if settings is not None:
+        if settings := ctx.find_object(Settings):
             settings.failure_code = OWN_FAILURE
         return super().parse_args(ctx, args)
-
-
-class ChildNotStartedError(TtmemError):
-    """The command could not be run at all."""
-
-    exit_code = OWN_FAILURE
 
 
 def passing_signals() -> dict[str, Any]:
@@ -80,7 +73,7 @@ def run_and_capture(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         hint = "is it installed, and on PATH?" if isinstance(error, FileNotFoundError) else ""
-        raise ChildNotStartedError(f"cannot run it: {reason}", where=command[0], hint=hint) from None
+        raise BadInputError(f"cannot run it: {reason}", where=command[0], hint=hint) from None
     with _forwarding(child, shares_terminal=shares_terminal), log_path.open("xb", buffering=0) as log:
         problem = _tee(child, log, echo)
         status = child.wait()

@@ -13,20 +13,19 @@ from typing import Any
 
 import click
 
-from ttmem.commands._runner import CONTEXT, WithExamples, debug_option
+from ttmem.commands._runner import GroupWithExamples, debug_option
 
 _FIRST_LINE = re.compile(r'^"""``ttmem (?:\w+ )?([\w-]+)``: (.+?)(?:"""|$)', re.MULTILINE)
 """How a verb's file begins: the verb as it is typed, then its line in the help. Files that begin otherwise are none."""
 _HEAD_CHARACTERS = 400
 
 
-class VerbGroup(WithExamples, click.Group):
+class VerbGroup(GroupWithExamples):
     """The verbs of a package; ``first`` are those that a newcomer needs first, ``last`` stand at the end."""
 
     def __init__(self, package: str, *, first: Sequence[str] = (), last: Sequence[str] = (), **settings: Any) -> None:
-        settings = {"context_settings": CONTEXT, "subcommand_metavar": "VERB ...", "params": [], **settings}
-        super().__init__(**settings)
-        self.params.append(debug_option())
+        params = [*settings.pop("params", ()), debug_option()]
+        super().__init__(subcommand_metavar="VERB ...", params=params, **settings)
         self._package = package
         self._first, self._last = first, last
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,10 +33,6 @@ class Known(click.ParamType):  # type: ignore[type-arg]
         """All of them, in the registry's order."""
         return list(self._words())
 
-    def or_word(self, word: str) -> Known:
-        """The same, and one more word that a verb understands."""
-        return Known(self.name, lambda: [*self._words(), word])
-
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Those that begin so; in ``n150,p1`` the word after the comma counts."""
         from click.shell_completion import CompletionItem
@@ -48,42 +44,29 @@ class Known(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(f"{before}{comma}{word}", help=self._about or None) for word in fitting]
 
 
-def _registry(room: str, name: str) -> Callable[[], Iterable[str]]:
-    """The names in a registry of a room, of those things that ttnn itself has."""
-
-    def names() -> Iterable[str]:
-        registry = getattr(import_module(f"ttmem.{room}"), name)
-        return [value.name for value in registry if getattr(value, "in_ttnn", True)]
-
-    return names
+def _names(registry: Iterable[Any]) -> list[str]:
+    """Of those things that ttnn itself has."""
+    return [value.name for value in registry if getattr(value, "in_ttnn", True)]
 
 
-def _operators() -> Iterable[str]:
-    from ttmem.operators import catalogue
-
-    return catalogue().operators
+def _room(name: str) -> Any:
+    return import_module(f"ttmem.{name}")
 
 
-def _stored_names() -> Iterable[str]:
-    from ttmem.store import store
-
-    return store.names()
-
-
-BOARD = Known("board", _registry("hardware", "BOARDS"))
-DATA_TYPE = Known("type", _registry("hardware", "DATA_TYPES"))
-SOURCE = Known("source", _stored_names, about="stored report", or_file=True)
+BOARD = Known("board", lambda: _names(_room("hardware").BOARDS))
+DATA_TYPE = Known("type", lambda: _names(_room("hardware").DATA_TYPES))
+SOURCE = Known("source", lambda: _room("store.store").names(), about="stored report", or_file=True)
 
 _OF_OPTIONS = {
     "--board": BOARD,
     "--dtype": DATA_TYPE,
-    "--layout": Known("layout", _registry("tensors", "LAYOUTS")),
-    "--memory": Known("memory", _registry("hardware", "MEMORIES")),
-    "--release": Known("version", _registry("hardware", "RELEASES")),
-    "--op": Known("operator", _operators),
+    "--layout": Known("layout", lambda: _names(_room("tensors").LAYOUTS)),
+    "--memory": Known("memory", lambda: _names(_room("hardware").MEMORIES)),
+    "--release": Known("version", lambda: _names(_room("hardware").RELEASES)),
+    "--op": Known("operator", lambda: _room("operators").catalogue().operators),
     "--baseline": SOURCE,
 }
-_OF_ARGUMENTS = {"BOARD": BOARD, "SOURCE": SOURCE, "NAME": Known("name", _stored_names)}
+_OF_ARGUMENTS = {"BOARD": BOARD, "SOURCE": SOURCE, "NAME": Known("name", lambda: _room("store.store").names())}
 
 
 def give_words(params: Sequence[click.Parameter]) -> None:
@@ -91,10 +74,7 @@ def give_words(params: Sequence[click.Parameter]) -> None:
     for param in params:
         if not isinstance(param.type, click.types.StringParamType):
             continue
+        names, known = param.opts, _OF_OPTIONS
         if isinstance(param, click.Argument):
-            names = ((param.metavar or "").strip("[]."), str(param.name).upper())
-            found = next((_OF_ARGUMENTS[name] for name in names if name in _OF_ARGUMENTS), None)
-        else:
-            found = next((_OF_OPTIONS[option] for option in param.opts if option in _OF_OPTIONS), None)
-        if found is not None:
-            param.type = found
+            names, known = [(param.metavar or "").strip("[]."), str(param.name).upper()], _OF_ARGUMENTS
+        param.type = next((known[name] for name in names if name in known), param.type)

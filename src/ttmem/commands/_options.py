@@ -10,11 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from ttmem.commands._known import DATA_TYPE, SOURCE
+from ttmem.commands._known import DATA_TYPE, SOURCE, Known
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-BYTES = click.IntRange(min=0)
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[_Function], _Function]:
@@ -43,9 +41,47 @@ def product_place(ctx: click.Context, param: click.Parameter, value: str | None)
     return writable_place(ctx, param, value)
 
 
-def words(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """``--board n150,p150`` and ``--board n150 --board p150`` are the same."""
+def _words(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
+
+
+# Kinds of options.
+def file_option(
+    *names: str, help: str, place: Callable[..., Path | None] = writable_place
+) -> Callable[[_Function], _Function]:
+    """A file to write."""
+    return click.option(*names, callback=place, metavar="FILE", help=help)
+
+
+def path_option(name: str, *, metavar: str = "FILE", help: str) -> Callable[[_Function], _Function]:
+    """A file to read."""
+    return click.option(name, type=click.Path(path_type=Path), metavar=metavar, help=help)
+
+
+def seconds_option(name: str, least: float, default: float, help: str) -> Callable[[_Function], _Function]:
+    """A time that is waited."""
+    kind = click.FloatRange(min=least)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="SECONDS", help=help)
+
+
+def count_option(*names: str, help: str) -> Callable[[_Function], _Function]:
+    """So many of something, at least one."""
+    return click.option(*names, type=click.IntRange(min=1), metavar="N", help=help)
+
+
+def bytes_option(name: str, help: str, **more: Any) -> Callable[[_Function], _Function]:
+    """An amount of memory."""
+    return click.option(name, type=click.IntRange(min=0), metavar="BYTES", help=help, **more)
+
+
+def words_option(*names: str, metavar: str, help: str) -> Callable[[_Function], _Function]:
+    """``--board n150,p150`` and ``--board n150 --board p150`` are the same."""
+    return click.option(*names, multiple=True, callback=_words, metavar=metavar, help=help)
+
+
+def choice_option(name: str, *choices: str, help: str) -> Callable[[_Function], _Function]:
+    """One of a few words; the first unless another is given."""
+    return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=help)
 
 
 # The answer: its form and its place.
@@ -54,22 +90,10 @@ profile_form_options = together(
     click.option("--json", "as_json", is_flag=True, help="One JSON document (schema ttmem.profile/1)."),
     click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens."),
     click.option("--csv", "as_csv", is_flag=True, help="One row per memory state."),
-    click.option(
-        "--html",
-        "html_path",
-        callback=writable_place,
-        metavar="FILE",
-        help="Also write the report as one offline page.",
-    ),
+    file_option("--html", "html_path", help="Also write the report as one offline page."),
 )
 no_store_option = click.option("--no-store", is_flag=True, help="Do not keep the report under ~/.ttmem (TTMEM_HOME).")
-output_option = click.option(
-    "-o",
-    "--output",
-    callback=writable_place,
-    metavar="FILE",
-    help="Write there, atomically, instead of to stdout (-).",
-)
+output_option = file_option("-o", "--output", help="Write there, atomically, instead of to stdout (-).")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No notes and no progress on stderr.")
 
 
@@ -91,13 +115,7 @@ selection_options = together(
     ),
     click.option("--rank", type=int, metavar="R", help="Only one MPI rank."),
 )
-jobs_option = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes that read a large log (default: 1; up to 4 from 256 MB on).",
-)
+jobs_option = count_option("-j", "--jobs", help="Processes that read a large log (default: 1; up to 4 from 256 MB on).")
 
 
 # Where it happens: the board, how it is opened, and the interpreter that has ttnn.
@@ -128,9 +146,9 @@ opening_options = together(
         metavar="LOG|MESSAGE",
         help="Bank sizes as in this log, capture or out-of-memory message: builds differ.",
     ),
-    click.option("--l1-small", type=BYTES, metavar="BYTES", help="l1_small_size per bank (default 0)."),
-    click.option("--trace-region", type=BYTES, metavar="BYTES", help="trace_region_size (default 0)."),
-    click.option("--worker-l1", type=BYTES, metavar="BYTES", help="worker_l1_size (default: the release's)."),
+    bytes_option("--l1-small", "l1_small_size per bank (default 0)."),
+    bytes_option("--trace-region", "trace_region_size (default 0)."),
+    bytes_option("--worker-l1", "worker_l1_size (default: the release's)."),
     click.option(
         "--dispatch", type=click.Choice(["row", "col", "eth"]), help="Where dispatch runs (default: the board's)."
     ),
@@ -138,42 +156,22 @@ opening_options = together(
 
 
 # Cases on engines: which of them, where, and how the boards are opened for them.
-engine_option = click.option(
-    "--engine",
-    type=click.Choice(["twin", "mock", "card"]),
-    default="twin",
-    show_default=True,
-    help="The model in Python, the real library without a card, or with one.",
+engine_option = choice_option(
+    "--engine", "twin", "mock", "card", help="The model in Python, the real library without a card, or with one."
 )
 places_options = together(
-    click.option("--board", "boards", multiple=True, callback=words, metavar="BOARD,..", help="Boards (default n150)."),
-    click.option(
-        "--memory", "memories", multiple=True, callback=words, metavar="MEMORY,..", help="DRAM, L1 (default both)."
-    ),
-    click.option(
-        "--layout",
-        "layouts",
-        multiple=True,
-        callback=words,
-        metavar="LAYOUT,..",
-        help="tile, row_major (default tile).",
-    ),
+    words_option("--board", "boards", metavar="BOARD,..", help="Boards (default n150)."),
+    words_option("--memory", "memories", metavar="MEMORY,..", help="DRAM, L1 (default both)."),
+    words_option("--layout", "layouts", metavar="LAYOUT,..", help="tile, row_major (default tile)."),
 )
 case_options = together(
-    click.option(
-        "--l1-small",
-        type=BYTES,
-        default=32768,
-        show_default=True,
-        metavar="BYTES",
-        help="L1_SMALL region per core; convolutions and pools need one.",
+    bytes_option(
+        "--l1-small", "L1_SMALL region per core; convolutions and pools need one.", default=32768, show_default=True
     ),
-    click.option(
-        "--trace-region", type=BYTES, default=0, show_default=True, metavar="BYTES", help="TRACE region in DRAM."
-    ),
+    bytes_option("--trace-region", "TRACE region in DRAM.", default=0, show_default=True),
     click.option(
         "--dtype",
-        type=DATA_TYPE.or_word("model"),
+        type=Known("type", lambda: [*DATA_TYPE.words(), "model"]),
         default="bfloat16",
         show_default=True,
         metavar="TYPE",

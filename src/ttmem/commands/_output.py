@@ -63,9 +63,7 @@ def color_wanted(stream: TextIO) -> bool:
     """Colour on a terminal unless NO_COLOR says otherwise; FORCE_COLOR keeps it in a pipe."""
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def columns() -> int:

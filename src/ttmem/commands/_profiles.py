@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from ttmem._errors import BadInputError, TtmemError
 from ttmem.commands._options import refuse_overwriting
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note, warn
 from ttmem.commands._progress import progress_bar
+from ttmem.library import sources
 from ttmem.library.read import read as _read
 from ttmem.library.sources import STDIN, Located, locate
 
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
     from ttmem.profile import Profile
     from ttmem.store.store import StoredReport
 
+_FORMATS = {"llm": "markdown", "csv": "csv", "html": "html"}
 _CLEAR_LINE = "\r\x1b[K"
 
 
-def protect(*sources: str | None, outputs: tuple[Path | None, ...]) -> None:
+def protect(*given: str | None, outputs: tuple[Path | None, ...]) -> None:
     """Find the sources, before anything is read, and refuse outputs that would land on one of them."""
-    for source in sources:
+    for source in given:
         if source is not None:
             refuse_overwriting(locate(source).path, *outputs)
 
@@ -74,14 +77,9 @@ def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
     """The profile in one of the formats; the terminal's own when none was asked for."""
     if form == "json":
         return json_text(profile.to_json())
-    if form == "llm":
-        from ttmem.reports.profile import markdown as llm
-
-        return llm.render(profile)
-    if form == "csv":
-        from ttmem.reports.profile import csv as csv_table
-
-        return csv_table.render(profile)
+    if form is not None:
+        report = import_module(f"ttmem.reports.profile.{_FORMATS[form]}")
+        return str(report.render(profile))
     from ttmem.reports.profile import terminal
 
     return terminal.render(profile, width=columns(), color=not to_file and color_wanted(sys.stdout))
@@ -98,7 +96,7 @@ def deliver(
 ) -> StoredReport | None:
     """Print the answer and write the page; what cannot be rendered is not stored either."""
     answer = render(profile, form, to_file=output is not None)
-    page = render_page(profile) if html_path else ""
+    page = render(profile, "html", to_file=True) if html_path else ""
     kept = store()
     if html_path:
         emit(page, html_path)
@@ -108,29 +106,20 @@ def deliver(
     return kept
 
 
-def render_page(profile: Profile) -> str:
-    """The report as one offline page."""
-    from ttmem.reports.profile import html
-
-    return html.render(profile)
-
-
 def keep(profile: Profile, located: Located, *, name: str | None) -> StoredReport | None:
     """Store the profile. A home that cannot be written to costs the copy, not the answer."""
-    from ttmem.library.keep import keep as keep_profile
-
     try:
-        return keep_profile(profile, origin=located.origin, name=name)
+        return sources.keep(profile, origin=located.origin, name=name)
     except (OSError, TtmemError) as error:
         warn(f"the report was not stored: {error}; TTMEM_HOME says where, --no-store switches it off")
         return None
 
 
-def say_what_next(report: StoredReport | None, *, quiet: bool, stored_now: bool = True, verb: str = "profile") -> None:
+def say_what_next(report: StoredReport | None, *, quiet: bool, stored_now: bool = True, check: bool = False) -> None:
     """Where the report went, and the command that one would type next."""
     if report is None:
         return
     if stored_now:
         note(f"stored as '{report.name}' in {report.folder}", quiet=quiet)
-    options = {"profile": "--llm", "check": "--max-dram 80%"}[verb]
-    note(f"next: ttmem {verb} {report.name} {options}", quiet=quiet)
+    words = f"check {report.name} --max-dram 80%" if check else f"profile {report.name} --llm"
+    note(f"next: ttmem {words}", quiet=quiet)

@@ -7,50 +7,45 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
 PATIENCE_SECONDS = 1.0
 
 
 @contextmanager
-def progress_bar(label: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
-    """A function to call with (done, total); None where nobody would see the bar, so that readers need not count."""
+def progress_bar(label: str, *, quiet: bool = False, of_bytes: bool = True) -> Iterator[Callable[..., None] | None]:
+    """A function to call with (done, total); None where nobody would see the bar, so that readers need not count.
+
+    A third argument names what is being done now, instead of ``label``.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    bar = _Bar(label)
+    started, shown = time.monotonic(), list[Any]()
+
+    def update(done: int, total: int, name: str = label) -> None:
+        if not shown and time.monotonic() - started >= PATIENCE_SECONDS:
+            shown.append(_started(label, of_bytes=of_bytes))
+        for bar in shown:
+            bar.update(bar.task_ids[0], completed=done, total=total or None, description=name)
+
     try:
-        yield bar.update
+        yield update
     finally:
-        bar.close()
+        for bar in shown:
+            bar.stop()
 
 
-class _Bar:
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._started = time.monotonic()
-        self._shown: tuple[Progress, TaskID] | None = None
+def _started(label: str, *, of_bytes: bool) -> Progress:
+    from rich import progress
+    from rich.console import Console
 
-    def update(self, done: int, total: int) -> None:
-        if self._shown is None:
-            if time.monotonic() - self._started < PATIENCE_SECONDS:
-                return
-            self._shown = self._show()
-        progress, task = self._shown
-        progress.update(task, completed=done, total=total or None)
-
-    def close(self) -> None:
-        if self._shown is not None:
-            self._shown[0].stop()
-
-    def _show(self) -> tuple[Progress, TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        progress.start()
-        return progress, progress.add_task(self._label, total=None)
+    amount = progress.DownloadColumn() if of_bytes else progress.MofNCompleteColumn()
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), amount, progress.TimeRemainingColumn())
+    bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.start()
+    bar.add_task(label, total=None)
+    return bar

@@ -37,7 +37,7 @@ class WithExamples(click.Command):
     """A command whose epilog holds examples, shown as they would be typed, and whose options know their words."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
+        super().__init__(*arguments, **{"context_settings": CONTEXT, **settings})
         give_words(self.params)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -48,12 +48,19 @@ class WithExamples(click.Command):
                     formatter.write(f"  {line}\n")
 
 
+class GroupWithExamples(WithExamples, click.Group):
+    """A verb of several words."""
+
+    command_class = WithExamples
+
+
 def verb(
-    name: str, *, examples: str, cls: type[WithExamples] = WithExamples, context: dict[str, Any] = CONTEXT
+    examples: str, *, cls: type[WithExamples] = WithExamples, context: dict[str, Any] = CONTEXT
 ) -> Callable[[Callable[..., Any]], WithExamples]:
-    """Declare a verb: its function returns the exit code (None is 0), its docstring is the help."""
+    """Declare a verb of its file's name: its function returns the exit code (None is 0), its docstring is the help."""
 
     def declare(function: Callable[..., Any]) -> WithExamples:
+        name = function.__module__.rpartition(".")[2].replace("_", "-")
         command = click.command(name, cls=cls, epilog=examples, context_settings=context)(function)
         command.params.append(debug_option())
         return command
@@ -74,8 +81,7 @@ def debug_option() -> click.Option:
 
 
 def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    settings = ctx.find_object(Settings)
-    if value and settings is not None:
+    if value and (settings := ctx.find_object(Settings)):
         settings.debug = True
 
 
@@ -87,7 +93,9 @@ def exit_code_of(command: click.Command, argv: Sequence[str] | None, *, prog_nam
     gc.set_threshold(100_000, 50, 50)  # a verb makes many objects and few cycles: look for them seldom
     try:
         if instruction := os.environ.get(completion_variable(prog_name)):
-            return _complete(command, prog_name, instruction)
+            from click.shell_completion import shell_complete
+
+            return shell_complete(command, {}, prog_name, completion_variable(prog_name), instruction)
         code = _invoke(command, arguments, prog_name, settings)
         sys.stdout.flush()
         return code
@@ -123,21 +131,17 @@ def _invoke(command: click.Command, arguments: list[str], prog_name: str, settin
 def describe(error: Exception, prog_name: str) -> tuple[int, str]:
     """The exit code and the text of an error."""
     if isinstance(error, TtmemError):
-        return error.exit_code, _lines(prog_name, str(error), error.hint)
-    if isinstance(error, click.ClickException):
+        message, hint = str(error), error.hint
+    elif isinstance(error, click.ClickException):
         ctx = getattr(error, "ctx", None)
-        return 2, _lines(prog_name, error.format_message(), f"see '{ctx.command_path} --help'" if ctx else "")
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return 2, _lines(prog_name, f"{where}{error.strerror}", "")
-    what = f"{type(error).__name__}: {error}".splitlines()[0]
-    hint = "please report it with the command and its input; --debug shows the traceback"
-    return 2, _lines(prog_name, f"internal error: {what}", hint)
-
-
-def _lines(prog_name: str, message: str, hint: str) -> str:
-    first = f"{prog_name}: error: {message}"
-    return f"{first}\n  hint: {hint}" if hint else first
+        message, hint = error.format_message(), f"see '{ctx.command_path} --help'" if ctx else ""
+    elif isinstance(error, OSError) and error.strerror:
+        message, hint = ": ".join(filter(None, (str(error.filename or ""), error.strerror))), ""
+    else:
+        message = "internal error: " + f"{type(error).__name__}: {error}".splitlines()[0]
+        hint = "please report it with the command and its input; --debug shows the traceback"
+    code = error.exit_code if isinstance(error, TtmemError) else 2
+    return code, f"{prog_name}: error: {message}" + (f"\n  hint: {hint}" if hint else "")
 
 
 def _say(text: str) -> None:
@@ -163,9 +167,3 @@ def _abandon_stdout() -> None:
 def completion_variable(prog_name: str) -> str:
     """Through which the shell asks; the script that `ttmem completion` prints sets it."""
     return f"_{prog_name.replace('-', '_').upper()}_COMPLETE"
-
-
-def _complete(command: click.Command, prog_name: str, instruction: str) -> int:
-    from click.shell_completion import shell_complete
-
-    return shell_complete(command, {}, prog_name, completion_variable(prog_name), instruction)

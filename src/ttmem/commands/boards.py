@@ -4,36 +4,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ttmem.commands._options import json_option, output_option, release_option
+from ttmem.commands._options import bytes_option, json_option, output_option, release_option
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem boards
 ttmem boards n150 p150
 ttmem boards --l1-small 32768 --release 0.75.0
 ttmem boards --json
-"""
-
-
-@verb("boards", examples=_EXAMPLES)
+""")
 @click.argument("names", nargs=-1, metavar="[BOARD]...")
 @release_option
-@click.option("--l1-small", type=click.IntRange(min=0), default=0, metavar="BYTES", help="l1_small_size per bank.")
-@click.option("--trace-region", type=click.IntRange(min=0), default=0, metavar="BYTES", help="trace_region_size.")
+@bytes_option("--l1-small", "l1_small_size per bank.", default=0)
+@bytes_option("--trace-region", "trace_region_size.", default=0)
 @json_option
 @output_option
-def command(
-    names: tuple[str, ...],
-    release: str | None,
-    l1_small: int,
-    trace_region: int,
-    as_json: bool,
-    output: Path | None,
-) -> None:
+def command(names: tuple[str, ...], as_json: bool, output: Path | None, **opening: Any) -> None:
     """The memories of every BOARD that ttnn opens, per chip: banks, bytes per bank, compute grid.
 
     The sizes are those of the published ttnn wheels. A build of your own differs a little: 'ttmem tensor --like' and
@@ -42,5 +34,5 @@ def command(
     from ttmem.library.boards import boards
     from ttmem.reports.boards import terminal
 
-    found = boards(*names, release=release, l1_small=l1_small, trace_region=trace_region)
+    found = boards(*names, **opening)
     emit(json_text(found) if as_json else terminal.render(found), output)

@@ -8,29 +8,20 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import (
-    jobs_option,
-    json_option,
-    one_of,
-    output_option,
-    quiet_option,
-    source_argument,
-    writable_place,
-)
+from ttmem.commands import _options as options
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+_LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
+
+
+@verb("""
 ttmem check run.log
 ttmem check run.log --max-dram 80% --max-l1 1.2MiB --junit memory.xml
 ttmem check run.log --baseline nightly --max-growth 2%
 ttmem check run.log --github
-"""
-_LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
-
-
-@verb("check", examples=_EXAMPLES)
-@source_argument("source")
+""")
+@options.source_argument("source")
 @click.option("--max-dram", metavar="LIMIT", help=f"Highest DRAM peak: {_LIMIT}.")
 @click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak, in the same forms.")
 @click.option(
@@ -38,23 +29,15 @@ _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
 )
 @click.option("--baseline", metavar="SOURCE", help="Compare the peaks with this source.")
 @click.option("--max-growth", metavar="LIMIT", help="How much a peak may exceed the baseline's (default 2%).")
-@json_option
+@options.json_option
 @click.option("--github", "as_github", is_flag=True, help="GitHub annotations.")
-@click.option("--junit", callback=writable_place, metavar="FILE", help="Also write JUnit XML.")
-@click.option("--sarif", callback=writable_place, metavar="FILE", help="Also write SARIF 2.1.0.")
-@output_option
-@jobs_option
-@quiet_option
+@options.file_option("--junit", help="Also write JUnit XML.")
+@options.file_option("--sarif", help="Also write SARIF 2.1.0.")
+@options.output_option
+@options.jobs_option
+@options.quiet_option
 def command(
-    source: str,
-    baseline: str | None,
-    as_json: bool,
-    as_github: bool,
-    junit: Path | None,
-    sarif: Path | None,
-    output: Path | None,
-    quiet: bool,
-    **limits: Any,
+    source: str, baseline: str | None, as_json: bool, as_github: bool, output: Path | None, quiet: bool, **limits: Any
 ) -> int:
     """Whether SOURCE stays within a memory budget: exit 0 when every limit holds, 1 when one does not.
 
@@ -64,25 +47,21 @@ def command(
     import ttmem
     from ttmem.commands import _profiles
     from ttmem.commands._progress import progress_bar
-    from ttmem.reports.check import github, terminal
-    from ttmem.reports.check import junit as junit_report
-    from ttmem.reports.check import sarif as sarif_report
+    from ttmem.reports.check import github, junit, sarif, terminal
 
     if limits["max_growth"] is not None and baseline is None:
         raise click.UsageError("--max-growth needs --baseline SOURCE")
-    form = one_of(json=as_json, github=as_github)
-    _profiles.protect(source, baseline, outputs=(output, junit, sarif))
+    form = options.one_of(json=as_json, github=as_github)
+    also = ((limits.pop("junit"), junit), (limits.pop("sarif"), sarif))
+    _profiles.protect(source, baseline, outputs=(output, *(path for path, _ in also)))
     with progress_bar(f"reading {' and '.join(filter(None, (source, baseline)))}", quiet=quiet) as progress:
         found = ttmem.check(source, baseline=baseline, progress=progress, **limits)
-    for path, report in ((junit, junit_report), (sarif, sarif_report)):
+    for path, report in also:
         if path:
             emit(report.render(found.verdicts, found.source_name), path)
             note(f"wrote {path}", quiet=quiet)
-    if form == "json":
-        answer = json_text(found.to_json())
-    elif form == "github":
-        answer = github.render(found.verdicts, found.source_name)
+    if form == "github":
+        emit(github.render(found.verdicts, found.source_name), output)
     else:
-        answer = terminal.render(found.verdicts)
-    emit(answer, output)
+        emit(json_text(found.to_json()) if form else terminal.render(found.verdicts), output)
     return 0 if found.ok else 1

@@ -8,14 +8,12 @@ import click
 from ttmem.commands._output import emit
 from ttmem.commands._runner import completion_variable, verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem completion bash >> ~/.bashrc
 ttmem completion zsh >> ~/.zshrc
 ttmem completion fish > ~/.config/fish/completions/ttmem.fish
-"""
-
-
-@verb("completion", examples=_EXAMPLES)
+""")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the completion script for SHELL."""

@@ -7,7 +7,7 @@ import click
 
 from ttmem.commands._options import board_option, json_option, python_option, quiet_option
 from ttmem.commands._output import emit, json_text, note
-from ttmem.commands._runner import CONTEXT, WithExamples, debug_option
+from ttmem.commands._runner import GroupWithExamples, debug_option
 
 _EXAMPLES = """
 ttmem device install
@@ -16,11 +16,7 @@ ttmem device doctor
 """
 
 
-class _Device(WithExamples, click.Group):
-    """The group's own help has examples too."""
-
-
-@click.group("device", cls=_Device, epilog=_EXAMPLES, context_settings=CONTEXT)
+@click.group("device", cls=GroupWithExamples, epilog=_EXAMPLES)
 def command() -> None:
     """The real ttnn, with or without a card: what this machine has, the managed environment, what is wrong.
 
@@ -32,7 +28,7 @@ def command() -> None:
 command.params.append(debug_option())
 
 
-@command.command("info", cls=WithExamples, epilog="ttmem device info --json", context_settings=CONTEXT)
+@command.command("info", epilog="ttmem device info --json")
 @json_option
 @python_option()
 def info(as_json: bool, python: str | None) -> None:
@@ -44,9 +40,7 @@ def info(as_json: bool, python: str | None) -> None:
     emit(json_text(found) if as_json else terminal.info(found), None)
 
 
-@command.command(
-    "install", cls=WithExamples, epilog="ttmem device install\nttmem device install --force", context_settings=CONTEXT
-)
+@command.command("install", epilog="ttmem device install\nttmem device install --force")
 @json_option
 @click.option("--python", metavar="PATH", help="Make it with this CPython 3.12 or 3.10 (default: one is looked for).")
 @click.option("--force", is_flag=True, help="Make it anew even if it is there.")
@@ -59,15 +53,13 @@ def install_verb(as_json: bool, python: str | None, force: bool, quiet: bool) ->
     from ttmem.library import device
 
     done = device.install(python, force=force, say=lambda text: note(text, quiet=quiet))
-    if as_json:
-        emit(json_text(done), None)
-        return
-    emit(done.interpreter.path, None)
-    note("made" if done.made_now else "there already", quiet=quiet)
-    note("next: ttmem device doctor", quiet=quiet)
+    emit(json_text(done) if as_json else done.interpreter.path, None)
+    if not as_json:
+        note("made" if done.made_now else "there already", quiet=quiet)
+        note("next: ttmem device doctor", quiet=quiet)
 
 
-@command.command("doctor", cls=WithExamples, epilog="ttmem device doctor --board p150", context_settings=CONTEXT)
+@command.command("doctor", epilog="ttmem device doctor --board p150")
 @json_option
 @python_option()
 @board_option("The mock board to try.")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,14 +12,12 @@ from ttmem.commands._options import jobs_option, json_option, output_option, qui
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem diff before.log after.log
 ttmem diff nightly today.log --fail-on 5%
 ttmem diff before.log after.log --json -o diff.json
-"""
-
-
-@verb("diff", examples=_EXAMPLES)
+""")
 @source_argument("a")
 @source_argument("b")
 @json_option
@@ -30,9 +29,7 @@ ttmem diff before.log after.log --json -o diff.json
 @output_option
 @jobs_option
 @quiet_option
-def command(
-    a: str, b: str, as_json: bool, fail_on: str | None, output: Path | None, jobs: int | None, quiet: bool
-) -> int:
+def command(a: str, b: str, as_json: bool, output: Path | None, quiet: bool, **settings: Any) -> int:
     """What grew from A to B: which memory, which tensor, and the operation that made it.
 
     A and B are sources as for 'ttmem profile': logs, saved profiles or names of stored reports. Nothing is stored.
@@ -44,7 +41,7 @@ def command(
 
     _profiles.protect(a, b, outputs=(output,))
     with progress_bar(f"reading {a} and {b}", quiet=quiet) as progress:
-        found = ttmem.diff(a, b, fail_on=fail_on, jobs=jobs, progress=progress)
+        found = ttmem.diff(a, b, progress=progress, **settings)
     emit(json_text(found.to_json()) if as_json else terminal.render(found.changes), output)
     if found.regression:
         note(f"regression: a peak grew by more than {found.limit}", quiet=quiet)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,16 +16,14 @@ from ttmem.commands._runner import verb
 if TYPE_CHECKING:
     from ttmem.library.explain import Explained
 
-_EXAMPLES = """
+
+@verb("""
 ttmem explain run.log
 ttmem explain "Out of Memory: Not enough space to allocate 16777216 B L1 buffer across 8 banks, where ..."
 pytest tests/test_model.py 2>&1 | ttmem explain -
 ttmem explain nightly --llm
 ttmem explain run.log --issue -o issue.md
-"""
-
-
-@verb("explain", examples=_EXAMPLES)
+""")
 @click.argument("source", required=False, metavar='[FILE | - | "TEXT"]')
 @click.option("--board", metavar="BOARD", help="Where it happened; see 'ttmem boards'.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list with one entry per failure.")
@@ -39,14 +37,7 @@ ttmem explain run.log --issue -o issue.md
 @output_option
 @quiet_option
 def command(
-    source: str | None,
-    board: str | None,
-    as_json: bool,
-    as_llm: bool,
-    as_issue: bool,
-    alive: bool | None,
-    output: Path | None,
-    quiet: bool,
+    source: str | None, as_json: bool, as_llm: bool, as_issue: bool, output: Path | None, quiet: bool, **asked: Any
 ) -> None:
     """What happened in memory when something failed, in numbers, and what to change.
 
@@ -67,25 +58,21 @@ def command(
     if located is not None:
         refuse_overwriting(located.path, output)
     with progress_bar(f"reading {located.path if located else 'the text'}", quiet=quiet) as progress:
-        explained = ttmem.explain(source, board=board, alive=alive, progress=progress)
+        explained = ttmem.explain(source, progress=progress, **asked)
     emit(_rendered(explained, form, to_file=output is not None), output)
     for text in (*explained.notes, *([f"wrote {output}"] if output else [])):
         note(text, quiet=quiet)
 
 
 def _rendered(explained: Explained, form: str | None, *, to_file: bool) -> str:
+    from ttmem.reports.explain import issue, markdown, terminal
+
     if form == "json":
         return json_text(explained.to_json())
     if form == "llm":
-        from ttmem.reports.explain import markdown
-
         return markdown.render(explained.diagnoses)
     if form == "issue":
-        from ttmem.reports.explain import issue
-
         return issue.render(explained.diagnoses, private_names=_own_names())
-    from ttmem.reports.explain import terminal
-
     encoding = "utf-8" if to_file else (sys.stdout.encoding or "ascii")
     return terminal.render(
         explained.diagnoses,

@@ -12,19 +12,18 @@ from ttmem.commands._options import jobs_option, quiet_option, selection_options
 from ttmem.commands._output import emit, note
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
-ttmem export run.log --to perfetto -o trace.json
-ttmem export bert --to visualizer -o bert-report --run last
-ttmem export report/db.sqlite --to csv -o tables
-ttmem export run.log --to parquet -o tables
-"""
 _NEXT = {
     "visualizer": "ttnn-visualizer --profiler-path '{out}'",
     "perfetto": "open https://ui.perfetto.dev and drop '{out}' on it (it stays on your machine)",
 }
 
 
-@verb("export", examples=_EXAMPLES)
+@verb("""
+ttmem export run.log --to perfetto -o trace.json
+ttmem export bert --to visualizer -o bert-report --run last
+ttmem export report/db.sqlite --to csv -o tables
+ttmem export run.log --to parquet -o tables
+""")
 @source_argument("source")
 @click.option(
     "--to",
@@ -38,14 +37,7 @@ _NEXT = {
 @click.option("--with-source", is_flag=True, help="Embed your source files where the format has a place for them.")
 @jobs_option
 @quiet_option
-def command(
-    source: str,
-    target: str,
-    out: Path,
-    which_run: str,
-    quiet: bool,
-    **part: Any,
-) -> None:
+def command(source: str, target: str, out: Path, which_run: str, quiet: bool, **part: Any) -> None:
     """Write SOURCE in the format of another tool and print where it went.
 
     A folder of an earlier export is replaced; any other folder that is not empty is refused. Warnings of the source

@@ -10,31 +10,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ttmem.commands._options import count_option, seconds_option
 from ttmem.commands._output import color_wanted, columns, emit, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
     from ttmem.reports.live.document import LiveSample
 
-_EXAMPLES = """
+
+@verb("""
 ttmem live
 ttmem live --once
 ttmem live --json --interval 0.5 > counters.jsonl
-"""
-
-
-@verb("live", examples=_EXAMPLES)
+""")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per sample and line.")
 @click.option("--once", is_flag=True, help="One sample, then end.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.02),
-    default=1.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between samples.",
-)
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N samples.")
+@seconds_option("--interval", 0.02, 1.0, "Time between samples.")
+@count_option("--count", help="End after N samples.")
 def command(as_json: bool, once: bool, interval: float, count: int | None) -> None:
     """What every running process holds in DRAM and L1, per chip, with the highest values since the start.
 
@@ -49,10 +41,10 @@ def command(as_json: bool, once: bool, interval: float, count: int | None) -> No
     with _screen(as_json=as_json, refreshing=samples != 1) as show, suppress(KeyboardInterrupt):
         for number, seen in enumerate(watch(samples, interval_seconds=interval)):
             show(seen)
-            for text in (f"ttmem: {region.path}: {region.problem}" for region in seen.unreadable):
-                if text not in reported:
-                    reported.add(text)
-                    note(text)
+            problems = {f"ttmem: {region.path}: {region.problem}" for region in seen.unreadable}
+            for text in sorted(problems - reported):
+                note(text)
+            reported |= problems
             if number == 0 and not seen.devices and not seen.unreadable:
                 off = "TT_METAL_SHM_TRACKING_DISABLED=1 switches them off"
                 note(f"no process publishes counters in {seen.folder}; {off}")

@@ -8,10 +8,6 @@ import click
 from ttmem.commands._options import writable_place
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
-ttmem mcp
-claude mcp add ttmem -- ttmem mcp
-"""
 _VERBS_FOR_PEOPLE = {"device install", "reports rm"}
 """They change this machine or delete what is stored."""
 _OPTIONS_FOR_PEOPLE = frozenset(
@@ -24,7 +20,10 @@ _OPTIONS_FOR_PEOPLE = frozenset(
 )
 
 
-@verb("mcp", examples=_EXAMPLES)
+@verb("""
+ttmem mcp
+claude mcp add ttmem -- ttmem mcp
+""")
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Serve the verbs as MCP tools on stdin and stdout, for an agent that starts this command itself.

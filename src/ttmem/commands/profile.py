@@ -4,42 +4,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ttmem.commands._options import (
-    jobs_option,
-    no_store_option,
-    one_of,
-    output_option,
-    profile_form_options,
-    quiet_option,
-    selection_options,
-    source_argument,
-)
+from ttmem.commands import _options as options
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem profile run.log
 ttmem profile run.log.zst --llm -o report.md
 ttmem profile run.log --json --run last
 ttmem profile run.log --html report.html --no-store
 some-command 2>&1 | ttmem profile - --name nightly
-"""
-
-
-@verb("profile", examples=_EXAMPLES)
-@source_argument("source")
-@profile_form_options
-@output_option
+""")
+@options.source_argument("source")
+@options.profile_form_options
+@options.output_option
 @click.option("--name", metavar="NAME", help="Call the report NAME and store it so, replacing an earlier one.")
-@no_store_option
-@selection_options
+@options.no_store_option
+@options.selection_options
 @click.option("--follow", is_flag=True, help="Keep reading a growing log; Ctrl-C ends it with the answer.")
 @click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
-@jobs_option
+@options.jobs_option
 @click.option("--mlir", multiple=True, metavar="FILE", help="A module dump that belongs to the log; may be repeated.")
-@quiet_option
+@options.quiet_option
 def command(
     source: str,
     as_json: bool,
@@ -53,9 +43,8 @@ def command(
     rank: int | None,
     follow: bool,
     idle: float | None,
-    jobs: int | None,
-    mlir: tuple[str, ...],
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """What filled the memory in SOURCE, which operation and tensor did it, how much of it is padding.
 
@@ -68,7 +57,7 @@ def command(
     from ttmem.library.sources import locate
     from ttmem.store import store
 
-    form = one_of(json=as_json, llm=as_llm, csv=as_csv)
+    form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
     if idle is not None and not follow:
         raise click.UsageError("--idle goes with --follow")
     if name is not None:
@@ -78,7 +67,7 @@ def command(
     if follow:
         profile = _profiles.follow_to_the_end(located, name=name, idle_seconds=idle, quiet=quiet)
     else:
-        profile = _profiles.read(source, jobs=jobs, mlir=mlir, name=name, quiet=quiet)
+        profile = _profiles.read(source, name=name, quiet=quiet, **reading)
     known = located.stored if not name else None
     kept = _profiles.deliver(
         select(profile, run=which_run, rank=rank),
@@ -88,4 +77,4 @@ def command(
         quiet=quiet,
         store=lambda: known or (None if no_store else _profiles.keep(profile, located, name=name)),
     )
-    _profiles.say_what_next(kept, quiet=quiet, stored_now=known is None, verb="profile" if form is None else "check")
+    _profiles.say_what_next(kept, quiet=quiet, stored_now=known is None, check=form is not None)

@@ -12,14 +12,12 @@ from ttmem.commands._options import opening_options, output_option
 from ttmem.commands._output import emit, json_text, warn
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem replay steps.jsonl --board n150
 ttmem replay steps.jsonl --board p150 --l1-small 32768 --json
 ttmem replay - --strict < steps.jsonl
-"""
-
-
-@verb("replay", examples=_EXAMPLES)
+""")
 @click.argument("steps", metavar="STEPS.jsonl")
 @click.option("--board", help="The board (default n150).")
 @opening_options

@@ -10,7 +10,7 @@ import click
 from ttmem._errors import BadInputError
 from ttmem.commands._options import json_option
 from ttmem.commands._output import emit, json_text, note
-from ttmem.commands._runner import CONTEXT, WithExamples, debug_option
+from ttmem.commands._runner import GroupWithExamples, debug_option
 
 _EXAMPLES = """
 ttmem reports
@@ -20,18 +20,7 @@ ttmem reports rm bert bert-2
 """
 
 
-class _Reports(WithExamples, click.Group):
-    """Lists when nothing else is asked for."""
-
-
-@click.group(
-    "reports",
-    cls=_Reports,
-    epilog=_EXAMPLES,
-    invoke_without_command=True,
-    context_settings=CONTEXT,
-    no_args_is_help=False,
-)
+@click.group("reports", cls=GroupWithExamples, epilog=_EXAMPLES, invoke_without_command=True)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -53,14 +42,14 @@ def command(ctx: click.Context, as_json: bool) -> None:
         note(f"no reports in {found.folder}; 'ttmem profile LOG' makes one")
 
 
-@command.command("path", cls=WithExamples, epilog="ttmem reports path bert", context_settings=CONTEXT)
+@command.command("path", epilog="ttmem reports path bert")
 @click.argument("name")
 def path(name: str) -> None:
     """Print the folder of the report NAME."""
     emit(str(_stored(name).folder), None)
 
 
-@command.command("rm", cls=WithExamples, epilog="ttmem reports rm bert bert-2", context_settings=CONTEXT)
+@command.command("rm", epilog="ttmem reports rm bert bert-2")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def rm(names: tuple[str, ...]) -> None:
     """Delete the reports NAME..., without asking; the logs they came from are not touched."""

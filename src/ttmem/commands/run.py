@@ -9,17 +9,8 @@ from typing import Any
 
 import click
 
+from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._options import (
-    BYTES,
-    mock_or_card_options,
-    no_programs_option,
-    no_store_option,
-    one_of,
-    profile_form_options,
-    python_option,
-    writable_place,
-)
 from ttmem.commands._output import note
 from ttmem.commands._runner import verb
 
@@ -43,24 +34,19 @@ class _Run(PassingThrough):
         return super().parse_args(ctx, [*(_SHORT.get(word, word) for word in args[:end]), *args[end:]])
 
 
-@verb("run", examples=_EXAMPLES, cls=_Run, context=PASSING_CONTEXT)
+@verb(_EXAMPLES, cls=_Run, context=PASSING_CONTEXT)
 @click.argument("script", type=click.Path(), metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-@mock_or_card_options
-@profile_form_options
-@click.option(
-    "--output",
-    callback=writable_place,
-    metavar="FILE",
-    help="Write the answer there, atomically, instead of to stdout (also: -o).",
-)
+@options.mock_or_card_options
+@options.profile_form_options
+@options.file_option("--output", help="Write the answer there, atomically, instead of to stdout (also: -o).")
 @click.option("--name", metavar="NAME", help="Call the report NAME (default: after the script).")
-@no_store_option
-@python_option()
+@options.no_store_option
+@options.python_option()
 @click.option("--timeout", type=float, metavar="SECONDS", help="End the script after so long.")
-@click.option("--l1-small", type=BYTES, metavar="BYTES", help="Open devices with this L1_SMALL region.")
-@click.option("--trace-region", type=BYTES, metavar="BYTES", help="Open devices with this trace region.")
-@no_programs_option
+@options.bytes_option("--l1-small", "Open devices with this L1_SMALL region.")
+@options.bytes_option("--trace-region", "Open devices with this trace region.")
+@options.no_programs_option
 @click.option("--quiet", is_flag=True, help="No notes on stderr (also: -q).")
 def command(
     script: str,
@@ -84,13 +70,17 @@ def command(
     """
     import ttmem
     from ttmem.commands import _profiles
+    from ttmem.engines.workspace import cards
     from ttmem.library.sources import Located
     from ttmem.store import store
 
-    form = one_of(json=as_json, llm=as_llm, csv=as_csv)
+    form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
     if name is not None:
         name = store.check_name(name)
-    _say_where(settings["board"], card=settings["card"], quiet=quiet)
+    if settings["card"]:
+        note("running on the card", quiet=quiet)
+    elif cards():
+        note(f"running on a mock {settings['board']}; --card uses the card of this machine", quiet=quiet)
     printed = sys.stderr.fileno()
     run = ttmem.run(
         script, arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
@@ -108,12 +98,3 @@ def command(
         note(f"the script {late}ended with status {run.status}", quiet=quiet)
     _profiles.say_what_next(kept, quiet=quiet)
     return run.status
-
-
-def _say_where(board: str, *, card: bool, quiet: bool) -> None:
-    from ttmem.engines.workspace import cards
-
-    if card:
-        note("running on the card", quiet=quiet)
-    elif cards():
-        note(f"running on a mock {board}; --card uses the card of this machine", quiet=quiet)

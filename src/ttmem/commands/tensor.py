@@ -13,16 +13,14 @@ from ttmem.commands._options import json_option, opening_options, output_option
 from ttmem.commands._output import color_wanted, emit, json_text, warn
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem tensor 1x96x2176x1920
 ttmem tensor 160x100x512x1x1 --memory L1 --board p150
 ttmem tensor 512x512 --shard height:64x512@8x8
 ttmem tensor 1x1x33x70 --dtype bfloat8_b --json
 ttmem tensor 1x1024x1024 --like "$(tail -50 failed.log)"
-"""
-
-
-@verb("tensor", examples=_EXAMPLES)
+""")
 @click.argument("shape")
 @click.option("--dtype", default="bfloat16", show_default=True, help="Data type, as ttnn or MLIR spell it.")
 @click.option("--layout", default="tile", show_default=True, help="tile or row_major.")
@@ -36,17 +34,7 @@ ttmem tensor 1x1024x1024 --like "$(tail -50 failed.log)"
 @opening_options
 @json_option
 @output_option
-def command(
-    shape: str,
-    dtype: str,
-    layout: str,
-    memory: str | None,
-    board: str | None,
-    shard: str | None,
-    as_json: bool,
-    output: Path | None,
-    **opening: Any,
-) -> int:
+def command(shape: str, as_json: bool, output: Path | None, **spec: Any) -> int:
     """What a tensor of SHAPE (1x96x2176x1920) takes of every bank, what of it is padding, and whether it fits.
 
     Exit 1 when an empty board could not hold it. A layout or permutation that takes less is named.
@@ -54,7 +42,7 @@ def command(
     from ttmem.library.tensor import tensor
     from ttmem.reports.tensor import terminal
 
-    cost = tensor(shape, dtype, layout, memory, board=board, shard=shard, **opening)
+    cost = tensor(shape, **spec)
     for text in cost.warnings:
         warn(text)
     emit(json_text(cost) if as_json else terminal.render(cost, color=color_wanted(sys.stdout)), output)

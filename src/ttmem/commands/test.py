@@ -20,7 +20,7 @@ ttmem test test_block.py --json
 """
 
 
-@verb("test", examples=_EXAMPLES, cls=PassingThrough, context=PASSING_CONTEXT)
+@verb(_EXAMPLES, cls=PassingThrough, context=PASSING_CONTEXT)
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PATH [PYTEST ARGS]...")
 @mock_or_card_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")

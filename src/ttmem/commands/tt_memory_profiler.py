@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -14,7 +15,7 @@ import click
 
 from ttmem._errors import BadInputError, TtmemError
 from ttmem.commands._child import OWN_FAILURE, run_and_capture
-from ttmem.commands._options import one_of, quiet_option, writable_place
+from ttmem.commands._options import file_option, one_of, quiet_option
 from ttmem.commands._output import emit, note, warn
 from ttmem.commands._runner import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
 
@@ -52,13 +53,13 @@ class _Profiler(WithExamples):
         return rest
 
 
-@verb("tt-memory-profiler", examples=_EXAMPLES, cls=_Profiler, context={**CONTEXT, "allow_interspersed_args": False})
+@verb(_EXAMPLES, cls=_Profiler, context={**CONTEXT, "allow_interspersed_args": False})
 @click.option("--log", "log_only", is_flag=True, help="Only run TARGET and keep its log.")
 @click.option("--analyze", is_flag=True, help="Only read the log TARGET, store its report and print the summary.")
 @click.option("--visualize", is_flag=True, help="Only write the HTML report of TARGET (a log or a stored name).")
 @click.option("--name", metavar="NAME", help="Call the model NAME (default: after the script).")
 @click.option("--python", default=sys.executable, metavar="PATH", help="Interpreter for a script (default: this one).")
-@click.option("-o", "--output", callback=writable_place, metavar="FILE", help="With --visualize: where the page goes.")
+@file_option("-o", "--output", help="With --visualize: where the page goes.")
 @click.option("--open", "open_page", is_flag=True, help="Open the HTML report in a browser.")
 @quiet_option
 @click.argument("target", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TARGET [ARGS]...")
@@ -91,10 +92,8 @@ def command(
         ctx.ensure_object(Settings).failure_code = None  # no child, so the ordinary codes say more
         if len(target) != 1:
             raise click.UsageError(f"--{mode} takes one log or stored report", ctx)
-        profile, kept = _read_and_keep(target[0], name=name, quiet=quiet)
-        if mode == "analyze":
-            _print_summary(profile, kept, quiet=quiet)
-        else:
+        profile, kept = _read_and_keep(target[0], name=name, summary=mode == "analyze", quiet=quiet)
+        if mode == "visualize":
             _print_page(profile, kept, output=output, open_page=open_page)
         return 0
     if output is not None:
@@ -106,8 +105,7 @@ def command(
         note(f"next: tt-memory-profiler --analyze {log_path}", quiet=quiet)
         return status
     try:
-        profile, kept = _read_and_keep(str(log_path), name=name, quiet=quiet)
-        _print_summary(profile, kept, quiet=quiet)
+        profile, kept = _read_and_keep(str(log_path), name=name, summary=True, quiet=quiet)
         _print_page(profile, kept, output=None, open_page=open_page)
     except (OSError, TtmemError) as error:
         # The run is the user's, and its status too: what is wrong with the log is told, not returned.
@@ -170,35 +168,30 @@ def _capture(words: Sequence[str], model: str, *, show_on_stdout: bool, quiet: b
 
 def _new_log_folder(model: str) -> Path:
     """A folder that did not exist before: two runs within one second get two folders."""
-    stamp = time.strftime("%Y%m%d_%H%M%S")
-    for number in range(1, 1000):
-        folder = Path("logs") / (f"{model}_{stamp}" if number == 1 else f"{model}_{stamp}-{number}")
+    stem = f"{model}_{time.strftime('%Y%m%d_%H%M%S')}"
+    for number in itertools.count(1):
+        folder = Path("logs") / (stem if number == 1 else f"{stem}-{number}")
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
             if not folder.is_dir():
                 raise
-            continue
-        return folder
-    raise BadInputError(f"no free name for a log folder '{model}_{stamp}' under ./logs")
+        else:
+            return folder
+    raise AssertionError("numbers do not end")
 
 
-def _read_and_keep(source: str, *, name: str | None, quiet: bool) -> tuple[Profile, StoredReport | None]:
+def _read_and_keep(source: str, *, name: str | None, summary: bool, quiet: bool) -> tuple[Profile, StoredReport | None]:
     from ttmem.commands import _profiles
     from ttmem.library.sources import locate
 
     located = locate(source)
     profile = _profiles.read(source, name=name, quiet=quiet)
-    if located.stored and name is None:
-        return profile, located.stored
-    return profile, _profiles.keep(profile, located, name=name)
-
-
-def _print_summary(profile: Profile, kept: StoredReport | None, *, quiet: bool) -> None:
-    from ttmem.commands import _profiles
-
-    emit(_profiles.render(profile, None, to_file=False), None)
-    _profiles.say_what_next(kept, quiet=quiet)
+    kept = located.stored if located.stored and name is None else _profiles.keep(profile, located, name=name)
+    if summary:
+        emit(_profiles.render(profile, None, to_file=False), None)
+        _profiles.say_what_next(kept, quiet=quiet)
+    return profile, kept
 
 
 def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | None, open_page: bool) -> None:
@@ -209,7 +202,7 @@ def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | N
 
         if output is None and page.exists():
             raise BadInputError("is there already", where=str(page), hint="say where the page goes with -o FILE")
-        emit(_profiles.render_page(profile), page)
+        emit(_profiles.render(profile, "html", to_file=True), page)
     emit(str(page), None)
     if open_page:
         import webbrowser

@@ -25,9 +25,9 @@ class BudgetCheck:
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem check --json``."""
-        from ttmem.reports.check.document import document
+        from ttmem.reports.check.document import CheckDocument
 
-        return document(self.verdicts).to_json()
+        return CheckDocument.of(self).to_json()
 
 
 def check(

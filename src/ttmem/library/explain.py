@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,45 +44,20 @@ def explain(
     where it happened. ``alive`` tells whether a log is read as a profile too, so that the diagnosis can name what was
     alive (None: where that is quick). Text that tells of no failure is an answer: one diagnosis of class ``none``.
     """
+    from ttmem.explain import diagnoses
+    from ttmem.explain import explain as explain_text
+
     if board is not None:
         from ttmem.hardware import BOARDS
 
         board = BOARDS.find(board).name
-    return explain_source(str(source), find_source(str(source)), board=board, alive=alive, progress=progress)
-
-
-def find_source(source: str) -> Located | None:
-    """The file or stored report of that name, ``-``, or None when the argument is the text itself."""
-    try:
-        return _sources.locate(source)
-    except BadInputError:
-        if " " in source.strip() or "\n" in source:
-            return None  # a message has blanks; a single word that is no file is a mistyped name
-        raise
-
-
-def explain_source(
-    source: str,
-    located: Located | None,
-    *,
-    board: str | None = None,
-    alive: bool | None = None,
-    progress: Progress | None = None,
-) -> Explained:
-    """Explain a text, a file, standard input or a profile.
-
-    ``alive`` says whether a log is read as a profile too, so that the diagnosis can name what was alive; None: where it
-    is quick. What cannot be read raises ``TtmemError``; text that tells of no failure is an answer.
-    """
-    from ttmem.explain import diagnoses
-    from ttmem.explain import explain as explain_text
-
+    located = find_source(str(source))
     if located is None:
-        return Explained(explain_text(source, board=board))
+        return Explained(explain_text(str(source), board=board))
     if (profile := _profile_in(located)) is not None:
         return Explained(_of_profile(profile, board=board))
     notes: list[str] = []
-    found = _scanned(located.path, progress, notes.append)
+    found = _scanned(located.path, progress, notes)
     if found.others:
         noun = "1 other error has" if found.others == 1 else f"{found.others} other errors have"
         notes.append(f"{noun} nothing to do with memory: left out")
@@ -93,6 +68,16 @@ def explain_source(
         if alive is None:
             notes.append(f"next: ttmem explain {located.path} --alive  (also tells what was alive)")
     return Explained(diagnoses(found, board=board), tuple(notes))
+
+
+def find_source(source: str) -> Located | None:
+    """The file or stored report of that name, ``-``, or None when the argument is the text itself."""
+    try:
+        return _sources.locate(source)
+    except BadInputError:
+        if " " in source.strip() or "\n" in source:
+            return None  # a message has blanks; a single word that is no file is a mistyped name
+        raise
 
 
 def _profile_in(located: Located) -> Profile | None:
@@ -111,20 +96,18 @@ def _profile_in(located: Located) -> Profile | None:
     return readers.read(located.path)
 
 
-def _scanned(path: str | Path, progress: Progress | None, warn: Callable[[str], None]) -> Found:
+def _scanned(path: str | Path, progress: Progress | None, notes: list[str]) -> Found:
     from ttmem.explain import find_in_chunks
-
-    return find_in_chunks(_chunks(path, progress, warn))
-
-
-def _chunks(path: str | Path, progress: Progress | None, warn: Callable[[str], None]) -> Iterator[bytes]:
     from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 
-    with OpenedSource(path) as opened:
+    def chunks() -> Iterator[bytes]:
         try:
             yield from opened.chunks(progress)
         except TruncatedSourceError as error:
-            warn(f"{error}; what was unpacked before is explained")
+            notes.append(f"{error}; what was unpacked before is explained")
+
+    with OpenedSource(path) as opened:
+        return find_in_chunks(chunks())
 
 
 def _of_profile(profile: Profile, *, board: str | None) -> list[Diagnosis]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import count
 
 from ttmem.live import PeakHold, Sample, sample
 from ttmem.reports.live.document import SCOPE, Device, LiveSample, Process
@@ -14,13 +15,11 @@ def watch(samples: int | None = None, *, interval_seconds: float = 1.0) -> Itera
     """So many samples (None: without an end) of every chip that a process on this machine has opened."""
     peaks = PeakHold()
     due = time.monotonic()
-    taken = 0
-    while True:
+    for taken in count(1):
         seen = sample()
         peaks.add(seen)
         yield _document(seen, peaks)
-        taken += 1
-        if samples is not None and taken >= samples:
+        if taken == samples:
             return
         due = max(due + interval_seconds, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))

@@ -26,10 +26,10 @@ def opened_board(
     published releases. The others are the arguments of ``open_device`` that move memory, in bytes; their defaults are
     the library's.
     """
-    given = {"release": release, "l1-small": l1_small, "trace-region": trace_region, "worker-l1": worker_l1}
     if like is None:
         settings = OpenSettings(l1_small or 0, trace_region or 0, worker_l1 or 0, dispatch)
         return open_board(board or "n150", settings, release or DEFAULT_RELEASE)
+    given = {"release": release, "l1-small": l1_small, "trace-region": trace_region, "worker-l1": worker_l1}
     for name, value in {**given, "dispatch": dispatch}.items():
         if value is not None:
             raise BadInputError(f"--{name} and --like both say how the device was opened; choose one")

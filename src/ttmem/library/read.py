@@ -31,7 +31,12 @@ def read(
     of the whole source. ``name`` renames the profile, ``mlir`` lists module dumps that belong to a log, ``jobs`` is the
     number of processes that read a large one. Raises ``TtmemError`` for whatever cannot be read, with the reason.
     """
-    profile = source if isinstance(source, Profile) else _read(source, name, mlir, jobs, progress)
+    if isinstance(source, Profile):
+        profile = source
+    else:
+        from ttmem import readers
+
+        profile = readers.read(locate(source).path, jobs=jobs, progress=progress, mlir=mlir, name=name)
     if name is not None:  # a saved profile keeps the name it was saved under unless another one is asked for
         profile = profile.renamed(name)
     if run is None and rank is None:
@@ -39,11 +44,3 @@ def read(
     from ttmem.analysis.select import select
 
     return select(profile, run=run, rank=rank)
-
-
-def _read(
-    source: str | Path, name: str | None, mlir: Sequence[str], jobs: int | None, progress: Progress | None
-) -> Profile:
-    from ttmem import readers
-
-    return readers.read(locate(source).path, jobs=jobs, progress=progress, mlir=mlir, name=name)

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a SOURCE is: a path that exists, standard input (``-``) or the name of a stored report."""
+"""What a SOURCE is: a path that exists, standard input (``-``) or the name of a report that the store keeps."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ttmem._errors import BadInputError
 from ttmem.store import store
+
+if TYPE_CHECKING:
+    from ttmem.profile import Profile
 
 STDIN = "-"
 
@@ -42,6 +48,26 @@ def locate(source: str | Path) -> Located:
     raise BadInputError(f"no such file or stored report '{source}'{_guess(str(source))}")
 
 
+def keep(profile: Profile, *, origin: str, name: str | None = None) -> store.StoredReport:
+    """Store a profile with its reports. ``origin`` says what was read (a resolved path).
+
+    An empty origin, as of standard input, means that only equal content counts as the same source.
+    """
+    from ttmem.profile import storage
+    from ttmem.reports.profile import stored_files
+
+    if not origin:
+        content = storage.to_bytes(profile.renamed(""))
+        origin = f"content:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
+    return store.keep(
+        lambda chosen: stored_files.files(profile.renamed(chosen)),
+        stored_files.facts(profile),
+        origin=origin,
+        suggested_name=profile.name,
+        name=name,
+    )
+
+
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
@@ -52,17 +78,14 @@ def _exists(path: Path) -> bool:
 def _report_that_owns(path: Path) -> store.StoredReport | None:
     """A saved profile inside the store is that report, so reading it does not store it a second time."""
     report = store.find(path.resolve().parent.name)
-    same = report is not None and os.path.realpath(report.profile_path) == os.path.realpath(path)
-    return report if same else None
+    return report if report and os.path.realpath(report.profile_path) == os.path.realpath(path) else None
 
 
 def _guess(source: str) -> str:
     import difflib
 
-    parent = Path(source).parent
-    try:
-        files = [str(entry) for entry in parent.iterdir()]
-    except (OSError, ValueError):
-        files = []
-    close = difflib.get_close_matches(source, [*store.names(), *files], n=3)
-    return f"; did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
+    names = store.names()
+    with suppress(OSError, ValueError):
+        names = [*names, *map(str, Path(source).parent.iterdir())]
+    close = difflib.get_close_matches(source, names, n=3)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,7 @@ def find_in(
         raise BadInputError("no such file or folder", where=str(place))
     cases: Mapping[str, Case] = {}
     settings: dict[str, Any] = {}
-    is_own = is_results(place)
-    if is_own:
+    if is_own := is_results(place):
         results, cases, facts = read_results(place)
         settings = facts.get("settings") or {}
         summary = _own(place, results, cases, facts)
@@ -71,20 +71,14 @@ def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: M
     planned = known.get("planned")
     if planned is not None and planned > len(results):
         notes.append(f"the sweep is not finished: {len(results)} of {planned} cases have a result")
-    unsure = sum(result.confidence in (BOUNDED, UNKNOWN) for result in results)
-    if unsure:
-        notes.append(
-            f"{unsure} of {len(results)} results are lower bounds of the twin, not exact; the mock engine asks the "
-            "library"
-        )
-    assumed = len({result.id for result in results if result.assumed})
-    if assumed:
+    if unsure := sum(result.confidence in (BOUNDED, UNKNOWN) for result in results):
+        bounds = "lower bounds of the twin, not exact; the mock engine asks the library"
+        notes.append(f"{unsure} of {len(results)} results are {bounds}")
+    if assumed := len({result.id for result in results if result.assumed}):
         notes.append(f"{assumed} cases lack arguments in their source; what was assumed stands on each result")
+    named = {"Engine": "engine", "Boards": "board", "Memories": "memory", "Layouts": "layout"}
     facts = {
-        "Engine": ", ".join(dict.fromkeys(result.engine for result in results)),
-        "Boards": ", ".join(dict.fromkeys(result.board for result in results)),
-        "Memories": ", ".join(dict.fromkeys(result.memory for result in results)),
-        "Layouts": ", ".join(dict.fromkeys(result.layout for result in results)),
+        **{head: ", ".join(dict.fromkeys(getattr(one, name) for one in results)) for head, name in named.items()},
         "Cases": str(len({result.id for result in results})),
         "Isolation": "each case ran alone on an empty device",
     }
@@ -129,24 +123,17 @@ def _advise(
     unadvised = 0
     for result in failures:
         point = _point(result, cases.get(result.id), board)
-        if point is None:
+        if point is None or (point.place not in points and len(points) >= most):
             unadvised += 1
-            continue
-        key = (point.case.id, point.board, point.memory, point.layout)
-        if key not in points and len(points) >= most:
-            unadvised += 1
-            continue
-        points.setdefault(key, (point, []))[1].append(result.name)
-    adviser = Adviser(settings)
+        else:
+            points.setdefault(point.place, (point, []))[1].append(result.name)
     advice: dict[str, list[dict[str, Any]]] = {}
-    try:
+    with closing(Adviser(settings)) as adviser:
         for number, (point, names) in enumerate(points.values()):
             if watch:
                 watch(number, len(points))
             passing = [one.to_json() for one in adviser.advise(point)]
             advice.update((name, passing) for name in names)
-    finally:
-        adviser.close()
     return advice, unadvised
 
 

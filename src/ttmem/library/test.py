@@ -33,12 +33,7 @@ def test(
     """
     settings = RunSettings(board=board, card=card, python=python, timeout_seconds=timeout, measure_programs=programs)
     suite = run_tests(
-        arguments,
-        settings=settings,
-        keep_values=values,
-        output=output,
-        own_session=own_session,
-        supervise=supervise,
+        arguments, settings=settings, keep_values=values, output=output, own_session=own_session, supervise=supervise
     )
     peaks = suite.peaks or {"board": board, "tests": []}
     return document(suite.status, peaks["board"], peaks["tests"], timed_out=suite.timed_out)

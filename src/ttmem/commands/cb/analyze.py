@@ -28,7 +28,7 @@ ttmem cb analyze ops_perf_results.csv watcher.log --json
 """
 
 
-@verb("analyze", examples=_EXAMPLES)
+@verb(_EXAMPLES)
 @click.argument("words", nargs=-1, metavar="[T R] [PATH]... [LOG]...")
 @click.option("--multi", is_flag=True, help="The workloads 1, 2, 4, 8, 16, 17, 32 instead of T and R.")
 @assumption_options

@@ -19,7 +19,7 @@ ttmem cb profile ops_perf_results.csv
 """
 
 
-@verb("profile", examples=_EXAMPLES)
+@verb(_EXAMPLES)
 @source_argument("source")
 @json_option
 @output_option

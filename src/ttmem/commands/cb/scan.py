@@ -29,7 +29,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
 """
 
 
-@verb("scan", examples=_EXAMPLES)
+@verb(_EXAMPLES)
 @click.argument("path", metavar="PATH", type=click.Path())
 @click.option(
     "--bind",

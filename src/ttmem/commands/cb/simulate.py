@@ -22,7 +22,7 @@ ttmem cb simulate 32 32 --board p150 --tiles-per-barrier 4 --plot depth.svg
 """
 
 
-@verb("simulate", examples=_EXAMPLES)
+@verb(_EXAMPLES)
 @click.argument("tiles_per_shard", required=False)
 @click.argument("r_tiles", required=False)
 @click.option(

@@ -7,53 +7,41 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ttmem._errors import BadInputError
-from ttmem.commands._options import product_place, python_option, quiet_option, refuse_overwriting
+from ttmem.commands import _options as options
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note
+from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+_MOST_PIXELS = 1 << 20
+
+
+@verb("""
 ttmem ops extract hf:ViTConfig -o cases.jsonl
 ttmem ops extract hf:SwinConfig hf:DetrConfig --size 224x224 --size 2176x3840 -o cases.jsonl
 ttmem ops extract model.py::load_model --inputs model.py::get_inputs -o cases.jsonl
 ttmem ops extract hf:LlamaConfig --set num_hidden_layers=2 --sequence 128 --attention eager
 ttmem ops extract all_cnn_models.csv ttnn_operations_master.json -o cases.jsonl
-"""
-_MOST_PIXELS = 1 << 20
-
-
-@verb("extract", examples=_EXAMPLES)
+""")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--inputs", metavar="FILE::FN", help="A function that gives the model's inputs (tensor, tuple or dict).")
 @click.option("--size", "sizes", multiple=True, metavar="HxW", help="Image size; several trace the model at each.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the config or of load_model.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Inputs at once.")
 @click.option("--sequence", type=click.IntRange(min=1), default=128, show_default=True, help="Tokens of a text model.")
-@click.option(
-    "--attention",
-    type=click.Choice(["fused", "eager"]),
-    default="fused",
-    show_default=True,
-    help="Attention as one operator, or as products and a softmax.",
-)
-@python_option("torch", variable="TTMEM_TORCH_PYTHON")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Models traced at once (default: cores).")
+@options.choice_option("--attention", "fused", "eager", help="Attention as one operator, or as products and a softmax.")
+@options.python_option("torch", variable="TTMEM_TORCH_PYTHON")
+@options.count_option("-j", "--jobs", help="Models traced at once (default: cores).")
 @click.option("--json", "as_json", is_flag=True, help="What each target gave, as one JSON document (needs -o).")
-@click.option(
-    "-o",
-    "--output",
-    callback=product_place,
-    metavar="FILE",
-    help="Write the cases there, atomically, instead of to stdout (-).",
+@options.file_option(
+    "-o", "--output", place=options.product_place, help="Write the cases there, atomically, instead of to stdout (-)."
 )
-@quiet_option
+@options.quiet_option
 def command(
     targets: tuple[str, ...],
     inputs: str | None,
@@ -83,7 +71,7 @@ def command(
         raise click.UsageError("--json describes the cases; name a file for them with -o")
     for target in targets:
         if not is_model(target):
-            refuse_overwriting(target, output)
+            options.refuse_overwriting(target, output)
     wanted = ExtractSettings(
         inputs=inputs or "",
         sizes=tuple(dict.fromkeys(_size(text) for text in sizes)),
@@ -94,7 +82,7 @@ def command(
         python=python,
         workers=jobs or os.cpu_count() or 1,
     )
-    with _bar(quiet=quiet) as progress:
+    with progress_bar("extracting", quiet=quiet, of_bytes=False) as progress:
         found = extract(targets, wanted, progress)
     if found.cases:
         emit(cases_text(found.cases), output)
@@ -111,9 +99,7 @@ def command(
 
 def _size(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)(?:[xX](\d+))?", text.strip())
-    if match is None:
-        raise BadInputError(f"'{text}' is no image size", hint="height x width, as in --size 2176x3840")
-    height, width = int(match[1]), int(match[2] or match[1])
+    height, width = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not (0 < height < _MOST_PIXELS and 0 < width < _MOST_PIXELS):
         raise BadInputError(f"'{text}' is no image size", hint="height x width in pixels, as in --size 2176x3840")
     return height, width
@@ -128,18 +114,3 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, json.loads(value)
     except ValueError:
         return key, {"True": True, "False": False, "None": None}.get(value, value)
-
-
-@contextmanager
-def _bar(*, quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
-    """How many targets are done, where somebody sees it."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*shown, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("extracting", total=None)
-        yield lambda done, total, name: progress.update(task, completed=done, total=total, description=name)

@@ -4,29 +4,26 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem._errors import BadInputError
 from ttmem.commands._options import board_option, json_option, python_option, quiet_option
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._runner import verb
+from ttmem.commands.ops._common import folder_at, statuses_on_mock, write_files
 
 if TYPE_CHECKING:
     from ttmem.operators import Recipe
-    from ttmem.operators.mapping import Cells, Mapped
+    from ttmem.operators.mapping import Cells
 
-_EXAMPLES = """
+
+@verb("""
 ttmem ops map
 ttmem ops map cases.jsonl
 ttmem ops map cases.jsonl -o mapping --engine mock --board n150
 ttmem ops map --json
-"""
-
-
-@verb("map", examples=_EXAMPLES)
+""")
 @click.argument("cases", required=False, metavar="[CASES]")
 @json_option
 @click.option("-o", "--output", metavar="DIR", help="Write the mapping files and the compatibility matrix there.")
@@ -34,15 +31,7 @@ ttmem ops map --json
 @board_option("The mock board for --engine.")
 @python_option()
 @quiet_option
-def command(
-    cases: str | None,
-    as_json: bool,
-    output: str | None,
-    engine: str | None,
-    board: str,
-    python: str | None,
-    quiet: bool,
-) -> None:
+def command(cases: str | None, as_json: bool, output: str | None, engine: str | None, quiet: bool, **mock: Any) -> None:
     """The catalogue: the ttnn call of every aten operator, its kind and what is supported.
 
     With CASES (from 'ttmem ops extract'): the operators used there, how often, and how many cases can be run. -o writes
@@ -53,14 +42,19 @@ def command(
     from ttmem.operators.mapping import map_cases
     from ttmem.reports.ops import map as ops_map
 
-    if output is not None and Path(output).exists() and not Path(output).is_dir():
-        raise BadInputError("is not a folder", where=output)
+    folder = None if output is None else folder_at(output)
     listed = read_cases(cases) if cases else None
     wanted = {case.op for case in listed} if listed is not None else None
-    tried = _tried(wanted, board=board, python=python, quiet=quiet) if engine else None
+    tried = _tried(wanted, quiet=quiet, **mock) if engine else None
     mapped = map_cases(listed, tried)
-    if output is not None:
-        _write(mapped, Path(output))
+    if folder is not None:
+        documents = {
+            "basic_operators.json": ops_map.basic_operators(mapped),
+            "operator_mapping.json": ops_map.operator_mapping(mapped),
+            "mapping_analysis.json": ops_map.mapping_analysis(mapped),
+        }
+        files = {name: json_text(document) + "\n" for name, document in documents.items()}
+        write_files(folder, {**files, "compatibility_matrix.md": ops_map.matrix_markdown(mapped)})
         note(f"written to {output}: the mapping files and compatibility_matrix.md", quiet=quiet)
     if as_json:
         emit(json_text(ops_map.document(mapped)), None)
@@ -68,49 +62,22 @@ def command(
         emit(ops_map.render(mapped, width=columns(), color=color_wanted(sys.stdout)), None)
 
 
-def _write(mapped: Mapped, folder: Path) -> None:
-    from ttmem._atomic import write_bytes
-    from ttmem.reports.ops import map as ops_map
-
-    folder.mkdir(parents=True, exist_ok=True)
-    documents = {
-        "basic_operators.json": ops_map.basic_operators(mapped),
-        "operator_mapping.json": ops_map.operator_mapping(mapped),
-        "mapping_analysis.json": ops_map.mapping_analysis(mapped),
-    }
-    for name, document in documents.items():
-        write_bytes(folder / name, (json_text(document) + "\n").encode())
-    write_bytes(folder / "compatibility_matrix.md", ops_map.matrix_markdown(mapped).encode())
-
-
-def _tried(wanted: set[str] | None, *, board: str, python: str | None, quiet: bool) -> dict[str, Cells]:
+def _tried(wanted: set[str] | None, **mock: Any) -> dict[str, Cells]:
     """Every example in every cell, on the real library."""
-    from ttmem.commands._progress import progress_bar
-    from ttmem.engines.ttnn import TtnnEngine
     from ttmem.operators import DEVICE, catalogue, recipe_of
     from ttmem.operators.mapping import CELLS
 
-    operators = [
-        operator
+    asked = [
+        (operator, cell)
         for operator in catalogue().operators.values()
         if operator.support == DEVICE and (wanted is None or operator.aten in wanted)
+        for cell in CELLS
     ]
-    asked = [(operator.aten, cell) for operator in operators for cell in CELLS]
-    recipes = [
-        recipe_of(operator.example_case(), memory=memory, layout=layout)
-        for operator in operators
-        for memory, layout in CELLS
-    ]
+    recipes = [recipe_of(operator.example_case(), memory=memory, layout=layout) for operator, (memory, layout) in asked]
+    statuses, _ = statuses_on_mock(recipes, "trying", **mock)
     tried: dict[str, dict[tuple[str, str], str]] = {}
-    with (
-        progress_bar("trying", quiet=quiet) as progress,
-        TtnnEngine(board=board, python=python, l1_small_bytes=32768, measure_programs=False) as engine,
-    ):
-        outcomes = engine.ask_all([recipe.steps for recipe in recipes], stop=True)
-        for done, ((aten, cell), outcome) in enumerate(zip(asked, outcomes, strict=True), 1):
-            tried.setdefault(aten, {})[cell] = _cell(outcome.status, recipes[done - 1], cell[1])
-            if progress:
-                progress(done, len(asked))
+    for (operator, cell), recipe, status in zip(asked, recipes, statuses, strict=True):
+        tried.setdefault(operator.aten, {})[cell] = _cell(status, recipe, cell[1])
     return dict(tried)
 
 

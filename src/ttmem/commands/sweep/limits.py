@@ -8,36 +8,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ttmem.commands._options import (
-    case_options,
-    engine_option,
-    json_option,
-    one_of,
-    output_option,
-    places_options,
-    quiet_option,
-    words,
-    writable_place,
-)
+from ttmem.commands import _options as options
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
     from ttmem.operators import Case
 
-_EXAMPLES = """
+
+@verb("""
 ttmem sweep limits --op silu --board n150
 ttmem sweep limits --op add,mul --memory L1 --engine mock --html limits.html
 ttmem sweep limits --op matmul --shape 1x1x32x1024 --json
 ttmem sweep limits --cases cases.jsonl --op convolution --dim 0
-"""
-
-
-@verb("limits", examples=_EXAMPLES)
-@click.option("--op", "ops", multiple=True, callback=words, metavar="NAME,..", help="Operators, by aten name.")
-@click.option(
+""")
+@options.words_option("--op", "ops", metavar="NAME,..", help="Operators, by aten name.")
+@options.path_option(
     "--cases",
-    type=click.Path(path_type=Path),
     metavar="CASES",
     help="Grow the smallest case of each operator in this file instead of the catalogue's example.",
 )
@@ -46,15 +33,15 @@ ttmem sweep limits --cases cases.jsonl --op convolution --dim 0
 @click.option(
     "--widths", metavar="N,..", help="Widths of the frontier (default 32 to 16384 in powers of two; 'own': no others)."
 )
-@engine_option
-@places_options
-@case_options
-@json_option
+@options.engine_option
+@options.places_options
+@options.case_options
+@options.json_option
 @click.option("--markdown", "as_markdown", is_flag=True, help="The table for documentation.")
-@click.option("--html", callback=writable_place, metavar="FILE", help="Also write a page with the frontier plot.")
-@click.option("--svg", callback=writable_place, metavar="FILE", help="Also write the frontier plot.")
-@output_option
-@quiet_option
+@options.file_option("--html", help="Also write a page with the frontier plot.")
+@options.file_option("--svg", help="Also write the frontier plot.")
+@options.output_option
+@options.quiet_option
 def command(
     ops: tuple[str, ...],
     cases: Path | None,
@@ -88,7 +75,7 @@ def command(
     from ttmem.sweep.plan import Settings
     from ttmem.tensors import LAYOUTS
 
-    form = one_of(json=as_json, markdown=as_markdown)
+    form = options.one_of(json=as_json, markdown=as_markdown)
     chosen = WIDTHS if widths is None and shape is None else _numbers(widths or "own")
     frontiers = find_limits(
         _grown_cases(ops, cases, shape),
@@ -104,11 +91,10 @@ def command(
         if path:
             emit(content(frontiers), path)
             note(f"wrote {path}", quiet=quiet)
-    if form == "json":
-        answer = json_text(limits_document(frontiers))
+    if form == "markdown":
+        emit(report.markdown(frontiers), output)
     else:
-        answer = report.markdown(frontiers) if form == "markdown" else report.text(frontiers)
-    emit(answer, output)
+        emit(json_text(limits_document(frontiers)) if form else report.text(frontiers), output)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -3,61 +3,44 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ttmem.commands._options import board_option, folder_option, python_option, quiet_option
+from ttmem.commands._options import board_option, choice_option, folder_option, python_option, quiet_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
 
-_EXAMPLES = """
+
+@verb("""
 ttmem sweep report results -o reports
 ttmem sweep report test_results/ -o reports --board n150
 ttmem sweep report results -o reports --advice mock
-"""
-
-
-@verb("report", examples=_EXAMPLES)
+""")
 @click.argument("source", metavar="SOURCE", type=click.Path(path_type=Path))
 @folder_option("Where the files go.")
-@click.option(
-    "--advice",
-    type=click.Choice(["twin", "mock", "none"]),
-    default="twin",
-    show_default=True,
-    help="Which engine is asked what passes instead.",
-)
+@choice_option("--advice", "twin", "mock", "none", help="Which engine is asked what passes instead.")
 @board_option("For advice where a log names no board.")
 @python_option()
 @click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document.")
 @quiet_option
-def command(
-    source: Path, folder: Path, advice: str, board: str, python: str | None, as_json: bool, quiet: bool
-) -> None:
+def command(source: Path, folder: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """Write the operator analysis, the memory failures and the final report of SOURCE, and one HTML page.
 
     SOURCE is a folder of 'ttmem sweep run', its results.jsonl, or other tools' results: test_*_results.txt of pytest,
     JUnit XML, JSON or CSV of tt-metal's sweep framework, or a folder of these. Each failure counts once; a test skipped
     for want of memory is an OOM; an operator without a test has not passed.
     """
-    import datetime
-
     from ttmem.library.sweep_findings import find_in
     from ttmem.reports.sweep.document import report_document
     from ttmem.reports.sweep.files import write_all
     from ttmem.reports.sweep.tables import headline_text
 
-    with progress_bar("asking what passes", quiet=quiet) as progress:
-        findings = find_in(
-            source,
-            generated=datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
-            advice=advice,
-            python=python,
-            board=board,
-            watch=progress,
-        )
+    with progress_bar("asking what passes", quiet=quiet, of_bytes=False) as progress:
+        findings = find_in(source, generated=time.strftime("%Y-%m-%d %H:%M:%S"), watch=progress, **asked)
     written = write_all(findings, folder)
     for text in findings.summary.notes:
         note(f"note: {text}", quiet=quiet)

@@ -10,75 +10,44 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.commands._options import (
-    case_options,
-    engine_option,
-    folder_option,
-    json_option,
-    places_options,
-    quiet_option,
-)
+from ttmem.commands import _options as options
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
     from ttmem.sweep.progress import Progress
 
-_EXAMPLES = """
+
+@verb("""
 ttmem sweep run cases.jsonl -o results
 ttmem sweep run cases.jsonl --engine mock --board n150,p150 --memory DRAM,L1 --workers 2 -o results
 ttmem sweep run cases.jsonl --engine mock --scheduler tcp://10.0.0.1:8786 -o results
 ttmem sweep run cases.jsonl -o results --expect expected.jsonl
-"""
-
-
-@verb("run", examples=_EXAMPLES)
+""")
 @click.argument("cases", metavar="CASES", type=click.Path(path_type=Path))
-@engine_option
-@places_options
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes with the real library (default: one per processor).",
-)
+@options.engine_option
+@options.places_options
+@options.count_option("--workers", help="Processes with the real library (default: one per processor).")
 @click.option("--scheduler", metavar="ADDRESS", help="Hand the cases to this Dask cluster: tcp://HOST:PORT.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.1),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest a single call may take.",
-)
-@case_options
-@folder_option("Journal and results; a second call resumes.")
+@options.seconds_option("--timeout", 0.1, 60.0, "Longest a single call may take.")
+@options.case_options
+@options.folder_option("Journal and results; a second call resumes.")
 @click.option(
     "--strict",
     is_flag=True,
     help="Exit 1 when a case does not pass (or, with --expect, is not listed and does not pass).",
 )
-@click.option(
-    "--expect",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="What is known to fail: exit 1 when a status differs.",
-)
+@options.path_option("--expect", help="What is known to fail: exit 1 when a status differs.")
 @click.option(
     "--save-expectations",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write today's failures as such a file.",
 )
-@json_option
-@quiet_option
+@options.json_option
+@options.quiet_option
 def command(
-    cases: Path,
-    folder: Path,
-    save_expectations: Path | None,
-    as_json: bool,
-    quiet: bool,
-    **settings: Any,
+    cases: Path, folder: Path, save_expectations: Path | None, as_json: bool, quiet: bool, **settings: Any
 ) -> int:
     """Run CASES (of 'ttmem ops extract') and write FOLDER/journal.sqlite and FOLDER/results.jsonl.
 

@@ -11,13 +11,12 @@ from ttmem.reports.kit.units import one_line
 
 def render(verdicts: Sequence[Verdict], source_name: str) -> str:
     """An error for each broken limit, a notice for each one that holds."""
-    return "".join(f"{_command(verdict, source_name)}\n" for verdict in verdicts)
-
-
-def _command(verdict: Verdict, source_name: str) -> str:
-    level = "notice" if verdict.ok else "error"
-    place = f"file={_property(source_name)},line={verdict.line or 1},title={_property(f'ttmem {verdict.rule}')}"
-    return f"::{level} {place}::{_data(one_line(verdict.message))}"
+    commands = ""
+    for verdict in verdicts:
+        level = "notice" if verdict.ok else "error"
+        place = f"file={_property(source_name)},line={verdict.line or 1},title={_property(f'ttmem {verdict.rule}')}"
+        commands += f"::{level} {place}::{_data(one_line(verdict.message))}\n"
+    return commands
 
 
 def _data(text: str) -> str:

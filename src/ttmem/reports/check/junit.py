@@ -38,8 +38,7 @@ def render(verdicts: Sequence[Verdict], source_name: str) -> str:
 
 def _detail(verdict: Verdict) -> str:
     lines = [one_line(verdict.message)]
-    if verdict.operation_index is not None:
-        lines.append(f"operation #{verdict.operation_index} {one_line(verdict.operation_name)}")
-    if verdict.location:
-        lines.append(f"location {one_line(verdict.location)}")
+    if place := verdict.operation:
+        lines.append(f"operation #{place.index} {one_line(place.name)}")
+        lines += [f"location {one_line(place.location)}"] if place.location else []
     return "\n".join(lines)

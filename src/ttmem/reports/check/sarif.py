@@ -24,8 +24,8 @@ def render(verdicts: Sequence[Verdict], source_name: str) -> str:
             verdict.message,
             source_name,
             verdict.line,
-            verdict.operation_name,
-            verdict.location,
+            verdict.operation.name if verdict.operation else "",
+            verdict.operation.location if verdict.operation else "",
             kind="pass" if verdict.ok else "fail",
         )
         for verdict in verdicts

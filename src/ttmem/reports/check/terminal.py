@@ -15,10 +15,10 @@ def render(verdicts: Sequence[Verdict]) -> str:
     lines = []
     for verdict in sorted(verdicts, key=lambda verdict: verdict.ok):
         lines.append(f"{'ok  ' if verdict.ok else 'FAIL'}  {verdict.rule:<{width}}  {one_line(verdict.message)}")
-        if not verdict.ok and verdict.operation_index is not None:
-            place = f" at {one_line(verdict.location)}" if verdict.location else ""
+        if not verdict.ok and (place := verdict.operation):
+            at = f" at {one_line(place.location)}" if place.location else ""
             line = f", line {verdict.line}" if verdict.line else ""
-            lines.append(f"{'':<{width + 8}}#{verdict.operation_index} {one_line(verdict.operation_name)}{place}{line}")
+            lines.append(f"{'':<{width + 8}}#{place.index} {one_line(place.name)}{at}{line}")
     broken = sum(not verdict.ok for verdict in verdicts)
     if broken:
         lines.append(f"{broken} of {counted(len(verdicts), 'limit')} broken")

@@ -6,9 +6,9 @@ from __future__ import annotations
 import msgspec
 
 from ttmem.analysis.diff import CountChange, MemoryChange, MemoryDiff, TensorChange
+from ttmem.analysis.states import OperationPlace
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document import caused_by
-from ttmem.reports.profile.document_parts import OperationPlace
 
 
 class MemoryChangeEntry(Document, frozen=True):

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
 
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, TensorChange
 from ttmem.reports.kit.console import TextReport
-from ttmem.reports.kit.tables import Table, mib_column, name_column, number_column, text_column
-from ttmem.reports.kit.units import one_line, operation_label, percent, thousands
+from ttmem.reports.kit.tables import Table, mib_column, name_column, percent_column, text_column
+from ttmem.reports.kit.units import one_line, operation_label, thousands
+from ttmem.reports.profile.tables import Columns, table_of
 
 _ROWS = 10
 
@@ -29,26 +32,15 @@ def render(diff: MemoryDiff, *, width: int = 100, color: bool = False) -> str:
 
 
 def _memories(diff: MemoryDiff) -> Table:
-    columns = [
-        text_column("Peak, MB per bank"),
-        mib_column("Before"),
-        mib_column("After"),
-        mib_column("Change", signed=True),
-        number_column("", lambda share: percent(share, signed=True), unknown="new"),
-        mib_column("Not attributed", signed=True),
+    columns: Columns = [
+        (text_column("Peak, MB per bank"), attrgetter("memory")),
+        (mib_column("Before"), attrgetter("before_bytes_per_bank")),
+        (mib_column("After"), attrgetter("after_bytes_per_bank")),
+        (mib_column("Change", signed=True), attrgetter("delta_bytes_per_bank")),
+        (percent_column("", signed=True, unknown="new"), attrgetter("delta_percent")),
+        (mib_column("Not attributed", signed=True), _unattributed),
     ]
-    rows = [
-        [
-            memory,
-            change.before_bytes_per_bank,
-            change.after_bytes_per_bank,
-            change.delta_bytes_per_bank,
-            change.delta_percent,
-            _unattributed(change),
-        ]
-        for memory, change in diff.memories.items()
-    ]
-    return Table(columns, rows)
+    return table_of(diff.memories.values(), columns)
 
 
 def _unattributed(change: MemoryChange) -> int | None:
@@ -58,27 +50,22 @@ def _unattributed(change: MemoryChange) -> int | None:
 
 
 def _tensors(title: str, changes: Sequence[TensorChange], width: int) -> Table:
-    columns = [
-        text_column(title),
-        mib_column("MB/bank", signed=True, unknown=""),
-        text_column("Why"),
-        name_column("Tensor", most=max(20, width // 2 - 12)),
-        name_column("Operation", most=max(20, width // 2 - 16)),
+    columns: Columns = [
+        (text_column(title), attrgetter("memory")),
+        (mib_column("MB/bank", signed=True, unknown=""), attrgetter("delta_bytes_per_bank")),
+        (text_column("Why"), attrgetter("reason")),
+        (name_column("Tensor", most=max(20, width // 2 - 12)), lambda change: f"{change.tensor} {change.describe()}"),
+        (name_column("Operation", most=max(20, width // 2 - 16)), _operation),
     ]
-    rows: list[list[object]] = [
-        [
-            change.memory,
-            change.delta_bytes_per_bank,
-            change.reason,
-            f"{change.tensor} {change.describe()}",
-            (operation_label(change.operation_index, change.operation_name) or "resident")
-            + (f" at {change.location}" if change.location else ""),
-        ]
-        for change in changes[:_ROWS]
-    ]
-    if len(changes) > _ROWS:
-        rows.append(["", None, "", f"{thousands(len(changes) - _ROWS)} more", ""])
-    return Table(columns, rows)
+    table = table_of(changes[:_ROWS], columns)
+    if len(changes) <= _ROWS:
+        return table
+    return replace(table, rows=[*table.rows, ["", None, "", f"{thousands(len(changes) - _ROWS)} more", ""]])
+
+
+def _operation(change: TensorChange) -> str:
+    label = operation_label(change.operation_index, change.operation_name) or "resident"
+    return f"{label} at {change.location}" if change.location else label
 
 
 def _counts(diff: MemoryDiff) -> str:

@@ -30,13 +30,9 @@ class Analyses:
 
     def are_about(self, profile: Profile) -> bool:
         """Whether this is the same history, whatever it is called."""
-        known = self._profile
-        return (
-            known.timelines is profile.timelines
-            and known.forms is profile.forms
-            and known.arguments is profile.arguments
-            and known.source == profile.source
-        )
+        parts = ("timelines", "forms", "arguments")
+        same = all(getattr(self._profile, part) is getattr(profile, part) for part in parts)
+        return same and self._profile.source == profile.source
 
     peaks = cached_property(lambda self: peaks(self._profile))
     programs_peak = cached_property(lambda self: programs_peak(self._profile))

@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One memory over the operations of one process, drawn: for the page, and as an SVG that stands alone."""
+"""One memory over the operations of one process, drawn: for the page, and as an SVG that stands alone.
+
+Its history is made small enough to draw without ever losing a peak.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ttmem._errors import BadInputError
-from ttmem.analysis.peaks import Peak
+from ttmem.analysis.peaks import Peak, operation_place
 from ttmem.analysis.runs import Run
+from ttmem.analysis.states import state_column
 from ttmem.profile import BLOCK_NAMES, WITHIN_OPERATION, Profile
+from ttmem.profile.operation_forms import Int64
 from ttmem.reports.kit import charts
 from ttmem.reports.kit.charts import Tick
 from ttmem.reports.kit.units import MIB, mib, operation_label, percent
 from ttmem.reports.profile.analyses import analyses
-from ttmem.reports.profile.timeline import Series, downsampled, series
 
 WIDTH, HEIGHT = 1000.0, 200.0
 """Of the drawing; the page stretches it."""
@@ -25,15 +30,6 @@ _MOST_POINTS = 2000
 _MOST_RUN_MARKS = 120
 _CAPACITY_SHOWN_FROM_PERCENT = 40.0
 """Below this the line of the full bank would press the curve flat against the floor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Points:
-    """What the page shows under the pointer: columns over the drawn points."""
-
-    x_percent: list[float]
-    megabytes: list[str]
-    label: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,8 @@ class MemoryChart:
     capacity_y_percent: float | None
     run_marks_percent: list[float]
     failure_x_percent: float | None
-    points: Points
+    points: dict[str, list[Any]]
+    """What the page shows under the pointer: columns over the drawn points."""
 
 
 def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: int | None) -> MemoryChart:
@@ -86,11 +83,11 @@ def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: i
         capacity_y_percent=y_percent(peak.bytes_per_bank) if reaches else None,
         run_marks_percent=[x_percent(run.first_index) for run in mine[1:]] if len(mine) <= _MOST_RUN_MARKS else [],
         failure_x_percent=x_percent(failure_index) if in_range and failure_index is not None else None,
-        points=Points(
-            x_percent=np.round(x / (WIDTH / 100), 2).tolist(),
-            megabytes=[mib(value) for value in states.allocated[kept].tolist()],
-            label=[_state_label(profile, peak.timeline, block) for block in states.block[kept].tolist()],
-        ),
+        points={
+            "x_percent": np.round(x / (WIDTH / 100), 2).tolist(),
+            "megabytes": [mib(value) for value in states.allocated[kept].tolist()],
+            "label": [_state_label(profile, peak.timeline, block) for block in states.block[kept].tolist()],
+        },
     )
 
 
@@ -105,14 +102,65 @@ def svg(profile: Profile, memory: str = "DRAM") -> str:
     return charts.drawing(_line_chart(states, downsampled(states.allocated, _MOST_POINTS), peak))
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One memory of one process: bytes per bank over operations."""
+
+    operation: Int64
+    """Per state: how many operations had been started before it, so that submit states fall between operations."""
+    allocated: Int64
+    block: NDArray[np.intp]
+    """Position of the state in the timeline."""
+
+
+def series(profile: Profile, timeline_index: int, memory: str) -> Series:
+    """Every state that shows the memory."""
+    timeline = profile.timelines[timeline_index]
+    states = state_column(profile, timeline, memory)
+    printed_before = timeline.block_operation[states.block].astype(np.int64)
+    # A submit state has no operation of its own: it stands after the last one that was named before it.
+    named = np.maximum.accumulate(printed_before) if len(printed_before) else printed_before
+    place = np.where(printed_before >= 0, printed_before, np.maximum(named + 1, timeline.first_index))
+    return Series(operation=place, allocated=states.value, block=states.block)
+
+
+def downsampled(values: Int64, most: int) -> NDArray[np.intp]:
+    """Positions of at most ``most`` points: the first lowest and first highest of each stretch, in order.
+
+    Averages and nearest-point sampling would lose the one state that decides whether a model fits.
+    """
+    count = len(values)
+    if count <= most:
+        return np.arange(count)
+    edges = np.linspace(0, count, most // 2 + 1).astype(np.intp)
+    kept: set[int] = set()
+    for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        stretch = values[start:end]
+        kept.add(start + int(stretch.argmin()))
+        kept.add(start + int(stretch.argmax()))
+    return np.array(sorted(kept), dtype=np.intp)
+
+
+def highest_per_column(values: Int64, columns: int) -> Int64:
+    """The highest state in each of so many equal stretches (fewer columns when there are fewer states)."""
+    columns = min(columns, len(values))
+    if not columns:
+        return values[:0]
+    edges = np.linspace(0, len(values), columns + 1).astype(np.intp)[:-1]
+    highest: Int64 = np.maximum.reduceat(values, edges)
+    return highest
+
+
 def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.LineChart:
     first, last = int(states.operation[0]), max(int(states.operation[-1]), int(states.operation[0]) + 1)
+    distance = int(charts.round_step(max((last - first) / 6, 1), (1, 2, 5, 10)))
+    first_tick = -(-first // distance) * distance
     step, ticks = _scale(max(peak.peak_bytes_per_bank, 1), peak.bytes_per_bank)
     heights = [step * number for number in range(ticks + 1)]
     line = list(zip(states.operation[kept].tolist(), states.allocated[kept].tolist(), strict=True))
     return charts.LineChart(
         title=f"{peak.memory} over operations, peak {_peak_label(peak)}",
-        x=charts.Axis("operation", first, last, [Tick(at, f"#{at:,}") for at in _x_ticks(first, last)]),
+        x=charts.Axis("operation", first, last, [Tick(at, f"#{at:,}") for at in range(first_tick, last + 1, distance)]),
         y=charts.Axis("MB per bank", 0, heights[-1], [Tick(height, _axis_label(height, step)) for height in heights]),
         curves=[charts.Curve(f"peak {mib(peak.peak_bytes_per_bank)} MB", line, steps=True)],
         height=300.0,
@@ -123,11 +171,9 @@ def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.Li
 def _state_label(profile: Profile, timeline_index: int, block: int) -> str:
     timeline = profile.timelines[timeline_index]
     operation, kind = int(timeline.block_operation[block]), int(timeline.block_kind[block])
-    position = operation - timeline.first_index
-    if operation < 0 or not 0 <= position < len(timeline):
-        return BLOCK_NAMES[kind]
+    name, _ = operation_place(profile, timeline, operation)
     place = "within" if kind == WITHIN_OPERATION else "before"
-    return f"{place} {operation_label(operation, profile.forms.name_of(int(timeline.form[position])))}"
+    return f"{place} {operation_label(operation, name)}" if name else BLOCK_NAMES[kind]
 
 
 def _peak_label(peak: Peak) -> str:
@@ -147,8 +193,3 @@ def _scale(highest: int, bank: int) -> tuple[float, int]:
 def _axis_label(amount_bytes: float, step_bytes: float) -> str:
     decimals = max(0, -math.floor(math.log10(step_bytes / MIB)) + (1 if step_bytes / MIB % 1 else 0))
     return mib(amount_bytes, decimals=min(decimals, 6)) if amount_bytes else "0"
-
-
-def _x_ticks(first: int, last: int) -> list[int]:
-    step = int(charts.round_step(max((last - first) / 6, 1), (1, 2, 5, 10)))
-    return list(range(-(-first // step) * step, last + 1, step))

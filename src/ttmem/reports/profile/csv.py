@@ -8,29 +8,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ttmem.analysis.runs import runs_of
-from ttmem.profile import (
-    BLOCK_NAMES,
-    MEMORIES,
-    VIEW_ALLOCATED,
-    VIEW_FREE,
-    VIEW_LARGEST_FREE,
-    Profile,
-    Timeline,
-)
+from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
 from ttmem.reports.kit.tables import csv_line
 
 _FIGURES = (("allocated", VIEW_ALLOCATED), ("free", VIEW_FREE), ("largest_free", VIEW_LARGEST_FREE))
 HEADER = (
-    "index",
-    "op",
-    "location",
-    "program",
-    "run",
-    "rank",
-    "line",
+    *("index", "op", "location", "program", "run", "rank", "line"),
     *(f"{memory.lower()}_{figure}_bytes_per_bank" for memory in MEMORIES for figure, _ in _FIGURES),
-    "state",
-    "caused_by_index",
+    *("state", "caused_by_index"),
 )
 
 

@@ -5,23 +5,9 @@ from __future__ import annotations
 
 import msgspec
 
+from ttmem.analysis.states import OperationPlace, OperationRef
 from ttmem.reports.explain.document import RemedyEntry
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
-
-
-class OperationRef(Document, frozen=True):
-    """An executed operation; the index is null for what no operation of the source did."""
-
-    index: int | None
-    name: str
-
-
-class OperationPlace(Document, frozen=True):
-    """An executed operation and where its program's source has it."""
-
-    index: int
-    name: str
-    location: str
 
 
 class OperationCounts(Document, frozen=True):
@@ -73,10 +59,10 @@ class MemoryPeak(Document, frozen=True, kw_only=True):
     end_bytes_per_bank: int
     error_bytes: int = msgspec.field(name="error_bytes_per_bank")
     rank: int | None
-    peak_with_programs_bytes_per_core: int | UnsetType = UNSET
+    total_bytes_per_core: int | UnsetType = msgspec.field(default=UNSET, name="peak_with_programs_bytes_per_core")
     parts: dict[str, int] | UnsetType = UNSET
     peak_with_programs_at: OperationPlace | UnsetType = UNSET
-    operations_with_unmeasured_programs: int | UnsetType = UNSET
+    unmeasured_operations: int | UnsetType = msgspec.field(default=UNSET, name="operations_with_unmeasured_programs")
 
 
 class RankEntry(Document, frozen=True):
@@ -85,30 +71,6 @@ class RankEntry(Document, frozen=True):
     rank: int | None
     operations: OperationCounts
     memories: dict[str, MemoryPeak]
-
-
-class WeightEntry(Document, frozen=True):
-    """One weight, counted once over all graphs; logical bytes on one chip."""
-
-    name: str
-    shape: list[int]
-    dtype: str
-    bytes: int
-    constant: bool
-    where: str
-    graphs: list[str]
-
-
-class WeightsEntry(Document, frozen=True):
-    """All weights."""
-
-    count: int
-    bytes: int
-    constants: int
-    device_bytes: int
-    host_only_bytes: int
-    unknown_bytes: int
-    entries: list[WeightEntry]
 
 
 class _TensorEntry(Document, frozen=True):
@@ -155,45 +117,6 @@ class ConsumersNotListed(Document, frozen=True):
 
     count: int
     bytes_per_bank: int
-
-
-class FragmentationEntry(Document, frozen=True):
-    """Free bytes that lie outside the largest free block."""
-
-    worst_bytes_per_bank: int
-    worst_percent: float
-    worst_at: OperationRef
-    at_peak_bytes_per_bank: int
-    threshold_percent: float
-    share_above_threshold_percent: float = msgspec.field(name="states_above_threshold_percent")
-    error_bytes: int = msgspec.field(name="error_bytes_per_bank")
-    rank: int | None
-
-
-class GrowthEntry(Document, frozen=True):
-    """How much higher each run starts."""
-
-    verdict: str
-    bytes_per_bank_per_run: float
-    error_bytes_per_run: float
-    compared_runs: int
-    starts_bytes_per_bank: list[int]
-    rank: int | None
-
-
-class LoadPhaseEntry(Document, frozen=True):
-    """How the weights came in."""
-
-    memory: str
-    before_first_bytes_per_bank: int
-    const_eval_programs: int
-    const_eval_operations: int
-    const_eval_bytes_per_bank: int
-    upload_operations: int
-    upload_bytes_per_bank: int
-    loaded_at_index: int | None
-    loaded_bytes_per_bank: int | None
-    rank: int | None
 
 
 class FailureEntry(Document, frozen=True):

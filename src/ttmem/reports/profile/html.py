@@ -7,7 +7,7 @@ Python prepares rows and numbers; the template draws them, and escapes every tex
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from ttmem.analysis.consumers import LiveSet
@@ -19,22 +19,9 @@ from ttmem.profile import Profile
 from ttmem.reports.explain.sentences import advice
 from ttmem.reports.kit.pages import LONGEST_NAME, Card, Section, page
 from ttmem.reports.kit.units import counted, megabytes, mib, one_line, operation_label, percent, short, thousands
-from ttmem.reports.profile import tables
+from ttmem.reports.profile import sentences, tables
 from ttmem.reports.profile.analyses import Analyses, analyses
 from ttmem.reports.profile.chart import HEIGHT, WIDTH, memory_chart
-from ttmem.reports.profile.sentences import (
-    PADDING_HIGH_PERCENT,
-    growth_text,
-    l1_text,
-    level,
-    load_text,
-    next_command,
-    ranks_of,
-    rounding_note,
-    runs_text,
-    threshold_warnings,
-    unattributed_text,
-)
 
 _MOST_REPLAYED_AGAIN = 100_000
 
@@ -59,15 +46,15 @@ def _page(profile: Profile, known: Analyses) -> str:
         title=_name(profile.name),
         subtitle=_subtitle(profile, known),
         cards=list(_cards(known)),
-        notes=[*threshold_warnings(known), *map(_name, profile.source.warnings[:20])],
+        notes=[*sentences.threshold_warnings(known), *map(_name, profile.source.warnings[:20])],
         sections=_sections(profile, known),
         failure=_failure(known.failure, known) if known.failure else None,
         charts=charts,
         chart_width=WIDTH,
         chart_height=HEIGHT,
-        points=[asdict(chart.points) for chart in charts],
+        points=[chart.points for chart in charts],
         facts=_facts(profile, known),
-        next_command=next_command(profile, known),
+        next_command=sentences.next_command(profile, known),
     )
 
 
@@ -80,9 +67,9 @@ def _subtitle(profile: Profile, known: Analyses) -> str:
     parts = [
         profile.source.kind,
         f"{counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute)",
-        runs_text(known),
+        sentences.runs_text(known),
     ]
-    ranks = ranks_of(profile)
+    ranks = sentences.ranks_of(profile)
     if len(ranks) > 1:
         parts.append(f"{counted(len(ranks), 'rank')}, each memory shows its worst")
     return " · ".join(parts)
@@ -110,7 +97,10 @@ def _cards(known: Analyses) -> Iterator[Card]:
     """What a glance must catch."""
     for memory in ("DRAM", "L1"):
         if memory in known.peaks:
-            yield _memory_card(known.peaks[memory])
+            peak = known.peaks[memory]
+            share, figure = peak.peak_percent, mib(peak.peak_bytes_per_bank)
+            detail = f"{percent(share)} of {mib(peak.bytes_per_bank)} MB, {peak.banks} banks"
+            yield Card(f"Peak {memory}", figure, "MB / bank", detail, share, sentences.level(share))
     padding, found = known.padding, known.weights
     programs, l1 = known.programs_peak, known.peaks.get("L1")
     if programs is not None and l1 is not None:
@@ -120,21 +110,17 @@ def _cards(known: Analyses) -> Iterator[Card]:
         percent(padding.overhead_percent),
         "overhead",
         f"{megabytes(padding.padded_bytes - padding.logical_bytes)} of the tensors alive at the DRAM peak",
-        level="warn" if padding.overhead_percent > PADDING_HIGH_PERCENT else "ok",
+        level="warn" if padding.overhead_percent > sentences.PADDING_HIGH_PERCENT else "ok",
     )
     if found.count:
         places = [
-            f"{megabytes(found.bytes_in(where))} {label}"
-            for where, label in (("device", "on device"), ("host", "only on the host"))
-            if found.bytes_in(where)
+            f"{megabytes(amount)} {label}"
+            for amount, label in ((found.device_bytes, "on device"), (found.host_only_bytes, "only on the host"))
+            if amount
         ]
+        about = ", ".join([f"{counted(found.count, 'weight')}, logical bytes on one chip", *places])
         figure, unit = megabytes(found.bytes, decimals=1).rsplit(" ", 1)
-        yield Card(
-            "Weights",
-            figure,
-            unit,
-            ", ".join([f"{counted(found.count, 'weight')}, logical bytes on one chip", *places]),
-        )
+        yield Card("Weights", figure, unit, about)
     growth = known.growth.get("DRAM")
     if growth is not None and growth.compared_runs:
         slope = megabytes(growth.bytes_per_bank_per_run, decimals=4, signed=True)
@@ -146,71 +132,45 @@ def _cards(known: Analyses) -> Iterator[Card]:
         )
 
 
-def _memory_card(peak: Peak) -> Card:
-    share = peak.peak_percent
-    detail = f"{percent(share)} of {mib(peak.bytes_per_bank)} MB, {peak.banks} banks"
-    return Card(f"Peak {peak.memory}", mib(peak.peak_bytes_per_bank), "MB / bank", detail, share, level(share))
-
-
 def _programs_card(programs: ProgramPeak, l1: Peak) -> Card:
     total = programs.total_bytes_per_core
     share = 100 * total / l1.bytes_per_bank if l1.bytes_per_bank else None
     parts = ", ".join(f"{name.replace('_', ' ')} {mib(amount)}" for name, amount in programs.parts.items() if amount)
     detail = f"{_name(operation_label(programs.index, programs.name))}: {parts}"
-    return Card("L1 with programs", mib(total), "MB / core", detail, share, level(share))
+    return Card("L1 with programs", mib(total), "MB / core", detail, share, sentences.level(share))
 
 
 def _sections(profile: Profile, known: Analyses) -> list[Section]:
     """All tables that have something to show, each with the sentence that says what it is."""
-    padding, counts, growth = known.padding, known.distribution, growth_text(known)
-    sections = [
-        Section(
-            "peaks",
-            "Peaks",
-            [tables.peaks(known)],
-            "MB per bank. A state is printed before its operation, so the operation before it caused it.",
-        ),
-        *(_consumers(live) for live in (known.dram, _l1_live_set(known)) if live is not None),
-        Section(
-            "operations",
-            "Operations that fill DRAM",
-            [tables.operations(profile, 200)],
-            "Distinct operations that added most to DRAM in one execution: state after minus state before, "
-            "MB per bank.",
-        ),
-        Section(
-            "padding",
-            "Padding at the DRAM peak",
-            [tables.padding(known, 100)],
-            f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the device "
-            "because shapes are rounded up to tiles of 32 x 32 (or to shards).",
-        ),
-        Section(
-            "weights",
-            "Weights",
-            [tables.weights(known, 500)],
-            "Logical bytes on one chip, each weight once over all graphs. Host: it only feeds const-eval.",
-        ),
-        Section(
-            "distribution",
-            "Operation distribution",
-            [tables.distribution(known, 200)],
-            f"{thousands(counts.executed)} executed, {thousands(counts.compute)} of them compute.",
-        ),
-        Section(
-            "runs",
-            "Runs",
-            [tables.runs(known, 100)],
-            f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}",
-        ),
-        Section("ranks", "Ranks", [tables.ranks(profile)], "Each process's own figures, MB per bank."),
+    padding, counts, growth = known.padding, known.distribution, sentences.growth_text(known)
+    about = {
+        "peaks": "MB per bank. A state is printed before its operation, so the operation before it caused it.",
+        "operations": "Distinct operations that added most to DRAM in one execution: state after minus state before, "
+        "MB per bank.",
+        "padding": f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the "
+        "device because shapes are rounded up to tiles of 32 x 32 (or to shards).",
+        "weights": "Logical bytes on one chip, each weight once over all graphs. Host: it only feeds const-eval.",
+        "distribution": f"{thousands(counts.executed)} executed, {thousands(counts.compute)} of them compute.",
+        "runs": f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}",
+        "ranks": "Each process's own figures, MB per bank.",
+    }
+    found = [
+        ("peaks", "Peaks", tables.peaks(known)),
+        ("operations", "Operations that fill DRAM", tables.operations(profile, 200)),
+        ("padding", "Padding at the DRAM peak", tables.padding(known, 100)),
+        ("weights", "Weights", tables.weights(known, 500)),
+        ("distribution", "Operation distribution", tables.distribution(known, 200)),
+        ("runs", "Runs", tables.runs(known, 100)),
+        ("ranks", "Ranks", tables.ranks(profile)),
     ]
+    sections = [Section(key, title, [table], about[key]) for key, title, table in found]
+    sections[1:1] = [_consumers(live) for live in (known.dram, _l1_live_set(known)) if live is not None]
     return [section for section in sections if section.tables[0].rows]
 
 
 def _consumers(live: LiveSet) -> Section:
     table = tables.consumers(live, 300)
-    remarks = [remark for remark in (table.left_out, unattributed_text(live)) if remark]
+    remarks = [remark for remark in (table.left_out, sentences.unattributed_text(live)) if remark]
     return Section(
         "consumers" if live.memory == "DRAM" else f"consumers-{live.memory.lower()}",
         f"Alive at the {live.memory} peak",
@@ -224,12 +184,12 @@ def _l1_live_set(known: Analyses) -> LiveSet | None:
     peak = known.peaks.get("L1")
     if peak is None or not peak.peak_bytes_per_bank:
         return None
-    around = [
-        run for run in known.runs if run.timeline == peak.timeline and run.first_block <= peak.block < run.end_block
-    ]
-    if any(run.end_index - run.first_index > _MOST_REPLAYED_AGAIN for run in around):
-        return None
-    return known.l1
+    is_long = any(
+        run.end_index - run.first_index > _MOST_REPLAYED_AGAIN
+        for run in known.runs
+        if run.timeline == peak.timeline and run.first_block <= peak.block < run.end_block
+    )
+    return None if is_long else known.l1
 
 
 def _facts(profile: Profile, known: Analyses) -> list[tuple[str, str]]:
@@ -239,20 +199,19 @@ def _facts(profile: Profile, known: Analyses) -> list[tuple[str, str]]:
     facts = [
         ("Source", f"{_name(source.name)} ({size})"),
         *((_name(str(key)), _name(str(value))) for key, value in list(profile.facts.items())[:20]),
-        ("Load", load_text(known)),
-        ("Growth", growth_text(known)),
+        ("Load", sentences.load_text(known)),
+        ("Growth", sentences.growth_text(known)),
         ("Fragmentation", _fragmentation(known)),
-        ("Rounding", rounding_note(profile)),
-        ("L1", _name(l1_text(known))),
+        ("Rounding", sentences.rounding_note(profile)),
+        ("L1", _name(sentences.l1_text(known))),
     ]
     return [(label, text) for label, text in facts if text]
 
 
 def _fragmentation(known: Analyses) -> str:
-    item = known.fragmentation.get("DRAM")
-    if item is None:
+    if (item := known.fragmentation.get("DRAM")) is None:
         return ""
-    worst_at = _name(operation_label(item.worst_at_index, item.worst_at_name))
+    worst_at = _name(operation_label(item.worst_at.index, item.worst_at.name))
     return (
         f"DRAM at the peak: {megabytes(item.at_peak_bytes_per_bank)}/bank free outside the largest block; "
         f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {worst_at}"

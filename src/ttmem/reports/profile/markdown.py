@@ -7,34 +7,21 @@ section is ever dropped: an agent looks for its heading.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
 
 from ttmem.profile import Profile
 from ttmem.reports.explain.sentences import advice
 from ttmem.reports.kit import tables as kit
 from ttmem.reports.kit.units import counted, megabytes, operation_label, percent, short, thousands
-from ttmem.reports.profile import tables
+from ttmem.reports.profile import sentences, tables
 from ttmem.reports.profile.analyses import Analyses, analyses
-from ttmem.reports.profile.sentences import (
-    growth_text,
-    l1_text,
-    load_text,
-    moment_text,
-    next_command,
-    ranks_of,
-    rounding_note,
-    runs_text,
-    threshold_warnings,
-    unattributed_text,
-)
 
 _MOST_BYTES = 24_000
 """UTF-8 bytes, so that names in other scripts, which cost more tokens, are covered too."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Detail:
+class _Detail(NamedTuple):
     """How much a section may take."""
 
     rows: int
@@ -42,13 +29,7 @@ class _Detail:
     message_width: int
 
 
-_DETAILS = (
-    _Detail(10, 90, 2000),
-    _Detail(10, 60, 1200),
-    _Detail(10, 36, 800),
-    _Detail(6, 24, 400),
-    _Detail(3, 12, 200),
-)
+_DETAILS = [(10, 90, 2000), (10, 60, 1200), (10, 36, 800), (6, 24, 400), (3, 12, 200)]
 
 
 def render(profile: Profile) -> str:
@@ -56,7 +37,7 @@ def render(profile: Profile) -> str:
     known = analyses(profile)
     text = ""
     for detail in _DETAILS:
-        text = _Report(profile, known, detail).text()
+        text = _Report(profile, known, _Detail(*detail)).text()
         if len(text.encode("utf-8", "replace")) <= _MOST_BYTES:
             break
     return text
@@ -81,79 +62,69 @@ class _Report:
         ]
         if self._known.failure is not None:
             sections.append(["## Failure", *self._failure()])
-        return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+        texts = ("\n\n".join((head, "\n".join(lines))) if lines else head for head, *lines in sections)
+        return "\n\n".join(texts) + "\n"
 
     def _summary(self) -> str:
         known = self._known
-        dram, l1 = known.peaks.get("DRAM"), known.peaks.get("L1")
-        return " | ".join(
-            [
-                f"Peak DRAM: {megabytes(dram.peak_bytes_per_bank)}/bank ({percent(dram.peak_percent)})"
-                if dram
-                else "Peak DRAM: n/a",
-                f"Peak L1: {megabytes(l1.peak_bytes_per_bank)}/bank" if l1 else "Peak L1: n/a",
-                f"Ops: {known.distribution.compute}",
-                f"Weights: {megabytes(known.weights.bytes)}",
-                f"Padding Overhead: {percent(known.padding.overhead_percent)}",
-            ]
+        dram, l1 = (
+            f"{megabytes(peak.peak_bytes_per_bank)}/bank" if (peak := known.peaks.get(memory)) else "n/a"
+            for memory in ("DRAM", "L1")
+        )
+        share = f" ({percent(known.peaks['DRAM'].peak_percent)})" if "DRAM" in known.peaks else ""
+        return (
+            f"Peak DRAM: {dram}{share} | Peak L1: {l1} | Ops: {known.distribution.compute} | "
+            f"Weights: {megabytes(known.weights.bytes)} | Padding Overhead: {percent(known.padding.overhead_percent)}"
         )
 
     def _configuration(self) -> list[str]:
         profile, known = self._profile, self._known
-        source, ranks, counts = profile.source, ranks_of(profile), known.distribution
+        source, ranks, counts = profile.source, sentences.ranks_of(profile), known.distribution
         damaged = f", {thousands(source.unrecognised_lines)} damaged" if source.unrecognised_lines else ""
         lines = [
-            "",
             f"- Source: {source.kind}, {thousands(source.lines)} lines{damaged}",
             f"- Operations: {thousands(counts.executed)} executed, {thousands(counts.compute)} compute",
             "- Compute leaves out deallocate and get_device; indices (#) count every executed operation from 0",
-            f"- Runs: {runs_text(known)}",
+            f"- Runs: {sentences.runs_text(known)}",
         ]
         if len(ranks) > 1:
-            lines.append(f"- Ranks: {_listed(ranks)}; each memory shows its worst rank")
+            more = f" and {len(ranks) - 16} more" if len(ranks) > 16 else ""
+            lines.append(f"- Ranks: {', '.join(map(str, ranks[:16]))}{more}; each memory shows its worst rank")
         lines += [f"- {self._name(key)}: {self._name(str(value))}" for key, value in list(profile.facts.items())[:8]]
-        rounding = rounding_note(profile)
-        lines.append(
-            "- Units: MB = 2^20 bytes; per bank unless marked device (device = per bank x banks)"
-            + (f"; {rounding}" if rounding else "")
-        )
+        units = "MB = 2^20 bytes; per bank unless marked device (device = per bank x banks)"
+        lines.append(f"- Units: {'; '.join(filter(None, (units, sentences.rounding_note(profile))))}")
         lines += [f"- Warning: {short(warning, self._detail.name_width * 2)}" for warning in source.warnings[:5]]
         if len(source.warnings) > 5:
             lines.append(f"- {len(source.warnings) - 5} more warnings (`--json` has all)")
-        columns = [
-            kit.text_column("Memory"),
-            kit.number_column("Banks", str),
-            kit.mib_column("MB/bank"),
-            kit.mib_column("MB device", decimals=1),
+        columns: tables.Columns = [
+            (kit.text_column("Memory"), attrgetter("memory")),
+            (kit.number_column("Banks", str), attrgetter("banks")),
+            (kit.mib_column("MB/bank"), attrgetter("bytes_per_bank")),
+            (kit.mib_column("MB device", decimals=1), lambda peak: peak.bytes_per_bank * peak.banks),
         ]
-        rows = [
-            [memory, peak.banks, peak.bytes_per_bank, peak.bytes_per_bank * peak.banks]
-            for memory, peak in known.peaks.items()
-        ]
-        return [*lines, "", *self._table(kit.Table(columns, rows))]
+        return [*lines, "", *self._table(tables.table_of(known.peaks.values(), columns))]
 
     def _peaks(self) -> list[str]:
         known = self._known
         table = tables.peaks(known).only(
             "Memory", "Peak", "% of bank", "Caused by", "Location", "State", "Free", "Largest free", "End"
         )
-        remarks = [f"Note: {warning}" for warning in threshold_warnings(known)]
-        remarks += [f"Growth: {text}" for text in [growth_text(known)] if text]
-        remarks += [f"Load: {text}" for text in [load_text(known)] if text]
-        remarks.append(short(l1_text(known), self._detail.message_width))
-        remarks.append(f"Next: `{next_command(self._profile, known)}`")
+        remarks = [f"Note: {warning}" for warning in sentences.threshold_warnings(known)]
+        told = {"Growth": sentences.growth_text(known), "Load": sentences.load_text(known)}
+        remarks += [f"{label}: {text}" for label, text in told.items() if text]
+        remarks.append(short(sentences.l1_text(known), self._detail.message_width))
+        remarks.append(f"Next: `{sentences.next_command(self._profile, known)}`")
         lines = self._table(table) or ["No memory state in the source."]
-        return ["", "MB per bank.", "", *lines, "", *(f"- {remark}" for remark in remarks)]
+        return ["MB per bank.", "", *lines, "", *(f"- {remark}" for remark in remarks)]
 
     def _consumers(self) -> list[str]:
         live = self._known.dram
         if live is None:
-            return ["", "No DRAM state in the source."]
+            return ["No DRAM state in the source."]
         table = tables.consumers(live, self._detail.rows)
-        moment = self._name(moment_text(live.peak))
-        remarks = [remark for remark in (table.left_out, unattributed_text(live)) if remark]
+        moment = self._name(sentences.moment_text(live.peak))
+        remarks = [remark for remark in (table.left_out, sentences.unattributed_text(live)) if remark]
         return [
-            "",
             f"Tensors alive at the peak: {megabytes(live.total_bytes_per_bank)}/bank {moment}.",
             "",
             *(self._table(table) or ["No tensor could be attributed."]),
@@ -167,7 +138,6 @@ class _Report:
         overhead = percent(padding.overhead_percent)
         lines = self._table(tables.padding(self._known, self._detail.rows))
         return [
-            "",
             f"DRAM tensors alive at the DRAM peak, device bytes: {logical} logical, {padded} padded ({overhead} more).",
             "",
             *(lines or ["No tensor alive at the peak is padded."]),
@@ -176,19 +146,19 @@ class _Report:
     def _weights(self) -> list[str]:
         found = self._known.weights
         if not found.count and "engine" in self._profile.facts:
-            return ["", "A captured script does not say which of its tensors are weights."]
+            return ["A captured script does not say which of its tensors are weights."]
         if not found.count:
-            return ["", "No module dump in the source names weights (TT-XLA prints one with TTXLA_LOGGER_LEVEL=DEBUG)."]
+            return ["No module dump in the source names weights (TT-XLA prints one with TTXLA_LOGGER_LEVEL=DEBUG)."]
         table = tables.weights(self._known, self._detail.rows)
         table = table.with_column("Kind", write=lambda kind: "constant" if kind == "constant" else "")
-        places = ", ".join(
-            f"{megabytes(found.bytes_in(where))} {label}"
-            for where, label in (("device", "on device"), ("host", "host only"), ("unknown", "place unknown"))
-            if found.bytes_in(where)
-        )
+        amounts = {
+            "on device": found.device_bytes,
+            "host only": found.host_only_bytes,
+            "place unknown": found.unknown_bytes,
+        }
+        places = ", ".join(f"{megabytes(amount)} {label}" for label, amount in amounts.items() if amount)
         kinds = f"{counted(found.count, 'weight')} ({counted(found.constants, 'constant')})"
         lines = [
-            "",
             f"{kinds}, logical bytes on one chip, each counted once over all graphs; {places}.",
             "",
             *self._table(table),
@@ -202,9 +172,9 @@ class _Report:
     def _distribution(self) -> list[str]:
         counts = self._known.distribution
         if not counts.executed:
-            return ["", "No operation lines in the source."]
+            return ["No operation lines in the source."]
         table = tables.distribution(self._known, 2 * self._detail.rows)
-        lines = ["", *self._table(table)]
+        lines = self._table(table)
         rest = len(counts.by_name) - len(table.rows)
         if rest:
             left = counts.executed - sum(list(counts.by_name.values())[: len(table.rows)])
@@ -220,7 +190,6 @@ class _Report:
             where = self._name(operation_label(failure.operation_index, failure.operation_name))
             where += f" at {self._name(failure.operation_location)}" if failure.operation_location else ""
         lines = [
-            "",
             f"- Class: {failure.failure_class}" + (f" ({failure.memory})" if failure.memory else ""),
             f"- Operation: {where}",
             f"- Message: {self._message(failure.message)}",
@@ -245,8 +214,3 @@ class _Report:
 
     def _message(self, text: str) -> str:
         return short(text, self._detail.message_width)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:16]))
-    return shown + (f" and {len(numbers) - 16} more" if len(numbers) > 16 else "")

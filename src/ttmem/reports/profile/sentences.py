@@ -13,10 +13,14 @@ from ttmem.profile import Profile
 from ttmem.reports.kit.units import counted, megabytes, operation_label, percent, short
 from ttmem.reports.profile.analyses import Analyses
 
-DRAM_TARGET_PERCENT, DRAM_RISK_PERCENT = 80.0, 90.0
-L1_TARGET_PERCENT, L1_RISK_PERCENT = 90.0, 95.0
+TARGETS_PERCENT = {"DRAM": (80, 90), "L1": (90, 95)}
 PADDING_HIGH_PERCENT = 50.0
-"""The targets that readers of these reports know."""
+"""The targets that readers of these reports know; from the second figure on it is a risk."""
+_RISKS = {
+    "DRAM": "risk of OOM; reduce batch or model size, or shard the model",
+    "L1": "operations may fall back to DRAM or clash with circular buffers",
+}
+_ABOVE_TARGETS = {"DRAM": ": little headroom", "L1": " (circular buffers come on top, they are not in this figure)"}
 
 Level = Literal["ok", "warn", "alarm"]
 
@@ -26,14 +30,16 @@ _LONGEST_NAME = 80
 
 def threshold_warnings(known: Analyses) -> list[str]:
     """Everything worth a warning, most urgent first; empty when the run has room."""
-    return [note for note in (_dram(known), _l1(known), _growth(known), _fragmentation(known), _padding(known)) if note]
+    peaks = [_peak(known, memory) for memory in TARGETS_PERCENT]
+    return [note for note in (*peaks, _growth(known), _fragmentation(known), _padding(known)) if note]
 
 
 def level(share: float | None) -> Level:
     """How full a memory is, for colours and cards."""
-    if share is None or share <= DRAM_TARGET_PERCENT:
+    target, risk = TARGETS_PERCENT["DRAM"]
+    if share is None or share <= target:
         return "ok"
-    return "alarm" if share > DRAM_RISK_PERCENT else "warn"
+    return "alarm" if share > risk else "warn"
 
 
 def ranks_of(profile: Profile) -> list[int]:
@@ -54,8 +60,7 @@ def next_command(profile: Profile, known: Analyses) -> str:
         source = "SOURCE"
     if "engine" in profile.facts:  # captured while a script ran: the script is no source, it is run again
         return f"ttmem run {source} --html report.html"
-    several = len(known.runs) > 1
-    if several and (known.failure is not None or known.counted_runs > 1):
+    if len(known.runs) > 1 and (known.failure is not None or known.counted_runs > 1):
         return f"ttmem profile {source} --run last --llm"
     return f"ttmem profile {source} --html report.html"
 
@@ -124,54 +129,40 @@ def l1_text(known: Analyses) -> str:
 def unattributed_text(live: LiveSet) -> str:
     """The part of a peak that no tensor accounts for; the listed parts and this one sum to the state's total."""
     left = live.unattributed_bytes_per_bank
+    told = f"{megabytes(left)}/bank (tensors that share a buffer or were freed)"
     if abs(left) <= live.peak.error_bytes * 2:
-        return (
-            f"Not attributed to any tensor: nothing beyond rounding ({megabytes(left, decimals=4, signed=True)}/bank)"
-        )
-    causes = (
-        "uploads, outputs of earlier runs, temporaries" if left > 0 else "tensors that share a buffer or were freed"
-    )
-    return f"Not attributed to any tensor: {megabytes(left)}/bank ({causes})"
+        told = f"nothing beyond rounding ({megabytes(left, decimals=4, signed=True)}/bank)"
+    elif left > 0:
+        told = f"{megabytes(left)}/bank (uploads, outputs of earlier runs, temporaries)"
+    return f"Not attributed to any tensor: {told}"
 
 
-def _dram(known: Analyses) -> str:
-    share = known.peaks["DRAM"].peak_percent if "DRAM" in known.peaks else None
-    if share is None or share <= DRAM_TARGET_PERCENT:
+def _peak(known: Analyses, memory: str) -> str:
+    target, risk = TARGETS_PERCENT[memory]
+    share = known.peaks[memory].peak_percent if memory in known.peaks else None
+    if share is None or share <= target:
         return ""
-    if share > DRAM_RISK_PERCENT:
-        return f"DRAM peak {percent(share)} is above 90%: risk of OOM; reduce batch or model size, or shard the model"
-    return f"DRAM peak {percent(share)} is above the 80% target: little headroom"
-
-
-def _l1(known: Analyses) -> str:
-    share = known.peaks["L1"].peak_percent if "L1" in known.peaks else None
-    if share is None or share <= L1_TARGET_PERCENT:
-        return ""
-    if share > L1_RISK_PERCENT:
-        return f"L1 peak {percent(share)} is above 95%: operations may fall back to DRAM or clash with circular buffers"
-    return (
-        f"L1 peak {percent(share)} is above the 90% target (circular buffers come on top, they are not in this figure)"
-    )
+    if share > risk:
+        return f"{memory} peak {percent(share)} is above {risk}%: {_RISKS[memory]}"
+    return f"{memory} peak {percent(share)} is above the {target}% target{_ABOVE_TARGETS[memory]}"
 
 
 def _growth(known: Analyses) -> str:
-    leaking = [item for item in known.growth.values() if item.verdict == LEAK]
+    leaking = [(memory, item) for memory, item in known.growth.items() if item.verdict == LEAK]
     if not leaking:
         return ""
-    worst = max(leaking, key=lambda item: item.bytes_per_bank_per_run)
+    memory, worst = max(leaking, key=lambda found: found[1].bytes_per_bank_per_run)
     slope = megabytes(worst.bytes_per_bank_per_run, decimals=4, signed=True)
-    return (
-        f"Leak: {worst.memory} starts each run {slope}/bank higher, over {worst.compared_runs} runs that load nothing"
-    )
+    return f"Leak: {memory} starts each run {slope}/bank higher, over {worst.compared_runs} runs that load nothing"
 
 
 def _fragmentation(known: Analyses) -> str:
     for memory in ("DRAM", "L1"):
         item = known.fragmentation.get(memory)
-        if item is not None and item.blocks_above_threshold:
-            worst_at = short(operation_label(item.worst_at_index, item.worst_at_name), _LONGEST_NAME)
+        if item is not None and item.states_above_threshold_percent:
+            worst_at = short(operation_label(item.worst_at.index, item.worst_at.name), _LONGEST_NAME)
             return (
-                f"{memory} is fragmented in {percent(item.share_above_threshold_percent)} of the states "
+                f"{memory} is fragmented in {percent(item.states_above_threshold_percent)} of the states "
                 f"(over {item.threshold_percent:g}% of the free bytes lie outside the largest free block); "
                 f"worst {megabytes(item.worst_bytes_per_bank)}/bank at {worst_at}"
             )

@@ -13,29 +13,13 @@ from typing import Any
 
 import msgspec
 
-from ttmem.profile import (
-    BLOCK_NAMES,
-    MEMORIES,
-    VIEW_ALLOCATED,
-    VIEW_BANKS,
-    VIEW_FREE,
-    VIEW_LARGEST_FREE,
-    VIEW_TOTAL,
-    OperationForms,
-    Profile,
-    storage,
-)
+from ttmem.profile import BLOCK_NAMES, MEMORIES, OperationForms, Profile, storage
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.profile import html
 from ttmem.reports.profile.analyses import analyses
 
-_VIEW_COLUMNS = (
-    ("banks", VIEW_BANKS),
-    ("total_bytes_per_bank", VIEW_TOTAL),
-    ("allocated_bytes_per_bank", VIEW_ALLOCATED),
-    ("free_bytes_per_bank", VIEW_FREE),
-    ("largest_free_bytes_per_bank", VIEW_LARGEST_FREE),
-)
+_VIEW_COLUMNS = ("banks", *(f"{figure}_bytes_per_bank" for figure in ("total", "allocated", "free", "largest_free")))
+"""As the columns of ``Profile.views`` stand."""
 _TYPE_FACTS = ("shape", "dtype", "layout", "memory", "placement", "logical_bytes", "padded_bytes")
 _PROGRAM_FACTS = ("name", "parent", "run", "caller", "first_operation", "end_operation", "finished", "line")
 
@@ -68,7 +52,7 @@ def memory_document(profile: Profile) -> dict[str, Any]:
         "name": profile.name,
         "states": list(BLOCK_NAMES),
         "state_error_bytes": profile.source.state_error_bytes,
-        "views": {name: profile.views[:, column].tolist() for name, column in _VIEW_COLUMNS},
+        "views": {name: profile.views[:, column].tolist() for column, name in enumerate(_VIEW_COLUMNS)},
         "processes": [
             {
                 "rank": timeline.rank,

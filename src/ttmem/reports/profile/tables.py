@@ -3,182 +3,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
+from typing import Any
 
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.movers import movers
-from ttmem.analysis.peaks import Peak, peaks_of
+from ttmem.analysis.peaks import peaks_of
 from ttmem.profile import Profile
-from ttmem.reports.kit.tables import Table, mib_column, name_column, number_column, percent_column, text_column
+from ttmem.reports.kit.tables import Column, Table, mib_column, name_column, number_column, percent_column, text_column
 from ttmem.reports.kit.units import counted, megabytes, operation_label, shape_text, thousands
 from ttmem.reports.profile.analyses import Analyses
 from ttmem.reports.profile.sentences import moment_text
 
+Columns = Sequence[tuple[Column, Callable[[Any], object]]]
+"""Each with how its value is taken from an entry."""
+
+
+def table_of(entries: Iterable[Any], columns: Columns, **more: Any) -> Table:
+    """One row per entry."""
+    return Table([column for column, _ in columns], [[get(entry) for _, get in columns] for entry in entries], **more)
+
 
 def peaks(known: Analyses) -> Table:
     """One row per memory, MB per bank."""
-    columns = [
-        text_column("Memory", write=attrgetter("memory")),
-        mib_column("Peak"),
-        percent_column("% of bank"),
-        mib_column("Bank"),
-        number_column("Banks"),
-        name_column("Caused by"),
-        name_column("Location"),
-        name_column("State"),
-        mib_column("Free"),
-        mib_column("Largest free"),
-        mib_column("End"),
+    columns: Columns = [
+        (text_column("Memory", write=attrgetter("memory")), lambda peak: peak),
+        (mib_column("Peak"), attrgetter("peak_bytes_per_bank")),
+        (percent_column("% of bank"), attrgetter("peak_percent")),
+        (mib_column("Bank"), attrgetter("bytes_per_bank")),
+        (number_column("Banks"), attrgetter("banks")),
+        (name_column("Caused by"), lambda peak: operation_label(peak.caused_by_index, peak.caused_by_name) or None),
+        (name_column("Location"), lambda peak: peak.caused_by_location or None),
+        (name_column("State"), moment_text),
+        (mib_column("Free"), attrgetter("free_bytes_at_peak")),
+        (mib_column("Largest free"), attrgetter("largest_free_bytes_at_peak")),
+        (mib_column("End"), attrgetter("end_bytes_per_bank")),
     ]
-    return Table(columns, [_peak_row(peak) for peak in known.peaks.values()])
-
-
-def _peak_row(peak: Peak) -> list[object]:
-    return [
-        peak,
-        peak.peak_bytes_per_bank,
-        peak.peak_percent,
-        peak.bytes_per_bank,
-        peak.banks,
-        operation_label(peak.caused_by_index, peak.caused_by_name) or None,
-        peak.caused_by_location or None,
-        moment_text(peak),
-        peak.free_bytes_at_peak,
-        peak.largest_free_bytes_at_peak,
-        peak.end_bytes_per_bank,
-    ]
+    return table_of(known.peaks.values(), columns)
 
 
 def consumers(live: LiveSet, most: int) -> Table:
     """The largest tensors that were alive at a peak."""
     total = live.total_bytes_per_bank
-    columns = [
-        name_column("Tensor"),
-        text_column("Shape"),
-        mib_column("MB/bank"),
-        percent_column("Of peak"),
-        mib_column("MB device"),
-        name_column("Producer", unknown="resident before the run"),
-        name_column("Location"),
-        text_column("Alive", whole=True),
-        text_column("Last use", whole=True),
-        text_column("Kind"),
-    ]
-    rows = [
-        [
-            life.name,
-            _shape(life),
-            life.bytes_per_bank,
-            100 * life.bytes_per_bank / total if total else None,
-            life.type.padded_bytes,
-            _producer(life),
-            life.location or None,
-            f"#{life.first_index}-#{life.last_index}",
-            None if life.last_use_index is None else f"#{life.last_use_index}",
-            "weight" if life.weight else "",
-        ]
-        for life in live.tensors[:most]
+    columns: Columns = [
+        (name_column("Tensor"), attrgetter("name")),
+        (text_column("Shape"), _shape),
+        (mib_column("MB/bank"), attrgetter("bytes_per_bank")),
+        (percent_column("Of peak"), lambda life: 100 * life.bytes_per_bank / total if total else None),
+        (mib_column("MB device"), attrgetter("type.padded_bytes")),
+        (name_column("Producer", unknown="resident before the run"), _producer),
+        (name_column("Location"), lambda life: life.location or None),
+        (text_column("Alive", whole=True), lambda life: f"#{life.first_index}-#{life.last_index}"),
+        (text_column("Last use", whole=True), _last_use),
+        (text_column("Kind"), lambda life: "weight" if life.weight else ""),
     ]
     rest = live.tensors[most:]
     rest_bytes = megabytes(sum(life.bytes_per_bank for life in rest))
-    return Table(
-        columns,
-        rows,
-        left_out=f"{counted(len(rest), 'smaller tensor')}: {rest_bytes}/bank" if rest else "",
-        bars="Of peak",
-    )
+    left_out = f"{counted(len(rest), 'smaller tensor')}: {rest_bytes}/bank" if rest else ""
+    return table_of(live.tensors[:most], columns, left_out=left_out, bars="Of peak")
 
 
 def padding(known: Analyses, most: int) -> Table:
     """The tensors at the DRAM peak that waste most on padding; device bytes."""
-    columns = [
-        name_column("Tensor"),
-        text_column("Shape"),
-        mib_column("Logical MB"),
-        mib_column("Padded MB"),
-        mib_column("Wasted MB"),
-        percent_column("Overhead"),
-        name_column("Producer", unknown="resident before the run"),
+    columns: Columns = [
+        (name_column("Tensor"), attrgetter("name")),
+        (text_column("Shape"), _shape),
+        (mib_column("Logical MB"), attrgetter("type.logical_bytes")),
+        (mib_column("Padded MB"), attrgetter("type.padded_bytes")),
+        (mib_column("Wasted MB"), attrgetter("type.padding_bytes")),
+        (percent_column("Overhead"), overhead_percent),
+        (name_column("Producer", unknown="resident before the run"), _producer),
     ]
-    rows = [
-        [
-            life.name,
-            _shape(life),
-            life.type.logical_bytes,
-            life.type.padded_bytes,
-            life.type.padding_bytes,
-            100 * life.type.padding_bytes / life.type.logical_bytes if life.type.logical_bytes else None,
-            _producer(life),
-        ]
-        for life in known.padding.top[:most]
-    ]
-    return Table(columns, rows, left_out=_more(known.padding.top, rows), bars="Wasted MB")
+    return _first(known.padding.top, most, columns, bars="Wasted MB")
 
 
 def weights(known: Analyses, most: int) -> Table:
     """The largest weights; logical bytes on one chip."""
-    columns = [name_column("Weight"), text_column("Shape"), mib_column("MB"), text_column("Where"), text_column("Kind")]
-    rows = [
-        [weight.name, shape_text(weight.shape, weight.dtype), weight.bytes, weight.where, weight.kind]
-        for weight in known.weights.entries[:most]
+    columns: Columns = [
+        (name_column("Weight"), attrgetter("name")),
+        (text_column("Shape"), lambda weight: shape_text(weight.shape, weight.dtype)),
+        (mib_column("MB"), attrgetter("bytes")),
+        (text_column("Where"), attrgetter("where")),
+        (text_column("Kind"), attrgetter("kind")),
     ]
-    return Table(columns, rows, left_out=_more(known.weights.entries, rows), bars="MB")
+    return _first(known.weights.entries, most, columns, bars="MB")
 
 
 def distribution(known: Analyses, most: int) -> Table:
     """How often each operation was executed."""
     counts = known.distribution
-    rows = [[called, count, 100 * count / counts.executed] for called, count in list(counts.by_name.items())[:most]]
-    columns = [name_column("Operation"), number_column("Count"), percent_column("Share")]
-    return Table(columns, rows, left_out=_more(counts.by_name, rows), bars="Count")
+    columns: Columns = [
+        (name_column("Operation"), lambda named: named[0]),
+        (number_column("Count"), lambda named: named[1]),
+        (percent_column("Share"), lambda named: 100 * named[1] / counts.executed),
+    ]
+    return _first(list(counts.by_name.items()), most, columns, bars="Count")
 
 
 def operations(profile: Profile, most: int) -> Table:
     """Distinct operations that added most to DRAM."""
-    columns = [
-        name_column("Operation"),
-        name_column("Location"),
-        text_column("Result", unknown=""),
-        mib_column("DRAM", signed=True),
-        mib_column("L1", signed=True),
-        number_column("Executions"),
+    columns: Columns = [
+        (name_column("Operation"), lambda mover: operation_label(mover.index, mover.name)),
+        (name_column("Location"), lambda mover: mover.location or None),
+        (
+            text_column("Result", unknown=""),
+            lambda mover: mover.result and shape_text(mover.result.shape, mover.result.dtype),
+        ),
+        (mib_column("DRAM", signed=True), lambda mover: mover.change_bytes_per_bank["DRAM"]),
+        (mib_column("L1", signed=True), lambda mover: mover.change_bytes_per_bank["L1"]),
+        (number_column("Executions"), attrgetter("executions")),
     ]
-    rows = [
-        [
-            operation_label(mover.index, mover.name),
-            mover.location or None,
-            shape_text(mover.result.shape, mover.result.dtype) if mover.result else None,
-            mover.change_bytes_per_bank["DRAM"],
-            mover.change_bytes_per_bank["L1"],
-            mover.executions,
-        ]
-        for mover in movers(profile, most=most)
-    ]
-    return Table(columns, rows, bars="DRAM")
+    return table_of(movers(profile, most=most), columns, bars="DRAM")
 
 
 def runs(known: Analyses, most: int) -> Table:
     """One row per top-level execution; a single one is no table."""
-    columns = [
-        text_column("Run"),
-        name_column("Program"),
-        text_column("Operations", whole=True),
-        number_column("Count"),
-        text_column("Finished"),
+    columns: Columns = [
+        (text_column("Run"), lambda run: f"{run.number}" + (f" (rank {run.rank})" if run.rank >= 0 else "")),
+        (name_column("Program"), attrgetter("program")),
+        (
+            text_column("Operations", whole=True),
+            lambda run: f"#{run.first_index} to #{run.end_index - 1}" if run.end_index > run.first_index else None,
+        ),
+        (number_column("Count"), lambda run: run.end_index - run.first_index),
+        (text_column("Finished"), lambda run: "yes" if run.finished else "no"),
     ]
-    rows = [
-        [
-            f"{run.number}" + (f" (rank {run.rank})" if run.rank >= 0 else ""),
-            run.program,
-            f"#{run.first_index} to #{run.end_index - 1}" if run.end_index > run.first_index else None,
-            run.end_index - run.first_index,
-            "yes" if run.finished else "no",
-        ]
-        for run in known.runs[:most]
-    ]
-    return Table(columns, rows if len(known.runs) > 1 else [], left_out=_more(known.runs, rows))
+    return _first(known.runs if len(known.runs) > 1 else [], most, columns)
 
 
 def ranks(profile: Profile) -> Table:
@@ -192,6 +144,15 @@ def ranks(profile: Profile) -> Table:
     return Table(columns, rows if len(rows) > 1 else [])
 
 
+def overhead_percent(life: TensorLife) -> float | None:
+    """How much a tensor's padding adds to it; None for a tensor of no bytes."""
+    return 100 * life.type.padding_bytes / life.type.logical_bytes if life.type.logical_bytes else None
+
+
+def _last_use(life: TensorLife) -> str | None:
+    return None if life.last_use_index is None else f"#{life.last_use_index}"
+
+
 def _shape(life: TensorLife) -> str:
     return shape_text(life.type.shape, life.type.dtype)
 
@@ -200,6 +161,7 @@ def _producer(life: TensorLife) -> str | None:
     return operation_label(life.producer_index, life.producer_name) or None
 
 
-def _more(entries: Sized, rows: Sized) -> str:
-    left = len(entries) - len(rows)
-    return f"{thousands(left)} more are left out here; the JSON document has them." if left > 0 else ""
+def _first(entries: Sequence[Any], most: int, columns: Columns, **more: Any) -> Table:
+    left = len(entries) - most
+    left_out = f"{thousands(left)} more are left out here; the JSON document has them." if left > 0 else ""
+    return table_of(entries[:most], columns, left_out=left_out, **more)

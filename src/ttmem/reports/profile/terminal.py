@@ -16,31 +16,10 @@ from ttmem.profile import Profile
 from ttmem.reports.explain.sentences import advice
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
-from ttmem.reports.kit.units import (
-    counted,
-    megabytes,
-    one_line,
-    operation_label,
-    percent,
-    shape_text,
-    short,
-    thousands,
-)
-from ttmem.reports.profile import tables
+from ttmem.reports.kit.units import counted, megabytes, one_line, operation_label, percent, shape_text, short, thousands
+from ttmem.reports.profile import sentences, tables
 from ttmem.reports.profile.analyses import Analyses, analyses
-from ttmem.reports.profile.sentences import (
-    growth_text,
-    l1_text,
-    level,
-    load_text,
-    moment_text,
-    ranks_of,
-    rounding_note,
-    runs_text,
-    threshold_warnings,
-    unattributed_text,
-)
-from ttmem.reports.profile.timeline import highest_per_column, series
+from ttmem.reports.profile.chart import highest_per_column, series
 
 _ROWS = 10
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -64,9 +43,9 @@ def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType
                 parts += [_chart(profile, known.peaks[memory], width), ""]
     if known.dram is not None and known.dram.tensors:
         parts += [Text("Alive at the DRAM peak", style="bold"), _consumers(known.dram, width)]
-        parts += [Text(unattributed_text(known.dram), style="dim"), ""]
+        parts += [Text(sentences.unattributed_text(known.dram), style="dim"), ""]
     parts.append(_facts(profile, known))
-    warnings = [*threshold_warnings(known), *(one_line(warning) for warning in profile.source.warnings[:5])]
+    warnings = [*sentences.threshold_warnings(known), *(one_line(warning) for warning in profile.source.warnings[:5])]
     if warnings:
         parts.append("")
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
@@ -76,18 +55,12 @@ def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType
 
 
 def _title(profile: Profile, known: Analyses) -> Text:
-    counts = known.distribution
-    title = Text()
-    title.append(one_line(profile.name), style="bold")
-    title.append(
-        f"  {profile.source.kind}, {counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute), "
-        f"{runs_text(known)}",
-        style="dim",
+    counts, ranks = known.distribution, sentences.ranks_of(profile)
+    about = (
+        f"{counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute), {sentences.runs_text(known)}"
     )
-    ranks = ranks_of(profile)
-    if len(ranks) > 1:
-        title.append(f", {counted(len(ranks), 'rank')} (each memory: its worst rank)", style="dim")
-    return title
+    worst = f", {counted(len(ranks), 'rank')} (each memory: its worst rank)" if len(ranks) > 1 else ""
+    return Text.assemble((one_line(profile.name), "bold"), (f"  {profile.source.kind}, {about}{worst}", "dim"))
 
 
 def _peaks(known: Analyses, width: int) -> Table:
@@ -95,7 +68,7 @@ def _peaks(known: Analyses, width: int) -> Table:
         tables.peaks(known)
         .only("Memory", "Peak", "% of bank", "Bank", "Largest free", "Caused by")
         .with_column("Memory", head="MB per bank", write=lambda peak: f"{peak.memory} x{peak.banks}")
-        .with_column("% of bank", head="Of bank", style=lambda share: _STYLES[level(share)])
+        .with_column("% of bank", head="Of bank", style=lambda share: _STYLES[sentences.level(share)])
         .with_column("Caused by", most=max(12, width - 60))
     )
 
@@ -114,14 +87,11 @@ def _chart(profile: Profile, peak: Peak, width: int) -> Text:
     for row in range(_CHART_ROWS - 1, -1, -1):
         cells = "".join(_BARS[min(max(step - 8 * row, 0), 8)] for step in steps)
         chart.append(f"  {cells}\n", style="cyan")
-    at = short(f"peak {moment_text(peak)}", width - 8)
-    label = f"▲ {at}"
-    if peak_column + len(label) > width - 4:
-        mark = " " * max(0, peak_column - len(label) + 1) + f"{at} ▲"
-    else:
-        mark = " " * peak_column + label
-    chart.append(f"  {mark}", style="magenta")
-    return chart
+    at = short(f"peak {sentences.moment_text(peak)}", width - 8)
+    mark = " " * peak_column + f"▲ {at}"
+    if len(mark) > width - 4:
+        mark = f"{at} ▲".rjust(peak_column + 1)
+    return chart.append(f"  {mark}", style="magenta")
 
 
 def _consumers(live: LiveSet, width: int) -> Table:
@@ -157,10 +127,10 @@ def _facts(profile: Profile, known: Analyses) -> Grid:
     if found.count:
         facts.add_row("Weights", f"{thousands(found.count)}, {megabytes(found.bytes)} logical on one chip")
     for label, text in (
-        ("L1", one_line(l1_text(known))),
-        ("Growth", growth_text(known)),
-        ("Load", load_text(known)),
-        ("Error", rounding_note(profile)),
+        ("L1", one_line(sentences.l1_text(known))),
+        ("Growth", sentences.growth_text(known)),
+        ("Load", sentences.load_text(known)),
+        ("Error", sentences.rounding_note(profile)),
     ):
         if text:
             facts.add_row(label, text)
@@ -174,11 +144,9 @@ def _failure(failure: RunFailure, known: Analyses) -> Text:
     where = "outside any program"
     if failure.operation_index is not None:
         where = f"in {operation_label(failure.operation_index, failure.operation_name)}"
-    text = Text()
-    text.append(f"Failed {where}", style="bold red")
     place = f", line {thousands(failure.line)}" if failure.line else ""
-    text.append(f"  {failure.failure_class}{place}\n", style="dim")
-    text.append(one_line(failure.message))
+    about = f"  {failure.failure_class}{place}\n"
+    text = Text.assemble((f"Failed {where}", "bold red"), (about, "dim"), one_line(failure.message))
     if (diagnosis := known.diagnosis) is not None:
         text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
         for number, line in enumerate(advice(diagnosis), 1):
