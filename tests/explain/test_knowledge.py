@@ -9,9 +9,12 @@ from fnmatch import fnmatchcase
 
 import pytest
 
+from support.failure_classes import CLASSES
 from ttmem._expression import names_in
-from ttmem.explain import CLASSES, Diagnosis, LiveTensor, diagnose, find_failures, read_context
-from ttmem.explain.diagnosis.advice import (
+from ttmem.explain import Diagnosis, LiveTensor, diagnose, find_failures, read_context
+from ttmem.explain.diagnosis.language import expressions_in
+from ttmem.explain.diagnosis.savings import COMPUTATIONS
+from ttmem.explain.knowledge.loading import (
     REGION,
     REQUEST,
     ROOM,
@@ -21,12 +24,10 @@ from ttmem.explain.diagnosis.advice import (
     Headline,
     Quantity,
     RemedyRule,
+    Template,
     applying,
     entries,
 )
-from ttmem.explain.diagnosis.language import expressions_in
-from ttmem.explain.diagnosis.savings import COMPUTATIONS
-from ttmem.explain.knowledge.loading import templates
 from ttmem.explain.text._template import parse, slots
 
 KNOWN_NAMES = {
@@ -91,7 +92,10 @@ def test_names_are_unique_and_rules_are_for_classes_that_exist() -> None:
     for kind in (Quantity, Headline, ArithmeticRow, FindingRule, RemedyRule):
         for rule in entries(kind):
             for pattern in rule.classes:
-                assert any(fnmatchcase(name, pattern) and rule.applies_to(name) for name in CLASSES), (rule, pattern)
+                assert any(fnmatchcase(name, pattern) and rule in applying(kind, name) for name in CLASSES), (
+                    rule,
+                    pattern,
+                )
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -102,7 +106,7 @@ def test_every_class_has_something_to_say(name: str) -> None:
 
 def test_expressions_use_names_that_exist() -> None:
     known = set(KNOWN_NAMES)
-    known |= {slot.name for template in templates() for slot in slots(parse(template.text)) if slot.name}
+    known |= {slot.name for template in entries(Template) for slot in slots(parse(template.text)) if slot.name}
     known |= {quantity.name for quantity in entries(Quantity)}
     used: dict[str, str] = {}
     for quantity in entries(Quantity):

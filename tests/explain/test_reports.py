@@ -12,7 +12,7 @@ from explain.messages import CASES
 from explain.test_context import PYTEST
 from ttmem._version import __version__
 from ttmem.explain import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
-from ttmem.explain.diagnosis.advice import Example, entries
+from ttmem.explain.knowledge.loading import Example, entries
 from ttmem.reports.explain import document as explain_document
 from ttmem.reports.explain import issue as explain_issue
 from ttmem.reports.explain import markdown as explain_llm

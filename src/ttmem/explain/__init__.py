@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ttmem._lazy import callable_room, lazy_names
-from ttmem.explain.classes import CLASSES, classify_oom
+from ttmem.explain.classes import classify_oom
 from ttmem.explain.failure import Failure
+from ttmem.explain.text._cleaning import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.explain.text.deduplicate import deduplicate, is_echo
 from ttmem.explain.text.find import find_failures
-from ttmem.explain.text.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
+from ttmem.explain.text.scan import MARKERS
 
 if TYPE_CHECKING:
     from ttmem.explain.diagnosis.builds import BoardGuess
-    from ttmem.explain.diagnosis.diagnose import Diagnosis, Figure, Finding, Remedy, diagnose, diagnoses, explain
+    from ttmem.explain.diagnosis.diagnose import Diagnosis, Figure, Remedy, diagnose, diagnoses, explain
     from ttmem.explain.diagnosis.picture import Picture, Stretch
     from ttmem.explain.diagnosis.situation import LiveTensor
     from ttmem.explain.diagnosis.tensor_guess import TensorGuess
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ttmem.explain.text.sources import Found, find_in_chunks, find_in_text
 
 __all__ = [
-    "CLASSES",
     "EXPECTED_BEGIN",
     "EXPECTED_END",
     "MARKERS",
@@ -35,7 +35,6 @@ __all__ = [
     "Diagnosis",
     "Failure",
     "Figure",
-    "Finding",
     "Found",
     "KnownTensor",
     "LiveTensor",
@@ -57,7 +56,7 @@ __all__ = [
 
 _HOMES = {
     "diagnosis.builds": "BoardGuess",
-    "diagnosis.diagnose": "Diagnosis Figure Finding Remedy diagnose diagnoses explain",
+    "diagnosis.diagnose": "Diagnosis Figure Remedy diagnose diagnoses explain",
     "diagnosis.picture": "Picture Stretch",
     "diagnosis.situation": "LiveTensor",
     "diagnosis.tensor_guess": "TensorGuess",

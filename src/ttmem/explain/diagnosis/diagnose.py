@@ -6,16 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ttmem.explain.diagnosis.advice import (
-    REGION,
-    REQUEST,
-    ArithmeticRow,
-    FindingRule,
-    Headline,
-    Quantity,
-    RemedyRule,
-    applying,
-)
 from ttmem.explain.diagnosis.builds import LIKELY, UNKNOWN, BoardGuess
 from ttmem.explain.diagnosis.language import Names, evaluate, fill, holds
 from ttmem.explain.diagnosis.nearest import Nearest, nearest_template
@@ -24,7 +14,17 @@ from ttmem.explain.diagnosis.savings import Saving, compute, fits_free_block, re
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation, situation_of
 from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TensorGuess
 from ttmem.explain.failure import Failure
-from ttmem.explain.knowledge.loading import failure_classes
+from ttmem.explain.knowledge.loading import (
+    REGION,
+    REQUEST,
+    ArithmeticRow,
+    FindingRule,
+    Headline,
+    Quantity,
+    RemedyRule,
+    applying,
+    failure_class_named,
+)
 from ttmem.explain.text.context import Context, KnownTensor
 from ttmem.explain.text.sources import Found, find_in_text
 
@@ -152,7 +152,7 @@ def _headline(situation: Situation) -> str:
     for rule in applying(Headline, situation.failure.failure_class):
         if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
             return text
-    return next(known.meaning for known in failure_classes() if known.name == situation.failure.failure_class)
+    return failure_class_named(situation.failure.failure_class).meaning
 
 
 def _derived(situation: Situation) -> dict[str, int]:

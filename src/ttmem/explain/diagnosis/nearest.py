@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ttmem.explain.knowledge.loading import templates
+from ttmem.explain.knowledge.loading import Template, entries
 from ttmem.explain.text._template import Part, parse
 
 _LEAST_SHARE = 0.34
@@ -29,13 +29,13 @@ def nearest_template(text: str) -> Nearest | None:
     """The template that shares most words with a text; None when none shares enough to be worth showing."""
     words = _words(text[:_MOST_TEXT])
     best: Nearest | None = None
-    for template in templates():
+    for template in entries(Template):
         sentence = _readable(parse(template.text))
         wanted = _words(sentence)
         share = len(wanted & words) / len(wanted) if wanted else 0.0
         # Short templates are met by chance: a word of two says nothing.
         if len(wanted & words) >= 2 and share >= _LEAST_SHARE and (best is None or share > best.share):
-            best = Nearest(template.id, sentence, template.class_rule, round(share, 2))
+            best = Nearest(template.id, sentence, template.failure_class, round(share, 2))
     return best
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ttmem.explain.diagnosis.advice import Quantity, applying
 from ttmem.explain.diagnosis.builds import BoardGuess, core_range_of, guess_board, l1_bases
 from ttmem.explain.diagnosis.language import Value, evaluate
 from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor
 from ttmem.explain.failure import Failure
+from ttmem.explain.knowledge.loading import Quantity, applying
 from ttmem.explain.text.context import Context, KnownTensor
 from ttmem.hardware import ARCHITECTURES
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from ttmem.explain.classes import oom_class_of, statistics_note
 from ttmem.explain.failure import Failure
-from ttmem.explain.knowledge.loading import rank_of, templates
+from ttmem.explain.knowledge.loading import Template, entries, template_of
 from ttmem.explain.text._cleaning import CleanText
 from ttmem.explain.text._envelope import envelopes, exception_sites, is_within_error, strip_source_suffix
-from ttmem.explain.text._template import Match, Template, matches
+from ttmem.explain.text._template import Match, anchor_of, matches
 from ttmem.explain.text.deduplicate import deduplicate
 
 _SITE_WIDTH = 600
@@ -53,11 +53,11 @@ def find_failures(text: str, *, first_line: int = 1, include_other: bool = False
 
 
 def _known(clean: CleanText) -> Iterator[_Hit]:
-    flat = clean.flat
-    for template in [template for template in templates() if template.anchor in flat]:
-        for match in matches(template, flat):
-            if _counts(clean, template, match):
-                yield _Hit(match.start, match.end, _failure(clean, template, match))
+    for template in entries(Template):
+        if anchor_of(template.text) in clean.flat:
+            for match in matches(template.text, clean.flat):
+                if _counts(clean, template, match):
+                    yield _Hit(match.start, match.end, _failure(clean, template, match))
 
 
 def _counts(clean: CleanText, template: Template, match: Match) -> bool:
@@ -79,14 +79,12 @@ def _is_whole_row(clean: CleanText, match: Match) -> bool:
 
 
 def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
-    numbers = dict(match.numbers)
-    texts = {**dict(template.texts), **match.texts}
+    numbers, texts = dict(match.numbers), {**template.texts, **match.texts}
     memory = texts.pop("memory", template.memory)
-    failure_class = template.class_rule
+    failure_class = template.failure_class
     if failure_class == "oom":
         failure_class = oom_class_of(numbers, memory)
-        note = statistics_note(numbers)
-        if note is not None:
+        if note := statistics_note(numbers):
             texts["note"] = note
     address, region_end = numbers.get("l1_buffer_address"), numbers.get("region_end")
     if address is not None and region_end is not None:
@@ -94,10 +92,8 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
             numbers["overlap_bytes"] = region_end - address
         else:
             del numbers["region_end"]  # no clash at all: the last figure of the sentence was cut
-    if failure_class == "crash":
-        signal = _signal_of(texts.pop("death", None), numbers.get("exit_code"))
-        if signal is not None:
-            texts["signal"] = signal
+    if failure_class == "crash" and (signal := _signal_of(texts.pop("death", ""), numbers.get("exit_code", 0))):
+        texts["signal"] = signal
     return Failure(
         failure_class=failure_class,
         memory=memory,
@@ -110,13 +106,11 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
     )
 
 
-def _signal_of(word: str | None, exit_code: int | None) -> str | None:
+def _signal_of(word: str, exit_code: int) -> str:
     """The signal's name; shells report a death by signal n as exit code 128 + n (Linux numbers)."""
-    if word is not None:
-        return _SIGNAL_OF_WORD.get(word.lower(), word if word.startswith("SIG") else None)
-    if exit_code is not None:
-        return _SIGNAL_OF_NUMBER.get(exit_code - 128)
-    return None
+    if word:
+        return _SIGNAL_OF_WORD.get(word.lower(), word if word.startswith("SIG") else "")
+    return _SIGNAL_OF_NUMBER.get(exit_code - 128, "")
 
 
 def _without_overlaps(hits: Iterable[_Hit]) -> list[_Hit]:
@@ -131,7 +125,7 @@ def _without_overlaps(hits: Iterable[_Hit]) -> list[_Hit]:
 
 
 def _unknown(clean: CleanText, known: list[_Hit]) -> Iterator[_Hit]:
-    starts = iter([hit.start for hit in known if rank_of(hit.failure.template) != "wrapper"])
+    starts = iter([hit.start for hit in known if template_of(hit.failure.template).rank != "wrapper"])
     start = next(starts, None)
     for envelope in sorted(envelopes(clean), key=lambda envelope: envelope.start):
         while start is not None and start < envelope.start:

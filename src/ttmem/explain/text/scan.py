@@ -13,9 +13,32 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from ttmem.explain.knowledge.loading import templates
+from ttmem.explain.knowledge.loading import Template, entries
+from ttmem.explain.text._cleaning import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.explain.text._template import Part, parse, split_lead
-from ttmem.explain.text.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
+
+MARKERS: tuple[bytes, ...] = (
+    # The wording of the failures that matter most, for prints without any envelope.
+    b"Out of Memory",
+    b"Statically allocated",  # circular or dataflow buffers: clash and overflow
+    # The envelopes that carry every other failure of the library and of its callers.
+    b"TT_",  # TT_FATAL, TT_THROW, TT_ASSERT
+    b"FATAL",  # level of the tt-mlir runtime and of tt-metal until 2025
+    b"critical",  # level of tt-metal since 2025
+    b"rror",  # RuntimeError, error: (MLIR), Fatal Python error, Error code
+    # What only a warning or the shell says.
+    b"active trace",
+    b"egmentation fault",
+    b"Aborted",
+    b"Killed",
+    b"Timeout",
+)
+"""Plain byte strings, so that a reader can ask ``marker in line``: each line that begins a failure contains one of
+these; lines of ordinary runtime logs contain none.
+
+A hit proves nothing (``find_failures`` decides); a miss is final. More than the few wordings would need, because a
+failure that is missed costs more than eleven substring tests on a line that nothing else recognised.
+"""
 
 LINES_BEFORE, LINES_AFTER = 12, 48
 _MOST_LINES = 20_000
@@ -53,7 +76,7 @@ class Piece:
 def scan_words() -> tuple[bytes, ...]:
     """Words of which each match of each template contains one: a new template brings its own when it has to."""
     words = list(_PREFERRED_WORDS)
-    for template in templates():
+    for template in entries(Template):
         _, sentence = split_lead(parse(template.text))
         if not _is_covered(sentence, words):
             longest = max((word for part in sentence for word in part.text.split()), key=len)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The regular expressions of ``patterns.toml``, compiled when they are first needed: most runs never fail."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ttmem import _toml
+
+
+@cache
+def pattern(table: str, name: str) -> re.Pattern[str]:
+    """One of them, by its table and name."""
+    return re.compile(_tables()[table][name])
+
+
+@cache
+def _tables() -> dict[str, dict[str, str]]:
+    return _toml.packaged(__package__, "patterns.toml")
