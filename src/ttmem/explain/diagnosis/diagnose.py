@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ttmem.explain.diagnosis.builds import LIKELY, UNKNOWN, BoardGuess
 from ttmem.explain.diagnosis.language import Names, evaluate, fill, holds
@@ -28,6 +29,7 @@ from ttmem.explain.knowledge.loading import (
 from ttmem.explain.text.context import Context, KnownTensor
 from ttmem.explain.text.sources import Found, find_in_text
 
+_Sentence = TypeVar("_Sentence", bound=Headline)
 _RANKS = {True: 1, None: 2, False: 3}
 
 
@@ -123,12 +125,12 @@ def diagnose(
     ``live`` what a profile knows to have been allocated, ``tensors`` candidates for the one that did not fit.
     """
     situation = situation_of(failure, board=board, context=context, live=live, tensors=tensors)
-    nearest = nearest_template(failure.message) if failure.failure_class == "none" else None
+    name = failure.failure_class
     return Diagnosis(
         failure=failure,
-        headline=_headline(situation),
+        headline=next((text for _, text in _said(Headline, situation)), failure_class_named(name).meaning),
         arithmetic=tuple(_arithmetic(situation)),
-        findings=tuple(_findings(situation)),
+        findings=tuple(Finding(rule.id, text, rule.evidence) for rule, text in _said(FindingRule, situation)),
         remedies=tuple(_remedies(situation)),
         board=situation.board,
         tensor=situation.tensor,
@@ -136,7 +138,7 @@ def diagnose(
         confidence=_confidence(failure),
         derived=_derived(situation),
         picture=picture_of(situation),
-        nearest=nearest,
+        nearest=nearest_template(failure.message) if name == "none" else None,
         live=tuple(tensor for tensor in live if tensor.memory == failure.memory),
     )
 
@@ -148,11 +150,11 @@ def _confidence(failure: Failure) -> str:
     return LIKELY if by_likelihood and not failure.numbers.keys() & {"free", "allocated"} else CERTAIN
 
 
-def _headline(situation: Situation) -> str:
-    for rule in applying(Headline, situation.failure.failure_class):
+def _said(kind: type[_Sentence], situation: Situation) -> Iterator[tuple[_Sentence, str]]:
+    """The sentences of a kind that hold and can be filled."""
+    for rule in applying(kind, situation.failure.failure_class):
         if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
-            return text
-    return failure_class_named(situation.failure.failure_class).meaning
+            yield rule, text
 
 
 def _derived(situation: Situation) -> dict[str, int]:
@@ -161,18 +163,12 @@ def _derived(situation: Situation) -> dict[str, int]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _arithmetic(situation: Situation) -> Iterable[Figure]:
+def _arithmetic(situation: Situation) -> Iterator[Figure]:
     for rule in applying(ArithmeticRow, situation.failure.failure_class):
         value = evaluate(rule.value, situation.names) if holds(rule.when, situation.names) else None
         label = fill(rule.label, situation.names)
         if isinstance(value, int) and label is not None:
             yield Figure(label, value, _first_filled(rule.notes, situation.names) or "")
-
-
-def _findings(situation: Situation) -> Iterable[Finding]:
-    for rule in applying(FindingRule, situation.failure.failure_class):
-        if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
-            yield Finding(rule.id, text, rule.evidence)
 
 
 def _remedies(situation: Situation) -> list[Remedy]:

@@ -111,7 +111,7 @@ def _named_nearby(
             named = f"{tensor.name} " if tensor.name else ""
             return TensorGuess(
                 CERTAIN,
-                f"{named}{_shape_text(tensor.shape)} {dtype} in {layout}, named near the failure: it needs exactly "
+                f"{named}{shape_text(tensor.shape)} {dtype} in {layout}, named near the failure: it needs exactly "
                 f"these bytes{padding}",
                 tensor.shape,
                 dtype.name,
@@ -227,7 +227,7 @@ def _named(
 ) -> TensorGuess:
     row_major = layout == ROW_MAJOR.name
     count = shape[0] if row_major else prod(round_up(size, 32) for size in shape) // 1024
-    text = f"{_shape_text(shape)} {dtype}{', row-major' if row_major else ' in tiles'}: {role}"
+    text = f"{shape_text(shape)} {dtype}{', row-major' if row_major else ' in tiles'}: {role}"
     return TensorGuess(confidence, text, shape, dtype.name, layout, page, count, pages, is_logits=is_logits)
 
 
@@ -255,7 +255,8 @@ def _listed(pages: Sequence[int], *, but: int = 0) -> str:
     return ", ".join(others[:4]) + (" ..." if len(others) > 4 else "")
 
 
-def _shape_text(shape: Sequence[int]) -> str:
+def shape_text(shape: Sequence[int]) -> str:
+    """``1x32x64``."""
     return "x".join(map(str, shape)) or "scalar"
 
 
