@@ -80,13 +80,13 @@ def test_the_picture_is_to_scale() -> None:
     # WHEN it is drawn on 100 cells
     _, bar, request, *_ = draw(picture, width=104, ascii_only=True)
     # THEN each gets its share
-    assert "".join(span.text for span in bar) == "#" * 50 + "_" * 25 + "@" * 25
-    assert "".join(span.text for span in request) == "R" * 40
+    assert "".join(text for text, _ in bar) == "#" * 50 + "_" * 25 + "@" * 25
+    assert "".join(text for text, _ in request) == "R" * 40
 
 
 def test_what_is_tiny_still_shows() -> None:
     picture = Picture("L1", 1_000_000, (Stretch("buffers", 0, 10, "b"), Stretch("overlap", 10, 11, "x")), None)
-    bar = "".join(span.text for span in draw(picture, width=60, ascii_only=True)[1])
+    bar = "".join(text for text, _ in draw(picture, width=60, ascii_only=True)[1])
     assert bar == "#X"
 
 

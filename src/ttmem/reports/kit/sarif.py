@@ -55,12 +55,8 @@ def render(rules: Sequence[SarifRule], results: Iterable[SarifResult]) -> str:
 
 
 def _rule(rule: SarifRule) -> dict[str, Any]:
-    described: dict[str, Any] = {"id": rule.identifier, "shortDescription": {"text": rule.title}}
-    if rule.why:
-        described["fullDescription"] = {"text": rule.why}
-    if rule.fix:
-        described["help"] = {"text": rule.fix}
-    return described
+    texts = {"shortDescription": rule.title, "fullDescription": rule.why, "help": rule.fix}
+    return {"id": rule.identifier, **{key: {"text": text} for key, text in texts.items() if text}}
 
 
 def _result(result: SarifResult, rule_index: int) -> dict[str, Any]:
