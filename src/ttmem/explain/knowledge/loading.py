@@ -81,9 +81,6 @@ class Template:
     """Where a match without any figure counts: ``anywhere`` inside an error or alone on a line; ``line`` and
     ``line-start`` only there, for words that prose uses too; ``itself`` when the wording is proof enough."""
     texts: Mapping[str, str] = field(default_factory=dict, hash=False)
-    since: str = ""
-    until: str = ""
-    """When the library printed it, for those who read the files."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", self.family or self.id)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from ttmem.explain.failure import Failure
 from ttmem.explain.text._cleaning import CleanText
 from ttmem.explain.text._patterns import pattern
 
@@ -20,15 +21,12 @@ _MESSAGE_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
-    """One print of an error: where it stands and what it says."""
+class Hit:
+    """One print of a failure: where it stands and what it says."""
 
     start: int
     end: int
-    template: str
-    message: str
-    file: str = ""
-    condition: str = ""
+    failure: Failure
 
 
 def is_within_error(text: CleanText, start: int) -> bool:
@@ -50,8 +48,8 @@ def _file(found: re.Match[str]) -> str:
     return f"{found[2].rsplit('/', 1)[-1]}:{found[3]}"
 
 
-def envelopes(text: CleanText) -> Iterator[Envelope]:
-    """Every print of an error, known or not."""
+def envelopes(text: CleanText) -> Iterator[Hit]:
+    """Every print of an error, as a failure of unknown wording."""
     claimed = -1  # the runtime's log line and the assert text below it are one print
     for found in _pattern("logger_line").finditer(text.rows):
         message = strip_source_suffix(found["named"] or found["critical"] or found["fatal"] or "")
@@ -60,34 +58,33 @@ def envelopes(text: CleanText) -> Iterator[Envelope]:
         if below is not None and not below[1].startswith("TT_"):
             exception = _exception_envelope(text, below)
             claimed = below.start()
-            yield Envelope(
-                found.start(), exception.end, "R1", message or exception.message, exception.file, exception.condition
-            )
+            failure = replace(exception.failure, line=text.line_at(found.start()))
+            yield Hit(found.start(), exception.end, replace(failure, message=message) if message else failure)
         elif message:
-            yield Envelope(found.start(), end, "X1", message)
+            yield Hit(found.start(), end, Failure("none", None, message, "X1", line=text.line_at(found.start())))
     for found in _pattern("exception").finditer(text.rows):
         if found.start() != claimed:
             yield _exception_envelope(text, found)
 
 
-def _exception_envelope(text: CleanText, found: re.Match[str]) -> Envelope:
+def _exception_envelope(text: CleanText, found: re.Match[str]) -> Hit:
     row_end = text.row_end(found.end())
-    following = _pattern("exception").search(text.rows, found.end(), row_end)
-    if following is not None:  # several exceptions on one row: each ends where the next begins
-        row_end = following.start()
+    if following := _pattern("exception").search(text.rows, found.end(), row_end):
+        row_end = following.start()  # several exceptions on one row: each ends where the next begins
     condition, _, inline = text.rows[found.end() : row_end].removeprefix(":").partition("info:")
     condition = condition.strip()
     message, end = inline.strip(), row_end
     if not message:
         message, end = _message_below(text, row_end)
-    return Envelope(
-        start=found.start(),
-        end=end,
-        template="X1" if found[1].startswith("TT_") else "R1",
+    failure = Failure(
+        failure_class="none",
+        memory=None,
         message=strip_source_suffix(message) or f"{found[1]} @ {_file(found)}: {condition}",
-        file=_file(found),
-        condition=condition,
+        template="X1" if found[1].startswith("TT_") else "R1",
+        texts={"file": _file(found), **({"condition": condition} if condition else {})},
+        line=text.line_at(found.start()),
     )
+    return Hit(found.start(), end, failure)
 
 
 def _message_below(text: CleanText, row_end: int) -> tuple[str, int]:

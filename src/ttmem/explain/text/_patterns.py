@@ -12,9 +12,10 @@ from ttmem import _toml
 @cache
 def pattern(table: str, name: str) -> re.Pattern[str]:
     """One of them, by its table and name."""
-    return re.compile(_tables()[table][name])
+    return re.compile(tables()[table][name])
 
 
 @cache
-def _tables() -> dict[str, dict[str, str]]:
+def tables() -> dict[str, dict[str, str]]:
+    """All of the file."""
     return _toml.packaged(__package__, "patterns.toml")

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ttmem.explain.classes import oom_class_of, statistics_note
 from ttmem.explain.failure import Failure
 from ttmem.explain.knowledge.loading import Template, entries, template_of
 from ttmem.explain.text._cleaning import CleanText
-from ttmem.explain.text._envelope import envelopes, exception_sites, is_within_error, strip_source_suffix
+from ttmem.explain.text._envelope import Hit, envelopes, exception_sites, is_within_error, strip_source_suffix
 from ttmem.explain.text._template import Match, anchor_of, matches
 from ttmem.explain.text.deduplicate import deduplicate
 
@@ -29,13 +29,6 @@ _SIGNAL_OF_WORD = {
 _SIGNAL_OF_NUMBER = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    start: int
-    end: int
-    failure: Failure
-
-
 def find_failures(text: str, *, first_line: int = 1, include_other: bool = False) -> list[Failure]:
     """All failures that a text tells of, in order, each once.
 
@@ -52,12 +45,12 @@ def find_failures(text: str, *, first_line: int = 1, include_other: bool = False
     return deduplicate(_with_sites(clean, hits))
 
 
-def _known(clean: CleanText) -> Iterator[_Hit]:
+def _known(clean: CleanText) -> Iterator[Hit]:
     for template in entries(Template):
         if anchor_of(template.text) in clean.flat:
             for match in matches(template.text, clean.flat):
                 if _counts(clean, template, match):
-                    yield _Hit(match.start, match.end, _failure(clean, template, match))
+                    yield Hit(match.start, match.end, _failure(clean, template, match))
 
 
 def _counts(clean: CleanText, template: Template, match: Match) -> bool:
@@ -113,9 +106,9 @@ def _signal_of(word: str, exit_code: int) -> str:
     return _SIGNAL_OF_NUMBER.get(exit_code - 128, "")
 
 
-def _without_overlaps(hits: Iterable[_Hit]) -> list[_Hit]:
+def _without_overlaps(hits: Iterable[Hit]) -> list[Hit]:
     """The first template that matches at a place wins, and what lies inside a message is part of it."""
-    kept: list[_Hit] = []
+    kept: list[Hit] = []
     end = -1
     for hit in sorted(hits, key=lambda hit: hit.start):  # stable: equal starts stay in the order of the knowledge
         if hit.start >= end:
@@ -124,27 +117,17 @@ def _without_overlaps(hits: Iterable[_Hit]) -> list[_Hit]:
     return kept
 
 
-def _unknown(clean: CleanText, known: list[_Hit]) -> Iterator[_Hit]:
+def _unknown(clean: CleanText, known: list[Hit]) -> Iterator[Hit]:
     starts = iter([hit.start for hit in known if template_of(hit.failure.template).rank != "wrapper"])
     start = next(starts, None)
-    for envelope in sorted(envelopes(clean), key=lambda envelope: envelope.start):
-        while start is not None and start < envelope.start:
+    for hit in sorted(envelopes(clean), key=lambda hit: hit.start):
+        while start is not None and start < hit.start:
             start = next(starts, None)
-        if start is not None and start <= envelope.end:
-            continue
-        texts = {"file": envelope.file, "condition": envelope.condition}
-        failure = Failure(
-            failure_class="none",
-            memory=None,
-            message=envelope.message,
-            template=envelope.template,
-            texts={name: value for name, value in texts.items() if value},
-            line=clean.line_at(envelope.start),
-        )
-        yield _Hit(envelope.start, envelope.end, failure)
+        if start is None or start > hit.end:
+            yield hit
 
 
-def _with_sites(clean: CleanText, hits: list[_Hit]) -> Iterator[Failure]:
+def _with_sites(clean: CleanText, hits: list[Hit]) -> Iterator[Failure]:
     """The failures, each with the source file of the exception that carries it."""
     sites = iter(exception_sites(clean))
     upcoming = next(sites, None)

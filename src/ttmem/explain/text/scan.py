@@ -15,6 +15,7 @@ from functools import cache
 
 from ttmem.explain.knowledge.loading import Template, entries
 from ttmem.explain.text._cleaning import EXPECTED_BEGIN, EXPECTED_END
+from ttmem.explain.text._patterns import tables
 from ttmem.explain.text._template import Part, parse, split_lead
 
 MARKERS: tuple[bytes, ...] = (
@@ -52,15 +53,6 @@ _EXECUTING = b"Executing operation"
 _ORDINARY = (b"MemoryView{", _EXECUTING, b"Device memory state")
 """What a tt-mlir runtime prints for every operation; no line with one of these begins a failure."""
 
-_PREFERRED_WORDS = (
-    "xceed", "enough", "Cannot", "Failed", "failed", "beyond", "clash", "circular", "allocated", "overlap",
-    "rror", "exit", "ignal", "imeout", "Killed", "semaphore", "ontiguous", "requested", "Invalid", "Expected",
-    "divisible", "hugepage", "bad_alloc", "SIG", "oom-kill", "could", "staging", "legal", "feasible", "smaller",
-    "match", "mismatch", "rectangular", "sized", "Mesh.", "unsafe", "Creating", "large", "overflows", "wraparound",
-    "currently", "killed", "can't", "code:", "nterleaved", "block_size", "nstruction", "Aborted", "terminate",
-)  # fmt: skip
-"""Words that many templates share and ordinary lines lack; without blanks, because texts are wrapped at blanks."""
-
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -75,7 +67,7 @@ class Piece:
 @cache
 def scan_words() -> tuple[bytes, ...]:
     """Words of which each match of each template contains one: a new template brings its own when it has to."""
-    words = list(_PREFERRED_WORDS)
+    words = tables()["scan"]["words"].split()
     for template in entries(Template):
         _, sentence = split_lead(parse(template.text))
         if not _is_covered(sentence, words):

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
@@ -49,16 +50,11 @@ def find_in_chunks(chunks: Iterable[bytes]) -> Found:
         size += len(chunk)
         if size > _WHOLE_BYTES:
             scanner = LogScanner()
-            pieces = scanner.pieces(_chained(beginning, remaining))
+            pieces = scanner.pieces(chain([b"".join(beginning)], remaining))
             return _found(pieces, scanner, head=b"".join(beginning))
     whole = b"".join(beginning)
     piece = Piece(whole.decode("utf-8", "replace"), 1)
     return _found([piece], None, head=whole, lines=piece.text.count("\n") + 1)
-
-
-def _chained(first: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield b"".join(first)
-    yield from rest
 
 
 def _found(pieces: Iterable[Piece], scanner: LogScanner | None, *, head: bytes, lines: int = 0) -> Found:

@@ -137,13 +137,7 @@ class Table:
         return self.heads.index(head)
 
 
-def markdown(
-    table: Table,
-    *,
-    longest: int | None = None,
-    aligned: bool = False,
-    markup: bool = True,
-) -> list[str]:
+def markdown(table: Table, *, longest: int | None = None, aligned: bool = False, markup: bool = True) -> list[str]:
     """The lines of a Markdown table; no rows, no table.
 
     ``aligned`` sets figures to the right; without ``markup`` no cell holds what Markdown takes for its own.

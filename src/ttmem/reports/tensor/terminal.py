@@ -31,11 +31,7 @@ def render(cost: TensorCost, *, color: bool = False) -> str:
         for d in cost.padding.dimensions
     ]
     for other in cost.cheaper:
-        how = (
-            f"permute {list(other.order)}"
-            if other.order
-            else {"row_major": "row_major layout"}.get(other.how, other.how)
-        )
+        how = f"permute {list(other.order)}" if other.order else other.how.replace("row_major", "row_major layout")
         lines.append(f"cheaper         {how}: {shape_text(other.shape)} takes {other.bytes_per_bank:,} B per bank")
     if cost.boards[1:]:
         lines += ["", "on other boards"]
