@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
+from explain.examples import EXAMPLES, Example
 from support.failure_classes import CLASSES
 from ttmem._expression import names_in
 from ttmem.explain import Diagnosis, LiveTensor, diagnose, find_failures, read_context
@@ -19,7 +20,6 @@ from ttmem.explain.knowledge.loading import (
     REQUEST,
     ROOM,
     ArithmeticRow,
-    Example,
     FindingRule,
     Headline,
     Quantity,
@@ -56,7 +56,7 @@ def explained(example: Example) -> Diagnosis:
     )
 
 
-@pytest.mark.parametrize("example", entries(Example), ids=lambda example: f"{example.thread} {example.failure_class}")
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.thread} {example.failure_class}")
 def test_every_example_is_explained_as_it_says(example: Example) -> None:
     diagnosis = explained(example)
     assert diagnosis.failure.failure_class == example.failure_class
@@ -67,7 +67,7 @@ def test_every_example_is_explained_as_it_says(example: Example) -> None:
     assert {name: saved.get(name) for name in example.saves_per_bank} == dict(example.saves_per_bank)
 
 
-@pytest.mark.parametrize("example", entries(Example), ids=lambda example: f"{example.thread} {example.failure_class}")
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.thread} {example.failure_class}")
 def test_sentences_of_examples_are_finished(example: Example) -> None:
     diagnosis = explained(example)
     remedies = [text for remedy in diagnosis.remedies for text in (remedy.do, remedy.why)]
@@ -78,12 +78,8 @@ def test_sentences_of_examples_are_finished(example: Example) -> None:
 
 
 def test_everything_that_can_be_said_is_shown_by_an_example() -> None:
-    assert {rule.id for rule in entries(FindingRule)} == {
-        name for example in entries(Example) for name in example.finds
-    }
-    assert {rule.id for rule in entries(RemedyRule)} == {
-        name for example in entries(Example) for name in example.remedies
-    }
+    assert {rule.id for rule in entries(FindingRule)} == {name for example in EXAMPLES for name in example.finds}
+    assert {rule.id for rule in entries(RemedyRule)} == {name for example in EXAMPLES for name in example.remedies}
 
 
 def test_names_are_unique_and_rules_are_for_classes_that_exist() -> None:

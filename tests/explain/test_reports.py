@@ -8,11 +8,11 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from explain.examples import EXAMPLES
 from explain.messages import CASES
 from explain.test_context import PYTEST
 from ttmem._version import __version__
 from ttmem.explain import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
-from ttmem.explain.knowledge.loading import Example, entries
 from ttmem.reports.explain import document as explain_document
 from ttmem.reports.explain import issue as explain_issue
 from ttmem.reports.explain import markdown as explain_llm
@@ -90,7 +90,7 @@ def test_what_is_tiny_still_shows() -> None:
     assert bar == "#X"
 
 
-@pytest.mark.parametrize("example", entries(Example), ids=lambda example: f"{example.thread} {example.failure_class}")
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.thread} {example.failure_class}")
 def test_every_example_can_be_shown_in_every_form(example: object) -> None:
     found = explain(example.text)  # type: ignore[attr-defined]
     for text in (explain_terminal.render(found), explain_llm.render(found), explain_issue.render(found)):

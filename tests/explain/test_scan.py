@@ -46,7 +46,6 @@ def test_a_failure_in_a_runtime_log_is_found_where_it_stands(case: object) -> No
     ]
     assert found.contexts[0].operation == "ttnn.add"
     assert found.is_runtime_log
-    assert found.lines == log.count("\n") + 1
 
 
 @pytest.mark.parametrize("template", entries(Template), ids=lambda template: template.id)

@@ -15,7 +15,7 @@ The others are each ``for`` the classes they name:
 - ``[[finding]]`` a remark that holds ``when`` its condition does;
 - ``[[remedy]]`` what to change, best first: ``saves_per_bank`` is an expression, ``computes`` names a computation of
   the twin (``savings``), ``effect`` says on what the saving acts, ``evidence`` are public threads where it worked;
-- ``[[example]]`` a message and what must be said about it; every finding and remedy has to appear in one.
+- ``[[example]]`` a message and what must be said about it, for the tests; every finding and remedy appears in one.
 
 Conditions, figures and sentences are written in the ``language`` of the knowledge. Where several texts may be given,
 one may stand without its list.
@@ -146,23 +146,6 @@ class RemedyRule(Rule):
     """A question to ask before anything is changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A message and what must be said about it."""
-
-    thread: str
-    text: str
-    failure_class: str
-    board: str | None = None
-    finds: tuple[str, ...] = ()
-    remedies: tuple[str, ...] = ()
-    saves_per_bank: Mapping[str, int] = field(default_factory=dict, hash=False)
-    live: tuple[Mapping[str, Any], ...] = ()
-    """Tensors of a profile, as fields of ``LiveTensor``."""
-    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What the text cannot say itself, as in ``Context``."""
-
-
 _Entry = TypeVar("_Entry")
 _Rule = TypeVar("_Rule", bound=Rule)
 _TABLES: dict[str, type] = {
@@ -174,9 +157,8 @@ _TABLES: dict[str, type] = {
     "arithmetic": ArithmeticRow,
     "finding": FindingRule,
     "remedy": RemedyRule,
-    "example": Example,
 }
-_FIELDS = {"for": "classes", "note": "notes", "first": "is_first", "of": "thread", "class": "failure_class"}
+_FIELDS = {"for": "classes", "note": "notes", "first": "is_first", "class": "failure_class"}
 """Keys of the files that are called otherwise here."""
 _SEVERAL = frozenset({"for", "note", "do", "why"})
 
@@ -191,14 +173,19 @@ def applying(kind: type[_Rule], failure_class: str) -> Sequence[_Rule]:
     return _applying(failure_class)[kind]
 
 
-@cache
-def _entries() -> dict[type, tuple[Any, ...]]:
+def documents() -> list[dict[str, Any]]:
+    """The content of the files, by name."""
     from importlib.resources import files  # here, because it is slow to import and most runs never fail
 
     names = sorted(file.name for file in files(__package__).iterdir() if file.name.endswith(".toml"))
-    documents = [_toml.packaged(__package__, name) for name in names]
+    return [_toml.packaged(__package__, name) for name in names]
+
+
+@cache
+def _entries() -> dict[type, tuple[Any, ...]]:
+    read = documents()
     return {
-        kind: tuple(kind(**_fields(entry)) for document in documents for entry in document.get(table, ()))
+        kind: tuple(kind(**_fields(entry)) for document in read for entry in document.get(table, ()))
         for table, kind in _TABLES.items()
     }
 

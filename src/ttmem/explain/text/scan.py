@@ -114,8 +114,7 @@ class LogScanner:
             whole = b"".join((*self._tail, memoryview(chunk)[:at]))
             self._tail = [chunk[at + 1 :]]
             yield from self._block(whole, is_last=False)
-        rest = b"".join(self._tail)
-        yield from self._block(rest, is_last=True)
+        yield from self._block(b"".join(self._tail), is_last=True)
 
     def _block(self, block: bytes, *, is_last: bool) -> Iterator[Piece]:
         if _BEGIN in block or self._inside_expected:
@@ -147,7 +146,9 @@ class LogScanner:
         distinct = set(shapes)
         fresh = distinct - self._harmless - self._suspicious
         if fresh:
-            suspects = _lines_with(scan_words(), [shape for shape in fresh if not _is_ordinary(shape)])
+            suspects = _lines_with(
+                scan_words(), [shape for shape in fresh if not any(words in shape for words in _ORDINARY)]
+            )
             for known in (self._harmless, self._suspicious):
                 if len(known) > _MOST_SHAPES:
                     known.clear()
@@ -177,16 +178,10 @@ class LogScanner:
         """Errors that a test provokes on purpose are none; their lines stay, empty, so that numbers are right."""
         out = []
         for line in block.split(b"\n"):
-            if _BEGIN in line:
-                self._inside_expected = True
+            self._inside_expected |= _BEGIN in line
             out.append(b"" if self._inside_expected else line)
-            if self._inside_expected and _END in line:
-                self._inside_expected = False
+            self._inside_expected &= _END not in line
         return b"\n".join(out)
-
-
-def _is_ordinary(line: bytes) -> bool:
-    return any(words in line for words in _ORDINARY)
 
 
 def _lines_with(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:

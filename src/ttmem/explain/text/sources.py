@@ -26,7 +26,6 @@ class Found:
     failures: tuple[Failure, ...]
     """What concerns memory (or ended the process); where nothing does, what failed otherwise."""
     contexts: tuple[Context, ...]
-    lines: int
     others: int = 0
     """Errors that have nothing to do with memory and are left out beside those that have."""
     is_runtime_log: bool = False
@@ -49,15 +48,13 @@ def find_in_chunks(chunks: Iterable[bytes]) -> Found:
         beginning.append(chunk)
         size += len(chunk)
         if size > _WHOLE_BYTES:
-            scanner = LogScanner()
-            pieces = scanner.pieces(chain([b"".join(beginning)], remaining))
-            return _found(pieces, scanner, head=b"".join(beginning))
+            head = b"".join(beginning)
+            return _found(LogScanner().pieces(chain([head], remaining)), head)
     whole = b"".join(beginning)
-    piece = Piece(whole.decode("utf-8", "replace"), 1)
-    return _found([piece], None, head=whole, lines=piece.text.count("\n") + 1)
+    return _found([Piece(whole.decode("utf-8", "replace"), 1)], whole)
 
 
-def _found(pieces: Iterable[Piece], scanner: LogScanner | None, *, head: bytes, lines: int = 0) -> Found:
+def _found(pieces: Iterable[Piece], head: bytes) -> Found:
     prints: list[Failure] = []
     around: dict[int, Context] = {}
     for piece in pieces:
@@ -73,7 +70,6 @@ def _found(pieces: Iterable[Piece], scanner: LogScanner | None, *, head: bytes, 
     return Found(
         failures=tuple(shown),
         contexts=tuple(around.get(failure.line or 0, Context()) for failure in shown),
-        lines=scanner.lines if scanner else lines,
         others=len(unique) - len(shown),
         is_runtime_log=is_runtime_log(head),
         head=" ".join(head[: _MOST_MESSAGE * 4].decode("utf-8", "replace").split())[:_MOST_MESSAGE],

@@ -55,8 +55,6 @@ class ReplayedScript(OpenedBoard, frozen=True, tag_field="schema", tag="ttmem.re
 
 
 _FREED = Step(ok=True)
-_FIGURES = ("bytes_per_bank", "allocated_bytes_per_bank", "free_bytes_per_bank", "largest_free_bytes_per_bank")
-"""Of a request that did not fit, in the order of a step."""
 
 
 def step(result: StepResult) -> Step:
@@ -68,6 +66,14 @@ def step(result: StepResult) -> Step:
         placed = buffer.placement
         warnings = placed.warnings or UNSET
         return Step(True, buffer.address, placed.bytes_per_bank, placed.taken_bytes_per_bank, warnings)
-    is_oom = isinstance(failure, OutOfMemoryError)
-    figures = [getattr(failure, name) if is_oom else None for name in _FIGURES]
-    return Step(False, UNSET, UNSET, UNSET, UNSET, "oom" if is_oom else "invalid", *figures, failure.message)
+    if isinstance(failure, OutOfMemoryError):
+        return Step(
+            ok=False,
+            error="oom",
+            bytes_needed_per_bank=failure.bytes_per_bank,
+            allocated_bytes_per_bank=failure.allocated_bytes_per_bank,
+            free_bytes_per_bank=failure.free_bytes_per_bank,
+            largest_free_bytes_per_bank=failure.largest_free_bytes_per_bank,
+            message=failure.message,
+        )
+    return Step(False, UNSET, UNSET, UNSET, UNSET, "invalid", None, None, None, None, failure.message)
