@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from ttmem.explain.diagnosis.facts import facts
+from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.hardware import BOARDS, RELEASES, Architecture, Board, Release
 from ttmem.tensors import CoreRange

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ttmem.explain.diagnosis.builds import LIKELY, UNKNOWN, BoardGuess
 from ttmem.explain.diagnosis.language import Names, evaluate, fill, holds
-from ttmem.explain.diagnosis.nearest import Nearest, nearest_template
 from ttmem.explain.diagnosis.picture import Picture, picture_of
 from ttmem.explain.diagnosis.savings import Saving, compute, fits_free_block, region_solves, room_solves
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation, situation_of
@@ -23,14 +23,20 @@ from ttmem.explain.knowledge.loading import (
     Headline,
     Quantity,
     RemedyRule,
+    Template,
     applying,
+    entries,
     failure_class_named,
 )
+from ttmem.explain.text._template import Part, parse
 from ttmem.explain.text.context import Context, KnownTensor
 from ttmem.explain.text.sources import Found, find_in_text
 
 _Sentence = TypeVar("_Sentence", bound=Headline)
 _RANKS = {True: 1, None: 2, False: 3}
+_LEAST_SHARE = 0.34
+"""Of the template's words: below this the two have nothing to do with each other."""
+_MOST_TEXT = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,17 @@ class Remedy:
     """Whether this alone lets it fit; None: not known."""
     caution: str = ""
     evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """A template, as it would be printed, and how much of it the text has."""
+
+    template: str
+    text: str
+    failure_class: str
+    share: float
+    """Of the template's words that stand in the text, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +155,8 @@ def diagnose(
         confidence=_confidence(failure),
         derived=_derived(situation),
         picture=picture_of(situation),
-        nearest=nearest_template(failure.message) if name == "none" else None,
-        live=tuple(tensor for tensor in live if tensor.memory == failure.memory),
+        nearest=_nearest_template(failure.message) if name == "none" else None,
+        live=situation.live,
     )
 
 
@@ -219,3 +236,31 @@ def _banks_of_pool(situation: Situation) -> int | None:
 
 def _first_filled(texts: Iterable[str], names: Names) -> str | None:
     return next((filled for text in texts if (filled := fill(text, names)) is not None), None)
+
+
+def _nearest_template(text: str) -> Nearest | None:
+    """The template that shares most words with a text; None when none shares enough to be worth showing."""
+    words = _words(text[:_MOST_TEXT])
+    best: Nearest | None = None
+    for template in entries(Template):
+        sentence = _readable(parse(template.text))
+        wanted = _words(sentence)
+        share = len(wanted & words) / len(wanted) if wanted else 0.0
+        # Short templates are met by chance: a word of two says nothing.
+        if len(wanted & words) >= 2 and share >= _LEAST_SHARE and (best is None or share > best.share):
+            best = Nearest(template.id, sentence, template.failure_class, round(share, 2))
+    return best
+
+
+def _readable(parts: tuple[Part, ...]) -> str:
+    out = []
+    for part in parts:
+        if part.slot is None:
+            out.append(part.text or _readable(part.optional))
+        else:
+            out.append(part.slot.choices[0] if part.slot.choices else "...")
+    return "".join(out)
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Za-z][A-Za-z_0-9]{3,}", text)}

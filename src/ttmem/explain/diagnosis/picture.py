@@ -84,7 +84,7 @@ def _static_buffers(situation: Situation) -> Picture | None:
 
 def _tensors(situation: Situation, lowest: int, end: int, top: int) -> Iterator[Stretch]:
     """The tensors above the overlap: where each lies when addresses are known, else from the lowest to the top."""
-    placed = situation.placed("L1")
+    placed = situation.placed()
     if placed and placed[0][0] == lowest:
         yield from _laid_out(placed, end, top)
     else:
@@ -107,7 +107,7 @@ def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) ->
 def _known_layout(situation: Situation) -> tuple[Stretch, ...]:
     """The bank as it was, where a capture knows every address and they add up to what the message says."""
     numbers, memory = situation.failure.numbers, situation.failure.memory
-    placed = situation.placed(memory)
+    placed = situation.placed()
     whole = situation.number("l1_bytes_per_core" if memory == "L1" else "dram_bytes_per_bank")
     if not placed or whole is None or memory not in ("DRAM", "L1"):
         return ()

@@ -48,9 +48,8 @@ def fits_free_block(situation: Situation, need_bytes_per_bank: int) -> bool | No
 def room_solves(situation: Situation, gained_bytes_per_bank: int) -> bool | None:
     """Whether so much more free space is enough: never when the sum is too small, surely when it is one large piece."""
     need, free = situation.number("bytes_per_bank"), situation.number("free")
-    if need is None or free is None:
-        return None
-    return False if free + gained_bytes_per_bank < need else None
+    is_short = need is not None and free is not None and free + gained_bytes_per_bank < need
+    return False if is_short else None
 
 
 def region_solves(situation: Situation, gained_bytes_per_core: int) -> bool | None:
@@ -141,7 +140,7 @@ def _without_padding(situation: Situation, _: str) -> Saving | None:
 def _lighter_weights(situation: Situation, dtype_name: str) -> Saving | None:
     """All live weights in tiles of another format."""
     dtype = DATA_TYPES.find(dtype_name)
-    weights = [tensor for tensor in situation.live if tensor.is_weight and tensor.memory == situation.failure.memory]
+    weights = [tensor for tensor in situation.live if tensor.is_weight]
     saved = sum(_retyped_bytes(tensor, dtype, situation) for tensor in weights)
     return Saving(saved, room_solves(situation, saved), {"weights": len(weights)}) if saved > 0 else None
 
@@ -159,7 +158,7 @@ def _retyped_bytes(tensor: LiveTensor, dtype: DataType, situation: Situation) ->
 
 
 def _idle_tensors(situation: Situation, _: str) -> Saving | None:
-    idle = [tensor for tensor in situation.live if tensor.is_idle and tensor.memory == situation.failure.memory]
+    idle = [tensor for tensor in situation.live if tensor.is_idle]
     saved = sum(tensor.bytes_per_bank for tensor in idle)
     if not saved:
         return None
@@ -170,7 +169,7 @@ def _idle_tensors(situation: Situation, _: str) -> Saving | None:
 def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
     """The tensors at the bottom of the L1 pool that stand in the way of a program, where addresses are known."""
     end, lowest = situation.number("region_end"), situation.number("l1_buffer_address")
-    placed = situation.placed("L1")
+    placed = situation.placed()
     if not placed or end is None or lowest is None or placed[0][0] != lowest:
         return None
     inside = [tensor for address, tensor in placed if address < end]

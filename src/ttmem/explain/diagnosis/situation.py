@@ -53,6 +53,7 @@ class Situation:
     alignment_bytes: int
     """Of pages in the memory concerned."""
     live: tuple[LiveTensor, ...] = ()
+    """In the memory concerned."""
 
     @property
     def quantum_bytes(self) -> int:
@@ -60,11 +61,9 @@ class Situation:
         architecture = ARCHITECTURES.get(self.board.architecture or "")
         return architecture.quantum_bytes if architecture else _LARGEST_QUANTUM_BYTES
 
-    def placed(self, memory: str | None) -> list[tuple[int, LiveTensor]]:
-        """The live tensors of a memory whose addresses are known, from the lowest up."""
-        found = [
-            (tensor.address, tensor) for tensor in self.live if tensor.memory == memory and tensor.address is not None
-        ]
+    def placed(self) -> list[tuple[int, LiveTensor]]:
+        """The live tensors whose addresses are known, from the lowest up."""
+        found = [(tensor.address, tensor) for tensor in self.live if tensor.address is not None]
         return sorted(found, key=lambda entry: entry[0])
 
     def number(self, name: str) -> int | None:
@@ -87,6 +86,7 @@ def situation_of(
     # The same in L1 everywhere, the chip's own in DRAM.
     architecture = ARCHITECTURES.get(guessed.architecture or "") or ARCHITECTURES.find("wormhole")
     alignment = architecture.page_alignment_bytes(in_dram=failure.memory != "L1")
+    there = tuple(tensor for tensor in live if tensor.memory == failure.memory)
     tensor = guess_tensor(failure, alignment_bytes=alignment, known=[*tensors, *context.tensors])
     sources: tuple[Mapping[str, Value | None], ...] = (
         {"failure_class": failure.failure_class, "template": failure.template, "memory": failure.memory},
@@ -97,14 +97,14 @@ def situation_of(
         _of_cores(failure),
         _of_context(context),
         _of_tensor(tensor),
-        _of_live(failure.memory, live),
+        _of_live(there),
     )
     names = {name: value for source in sources for name, value in source.items() if value is not None}
     for quantity in applying(Quantity, failure.failure_class):
         value = evaluate(quantity.value, names)
         if value is not None:
             names[quantity.name] = value
-    return Situation(failure, names, guessed, tensor, context, alignment, tuple(live))
+    return Situation(failure, names, guessed, tensor, context, alignment, there)
 
 
 def _of_board(board: BoardGuess) -> dict[str, Value | None]:
@@ -150,14 +150,13 @@ def _of_tensor(tensor: TensorGuess | None) -> dict[str, Value | None]:
     return names
 
 
-def _of_live(memory: str | None, live: Sequence[LiveTensor]) -> dict[str, Value]:
-    there = [tensor for tensor in live if tensor.memory == memory]
-    if not there:
+def _of_live(live: Sequence[LiveTensor]) -> dict[str, int]:
+    if not live:
         return {}
     return {
-        "live_tensors": len(there),
-        "live_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there),
-        "live_weight_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there if tensor.is_weight),
-        "idle_tensors": sum(tensor.is_idle for tensor in there),
-        "idle_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there if tensor.is_idle),
+        "live_tensors": len(live),
+        "live_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in live),
+        "live_weight_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in live if tensor.is_weight),
+        "idle_tensors": sum(tensor.is_idle for tensor in live),
+        "idle_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in live if tensor.is_idle),
     }

@@ -17,7 +17,7 @@ from functools import cache
 from math import gcd, prod
 
 from ttmem.explain.diagnosis.builds import LIKELY, POSSIBLE, UNKNOWN
-from ttmem.explain.diagnosis.facts import facts
+from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType

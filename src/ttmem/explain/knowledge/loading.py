@@ -96,23 +96,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity(Rule):
-    """A figure that follows from others."""
-
     name: str
     value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline(Rule):
-    """One sentence for a class."""
-
     say: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArithmeticRow(Rule):
-    """One figure of the table, and how it comes about."""
-
     label: str
     value: str
     notes: tuple[str, ...] = ()
@@ -121,16 +115,12 @@ class ArithmeticRow(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingRule(Headline):
-    """A remark and when it holds."""
-
     id: str
     evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemedyRule(Rule):
-    """A change that helps, and how to work out what it saves."""
-
     id: str
     do: tuple[str, ...]
     """Alternatives, the most concrete first: the first whose figures are all known is shown."""
@@ -215,7 +205,6 @@ def _named() -> dict[str, FailureClass]:
 
 
 def failure_class_named(name: str) -> FailureClass:
-    """The class of that name."""
     return _named()[name]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from ttmem.explain.text._patterns import pattern
+from ttmem.explain.facts import pattern
 
 EXPECTED_BEGIN, EXPECTED_END = "[EXPECTED_ERROR BEGIN]", "[EXPECTED_ERROR END]"
 """tt-metal's tests bracket the errors they provoke; nothing between the two is a failure. A reader that hands over

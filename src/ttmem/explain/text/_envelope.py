@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ttmem.explain.facts import pattern
 from ttmem.explain.failure import Failure
 from ttmem.explain.text._cleaning import CleanText
-from ttmem.explain.text._patterns import pattern
 
 _pattern = partial(pattern, "envelope")
 _MESSAGE_ROWS = 20

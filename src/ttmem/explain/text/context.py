@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from ttmem.explain.text._patterns import pattern
+from ttmem.explain.facts import pattern
 from ttmem.hardware import BOARDS, DATA_TYPES
 
 _MOST_TENSORS = 64

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ttmem.explain.classes import oom_class_of, statistics_note
+from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.explain.knowledge.loading import Template, entries, template_of
 from ttmem.explain.text._cleaning import CleanText
@@ -16,17 +17,6 @@ from ttmem.explain.text.deduplicate import deduplicate
 
 _SITE_WIDTH = 600
 """How far before its message the ``TT_FATAL @ file:line`` of an exception may stand."""
-
-_SIGNAL_OF_WORD = {
-    "segmentation fault": "SIGSEGV",
-    "aborted": "SIGABRT",
-    "abort": "SIGABRT",
-    "bus error": "SIGBUS",
-    "illegal instruction": "SIGILL",
-    "floating point exception": "SIGFPE",
-    "killed": "SIGKILL",
-}
-_SIGNAL_OF_NUMBER = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
 def find_failures(text: str, *, first_line: int = 1, include_other: bool = False) -> list[Failure]:
@@ -100,10 +90,9 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
 
 
 def _signal_of(word: str, exit_code: int) -> str:
-    """The signal's name; shells report a death by signal n as exit code 128 + n (Linux numbers)."""
-    if word:
-        return _SIGNAL_OF_WORD.get(word.lower(), word if word.startswith("SIG") else "")
-    return _SIGNAL_OF_NUMBER.get(exit_code - 128, "")
+    """The signal's name; shells report a death by signal n as exit code 128 + n."""
+    key = word.lower() if word else str(exit_code - 128)
+    return str(facts("patterns")["signals"].get(key, word if word.startswith("SIG") else ""))
 
 
 def _without_overlaps(hits: Iterable[Hit]) -> list[Hit]:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from ttmem.explain.facts import facts
 from ttmem.explain.knowledge.loading import Template, entries
 from ttmem.explain.text._cleaning import EXPECTED_BEGIN, EXPECTED_END
-from ttmem.explain.text._patterns import tables
 from ttmem.explain.text._template import Part, parse, split_lead
 
 MARKERS: tuple[bytes, ...] = (
@@ -67,7 +67,7 @@ class Piece:
 @cache
 def scan_words() -> tuple[bytes, ...]:
     """Words of which each match of each template contains one: a new template brings its own when it has to."""
-    words = tables()["scan"]["words"].split()
+    words = facts("patterns")["scan"]["words"].split()
     for template in entries(Template):
         _, sentence = split_lead(parse(template.text))
         if not _is_covered(sentence, words):
@@ -105,7 +105,6 @@ class LogScanner:
         self._inside_expected = False
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Piece]:
-        """The pieces, in order."""
         for chunk in chunks:
             at = chunk.rfind(b"\n")
             if at < 0:

@@ -54,7 +54,6 @@ class TextReport:
             self.print(table.left_out)
 
     def text(self) -> str:
-        """Everything printed so far."""
         return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
 
 

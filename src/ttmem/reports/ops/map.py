@@ -23,7 +23,6 @@ _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout i
 
 
 def document(mapped: Mapped) -> OpsMap:
-    """Everything, for programs."""
     return OpsMap.of(
         statistics=statistics(mapped), operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators}
     )
@@ -179,7 +178,6 @@ def _headline(head: str) -> str:
 
 
 def render(mapped: Mapped, *, width: int = 100, color: bool = False) -> str:
-    """A table for a person."""
     table = _table(mapped)
     counts = () if mapped.from_cases else ("calls", "cases", "runnable")
     report = TextReport(width, color=color)

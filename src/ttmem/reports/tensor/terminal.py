@@ -12,7 +12,6 @@ _PARTS = (("logical", "█", "32"), ("padding", "▓", "33"), ("alignment", "▒
 
 
 def render(cost: TensorCost, *, color: bool = False) -> str:
-    """Text for a terminal."""
     share = 100 * cost.taken_bytes_per_bank / cost.bank_bytes if cost.bank_bytes else 0.0
     verdict = "fits an empty board" if cost.fits else "DOES NOT FIT an empty board"
     sharded = " sharded" if cost.shard else ""
