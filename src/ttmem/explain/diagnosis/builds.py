@@ -15,7 +15,7 @@ from functools import cache
 
 from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
-from ttmem.hardware import BOARDS, RELEASES, Architecture, Board, Release
+from ttmem.hardware import BOARDS, RELEASES, Architecture, Board
 from ttmem.tensors import CoreRange
 
 GIVEN, LIKELY, POSSIBLE, UNKNOWN = "given", "likely", "possible", "unknown"
@@ -61,35 +61,33 @@ def guess_board(failure: Failure, *, board: str | None = None, hints: Mapping[st
         boards, confidence, reasons = (BOARDS.find(board),), GIVEN, []
     chips = {known.architecture.name: known.architecture for known in boards}
     architecture = next(iter(chips.values())) if len(chips) == 1 else None
+    if architecture is None:
+        return BoardGuess(None, (), UNKNOWN, tuple(reasons))
+    bases = l1_bases(architecture)
     build: list[str] = []
-    found: dict[str, int] = {}
-    if architecture is not None:
-        found["l1_bytes_per_core"] = architecture.l1_bytes_per_core
-        found["dram_bytes_per_bank"] = architecture.dram_bytes_per_bank
-        found["max_circular_buffers"] = architecture.max_circular_buffers_per_core or 0
-        bases = l1_bases(architecture)
-        found["least_l1_base_address"], found["most_l1_base_address"] = min(bases), max(bases)
-        if len({known.dram_banks for known in boards}) == 1:
-            found["dram_banks"] = boards[0].dram_banks
-        if len(grids := {grid.cores for known in boards for _, grid in known.grids[:1]}) == 1:
-            found["grid_cores"] = grids.pop()
-        bank_bytes = numbers.get("bank_bytes")
-        if bank_bytes and failure.memory == "DRAM":
-            _dram_parts(architecture, bank_bytes, build, found)
-        elif bank_bytes and failure.memory == "L1":
-            _l1_parts(architecture, bank_bytes, build, found)
-        if (release := RELEASES.get((hints or {}).get("release", ""))) is not None:
-            _l1_base_of_release(architecture, release, build, found)
-        if failure.failure_class == "buffers/overflow":
-            _l1_base_of_region(architecture, numbers, build, found)
-    return BoardGuess(
-        architecture.name if architecture else None,
-        tuple(known.name for known in boards) if architecture else (),
-        confidence if architecture else UNKNOWN,
-        tuple(reasons),
-        tuple(build),
-        found,
-    )
+    found = {
+        "l1_bytes_per_core": architecture.l1_bytes_per_core,
+        "dram_bytes_per_bank": architecture.dram_bytes_per_bank,
+        "max_circular_buffers": architecture.max_circular_buffers_per_core or 0,
+        "least_l1_base_address": min(bases),
+        "most_l1_base_address": max(bases),
+    }
+    if len({known.dram_banks for known in boards}) == 1:
+        found["dram_banks"] = boards[0].dram_banks
+    if len(grids := {grid.cores for known in boards for _, grid in known.grids[:1]}) == 1:
+        found["grid_cores"] = grids.pop()
+    parts_of = {"DRAM": _dram_parts, "L1": _l1_parts}.get(failure.memory or "")
+    if parts_of and (bank_bytes := numbers.get("bank_bytes")):
+        parts_of(architecture, bank_bytes, build, found)
+    release = RELEASES.get((hints or {}).get("release", ""))
+    reserved = dict(release.reserved).get(architecture.name) if release else None
+    if reserved and "l1_base_address" not in found:  # the bank's own size counts more: worker_l1_size moves the base
+        found["l1_base_address"] = reserved.l1_base_address
+        build.append(f"L1 base {reserved.l1_base_address:,} ({release})")
+    if failure.failure_class == "buffers/overflow":
+        _l1_base_of_region(bases, numbers, build, found)
+    names = tuple(known.name for known in boards)
+    return BoardGuess(architecture.name, names, confidence, tuple(reasons), tuple(build), found)
 
 
 def _boards(failure: Failure, hints: Mapping[str, str], reasons: list[str]) -> tuple[tuple[Board, ...], str]:
@@ -216,16 +214,8 @@ def _l1_parts(architecture: Architecture, bank_bytes: int, build: list[str], fou
     build.append(f"L1 base {base:,} ({origin}), l1_small_size {small:,}")
 
 
-def _l1_base_of_release(architecture: Architecture, release: Release, build: list[str], found: dict[str, int]) -> None:
-    """The base that a named release has, unless the bank's own size says otherwise (worker_l1_size moves it)."""
-    reserved = dict(release.reserved).get(architecture.name)
-    if reserved and "l1_base_address" not in found:
-        found["l1_base_address"] = reserved.l1_base_address
-        build.append(f"L1 base {reserved.l1_base_address:,} ({release})")
-
-
 def _l1_base_of_region(
-    architecture: Architecture, numbers: Mapping[str, int], build: list[str], found: dict[str, int]
+    bases: Mapping[int, str], numbers: Mapping[str, int], build: list[str], found: dict[str, int]
 ) -> None:
     """The base under a region of static buffers: most buffers are whole tiles, so few bases leave whole tiles.
 
@@ -234,7 +224,6 @@ def _l1_base_of_region(
     end = numbers.get("region_end")
     if end is None or "l1_base_address" in found:
         return
-    bases = l1_bases(architecture)
     whole = [base for base in bases if end > base and (end - base) % _TILE_BYTES == 0]
     if len(whole) == 1:
         found["whole_tiles_base_address"] = whole[0]

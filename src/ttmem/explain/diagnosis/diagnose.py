@@ -220,12 +220,11 @@ def _saving(rule: RemedyRule, situation: Situation) -> Saving | None:
     amount = evaluate(rule.saves_per_bank, situation.names) if rule.saves_per_bank else None
     if not isinstance(amount, int) or amount <= 0:
         return None
-    if rule.effect == REGION:
-        return Saving(amount, region_solves(situation, amount))
     if rule.effect == REQUEST:
         need = situation.number("bytes_per_bank")
         return Saving(amount, None if need is None else fits_free_block(situation, max(0, need - amount)))
-    return Saving(amount, room_solves(situation, amount))
+    solves = region_solves if rule.effect == REGION else room_solves
+    return Saving(amount, solves(situation, amount))
 
 
 def _banks_of_pool(situation: Situation) -> int | None:

@@ -75,20 +75,15 @@ def _static_buffers(situation: Situation) -> Picture | None:
     else:
         stretches.append(Stretch(OVERLAP, border, end, "wanted by both"))
         small = situation.number("l1_small_bytes") or situation.number("setting_l1_small_size") or 0
-        stretches += _tensors(situation, lowest, end, top - small)
+        placed = situation.placed()
+        if placed and placed[0][0] == lowest:
+            stretches += _laid_out(placed, end, top - small)
+        else:
+            stretches.append(Stretch(TENSORS, end, max(top - small, end), "tensors and free blocks, growing down"))
         if small:
             stretches.append(Stretch(SMALL, top - small, top, "L1_SMALL"))
     whole = max(top, end) if lowest is None else top
     return Picture(f"L1 of one core, {top:,} B", whole, tuple(stretches), notes=tuple(notes))
-
-
-def _tensors(situation: Situation, lowest: int, end: int, top: int) -> Iterator[Stretch]:
-    """The tensors above the overlap: where each lies when addresses are known, else from the lowest to the top."""
-    placed = situation.placed()
-    if placed and placed[0][0] == lowest:
-        yield from _laid_out(placed, end, top)
-    else:
-        yield Stretch(TENSORS, end, max(top, end), "tensors and free blocks, growing down")
 
 
 def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:

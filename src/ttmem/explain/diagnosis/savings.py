@@ -173,8 +173,7 @@ def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
     if not placed or end is None or lowest is None or placed[0][0] != lowest:
         return None
     inside = [tensor for address, tensor in placed if address < end]
-    above = [address for address, _ in placed if address >= end]
-    top = above[0] if above else situation.number("l1_bytes_per_core")
+    top = next((address for address, _ in placed if address >= end), situation.number("l1_bytes_per_core"))
     if top is None:
         return None
     return Saving(top - lowest, True, {"tensors": len(inside), "which": inside[0].name})

@@ -18,7 +18,7 @@ from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor, shap
 from ttmem.explain.failure import Failure
 from ttmem.explain.knowledge.loading import Quantity, applying
 from ttmem.explain.text.context import Context, KnownTensor
-from ttmem.hardware import ARCHITECTURES
+from ttmem.hardware import ARCHITECTURES, Architecture
 
 _LARGEST_QUANTUM_BYTES = 64
 
@@ -52,14 +52,10 @@ class Situation:
     context: Context
     alignment_bytes: int
     """Of pages in the memory concerned."""
+    quantum_bytes: int
+    """In which a pool is handed out; the larger one where the chip is not known, so that no fit is promised."""
     live: tuple[LiveTensor, ...] = ()
     """In the memory concerned."""
-
-    @property
-    def quantum_bytes(self) -> int:
-        """In which a pool is handed out; the larger one where the chip is not known, so that no fit is promised."""
-        architecture = ARCHITECTURES.get(self.board.architecture or "")
-        return architecture.quantum_bytes if architecture else _LARGEST_QUANTUM_BYTES
 
     def placed(self) -> list[tuple[int, LiveTensor]]:
         """The live tensors whose addresses are known, from the lowest up."""
@@ -84,8 +80,9 @@ def situation_of(
     context = context or Context()
     guessed = guess_board(failure, board=board, hints=context.hints)
     # The same in L1 everywhere, the chip's own in DRAM.
-    architecture = ARCHITECTURES.get(guessed.architecture or "") or ARCHITECTURES.find("wormhole")
-    alignment = architecture.page_alignment_bytes(in_dram=failure.memory != "L1")
+    chip = ARCHITECTURES.get(guessed.architecture or "")
+    alignment = (chip or ARCHITECTURES.find("wormhole")).page_alignment_bytes(in_dram=failure.memory != "L1")
+    quantum = chip.quantum_bytes if chip else _LARGEST_QUANTUM_BYTES
     there = tuple(tensor for tensor in live if tensor.memory == failure.memory)
     tensor = guess_tensor(failure, alignment_bytes=alignment, known=[*tensors, *context.tensors])
     sources: tuple[Mapping[str, Value | None], ...] = (
@@ -93,7 +90,7 @@ def situation_of(
         failure.texts,
         guessed.numbers,
         failure.numbers,
-        _of_board(guessed),
+        _of_board(guessed, chip),
         _of_cores(failure),
         _of_context(context),
         _of_tensor(tensor),
@@ -104,13 +101,13 @@ def situation_of(
         value = evaluate(quantity.value, names)
         if value is not None:
             names[quantity.name] = value
-    return Situation(failure, names, guessed, tensor, context, alignment, there)
+    return Situation(failure, names, guessed, tensor, context, alignment, quantum, there)
 
 
-def _of_board(board: BoardGuess) -> dict[str, Value | None]:
+def _of_board(board: BoardGuess, chip: Architecture | None) -> dict[str, Value | None]:
     names: dict[str, Value | None] = {"board": board.boards[0] if len(board.boards) == 1 else None}
-    if (architecture := ARCHITECTURES.get(board.architecture or "")) is not None:
-        bases = list(l1_bases(architecture))
+    if chip is not None:
+        bases = list(l1_bases(chip))
         exact = board.numbers.get("l1_base_address")
         # Without a better sign the newest published release: the picture needs one, and says how far it may be off.
         base = exact or board.numbers.get("whole_tiles_base_address", bases[0])

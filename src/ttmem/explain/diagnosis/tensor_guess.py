@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from math import gcd, prod
 
 from ttmem.explain.diagnosis.builds import LIKELY, POSSIBLE, UNKNOWN
@@ -246,12 +247,9 @@ def page_sizes(total_bytes: int, banks: int, bytes_per_bank: int, alignment_byte
     missing_bytes = banks * bytes_per_bank - total_bytes
     if min(total_bytes, banks, bytes_per_bank) <= 0 or missing_bytes < 0:
         return ()
-    common = gcd(total_bytes, bytes_per_bank)
-    return tuple(
-        page
-        for page in sorted(_divisors(common), reverse=True)
-        if page * banks > missing_bytes and page % alignment_bytes == 0
-    )[:_MOST_PAGES_LISTED]
+    divisors = sorted(_divisors(gcd(total_bytes, bytes_per_bank)), reverse=True)
+    pages = (page for page in divisors if page * banks > missing_bytes and page % alignment_bytes == 0)
+    return tuple(islice(pages, _MOST_PAGES_LISTED))
 
 
 def is_even_split(total_bytes: int, banks: int, bytes_per_bank: int) -> bool:

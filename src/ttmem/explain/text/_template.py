@@ -135,11 +135,9 @@ def slots(parts: tuple[Part, ...]) -> Iterator[Slot]:
 
 def _regex(parts: tuple[Part, ...]) -> str:
     out: list[str] = []
-    for index, part in enumerate(parts):
-        before = parts[index - 1] if index else None
-        after = parts[index + 1] if index + 1 < len(parts) else None
+    for before, part, after in zip((Part(), *parts), parts, (*parts[1:], Part()), strict=False):
         if part.slot is not None and part.slot.kind == "text":
-            if after is None or not after.text:
+            if not after.text:
                 raise ValueError("a text slot has to be followed by plain text that ends it")
             # The first end counts. Inside a lookahead it stays the first one: no second try, so time stays linear.
             out.append(f"(?={part.slot.value_regex()}{re.escape(after.text.rstrip())})(?P={part.slot.name})")
@@ -147,12 +145,12 @@ def _regex(parts: tuple[Part, ...]) -> str:
             out.append(f"(?:{_regex(part.optional)})?")
         elif part.slot is None:
             text = part.text
-            if after is not None and after.slot is not None and after.slot.is_number:
+            if after.slot is not None and after.slot.is_number:
                 text = text.removesuffix(" ")  # the blank goes with the figure: see below
-            unit = re.match(r" ?B\b", text) if before is not None and before.slot is not None else None
+            unit = re.match(r" ?B\b", text) if before.slot is not None else None
             out.append(" ?B" + re.escape(text[unit.end() :]) if unit else re.escape(text))
         elif part.slot.is_number:
-            blank = " " if before is not None and before.text.endswith(" ") else ""
+            blank = " " if before.text.endswith(" ") else ""
             out.append(f"(?:{blank}(?:{part.slot.value_regex()}|{_PLACEHOLDER}))?")
         else:
             out.append(f"(?:{part.slot.value_regex()}|{_PLACEHOLDER})")

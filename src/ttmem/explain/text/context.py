@@ -94,16 +94,15 @@ def _operation(text: str) -> str:
 
 
 def _tensors(text: str) -> Iterator[KnownTensor]:
-    for shape, dtype, layout in _pattern("python_tensor").findall(text):
-        sizes = tuple(int(size) for size in shape.replace(" ", "").split(",") if size)
-        yield from _known(sizes, dtype.lower(), layout.lower())
+    named = [
+        (shape.replace(" ", "").split(","), dtype.lower(), layout.lower())
+        for shape, dtype, layout in _pattern("python_tensor").findall(text)
+    ]
     for dimensions, element, tile in _pattern("mlir_tensor").findall(text):
-        sizes = tuple(int(size) for size in dimensions.split("x") if size)
-        yield from _known(sizes, tile or element, "tile" if tile else "")
-
-
-def _known(shape: tuple[int, ...], dtype: str, layout: str) -> Iterator[KnownTensor]:
-    known = DATA_TYPES.get(dtype) if dtype else None
-    if all(0 < size < _LARGEST_DIMENSION for size in shape) and (known is not None or not dtype):
-        names = [known.name] if known is not None else ["bfloat16", "float32", "bfloat8_b"]
-        yield from (KnownTensor(shape, name, layout) for name in names)
+        named.append((dimensions.split("x"), tile or element, "tile" if tile else ""))
+    for sizes, dtype, layout in named:
+        shape = tuple(int(size) for size in sizes if size)
+        known = DATA_TYPES.get(dtype) if dtype else None
+        if all(0 < size < _LARGEST_DIMENSION for size in shape) and (known is not None or not dtype):
+            names = [known.name] if known is not None else ["bfloat16", "float32", "bfloat8_b"]
+            yield from (KnownTensor(shape, name, layout) for name in names)

@@ -27,7 +27,10 @@ def deduplicate(failures: Iterable[Failure]) -> list[Failure]:
         first, earlier = unique.get(failure.key, (position, failure))
         unique[failure.key] = (first, _merged(earlier, failure))
     families: dict[str, _Family] = {}
-    for position, failure in sorted(unique.values(), key=_fullest_first):
+    fullest_first = sorted(
+        unique.values(), key=lambda entry: (-len(entry[1].numbers), -len(entry[1].message), entry[0])
+    )
+    for position, failure in fullest_first:
         families.setdefault(template_of(failure.template).family, _Family()).add(position, failure)
     kept = chain.from_iterable(family.kept for family in families.values())
     return [failure for _, failure in sorted(kept, key=lambda entry: entry[0])]
@@ -67,11 +70,6 @@ def _without_echoes(failures: list[Failure]) -> list[Failure]:
         chattered = chattered or rank == "chatter"  # an optimiser prints thousands: one stands for all
         kept.append(failure)
     return kept
-
-
-def _fullest_first(entry: tuple[int, Failure]) -> tuple[int, int, int]:
-    position, failure = entry
-    return -len(failure.numbers), -len(failure.message), position
 
 
 class _Family:

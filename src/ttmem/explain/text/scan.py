@@ -136,7 +136,9 @@ class LogScanner:
                 self._keep(lines, start, [index - start for index in every if index >= start])
                 return
             self._remember(b"\n".join(lines[done:start]))
-            yield self._piece(lines[start:end], first_line + start)
+            text = b"\n".join(lines[start:end])
+            named = b"" if _EXECUTING in text else self._operation
+            yield Piece(text.decode("utf-8", "replace"), first_line + start, named.decode("utf-8", "replace"))
             done = min(end, len(lines))
         self._keep(lines, max(done, len(lines) - LINES_BEFORE), [])
 
@@ -161,10 +163,6 @@ class LogScanner:
     def _keep(self, lines: list[bytes], start: int, hits: list[int]) -> None:
         self._remember(b"\n".join(lines[:start]))
         self._kept, self._kept_hits = lines[start:], hits
-
-    def _piece(self, lines: list[bytes], first_line: int) -> Piece:
-        named = b"" if any(_EXECUTING in line for line in lines) else self._operation
-        return Piece(b"\n".join(lines).decode("utf-8", "replace"), first_line, named.decode("utf-8", "replace"))
 
     def _remember(self, text: bytes) -> None:
         """The last operation line: a failure further down belongs to it."""
@@ -210,6 +208,6 @@ def _windows(suspicious: list[int]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def is_runtime_log(head: bytes) -> bool:
+def is_runtime_log(head: bytes | bytearray) -> bool:
     """Whether the first bytes of a source are those of a tt-mlir runtime log."""
     return _EXECUTING in head or _ORDINARY[0] in head

@@ -42,19 +42,15 @@ def find_in_text(text: str) -> Found:
 def find_in_chunks(chunks: Iterable[bytes]) -> Found:
     """The failures of a source that comes in pieces; a small one is searched as a whole."""
     remaining = iter(chunks)
-    beginning: list[bytes] = []
-    size = 0
+    head = bytearray()
     for chunk in remaining:
-        beginning.append(chunk)
-        size += len(chunk)
-        if size > _WHOLE_BYTES:
-            head = b"".join(beginning)
-            return _found(LogScanner().pieces(chain([head], remaining)), head)
-    whole = b"".join(beginning)
-    return _found([Piece(whole.decode("utf-8", "replace"), 1)], whole)
+        head += chunk
+        if len(head) > _WHOLE_BYTES:
+            return _found(LogScanner().pieces(chain([bytes(head)], remaining)), head)
+    return _found([Piece(head.decode("utf-8", "replace"), 1)], head)
 
 
-def _found(pieces: Iterable[Piece], head: bytes) -> Found:
+def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     prints: list[Failure] = []
     around: dict[int, Context] = {}
     for piece in pieces:

@@ -45,7 +45,7 @@ class SarifResult:
 def render(rules: Sequence[SarifRule], results: Iterable[SarifResult]) -> str:
     """The whole log of one run of ttmem."""
     places = {rule.identifier: at for at, rule in enumerate(rules)}
-    driver = {"name": "ttmem", "version": __version__, "rules": [_rule(rule) for rule in rules]}
+    driver = {"name": "ttmem", "version": __version__, "rules": list(map(_rule, rules))}
     log = {
         "$schema": _SCHEMA,
         "version": "2.1.0",

@@ -37,9 +37,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(version=__version__, style=_own("report.css"), script=_own("report.js"))
+    style, script = (markup((_FOLDER / file).read_text("utf-8")) for file in ("report.css", "report.js"))
+    environment.globals.update(version=__version__, style=style, script=script)
     return environment
-
-
-def _own(file: str) -> Markup:
-    return markup((_FOLDER / file).read_text("utf-8"))
