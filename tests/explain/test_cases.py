@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explain.messages import CASES, Case, core, mangled
-from ttmem.explain import CLASSES, find_failures
+from support.failure_classes import CLASSES
+from ttmem.explain import find_failures
 
 LABELLED = [case for case in CASES if case.label is not None]
 

@@ -7,9 +7,10 @@ import re
 import textwrap
 
 from support.command_line import REAL_OOM, ROOT
-from ttmem.explain import CLASSES, explain
+from support.failure_classes import CLASSES
+from ttmem.explain import explain
 from ttmem.explain.diagnosis.savings import COMPUTATIONS
-from ttmem.explain.knowledge.loading import failure_classes
+from ttmem.explain.knowledge.loading import FailureClass, entries
 from ttmem.reports.explain.terminal import render
 
 PAGE = (ROOT / "docs" / "explain.md").read_text()
@@ -22,7 +23,7 @@ def test_the_example_is_the_real_output() -> None:
 
 
 def test_every_class_is_listed_with_its_meaning() -> None:
-    rows = {known.name: f"| `{known.name}` | {known.meaning} |" for known in failure_classes()}
+    rows = {known.name: f"| `{known.name}` | {known.meaning} |" for known in entries(FailureClass)}
     assert [rows[name] in PAGE for name in CLASSES] == [True] * len(CLASSES)
 
 

@@ -8,11 +8,11 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from explain.examples import EXAMPLES
 from explain.messages import CASES
 from explain.test_context import PYTEST
 from ttmem._version import __version__
 from ttmem.explain import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
-from ttmem.explain.diagnosis.advice import Example, entries
 from ttmem.reports.explain import document as explain_document
 from ttmem.reports.explain import issue as explain_issue
 from ttmem.reports.explain import markdown as explain_llm
@@ -80,17 +80,17 @@ def test_the_picture_is_to_scale() -> None:
     # WHEN it is drawn on 100 cells
     _, bar, request, *_ = draw(picture, width=104, ascii_only=True)
     # THEN each gets its share
-    assert "".join(span.text for span in bar) == "#" * 50 + "_" * 25 + "@" * 25
-    assert "".join(span.text for span in request) == "R" * 40
+    assert "".join(text for text, _ in bar) == "#" * 50 + "_" * 25 + "@" * 25
+    assert "".join(text for text, _ in request) == "R" * 40
 
 
 def test_what_is_tiny_still_shows() -> None:
     picture = Picture("L1", 1_000_000, (Stretch("buffers", 0, 10, "b"), Stretch("overlap", 10, 11, "x")), None)
-    bar = "".join(span.text for span in draw(picture, width=60, ascii_only=True)[1])
+    bar = "".join(text for text, _ in draw(picture, width=60, ascii_only=True)[1])
     assert bar == "#X"
 
 
-@pytest.mark.parametrize("example", entries(Example), ids=lambda example: f"{example.thread} {example.failure_class}")
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.thread} {example.failure_class}")
 def test_every_example_can_be_shown_in_every_form(example: object) -> None:
     found = explain(example.text)  # type: ignore[attr-defined]
     for text in (explain_terminal.render(found), explain_llm.render(found), explain_issue.render(found)):

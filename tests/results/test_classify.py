@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.explain import CLASSES
-from ttmem.explain.knowledge.loading import failure_class_named, title_of, wordings
+from support.failure_classes import CLASSES
+from ttmem.explain.knowledge.loading import Wording, entries, failure_class_named, title_of
 from ttmem.results import FAIL, SKIPPED, STATUSES, Outcome
 from ttmem.results.classify import classify, classify_skip, sentence
 
@@ -50,8 +50,8 @@ def test_every_class_has_a_status_of_the_contract(name: str) -> None:
 
 
 def test_wordings_decide_between_statuses_that_exist() -> None:
-    assert {wording.status for wording in wordings()} <= {*STATUSES, ""}
-    assert len({wording.title for wording in wordings()}) == len(wordings())
+    assert {wording.status for wording in entries(Wording)} <= {*STATUSES, ""}
+    assert len({wording.title for wording in entries(Wording)}) == len(entries(Wording))
 
 
 @pytest.mark.parametrize(

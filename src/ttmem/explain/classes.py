@@ -1,31 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of failures, and the arithmetic that tells the allocator's apart."""
+"""The arithmetic that tells the classes of the allocator's failures apart; what each means is in ``knowledge/``."""
 
 from __future__ import annotations
-
-CLASSES = (
-    "oom/too-big",
-    "oom/capacity",
-    "oom/fragmented",
-    "oom/unconfigured",
-    "oom/unknown",
-    "buffers/clash",
-    "buffers/overflow",
-    "buffers/config",
-    "trace/region",
-    "trace/unsafe",
-    "kernel/config",
-    "kernel/args",
-    "shard/spec",
-    "page/size",
-    "host/memory",
-    "compile/memory",
-    "lifetime/use-after-free",
-    "crash",
-    "timeout",
-    "none",
-)
-"""Every class there is (DESIGN 3.6); what each means is said in ``knowledge/``."""
 
 
 def classify_oom(

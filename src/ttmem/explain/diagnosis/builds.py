@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from ttmem.explain.diagnosis.facts import facts
+from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
-from ttmem.hardware import ARCHITECTURES, BOARDS, RELEASES, Architecture, Board, Release
+from ttmem.hardware import BOARDS, RELEASES, Architecture, Board
 from ttmem.tensors import CoreRange
 
 GIVEN, LIKELY, POSSIBLE, UNKNOWN = "given", "likely", "possible", "unknown"
@@ -47,9 +47,8 @@ class BoardGuess:
 def core_range_of(text: str | None) -> CoreRange | None:
     """``[(x=0,y=0) - (x=7,y=7)]`` until spring 2026, ``[0-0 - 7-7]`` since."""
     figures = [int(figure) for figure in re.findall(r"\d+", text or "")]
-    if len(figures) != 4 or figures[0] > figures[2] or figures[1] > figures[3]:
-        return None
-    return CoreRange(*figures)
+    is_range = len(figures) == 4 and figures[0] <= figures[2] and figures[1] <= figures[3]
+    return CoreRange(*figures) if is_range else None
 
 
 def guess_board(failure: Failure, *, board: str | None = None, hints: Mapping[str, str] | None = None) -> BoardGuess:
@@ -62,35 +61,33 @@ def guess_board(failure: Failure, *, board: str | None = None, hints: Mapping[st
         boards, confidence, reasons = (BOARDS.find(board),), GIVEN, []
     chips = {known.architecture.name: known.architecture for known in boards}
     architecture = next(iter(chips.values())) if len(chips) == 1 else None
+    if architecture is None:
+        return BoardGuess(None, (), UNKNOWN, tuple(reasons))
+    bases = l1_bases(architecture)
     build: list[str] = []
-    found: dict[str, int] = {}
-    if architecture is not None:
-        found["l1_bytes_per_core"] = architecture.l1_bytes_per_core
-        found["dram_bytes_per_bank"] = architecture.dram_bytes_per_bank
-        found["max_circular_buffers"] = architecture.max_circular_buffers_per_core or 0
-        bases = l1_bases(architecture)
-        found["least_l1_base_address"], found["most_l1_base_address"] = min(bases), max(bases)
-        if len({known.dram_banks for known in boards}) == 1:
-            found["dram_banks"] = boards[0].dram_banks
-        if len(grids := {grid.cores for known in boards for _, grid in known.grids[:1]}) == 1:
-            found["grid_cores"] = grids.pop()
-        bank_bytes = numbers.get("bank_bytes")
-        if bank_bytes and failure.memory == "DRAM":
-            _dram_parts(architecture, bank_bytes, build, found)
-        elif bank_bytes and failure.memory == "L1":
-            _l1_parts(architecture, bank_bytes, build, found)
-        if (release := RELEASES.get((hints or {}).get("release", ""))) is not None:
-            _l1_base_of_release(architecture, release, build, found)
-        if failure.failure_class == "buffers/overflow":
-            _l1_base_of_region(architecture, numbers, build, found)
-    return BoardGuess(
-        architecture.name if architecture else None,
-        tuple(known.name for known in boards) if architecture else (),
-        confidence if architecture else UNKNOWN,
-        tuple(reasons),
-        tuple(build),
-        found,
-    )
+    found = {
+        "l1_bytes_per_core": architecture.l1_bytes_per_core,
+        "dram_bytes_per_bank": architecture.dram_bytes_per_bank,
+        "max_circular_buffers": architecture.max_circular_buffers_per_core or 0,
+        "least_l1_base_address": min(bases),
+        "most_l1_base_address": max(bases),
+    }
+    if len({known.dram_banks for known in boards}) == 1:
+        found["dram_banks"] = boards[0].dram_banks
+    if len(grids := {grid.cores for known in boards for _, grid in known.grids[:1]}) == 1:
+        found["grid_cores"] = grids.pop()
+    parts_of = {"DRAM": _dram_parts, "L1": _l1_parts}.get(failure.memory or "")
+    if parts_of and (bank_bytes := numbers.get("bank_bytes")):
+        parts_of(architecture, bank_bytes, build, found)
+    release = RELEASES.get((hints or {}).get("release", ""))
+    reserved = dict(release.reserved).get(architecture.name) if release else None
+    if reserved and "l1_base_address" not in found:  # the bank's own size counts more: worker_l1_size moves the base
+        found["l1_base_address"] = reserved.l1_base_address
+        build.append(f"L1 base {reserved.l1_base_address:,} ({release})")
+    if failure.failure_class == "buffers/overflow":
+        _l1_base_of_region(bases, numbers, build, found)
+    names = tuple(known.name for known in boards)
+    return BoardGuess(architecture.name, names, confidence, tuple(reasons), tuple(build), found)
 
 
 def _boards(failure: Failure, hints: Mapping[str, str], reasons: list[str]) -> tuple[tuple[Board, ...], str]:
@@ -126,31 +123,21 @@ def _clues(failure: Failure, hints: Mapping[str, str]) -> Iterator[tuple[str, se
         yield f"an L1 bank of {bank_bytes:,} B", {b for b in every if _can_have_l1_bank(b, bank_bytes)}, True
     if failure.memory in ("L1", "L1_SMALL") and banks:
         grids = {b for b in every if any(grid.cores == banks for _, grid in b.grids)}
-        yield f"{banks} cores", grids, banks > max(grid.cores for b in _wormholes() for _, grid in b.grids)
-    core_range = core_range_of(failure.texts.get("core_range"))
-    if core_range is not None:
-        wide = {b for b in every if any(_reaches(b, core_range))}
-        yield f"a core range up to ({core_range.end_x}, {core_range.end_y})", wide, True
-        exact = {b for b in every if any(_fills(b, core_range))}
-        yield "a core range that is the whole grid", exact, False
+        most = max(grid.cores for b in BOARDS if b.architecture.name == "wormhole" for _, grid in b.grids)
+        yield f"{banks} cores", grids, banks > most
+    cores = core_range_of(failure.texts.get("core_range"))
+    if cores is not None:
+        x, y = cores.end_x, cores.end_y
+        # Dispatch takes a row or a column, and harvesting moves both: one more of each is still the same chip.
+        wide = {b for b in every if any(x <= grid.columns + 1 and y <= grid.rows for _, grid in b.grids)}
+        yield f"a core range up to ({x}, {y})", wide, True
+        if (cores.start_x, cores.start_y) == (0, 0):
+            exact = {b for b in every if any((x + 1, y + 1) == (grid.columns, grid.rows) for _, grid in b.grids)}
+            yield "a core range that is the whole grid", exact, False
     for word in ("board", "architecture"):
         if word in hints:
             named = {b for b in every if hints[word] in (b.name, b.architecture.name)}
             yield f"the word '{hints[word]}'", named, True
-
-
-def _wormholes() -> list[Board]:
-    return [known for known in BOARDS if known.architecture is ARCHITECTURES.find("wormhole")]
-
-
-def _reaches(board: Board, cores: CoreRange) -> Iterator[bool]:
-    # Dispatch takes a row or a column, and harvesting moves both: one more of each is still the same chip.
-    return (cores.end_x <= grid.columns + 1 and cores.end_y <= grid.rows for _, grid in board.grids)
-
-
-def _fills(board: Board, cores: CoreRange) -> Iterator[bool]:
-    whole = (cores.start_x, cores.start_y) == (0, 0)
-    return (whole and (cores.end_x, cores.end_y) == (grid.columns - 1, grid.rows - 1) for _, grid in board.grids)
 
 
 def _can_have_l1_bank(board: Board, bank_bytes: int) -> bool:
@@ -166,9 +153,8 @@ def l1_bases(architecture: Architecture) -> dict[int, str]:
     """Every known L1 base of a chip and where it is known from, the published releases first."""
     known: dict[int, str] = {}
     for release in RELEASES:
-        for name, reserved in release.reserved:
-            if name == architecture.name:
-                known.setdefault(reserved.l1_base_address, str(release))
+        if reserved := dict(release.reserved).get(architecture.name):
+            known.setdefault(reserved.l1_base_address, str(release))
     for entry in facts("builds")["l1_base"]:
         if entry["architecture"] == architecture.name:
             known.setdefault(entry["address"], f"builds of {entry['seen']}")
@@ -177,20 +163,20 @@ def l1_bases(architecture: Architecture) -> dict[int, str]:
 
 def _dram_parts(architecture: Architecture, bank_bytes: int, build: list[str], found: dict[str, int]) -> None:
     """The regions of the build and the trace region whose sum is what the bank lacks."""
-    options = []
-    for base, regions in _dram_bases(architecture):
-        rest = architecture.dram_bytes_per_bank - base - bank_bytes
-        if rest == 0 or _TRACE_PAGE_BYTES <= rest < bank_bytes // _MOST_TRACE_SHARE:
-            options.append((_roundness(rest), rest, regions))
-    best = max((roundness for roundness, _, _ in options), default=0)
-    chosen = [(rest, regions) for roundness, rest, regions in options if roundness == best]
+    rests = {
+        architecture.dram_bytes_per_bank - base - bank_bytes: regions for base, regions in _dram_bases(architecture)
+    }
+    options = [rest for rest in rests if rest == 0 or _TRACE_PAGE_BYTES <= rest < bank_bytes // _MOST_TRACE_SHARE]
+    best = max(map(_roundness, options), default=0)
+    chosen = [rest for rest in options if _roundness(rest) == best]
     if len(chosen) != 1 or best == 0:
         if options:
-            low, high = min(rest for _, rest, _ in options), max(rest for _, rest, _ in options)
+            low, high = min(options), max(options)
             build.append(f"{low:,} to {high:,} B of every bank are reserved, mostly a trace region")
             found["least_trace_region_bytes_per_bank"] = low
         return
-    rest, regions = chosen[0]
+    rest = chosen[0]
+    regions = rests[rest]
     words = facts("builds")["region_words"]
     build.append(f"a build {' and '.join(words[name] for name in regions[1:] or regions)}")
     found["trace_region_bytes_per_bank"] = rest
@@ -211,12 +197,8 @@ def _dram_bases(architecture: Architecture) -> list[tuple[int, tuple[str, ...]]]
 
 def _roundness(trace_bytes: int) -> int:
     """How likely somebody typed this size: nothing at all, then whole millions, ..., then whole trace pages."""
-    if trace_bytes == 0:
-        return 9
-    for roundness, unit in ((5, 1_000_000), (4, 1 << 20), (3, 100_000), (2, 8192), (1, 10_000)):
-        if trace_bytes % unit == 0:
-            return roundness
-    return 0
+    units = ((5, 1_000_000), (4, 1 << 20), (3, 100_000), (2, _TRACE_PAGE_BYTES), (1, 10_000))
+    return 9 if trace_bytes == 0 else next((rank for rank, unit in units if trace_bytes % unit == 0), 0)
 
 
 def _l1_parts(architecture: Architecture, bank_bytes: int, build: list[str], found: dict[str, int]) -> None:
@@ -232,16 +214,8 @@ def _l1_parts(architecture: Architecture, bank_bytes: int, build: list[str], fou
     build.append(f"L1 base {base:,} ({origin}), l1_small_size {small:,}")
 
 
-def _l1_base_of_release(architecture: Architecture, release: Release, build: list[str], found: dict[str, int]) -> None:
-    """The base that a named release has, unless the bank's own size says otherwise (worker_l1_size moves it)."""
-    for name, reserved in release.reserved:
-        if name == architecture.name and "l1_base_address" not in found:
-            found["l1_base_address"] = reserved.l1_base_address
-            build.append(f"L1 base {reserved.l1_base_address:,} ({release})")
-
-
 def _l1_base_of_region(
-    architecture: Architecture, numbers: Mapping[str, int], build: list[str], found: dict[str, int]
+    bases: Mapping[int, str], numbers: Mapping[str, int], build: list[str], found: dict[str, int]
 ) -> None:
     """The base under a region of static buffers: most buffers are whole tiles, so few bases leave whole tiles.
 
@@ -250,7 +224,6 @@ def _l1_base_of_region(
     end = numbers.get("region_end")
     if end is None or "l1_base_address" in found:
         return
-    bases = l1_bases(architecture)
     whole = [base for base in bases if end > base and (end - base) % _TILE_BYTES == 0]
     if len(whole) == 1:
         found["whole_tiles_base_address"] = whole[0]
@@ -260,11 +233,9 @@ def _l1_base_of_region(
 def _old_chip(failure: Failure) -> str | None:
     """A chip that is known by sizes which no board of today has."""
     numbers = failure.numbers
-    bank_bytes = numbers.get("bank_bytes")
     for chip in facts("builds")["old_chip"]:
         its_banks = failure.memory == "DRAM" and numbers.get("banks") == chip["dram_banks"]
-        if its_banks and bank_bytes is not None and 0 < bank_bytes <= chip["dram_bytes_per_bank"]:
-            return str(chip["name"])
-        if numbers.get("l1_bytes") == chip["l1_bytes_per_core"]:
+        has_dram = its_banks and 0 < numbers.get("bank_bytes", 0) <= chip["dram_bytes_per_bank"]
+        if has_dram or numbers.get("l1_bytes") == chip["l1_bytes_per_core"]:
             return str(chip["name"])
     return None

@@ -3,10 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from ttmem.explain.diagnosis.advice import (
+from ttmem.explain.diagnosis.builds import LIKELY, UNKNOWN, BoardGuess
+from ttmem.explain.diagnosis.language import Names, evaluate, fill, holds
+from ttmem.explain.diagnosis.picture import Picture, picture_of
+from ttmem.explain.diagnosis.savings import Saving, compute, fits_free_block, region_solves, room_solves
+from ttmem.explain.diagnosis.situation import LiveTensor, Situation, situation_of
+from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TensorGuess
+from ttmem.explain.failure import Failure
+from ttmem.explain.knowledge.loading import (
     REGION,
     REQUEST,
     ArithmeticRow,
@@ -14,21 +23,20 @@ from ttmem.explain.diagnosis.advice import (
     Headline,
     Quantity,
     RemedyRule,
+    Template,
     applying,
+    entries,
+    failure_class_named,
 )
-from ttmem.explain.diagnosis.builds import LIKELY, UNKNOWN, BoardGuess
-from ttmem.explain.diagnosis.language import Names, evaluate, fill, holds
-from ttmem.explain.diagnosis.nearest import Nearest, nearest_template
-from ttmem.explain.diagnosis.picture import Picture, picture_of
-from ttmem.explain.diagnosis.savings import Saving, compute, fits_free_block, region_solves, room_solves
-from ttmem.explain.diagnosis.situation import LiveTensor, Situation, situation_of
-from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TensorGuess
-from ttmem.explain.failure import Failure
-from ttmem.explain.knowledge.loading import failure_classes
+from ttmem.explain.text._template import Part, parse
 from ttmem.explain.text.context import Context, KnownTensor
 from ttmem.explain.text.sources import Found, find_in_text
 
+_Sentence = TypeVar("_Sentence", bound=Headline)
 _RANKS = {True: 1, None: 2, False: 3}
+_LEAST_SHARE = 0.34
+"""Of the template's words: below this the two have nothing to do with each other."""
+_MOST_TEXT = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,17 @@ class Remedy:
     """Whether this alone lets it fit; None: not known."""
     caution: str = ""
     evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """A template, as it would be printed, and how much of it the text has."""
+
+    template: str
+    text: str
+    failure_class: str
+    share: float
+    """Of the template's words that stand in the text, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +142,12 @@ def diagnose(
     ``live`` what a profile knows to have been allocated, ``tensors`` candidates for the one that did not fit.
     """
     situation = situation_of(failure, board=board, context=context, live=live, tensors=tensors)
-    nearest = nearest_template(failure.message) if failure.failure_class == "none" else None
+    name = failure.failure_class
     return Diagnosis(
         failure=failure,
-        headline=_headline(situation),
+        headline=next((text for _, text in _said(Headline, situation)), failure_class_named(name).meaning),
         arithmetic=tuple(_arithmetic(situation)),
-        findings=tuple(_findings(situation)),
+        findings=tuple(Finding(rule.id, text, rule.evidence) for rule, text in _said(FindingRule, situation)),
         remedies=tuple(_remedies(situation)),
         board=situation.board,
         tensor=situation.tensor,
@@ -136,8 +155,8 @@ def diagnose(
         confidence=_confidence(failure),
         derived=_derived(situation),
         picture=picture_of(situation),
-        nearest=nearest,
-        live=tuple(tensor for tensor in live if tensor.memory == failure.memory),
+        nearest=_nearest_template(failure.message) if name == "none" else None,
+        live=situation.live,
     )
 
 
@@ -148,11 +167,11 @@ def _confidence(failure: Failure) -> str:
     return LIKELY if by_likelihood and not failure.numbers.keys() & {"free", "allocated"} else CERTAIN
 
 
-def _headline(situation: Situation) -> str:
-    for rule in applying(Headline, situation.failure.failure_class):
+def _said(kind: type[_Sentence], situation: Situation) -> Iterator[tuple[_Sentence, str]]:
+    """The sentences of a kind that hold and can be filled."""
+    for rule in applying(kind, situation.failure.failure_class):
         if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
-            return text
-    return next(known.meaning for known in failure_classes() if known.name == situation.failure.failure_class)
+            yield rule, text
 
 
 def _derived(situation: Situation) -> dict[str, int]:
@@ -161,18 +180,12 @@ def _derived(situation: Situation) -> dict[str, int]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _arithmetic(situation: Situation) -> Iterable[Figure]:
+def _arithmetic(situation: Situation) -> Iterator[Figure]:
     for rule in applying(ArithmeticRow, situation.failure.failure_class):
         value = evaluate(rule.value, situation.names) if holds(rule.when, situation.names) else None
         label = fill(rule.label, situation.names)
         if isinstance(value, int) and label is not None:
             yield Figure(label, value, _first_filled(rule.notes, situation.names) or "")
-
-
-def _findings(situation: Situation) -> Iterable[Finding]:
-    for rule in applying(FindingRule, situation.failure.failure_class):
-        if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
-            yield Finding(rule.id, text, rule.evidence)
 
 
 def _remedies(situation: Situation) -> list[Remedy]:
@@ -207,12 +220,11 @@ def _saving(rule: RemedyRule, situation: Situation) -> Saving | None:
     amount = evaluate(rule.saves_per_bank, situation.names) if rule.saves_per_bank else None
     if not isinstance(amount, int) or amount <= 0:
         return None
-    if rule.effect == REGION:
-        return Saving(amount, region_solves(situation, amount))
     if rule.effect == REQUEST:
         need = situation.number("bytes_per_bank")
         return Saving(amount, None if need is None else fits_free_block(situation, max(0, need - amount)))
-    return Saving(amount, room_solves(situation, amount))
+    solves = region_solves if rule.effect == REGION else room_solves
+    return Saving(amount, solves(situation, amount))
 
 
 def _banks_of_pool(situation: Situation) -> int | None:
@@ -223,3 +235,31 @@ def _banks_of_pool(situation: Situation) -> int | None:
 
 def _first_filled(texts: Iterable[str], names: Names) -> str | None:
     return next((filled for text in texts if (filled := fill(text, names)) is not None), None)
+
+
+def _nearest_template(text: str) -> Nearest | None:
+    """The template that shares most words with a text; None when none shares enough to be worth showing."""
+    words = _words(text[:_MOST_TEXT])
+    best: Nearest | None = None
+    for template in entries(Template):
+        sentence = _readable(parse(template.text))
+        wanted = _words(sentence)
+        share = len(wanted & words) / len(wanted) if wanted else 0.0
+        # Short templates are met by chance: a word of two says nothing.
+        if len(wanted & words) >= 2 and share >= _LEAST_SHARE and (best is None or share > best.share):
+            best = Nearest(template.id, sentence, template.failure_class, round(share, 2))
+    return best
+
+
+def _readable(parts: tuple[Part, ...]) -> str:
+    out = []
+    for part in parts:
+        if part.slot is None:
+            out.append(part.text or _readable(part.optional))
+        else:
+            out.append(part.slot.choices[0] if part.slot.choices else "...")
+    return "".join(out)
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Za-z][A-Za-z_0-9]{3,}", text)}

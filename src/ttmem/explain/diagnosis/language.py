@@ -11,7 +11,7 @@ A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from ttmem._expression import ExpressionError, Language, NoValueError
@@ -48,6 +48,7 @@ def holds(condition: str, names: Names) -> bool:
 
 
 _MIB = 1 << 20
+_SLOT = r"\{([^{}:]+)(?::([A-Za-z0-9 ]+))?\}"
 
 
 def _grouped(value: Value) -> str:
@@ -78,44 +79,28 @@ def _formatted(value: Value, form: str) -> str:
 
 def fill(text: str, names: Names) -> str | None:
     """The sentence, or None when a figure that it needs is not known."""
-    out: list[str] = []
-    for literal, expression, form in _pieces(text):
-        out.append(literal)
-        if expression:
-            value = evaluate(expression, names)
-            if value is None:
-                return None
-            out.append(_formatted(value, form))
+    literal, *slots = _pieces(text)
+    out = [literal]
+    for expression, form, literal in zip(slots[::3], slots[1::3], slots[2::3], strict=True):
+        value = evaluate(expression, names)
+        if value is None:
+            return None
+        out += [_formatted(value, form or ""), literal]
     return "".join(out)
 
 
 def expressions_in(text: str) -> list[str]:
     """What the slots of a sentence look at; for the tests of the knowledge."""
-    return [expression for _, expression, _ in _pieces(text) if expression]
+    return _pieces(text)[1::3]
 
 
 @cache
-def _slot() -> re.Pattern[str]:
-    return re.compile(r"\{([^{}:]+)(?::([A-Za-z0-9 ]+))?\}")
-
-
-@cache
-def _pieces(text: str) -> tuple[tuple[str, str, str], ...]:
-    return tuple(_split(text))
-
-
-def _split(text: str) -> Iterator[tuple[str, str, str]]:
-    position = 0
-    for slot in _slot().finditer(text):
-        form = slot[2] or ""
-        if form not in _FORMATS and not form.startswith("of "):
+def _pieces(text: str) -> list[str]:
+    """A text, then for every slot its expression, its format and the text behind it."""
+    pieces = re.split(_SLOT, text)
+    for form in pieces[2::3]:
+        if form and form not in _FORMATS and not form.startswith("of "):
             raise ExpressionError(f"no format {form!r} in {text!r}; known: {', '.join(filter(None, _FORMATS))}")
-        yield _plain(text[position : slot.start()]), slot[1], form
-        position = slot.end()
-    yield _plain(text[position:]), "", ""
-
-
-def _plain(text: str) -> str:
-    if "{" in text or "}" in text:
-        raise ExpressionError(f"a slot that cannot be read in {text!r}")
-    return text
+    if unread := [literal for literal in pieces[::3] if "{" in literal or "}" in literal]:
+        raise ExpressionError(f"a slot that cannot be read in {unread[0]!r}")
+    return pieces

@@ -47,9 +47,7 @@ def picture_of(situation: Situation) -> Picture | None:
     numbers = situation.failure.numbers
     if "region_end" in numbers:
         return _static_buffers(situation)
-    if "bank_bytes" in numbers and "bytes_per_bank" in numbers:
-        return _bank(situation)
-    return None
+    return _bank(situation) if numbers.keys() >= {"bank_bytes", "bytes_per_bank"} else None
 
 
 def _static_buffers(situation: Situation) -> Picture | None:
@@ -62,35 +60,30 @@ def _static_buffers(situation: Situation) -> Picture | None:
     family = situation.failure.texts.get("buffer_family", "circular")
     stretches: list[Stretch] = []
     notes: list[str] = []
-    if base is not None and base < end:
-        stretches.append(Stretch(RESERVED, 0, base, "firmware and kernels"))
-        if situation.number("l1_base_error"):
-            notes.append(f"the L1 base moves with the release; {base:,} is drawn")
     start = base if base is not None and base < end else 0
-    if lowest is None:
-        assert top is not None
-        stretches.append(Stretch(BUFFERS, start, min(end, top), f"{family} buffers, growing up"))
-        stretches.append(Stretch(BEYOND, min(end, top), end, "beyond the end of L1"))
-        return Picture(f"L1 of one core, {top:,} B", max(top, end), tuple(stretches), None, False, tuple(notes))
-    stretches.append(Stretch(BUFFERS, start, max(lowest, start), f"{family} buffers, growing up"))
-    stretches.append(Stretch(OVERLAP, max(lowest, start), end, "wanted by both"))
-    small = situation.number("l1_small_bytes") or situation.number("setting_l1_small_size") or 0
+    if start:
+        stretches.append(Stretch(RESERVED, 0, start, "firmware and kernels"))
+        if situation.number("l1_base_error"):
+            notes.append(f"the L1 base moves with the release; {start:,} is drawn")
     if top is None:
         notes.append("the text does not say which chip: where L1 ends is not known (--board names it)")
-        top = max(end, lowest) * 2 - start
-    stretches += _tensors(situation, lowest, end, top - small)
-    if small:
-        stretches.append(Stretch(SMALL, top - small, top, "L1_SMALL"))
-    return Picture(f"L1 of one core, {top:,} B", top, tuple(stretches), None, False, tuple(notes))
-
-
-def _tensors(situation: Situation, lowest: int, end: int, top: int) -> Iterator[Stretch]:
-    """The tensors above the overlap: where each lies when addresses are known, else from the lowest to the top."""
-    placed = situation.placed("L1")
-    if not placed or placed[0][0] != lowest:
-        yield Stretch(TENSORS, end, max(top, end), "tensors and free blocks, growing down")
-        return
-    yield from _laid_out(placed, end, top)
+        top = max(end, lowest or 0) * 2 - start
+    border = min(end, top) if lowest is None else max(lowest, start)
+    stretches.append(Stretch(BUFFERS, start, border, f"{family} buffers, growing up"))
+    if lowest is None:
+        stretches.append(Stretch(BEYOND, border, end, "beyond the end of L1"))
+    else:
+        stretches.append(Stretch(OVERLAP, border, end, "wanted by both"))
+        small = situation.number("l1_small_bytes") or situation.number("setting_l1_small_size") or 0
+        placed = situation.placed()
+        if placed and placed[0][0] == lowest:
+            stretches += _laid_out(placed, end, top - small)
+        else:
+            stretches.append(Stretch(TENSORS, end, max(top - small, end), "tensors and free blocks, growing down"))
+        if small:
+            stretches.append(Stretch(SMALL, top - small, top, "L1_SMALL"))
+    whole = max(top, end) if lowest is None else top
+    return Picture(f"L1 of one core, {top:,} B", whole, tuple(stretches), notes=tuple(notes))
 
 
 def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:
@@ -109,7 +102,7 @@ def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) ->
 def _known_layout(situation: Situation) -> tuple[Stretch, ...]:
     """The bank as it was, where a capture knows every address and they add up to what the message says."""
     numbers, memory = situation.failure.numbers, situation.failure.memory
-    placed = situation.placed(memory)
+    placed = situation.placed()
     whole = situation.number("l1_bytes_per_core" if memory == "L1" else "dram_bytes_per_bank")
     if not placed or whole is None or memory not in ("DRAM", "L1"):
         return ()
@@ -130,16 +123,12 @@ def _bank(situation: Situation) -> Picture:
     if known := _known_layout(situation):
         end = max(known[-1].end, known[0].start + need)
         return Picture(f"one {memory} bank, {bank:,} B", end, known, request, start=known[0].start)
-    stretches: list[Stretch] = []
-    allocated, largest = numbers.get("allocated"), numbers.get("largest_free")
-    if allocated is not None:
-        stretches.append(Stretch(TENSORS, 0, allocated, "allocated"))
-        free = bank - allocated
-        block = min(largest, free) if largest is not None else free
-        if block:
-            stretches.append(Stretch(FREE, allocated, allocated + block, "the largest free block"))
-        if free > block:
-            stretches.append(Stretch(FREE, allocated + block, bank, "all other free blocks together"))
-    else:
-        stretches.append(Stretch("unknown", 0, bank, "the message does not say what was allocated"))
+    stretches = [Stretch("unknown", 0, bank, "the message does not say what was allocated")]
+    if (allocated := numbers.get("allocated")) is not None:
+        stretches = [Stretch(TENSORS, 0, allocated, "allocated")]
+        block_end = min(allocated + numbers.get("largest_free", bank), bank)
+        if block_end != allocated:
+            stretches.append(Stretch(FREE, allocated, block_end, "the largest free block"))
+        if block_end < bank:
+            stretches.append(Stretch(FREE, block_end, bank, "all other free blocks together"))
     return Picture(f"one {memory} bank, {bank:,} B", max(bank, need), tuple(stretches), request, True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation
-from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split
+from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split, shape_text
 from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
 from ttmem.tensors import LAYOUTS, InvalidSpecError, TensorSpec, explain_padding, interleaved_bytes_per_bank, paging_of
 from ttmem.tensors.banks import round_up
@@ -23,6 +23,7 @@ _TILE_PAGES = tuple(dtype.tile_bytes() for dtype in TILED)
 _MOST_PARTS = 64
 _TILE_ROWS = 32
 _THIN = 32
+_ARRANGED = {"row_major": "row-major", "permute": "permuted to", "reshape": "reshaped to"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +48,14 @@ def fits_free_block(situation: Situation, need_bytes_per_bank: int) -> bool | No
 def room_solves(situation: Situation, gained_bytes_per_bank: int) -> bool | None:
     """Whether so much more free space is enough: never when the sum is too small, surely when it is one large piece."""
     need, free = situation.number("bytes_per_bank"), situation.number("free")
-    if need is None or free is None:
-        return None
-    return False if free + gained_bytes_per_bank < need else None
+    is_short = need is not None and free is not None and free + gained_bytes_per_bank < need
+    return False if is_short else None
 
 
 def region_solves(situation: Situation, gained_bytes_per_core: int) -> bool | None:
     """Whether static buffers that shrink by so much (or a ceiling that rises by it) end the clash or overflow."""
-    for name in ("overlap_bytes", "excess_bytes"):
-        missing = situation.number(name)
-        if missing is not None:
-            return gained_bytes_per_core >= missing
-    return None
+    missing = situation.number("overlap_bytes" if "overlap_bytes" in situation.names else "excess_bytes")
+    return None if missing is None else gained_bytes_per_core >= missing
 
 
 def _retyped(situation: Situation, dtype_name: str) -> Saving | None:
@@ -135,28 +132,21 @@ def _without_padding(situation: Situation, _: str) -> Saving | None:
     for other in explain_padding(spec, memory_map).alternatives:
         if other.how == "row_major" and other.spec.shape[-1] < _THIN:
             continue
-        shape = "x".join(map(str, other.spec.shape))
-        which = {
-            "row_major": f"row-major {shape}",
-            "permute": f"permuted to {shape}",
-            "reshape": f"reshaped to {shape}",
-        }[other.how]
-        need = situation.number("bytes_per_bank") or 0
-        names: dict[str, int | str] = {"which": which, "after_bytes_per_bank": other.bytes_per_bank}
-        return Saving(need - other.bytes_per_bank, fits_free_block(situation, other.bytes_per_bank), names)
+        which = f"{_ARRANGED[other.how]} {shape_text(other.spec.shape)}"
+        return _shrunk(situation, other.bytes_per_bank, which=which)
     return None
 
 
 def _lighter_weights(situation: Situation, dtype_name: str) -> Saving | None:
     """All live weights in tiles of another format."""
     dtype = DATA_TYPES.find(dtype_name)
-    weights = [tensor for tensor in situation.live if tensor.is_weight and tensor.memory == situation.failure.memory]
-    saved = sum(_retyped_bytes(tensor, dtype.name, situation) for tensor in weights)
+    weights = [tensor for tensor in situation.live if tensor.is_weight]
+    saved = sum(_retyped_bytes(tensor, dtype, situation) for tensor in weights)
     return Saving(saved, room_solves(situation, saved), {"weights": len(weights)}) if saved > 0 else None
 
 
-def _retyped_bytes(tensor: LiveTensor, dtype_name: str, situation: Situation) -> int:
-    now, dtype = DATA_TYPES.get(tensor.dtype), DATA_TYPES.find(dtype_name)
+def _retyped_bytes(tensor: LiveTensor, dtype: DataType, situation: Situation) -> int:
+    now = DATA_TYPES.get(tensor.dtype)
     banks = situation.number("dram_banks") or situation.number("banks")
     if not banks or now is None or tensor.layout != "tile" or not _is_lighter(dtype, now):
         return 0
@@ -164,15 +154,11 @@ def _retyped_bytes(tensor: LiveTensor, dtype_name: str, situation: Situation) ->
         pages = paging_of(TensorSpec(tensor.shape, dtype)).pages
     except InvalidSpecError:
         return 0
-    alignment = situation.alignment_bytes
-    after = interleaved_bytes_per_bank(
-        pages=pages, page_bytes=dtype.tile_bytes(), alignment_bytes=alignment, banks=banks
-    )
-    return max(0, tensor.bytes_per_bank - after)
+    return max(0, tensor.bytes_per_bank - _share(situation, pages, dtype.tile_bytes(), banks))
 
 
 def _idle_tensors(situation: Situation, _: str) -> Saving | None:
-    idle = [tensor for tensor in situation.live if tensor.is_idle and tensor.memory == situation.failure.memory]
+    idle = [tensor for tensor in situation.live if tensor.is_idle]
     saved = sum(tensor.bytes_per_bank for tensor in idle)
     if not saved:
         return None
@@ -183,16 +169,14 @@ def _idle_tensors(situation: Situation, _: str) -> Saving | None:
 def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
     """The tensors at the bottom of the L1 pool that stand in the way of a program, where addresses are known."""
     end, lowest = situation.number("region_end"), situation.number("l1_buffer_address")
-    placed = situation.placed("L1")
+    placed = situation.placed()
     if not placed or end is None or lowest is None or placed[0][0] != lowest:
         return None
     inside = [tensor for address, tensor in placed if address < end]
-    above = [address for address, _ in placed if address >= end]
-    top = above[0] if above else situation.number("l1_bytes_per_core")
+    top = next((address for address, _ in placed if address >= end), situation.number("l1_bytes_per_core"))
     if top is None:
         return None
-    names: dict[str, int | str] = {"tensors": len(inside), "which": inside[0].name}
-    return Saving(top - lowest, True, names)
+    return Saving(top - lowest, True, {"tensors": len(inside), "which": inside[0].name})
 
 
 def _narrower_rows(situation: Situation, _: str) -> Saving | None:
@@ -248,17 +232,24 @@ def _pages(situation: Situation) -> list[tuple[int, int]]:
 
 
 def _smaller_request(
-    situation: Situation, pages: Iterable[tuple[int, int]], *, banks: int | None = None, parts: int | None = None
+    situation: Situation, pages: Iterable[tuple[int, int]], *, banks: int | None = None, **names: int
 ) -> Saving | None:
     """The same buffer with fewer or smaller pages; the largest of the candidates counts."""
-    need, dealt = situation.number("bytes_per_bank"), banks or situation.number("banks")
-    if need is None or not dealt:
+    dealt = banks or situation.number("banks")
+    if not dealt:
         return None
-    after = max(
-        interleaved_bytes_per_bank(pages=count, page_bytes=page, alignment_bytes=situation.alignment_bytes, banks=dealt)
-        for count, page in pages
+    return _shrunk(situation, max(_share(situation, count, page, dealt) for count, page in pages), **names)
+
+
+def _share(situation: Situation, pages: int, page_bytes: int, banks: int) -> int:
+    return interleaved_bytes_per_bank(
+        pages=pages, page_bytes=page_bytes, alignment_bytes=situation.alignment_bytes, banks=banks
     )
-    names: dict[str, int | str] = {"after_bytes_per_bank": after}
-    if parts is not None:
-        names["parts"] = parts
-    return Saving(need - after, fits_free_block(situation, after), names)
+
+
+def _shrunk(situation: Situation, after: int, **names: int | str) -> Saving | None:
+    """The request, once its share of a bank is so large."""
+    need = situation.number("bytes_per_bank")
+    if need is None:
+        return None
+    return Saving(need - after, fits_free_block(situation, after), {"after_bytes_per_bank": after, **names})

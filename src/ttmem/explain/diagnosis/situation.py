@@ -9,16 +9,16 @@ knowledge derives from these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ttmem.explain.diagnosis.advice import Quantity, applying
 from ttmem.explain.diagnosis.builds import BoardGuess, core_range_of, guess_board, l1_bases
 from ttmem.explain.diagnosis.language import Value, evaluate
-from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor
+from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor, shape_text
 from ttmem.explain.failure import Failure
+from ttmem.explain.knowledge.loading import Quantity, applying
 from ttmem.explain.text.context import Context, KnownTensor
-from ttmem.hardware import ARCHITECTURES
+from ttmem.hardware import ARCHITECTURES, Architecture
 
 _LARGEST_QUANTUM_BYTES = 64
 
@@ -50,36 +50,22 @@ class Situation:
     board: BoardGuess
     tensor: TensorGuess | None
     context: Context
+    alignment_bytes: int
+    """Of pages in the memory concerned."""
+    quantum_bytes: int
+    """In which a pool is handed out; the larger one where the chip is not known, so that no fit is promised."""
     live: tuple[LiveTensor, ...] = ()
+    """In the memory concerned."""
 
-    @property
-    def quantum_bytes(self) -> int:
-        """In which a pool is handed out; the larger one where the chip is not known, so that no fit is promised."""
-        architecture = ARCHITECTURES.get(self.board.architecture or "")
-        return architecture.quantum_bytes if architecture else _LARGEST_QUANTUM_BYTES
-
-    @property
-    def alignment_bytes(self) -> int:
-        """Of pages in the memory concerned."""
-        return page_alignment_bytes(self.failure, self.board)
-
-    def placed(self, memory: str | None) -> list[tuple[int, LiveTensor]]:
-        """The live tensors of a memory whose addresses are known, from the lowest up."""
-        found = [
-            (tensor.address, tensor) for tensor in self.live if tensor.memory == memory and tensor.address is not None
-        ]
+    def placed(self) -> list[tuple[int, LiveTensor]]:
+        """The live tensors whose addresses are known, from the lowest up."""
+        found = [(tensor.address, tensor) for tensor in self.live if tensor.address is not None]
         return sorted(found, key=lambda entry: entry[0])
 
     def number(self, name: str) -> int | None:
         """A figure, or None where it is not known."""
         value = self.names.get(name)
         return value if isinstance(value, int) else None
-
-
-def page_alignment_bytes(failure: Failure, board: BoardGuess) -> int:
-    """Of pages in the memory of a failure: the same in L1 everywhere, the chip's own in DRAM."""
-    architecture = ARCHITECTURES.get(board.architecture or "wormhole") or ARCHITECTURES.find("wormhole")
-    return architecture.page_alignment_bytes(in_dram=failure.memory != "L1")
 
 
 def situation_of(
@@ -93,69 +79,60 @@ def situation_of(
     """Put together what the message says with what it points at."""
     context = context or Context()
     guessed = guess_board(failure, board=board, hints=context.hints)
-    tensor = guess_tensor(
-        failure, alignment_bytes=page_alignment_bytes(failure, guessed), known=[*tensors, *context.tensors]
+    # The same in L1 everywhere, the chip's own in DRAM.
+    chip = ARCHITECTURES.get(guessed.architecture or "")
+    alignment = (chip or ARCHITECTURES.find("wormhole")).page_alignment_bytes(in_dram=failure.memory != "L1")
+    quantum = chip.quantum_bytes if chip else _LARGEST_QUANTUM_BYTES
+    there = tuple(tensor for tensor in live if tensor.memory == failure.memory)
+    tensor = guess_tensor(failure, alignment_bytes=alignment, known=[*tensors, *context.tensors])
+    sources: tuple[Mapping[str, Value | None], ...] = (
+        {"failure_class": failure.failure_class, "template": failure.template, "memory": failure.memory},
+        failure.texts,
+        guessed.numbers,
+        failure.numbers,
+        _of_board(guessed, chip),
+        _of_cores(failure),
+        _of_context(context),
+        _of_tensor(tensor),
+        _of_live(there),
     )
-    names: dict[str, Value] = {"failure_class": failure.failure_class, "template": failure.template}
-    if failure.memory is not None:
-        names["memory"] = failure.memory
-    names.update(failure.texts)
-    names.update(guessed.numbers)
-    names.update(failure.numbers)
-    names.update(_of_board(guessed))
-    names.update(_of_cores(failure))
-    names.update(_of_context(context))
-    names.update(_of_tensor(tensor))
-    names.update(_of_live(failure.memory, live))
+    names = {name: value for source in sources for name, value in source.items() if value is not None}
     for quantity in applying(Quantity, failure.failure_class):
         value = evaluate(quantity.value, names)
         if value is not None:
             names[quantity.name] = value
-    return Situation(failure, names, guessed, tensor, context, tuple(live))
+    return Situation(failure, names, guessed, tensor, context, alignment, quantum, there)
 
 
-def _of_board(board: BoardGuess) -> dict[str, Value]:
-    names: dict[str, Value] = {}
-    architecture = ARCHITECTURES.get(board.architecture or "")
-    if board.architecture:
-        names["architecture"] = board.architecture
-    if architecture is not None:
-        bases = list(l1_bases(architecture))
+def _of_board(board: BoardGuess, chip: Architecture | None) -> dict[str, Value | None]:
+    names: dict[str, Value | None] = {"board": board.boards[0] if len(board.boards) == 1 else None}
+    if chip is not None:
+        bases = list(l1_bases(chip))
         exact = board.numbers.get("l1_base_address")
         # Without a better sign the newest published release: the picture needs one, and says how far it may be off.
         base = exact or board.numbers.get("whole_tiles_base_address", bases[0])
         names["l1_base"] = base
         names["l1_base_error"] = 0 if exact else max(base - min(bases), max(bases) - base)
         names["worst_l1_base"] = exact or max(bases)
-    if len(board.boards) == 1:
-        names["board"] = board.boards[0]
-    return names
+    return {**names, "architecture": board.architecture}
 
 
-def _of_cores(failure: Failure) -> dict[str, Value]:
+def _of_cores(failure: Failure) -> dict[str, int]:
     cores = core_range_of(failure.texts.get("core_range"))
-    if cores is None:
-        return {}
-    return {
-        "range_cores": cores.cores,
-        "range_start_x": cores.start_x,
-        "range_end_x": cores.end_x,
-        "range_end_y": cores.end_y,
-    }
+    named = {"range_cores": "cores", **{f"range_{name}": name for name in ("start_x", "end_x", "end_y")}}
+    return {name: getattr(cores, attribute) for name, attribute in named.items()} if cores else {}
 
 
-def _of_context(context: Context) -> dict[str, Value]:
-    names: dict[str, Value] = {f"setting_{name}": value for name, value in context.settings.items()}
-    if context.operation:
-        names["operation"] = context.operation.rpartition(".")[2]
-    names.update((name, context.hints[name]) for name in ("sweep_status", "place") if name in context.hints)
-    return names
+def _of_context(context: Context) -> dict[str, Value | None]:
+    names: dict[str, Value | None] = {f"setting_{name}": value for name, value in context.settings.items()}
+    names["operation"] = context.operation.rpartition(".")[2] or None
+    return {**names, **{name: context.hints.get(name) for name in ("sweep_status", "place")}}
 
 
-def _of_tensor(tensor: TensorGuess | None) -> dict[str, Value]:
+def _of_tensor(tensor: TensorGuess | None) -> dict[str, Value | None]:
     if tensor is None:
         return {}
-    known = {
+    names = {
         "tensor_confidence": tensor.confidence,
         "tensor_text": tensor.text,
         "tensor_dtype": tensor.dtype,
@@ -164,22 +141,19 @@ def _of_tensor(tensor: TensorGuess | None) -> dict[str, Value]:
         "pages": tensor.pages,
         "padding_ratio": round(tensor.padding_ratio, 1) if tensor.padding_ratio else None,
     }
-    names: dict[str, Value] = {name: value for name, value in known.items() if value is not None}
     if tensor.shape:
-        names["tensor_shape"] = "x".join(map(str, tensor.shape))
-        names["tensor_width"] = tensor.shape[-1]
-        names["tensor_is_logits"] = tensor.is_logits
+        names |= {"tensor_shape": shape_text(tensor.shape), "tensor_width": tensor.shape[-1]}
+        names |= {"tensor_is_logits": tensor.is_logits}
     return names
 
 
-def _of_live(memory: str | None, live: Sequence[LiveTensor]) -> dict[str, Value]:
-    there = [tensor for tensor in live if tensor.memory == memory]
-    if not there:
+def _of_live(live: Sequence[LiveTensor]) -> dict[str, int]:
+    if not live:
         return {}
     return {
-        "live_tensors": len(there),
-        "live_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there),
-        "live_weight_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there if tensor.is_weight),
-        "idle_tensors": sum(tensor.is_idle for tensor in there),
-        "idle_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in there if tensor.is_idle),
+        "live_tensors": len(live),
+        "live_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in live),
+        "live_weight_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in live if tensor.is_weight),
+        "idle_tensors": sum(tensor.is_idle for tensor in live),
+        "idle_bytes_per_bank": sum(tensor.bytes_per_bank for tensor in live if tensor.is_idle),
     }

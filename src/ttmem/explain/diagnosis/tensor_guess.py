@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from math import gcd, prod
 
 from ttmem.explain.diagnosis.builds import LIKELY, POSSIBLE, UNKNOWN
-from ttmem.explain.diagnosis.facts import facts
+from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
@@ -64,25 +65,23 @@ def guess_tensor(
         return None
     banks, share = failure.numbers.get("banks"), failure.numbers.get("bytes_per_bank")
     alignment = alignment_bytes or (32 if failure.memory == "DRAM" else 16)
-    if banks and share and (match := _named_nearby(known, total, banks, share, alignment)):
+    if not banks or not share:
+        if named := _by_dimensions(total, (), alignment):  # a size alone tells what, not how it is laid out
+            return replace(named, layout=None, page_bytes=None, pages=None)
+        return TensorGuess(UNKNOWN, "unknown: the size alone is no dimension of a known model")
+    if match := _named_nearby(known, total, banks, share, alignment):
         return match
-    even = bool(banks and share and is_even_split(total, banks, share))
-    pages = page_sizes(total, banks, share, alignment) if banks and share else ()
-    decisive = pages if not even else ()
-    if banks and share and not pages:
+    pages = page_sizes(total, banks, share, alignment)
+    if not pages:
         return TensorGuess(UNKNOWN, "no page size gives this share per bank: a figure is mistyped, or cut")
-    if (by_name := _by_dimensions(total, decisive, alignment)) is not None:
-        if not pages:  # a size alone tells what, not how it is laid out
-            return replace(by_name, layout=None, page_bytes=None, pages=None)
-        return replace(by_name, page_candidates=pages, confidence=POSSIBLE if even else by_name.confidence)
-    if decisive:
-        return _by_page(total, decisive)
-    if even and failure.memory == "L1":
+    even = is_even_split(total, banks, share)
+    if named := _by_dimensions(total, () if even else pages, alignment):
+        return replace(named, page_candidates=pages, confidence=POSSIBLE if even else named.confidence)
+    if not even:
+        return replace(_by_page(total, pages), page_candidates=pages)
+    text = f"unknown: the size divides evenly over {banks} banks, so any page size fits"
+    if failure.memory == "L1":
         text = f"unknown: sharded, or dealt evenly, with {share:,} B on each of {banks} cores"
-    elif even:
-        text = f"unknown: the size divides evenly over {banks} banks, so any page size fits"
-    else:
-        text = "unknown: the size alone is no dimension of a known model"
     return TensorGuess(UNKNOWN, text, page_candidates=pages)
 
 
@@ -92,9 +91,9 @@ def _named_nearby(
     """A tensor named near the failure that needs exactly these bytes, by the twin's arithmetic."""
     for tensor in known:
         dtype = DATA_TYPES.get(tensor.dtype)
-        layouts = [LAYOUTS.find(tensor.layout)] if tensor.layout in LAYOUTS else list(LAYOUTS)
-        for layout in layouts if dtype is not None else ():
-            assert dtype is not None
+        if dtype is None:
+            continue
+        for layout in [LAYOUTS.find(tensor.layout)] if tensor.layout in LAYOUTS else LAYOUTS:
             try:
                 spec = TensorSpec(tensor.shape, dtype, layout)
                 paging = paging_of(spec)
@@ -109,17 +108,17 @@ def _named_nearby(
             ratio = total / spec.logical_bytes
             padding = f", {ratio:.1f}x its {spec.logical_bytes:,} B of data" if ratio >= 1.05 else ""
             named = f"{tensor.name} " if tensor.name else ""
+            text = f"{named}{shape_text(tensor.shape)} {dtype} in {layout}, named near the failure"
             return TensorGuess(
-                CERTAIN,
-                f"{named}{_shape_text(tensor.shape)} {dtype} in {layout}, named near the failure: it needs exactly "
-                f"these bytes{padding}",
-                tensor.shape,
-                dtype.name,
-                layout.name,
-                aligned,
-                paging.pages,
-                (aligned,),
-                ratio,
+                confidence=CERTAIN,
+                text=f"{text}: it needs exactly these bytes{padding}",
+                shape=tensor.shape,
+                dtype=dtype.name,
+                layout=layout.name,
+                page_bytes=aligned,
+                pages=paging.pages,
+                page_candidates=(aligned,),
+                padding_ratio=ratio,
             )
     return None
 
@@ -143,7 +142,7 @@ def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterato
                 shape = (total // page, size)
                 role = f"{whose} for {shape[0]:,} tokens: logits"
                 confidence = LIKELY if _odd_part(size) > _VERY_RARE else POSSIBLE
-                yield _named(confidence, shape, dtype, "row_major", page, pages, role, is_logits=True)
+                yield _named(confidence, shape, dtype, "row_major", page, role, is_logits=True)
         padded = round_up(size, 32)
         for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
             page = dtype.tile_bytes()
@@ -154,11 +153,11 @@ def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterato
             if rows in entry["hidden"]:
                 confidence = LIKELY if pages == (page,) and _odd_part(padded) > _RARE else POSSIBLE
                 role = f"{whose} by a hidden size of {rows}: an embedding, an lm_head or logits"
-                yield _named(confidence, (size, rows), dtype, "tile", page, pages, role)
+                yield _named(confidence, (size, rows), dtype, "tile", page, role)
             elif rows <= _MOST_TOKENS and _odd_part(padded) > _RARE and len(_float_tiles(pages)) < 2:
                 confidence = LIKELY if pages == (page,) and _odd_part(padded) > _VERY_RARE else POSSIBLE
                 role = f"{whose} for {rows:,} tokens: logits"
-                yield _named(confidence, (rows, size), dtype, "tile", page, pages, role, is_logits=True)
+                yield _named(confidence, (rows, size), dtype, "tile", page, role, is_logits=True)
 
 
 def _public_tensors(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
@@ -167,20 +166,20 @@ def _public_tensors(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]
         page = dtype.tile_bytes()
         shape = tuple(entry["shape"])
         if prod(shape) // 1024 * page == total and (not pages or page in pages):
-            yield _named(POSSIBLE, shape, dtype, "tile", page, pages, f"the size of {entry['what']}")
+            yield _named(POSSIBLE, shape, dtype, "tile", page, f"the size of {entry['what']}")
 
 
 def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
     """A weight between two known widths, one of which is not met by chance."""
-    widths = dict(_known("width"))
+    widths = _known("width")
     for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
         page = dtype.tile_bytes()
         tiles, rest = divmod(total, page)
         for width in widths if not rest and (not pages or page in pages) else ():
             other, more = divmod(tiles * 1024, width)
-            if not more and other in widths and _is_distinctive(width):
+            if not more and other in widths and _odd_part(width) > _DISTINCTIVE:
                 role = f"the {widths[other]} by the {widths[width]}"
-                yield _named(POSSIBLE, (other, width), dtype, "tile", page, pages, role)
+                yield _named(POSSIBLE, (other, width), dtype, "tile", page, role)
 
 
 def _float_tiles(pages: tuple[int, ...]) -> list[DataType]:
@@ -189,61 +188,41 @@ def _float_tiles(pages: tuple[int, ...]) -> list[DataType]:
 
 def _by_page(total: int, pages: tuple[int, ...]) -> TensorGuess:
     floats = _float_tiles(pages)
-    tiled = floats or [dtype for dtype in (UINT8,) if dtype.tile_bytes() in pages]
     if len(floats) > 1:
         names = " or ".join(f"{dtype} ({total // dtype.tile_bytes():,})" for dtype in floats)
-        return TensorGuess(POSSIBLE, f"tiles: {names}", layout="tile", page_candidates=pages)
-    if tiled:
-        dtype = tiled[0]
+        return TensorGuess(POSSIBLE, f"tiles: {names}", layout="tile")
+    if floats or UINT8.tile_bytes() in pages:
+        dtype = floats[0] if floats else UINT8
         page = dtype.tile_bytes()
-        sure = len(pages) == 1
-        others = "" if sure else f"; pages of {_listed(pages, but=page)} B fit too"
+        others = "" if len(pages) == 1 else f"; pages of {_listed(pages, but=page)} B fit too"
         text = f"{total // page:,} {dtype} tiles of {page:,} B{others}"
-        return TensorGuess(LIKELY if sure else POSSIBLE, text, None, dtype.name, "tile", page, total // page, pages)
-    widths = _widths()
+        return TensorGuess(POSSIBLE if others else LIKELY, text, None, dtype.name, "tile", page, total // page)
+    widths = {**{size: f"vocabulary of {owner}" for size, owner in _known("vocabulary").items()}, **_known("width")}
     for page in pages:
         for dtype in _ROW_TYPES:
             width = page // (dtype.element_bytes or 1)
             if width in widths and page % 32 == 0:
                 shape = (total // page, width)
-                return _named(POSSIBLE, shape, dtype, "row_major", page, pages, f"rows of the {widths[width]}")
+                return _named(POSSIBLE, shape, dtype, "row_major", page, f"rows of the {widths[width]}")
     if len(pages) > 1:
-        return TensorGuess(POSSIBLE, f"rows of {_listed(pages)} B, no tiles", layout="row_major", page_candidates=pages)
+        return TensorGuess(POSSIBLE, f"rows of {_listed(pages)} B, no tiles", layout="row_major")
     (page,) = pages
     text = f"{total // page:,} rows of {page:,} B, no tiles: {page // 2:,} bfloat16 or {page // 4:,} float32 elements"
-    return TensorGuess(LIKELY, text, None, None, "row_major", page, total // page, pages)
+    return TensorGuess(LIKELY, text, None, None, "row_major", page, total // page)
 
 
 def _named(
-    confidence: str,
-    shape: tuple[int, ...],
-    dtype: DataType,
-    layout: str,
-    page: int,
-    pages: tuple[int, ...],
-    role: str,
-    *,
-    is_logits: bool = False,
+    confidence: str, shape: tuple[int, ...], dtype: DataType, layout: str, page: int, role: str, is_logits: bool = False
 ) -> TensorGuess:
     row_major = layout == ROW_MAJOR.name
     count = shape[0] if row_major else prod(round_up(size, 32) for size in shape) // 1024
-    text = f"{_shape_text(shape)} {dtype}{', row-major' if row_major else ' in tiles'}: {role}"
-    return TensorGuess(confidence, text, shape, dtype.name, layout, page, count, pages, is_logits=is_logits)
+    text = f"{shape_text(shape)} {dtype}{', row-major' if row_major else ' in tiles'}: {role}"
+    return TensorGuess(confidence, text, shape, dtype.name, layout, page, count, is_logits=is_logits)
 
 
 @cache
-def _widths() -> dict[int, str]:
-    vocabularies = {size: f"vocabulary of {owner}" for size, owner in _known("vocabulary")}
-    return {**vocabularies, **dict(_known("width"))}
-
-
-def _known(kind: str) -> list[tuple[int, str]]:
-    return [(entry["size"], entry["of"]) for entry in facts("dimensions")[kind]]
-
-
-def _is_distinctive(size: int) -> bool:
-    """Whether the odd part of a size is too large to be met by chance."""
-    return _odd_part(size) > _DISTINCTIVE
+def _known(kind: str) -> dict[int, str]:
+    return {entry["size"]: entry["of"] for entry in facts("dimensions")[kind]}
 
 
 def _odd_part(size: int) -> int:
@@ -255,7 +234,8 @@ def _listed(pages: Sequence[int], *, but: int = 0) -> str:
     return ", ".join(others[:4]) + (" ..." if len(others) > 4 else "")
 
 
-def _shape_text(shape: Sequence[int]) -> str:
+def shape_text(shape: Sequence[int]) -> str:
+    """``1x32x64``."""
     return "x".join(map(str, shape)) or "scalar"
 
 
@@ -264,17 +244,12 @@ def page_sizes(total_bytes: int, banks: int, bytes_per_bank: int, alignment_byte
 
     Messages count aligned pages in the total (allocator rules 3), so a page of 100 bytes shows as 128 in DRAM.
     """
-    if min(total_bytes, banks, bytes_per_bank) <= 0:
-        return ()
     missing_bytes = banks * bytes_per_bank - total_bytes
-    if missing_bytes < 0:
+    if min(total_bytes, banks, bytes_per_bank) <= 0 or missing_bytes < 0:
         return ()
-    common = gcd(total_bytes, bytes_per_bank)
-    return tuple(
-        page
-        for page in sorted(_divisors(common), reverse=True)
-        if page * banks > missing_bytes and page % alignment_bytes == 0
-    )[:_MOST_PAGES_LISTED]
+    divisors = sorted(_divisors(gcd(total_bytes, bytes_per_bank)), reverse=True)
+    pages = (page for page in divisors if page * banks > missing_bytes and page % alignment_bytes == 0)
+    return tuple(islice(pages, _MOST_PAGES_LISTED))
 
 
 def is_even_split(total_bytes: int, banks: int, bytes_per_bank: int) -> bool:

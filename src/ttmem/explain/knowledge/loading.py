@@ -1,19 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known about failures, read from ``knowledge/*.toml`` when it is first needed.
+"""What is known about failures, read from ``knowledge/*.toml`` when it is first needed: a new message is a new entry.
 
-One file per family of classes. ``[[class]]`` says what a class means and which status its results have,
-``[[template]]`` what the library prints (``_template`` describes the language), ``[[wording]]`` what texts say that are
-no failures of memory. A new entry is all that a new message needs; no code changes.
+One file per family of classes. Three tables are about texts:
+
+- ``[[class]]`` what a class means and which status its results have;
+- ``[[template]]`` what the library prints (``_template`` describes the language);
+- ``[[wording]]`` what texts say that are no failures of memory.
+
+The others are each ``for`` the classes they name:
+
+- ``[[quantity]]`` a figure that follows from others; later entries may use earlier ones;
+- ``[[headline]]`` the one sentence that says what happened; the first that holds and can be filled counts;
+- ``[[arithmetic]]`` a row of the table that a person can check;
+- ``[[finding]]`` a remark that holds ``when`` its condition does;
+- ``[[remedy]]`` what to change, best first: ``saves_per_bank`` is an expression, ``computes`` names a computation of
+  the twin (``savings``), ``effect`` says on what the saving acts, ``evidence`` are public threads where it worked;
+- ``[[example]]`` a message and what must be said about it, for the tests; every finding and remedy appears in one.
+
+Conditions, figures and sentences are written in the ``language`` of the knowledge. Where several texts may be given,
+one may stand without its list.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from ttmem.explain.text._template import Template, anchor_of
+from ttmem import _toml
+
+REQUEST, ROOM, REGION = "request", "room", "region"
+"""What a saving acts on: the buffer that did not fit, the space around it, or a program's static buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,101 +54,175 @@ class Wording:
     """Words of a text without a class: of Python, of test frameworks, of our own engines."""
 
     title: str
-    pattern: re.Pattern[str]
+    words: str
+    """A regular expression."""
     status: str = ""
     """Empty: the words do not decide it."""
 
+    def is_in(self, text: str) -> bool:
+        return re.search(self.words, text) is not None
 
-def read_toml(folder: str, *, only: str = "") -> list[tuple[str, dict[str, Any]]]:
-    """(file name, content) of the TOML files in a folder of this package, by name."""
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One sentence of the library and what it means."""
+
+    id: str
+    text: str
+    failure_class: str
+    """A class, or ``oom``: the figures decide which one."""
+    family: str = ""
+    """Templates of one family are wordings of one failure, so a shorter print may repeat a longer one."""
+    memory: str | None = None
+    rank: str = "error"
+    """``error``; ``warning`` when the program went on; and two that count only where no error is: ``wrapper`` says that
+    something else failed, ``chatter`` is what a planner prints about a choice that it dropped."""
+    place: str = "anywhere"
+    """Where a match without any figure counts: ``anywhere`` inside an error or alone on a line; ``line`` and
+    ``line-start`` only there, for words that prose uses too; ``itself`` when the wording is proof enough."""
+    texts: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "family", self.family or self.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """An entry for some classes of failures; ``oom/*`` is a whole family."""
+
+    classes: tuple[str, ...]
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity(Rule):
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline(Rule):
+    say: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArithmeticRow(Rule):
+    label: str
+    value: str
+    notes: tuple[str, ...] = ()
+    """Alternatives, the fullest first: the first whose figures are all known is shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRule(Headline):
+    id: str
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemedyRule(Rule):
+    id: str
+    do: tuple[str, ...]
+    """Alternatives, the most concrete first: the first whose figures are all known is shown."""
+    why: tuple[str, ...]
+    saves_per_bank: str = ""
+    computes: str = ""
+    effect: str = ROOM
+    solves: str = ""
+    """A condition under which it is enough by itself; empty: worked out from the saving."""
+    caution: str = ""
+    evidence: tuple[str, ...] = ()
+    is_first: bool = False
+    """A question to ask before anything is changed."""
+
+
+_Entry = TypeVar("_Entry")
+_Rule = TypeVar("_Rule", bound=Rule)
+_TABLES: dict[str, type] = {
+    "class": FailureClass,
+    "wording": Wording,
+    "template": Template,
+    "quantity": Quantity,
+    "headline": Headline,
+    "arithmetic": ArithmeticRow,
+    "finding": FindingRule,
+    "remedy": RemedyRule,
+}
+_FIELDS = {"for": "classes", "note": "notes", "first": "is_first", "class": "failure_class"}
+"""Keys of the files that are called otherwise here."""
+_SEVERAL = frozenset({"for", "note", "do", "why"})
+
+
+def entries(kind: type[_Entry]) -> tuple[_Entry, ...]:
+    """Every entry of a kind, in the order of the knowledge: where two templates or wordings match, the earlier wins."""
+    return _entries()[kind]
+
+
+def applying(kind: type[_Rule], failure_class: str) -> Sequence[_Rule]:
+    """The rules of a kind for a class: asked for every failure of a sweep, and the same each time."""
+    return _applying(failure_class)[kind]
+
+
+def documents() -> list[dict[str, Any]]:
+    """The content of the files, by name."""
     from importlib.resources import files  # here, because it is slow to import and most runs never fail
 
-    from ttmem import _toml
-
-    entries = files("ttmem.explain").joinpath(folder).iterdir()
-    wanted = [entry for entry in entries if (entry.name == only if only else entry.name.endswith(".toml"))]
-    return [
-        (entry.name, _toml.loads(entry.read_text(encoding="utf-8"))) for entry in sorted(wanted, key=lambda e: e.name)
-    ]
+    names = sorted(file.name for file in files(__package__).iterdir() if file.name.endswith(".toml"))
+    return [_toml.packaged(__package__, name) for name in names]
 
 
 @cache
-def documents() -> tuple[dict[str, Any], ...]:
-    """The content of ``knowledge/``, one document per family of classes."""
-    return tuple(content for _, content in read_toml("knowledge"))
+def _entries() -> dict[type, tuple[Any, ...]]:
+    read = documents()
+    return {
+        kind: tuple(kind(**_fields(entry)) for document in read for entry in document.get(table, ()))
+        for table, kind in _TABLES.items()
+    }
 
 
 @cache
-def failure_classes() -> tuple[FailureClass, ...]:
-    """Every class that the knowledge files describe."""
-    return tuple(FailureClass(**entry) for document in documents() for entry in document["class"])
+def _applying(failure_class: str) -> dict[type, list[Any]]:
+    patterns = {failure_class, f"{failure_class.partition('/')[0]}/*"}
+    return {
+        kind: [rule for rule in rules if not patterns.isdisjoint(rule.classes)]
+        for kind, rules in _entries().items()
+        if issubclass(kind, Rule)
+    }
+
+
+def _fields(entry: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for key, value in entry.items():
+        if isinstance(value, str) and key in _SEVERAL:
+            value = (value,)
+        found[_FIELDS.get(key, key)] = tuple(value) if isinstance(value, list) else value
+    return found
 
 
 @cache
-def _classes_by_name() -> dict[str, FailureClass]:
-    return {known.name: known for known in failure_classes()}
+def _named() -> dict[str, FailureClass]:
+    return {known.name: known for known in entries(FailureClass)}
 
 
 def failure_class_named(name: str) -> FailureClass:
-    """The class of that name."""
-    return _classes_by_name()[name]
+    return _named()[name]
 
 
 @cache
-def wordings() -> tuple[Wording, ...]:
-    """Every wording; the earlier one wins."""
-    return tuple(
-        Wording(entry["title"], re.compile(entry["words"]), entry.get("status", ""))
-        for document in documents()
-        for entry in document.get("wording", ())
-    )
+def template_of(template_id: str) -> Template:
+    """The template of a failure; an id from elsewhere (``X1``, an assert of unknown wording) is a family of its own."""
+    known = (template for template in entries(Template) if template.id == template_id)
+    return next(known, Template(template_id, "", "none"))
 
 
 def status_of_wording(text: str) -> str:
     """What the words of a text without a class decide; empty when they do not."""
-    return next((wording.status for wording in wordings() if wording.status and wording.pattern.search(text)), "")
+    return next((wording.status for wording in entries(Wording) if wording.status and wording.is_in(text)), "")
 
 
 def title_of(failure_class: str, message: str) -> str:
     """A heading for results that say the same; empty where the message is its own."""
-    known = _classes_by_name().get(failure_class)
+    known = _named().get(failure_class)
     if known is not None and known.title:
         return known.title
-    return next((wording.title for wording in wordings() if wording.pattern.search(message)), "")
-
-
-@cache
-def templates() -> tuple[Template, ...]:
-    """Every template; where two match at one place the earlier one wins, so the fuller wording comes first."""
-    return tuple(_template(entry) for document in documents() for entry in document.get("template", ()))
-
-
-@cache
-def _by_id() -> dict[str, Template]:
-    return {template.id: template for template in templates()}
-
-
-def family_of(template_id: str) -> str:
-    """The family of a template by its id; an id from elsewhere (``X1``) is a family of its own."""
-    template = _by_id().get(template_id)
-    return template_id if template is None else template.family
-
-
-def rank_of(template_id: str) -> str:
-    """The rank of a template by its id; asserts of unknown wording (``X1``) are errors."""
-    template = _by_id().get(template_id)
-    return "error" if template is None else template.rank
-
-
-def _template(entry: dict[str, Any]) -> Template:
-    return Template(
-        id=entry["id"],
-        text=entry["text"],
-        anchor=anchor_of(entry["text"]),
-        class_rule=entry["class"],
-        family=entry.get("family", entry["id"]),
-        memory=entry.get("memory"),
-        rank=entry.get("rank", "error"),
-        place=entry.get("place", "anywhere"),
-        texts=tuple(entry.get("texts", {}).items()),
-    )
+    return next((wording.title for wording in entries(Wording) if wording.is_in(message)), "")

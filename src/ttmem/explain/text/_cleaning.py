@@ -3,41 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from functools import cache
 
-from ttmem.explain.text.markers import EXPECTED_BEGIN, EXPECTED_END
+from ttmem.explain.facts import pattern
 
-
-@cache
-def _colours() -> re.Pattern[str]:
-    # Real escapes; the caret form of `cat -v`; and the rest that is left when a paste lost the escape byte.
-    return re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][0-9A-Z]|\^\[\[[0-9;]*m|\[\d{1,3}(?:;\d{1,3}){0,5}m")
-
-
-@cache
-def _prefix() -> re.Pattern[str]:
-    """What may stand before every line of a message that spans lines (log-formats 1.5, errors 3 and 7)."""
-    return re.compile(
-        r"""\s*(?:
-            \[\d+,\d+\]<std(?:out|err)>:                              # Open MPI --tag-output
-          | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:?\d\d)\s  # GitHub Actions, docker logs -t
-          | \([A-Za-z][\w ]{0,40}\spid=\d+\)                          # vLLM worker processes
-          | (?:ERROR|WARNING|INFO|DEBUG|CRITICAL)\s\d\d-\d\d\s\d\d:\d\d:\d\d\s\[[\w./-]+:\d+\]  # vLLM logger
-          | \[ctest\]
-          | \[(?:gw|chip-|rank)\d+\]                                  # pytest-xdist, one container per chip
-          | E(?=\s\s|\s*$)                                            # margin of pytest's exception text
-          | >(?=\s)                                                   # quoted mail or Markdown
-        )""",
-        re.VERBOSE,
-    )
-
-
+EXPECTED_BEGIN, EXPECTED_END = "[EXPECTED_ERROR BEGIN]", "[EXPECTED_ERROR END]"
+"""tt-metal's tests bracket the errors they provoke; nothing between the two is a failure. A reader that hands over
+single lines has to watch for these itself, because the bracket may be far away."""
 _LINE_BREAKS_IN_TEXT = ("\\r\\n", "\\n", "\\t", "&#10;", "&#xA;", "&#13;")
 """How a repr, a JSON string and an XML attribute (JUnit) spell the line breaks of an exception text."""
-
-
 _LONGEST_MESSAGE = 4000
 """Characters; a bound, so that many short looks at one endless line stay linear in it."""
 
@@ -57,8 +31,8 @@ class CleanText:
         self._row_starts: list[int] = []
         self._first_line = first_line
         if "\x1b" in text or "[0m" in text or "^[[" in text:
-            text = _colours().sub("", text)
-        prefix = _prefix()
+            text = pattern("cleaning", "colours").sub("", text)
+        prefix = pattern("cleaning", "prefix")
         offset = 0
         expected = False
         for index, line in enumerate(text.split("\n")):

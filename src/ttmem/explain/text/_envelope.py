@@ -8,114 +8,83 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import partial
 
+from ttmem.explain.facts import pattern
+from ttmem.explain.failure import Failure
 from ttmem.explain.text._cleaning import CleanText
 
+_pattern = partial(pattern, "envelope")
 _MESSAGE_ROWS = 20
 """An exception text of more rows than this has run into something else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
-    """One print of an error: where it stands and what it says."""
+class Hit:
+    """One print of a failure: where it stands and what it says."""
 
     start: int
     end: int
-    template: str
-    message: str
-    file: str = ""
-    condition: str = ""
-
-
-@cache
-def _exception() -> re.Pattern[str]:
-    # A wrapped text can break at any blank, but the file name itself has none.
-    return re.compile(
-        r"(TT_FATAL|TT_THROW|TT_ASSERT|LOG_FATAL|LOG_ASSERT|DEBUG_ASSERT)[ \n]@[ \n]([^ \n]{1,400}):(\d{1,6})"
-    )
-
-
-@cache
-def _logger_line() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:^|\| )TT_(?:FATAL|THROW|ASSERT): (?P<named>[^\n]{1,4000})"
-        r"|\| critical \| \w+ \| (?!TT_)(?P<critical>[^\n]{1,4000})"
-        r"|\bAlways \| FATAL \|(?: (?P<fatal>[^\n]{1,4000}))?",
-        re.MULTILINE,
-    )
-
-
-@cache
-def _end_of_message() -> re.Pattern[str]:
-    return re.compile(r"backtrace:|--- |\}|Traceback |Fatal Python error|terminate called|\d{4}-\d\d-\d\d |TT_\w+ @")
-
-
-@cache
-def _evidence_of_error() -> re.Pattern[str]:
-    return re.compile(
-        r"TT_(?:FATAL|THROW|ASSERT)\b|\w(?:Error|Exception): |\b[Ee]rror: |\bFATAL\b|\bcritical\b|\binfo: "
-    )
+    failure: Failure
 
 
 def is_within_error(text: CleanText, start: int) -> bool:
     """Whether an envelope opens shortly before this offset, so that what follows is a message and not prose."""
-    return _evidence_of_error().search(text.flat, max(0, start - 240), start) is not None
+    return _pattern("evidence_of_error").search(text.flat, max(0, start - 240), start) is not None
 
 
 def strip_source_suffix(message: str) -> str:
     """Without the ``(assert.hpp:104)`` that tt-metal's logger appends."""
-    return re.sub(r"\s*\([\w./]+\.[ch]pp:\d+\)\s*$", "", message).rstrip()
+    return _pattern("source_suffix").sub("", message).rstrip()
 
 
 def exception_sites(text: CleanText) -> list[tuple[int, str]]:
     """Offset and ``file:line`` of every exception text, in order; the directories of the build are left out."""
-    return [(found.start(), _file(found)) for found in _exception().finditer(text.rows)]
+    return [(found.start(), _file(found)) for found in _pattern("exception").finditer(text.rows)]
 
 
 def _file(found: re.Match[str]) -> str:
     return f"{found[2].rsplit('/', 1)[-1]}:{found[3]}"
 
 
-def envelopes(text: CleanText) -> Iterator[Envelope]:
-    """Every print of an error, known or not."""
+def envelopes(text: CleanText) -> Iterator[Hit]:
+    """Every print of an error, as a failure of unknown wording."""
     claimed = -1  # the runtime's log line and the assert text below it are one print
-    for found in _logger_line().finditer(text.rows):
+    for found in _pattern("logger_line").finditer(text.rows):
         message = strip_source_suffix(found["named"] or found["critical"] or found["fatal"] or "")
         end = found.end()
-        below = _exception().match(text.rows, end + 1)
+        below = _pattern("exception").match(text.rows, end + 1)
         if below is not None and not below[1].startswith("TT_"):
             exception = _exception_envelope(text, below)
             claimed = below.start()
-            yield Envelope(
-                found.start(), exception.end, "R1", message or exception.message, exception.file, exception.condition
-            )
+            failure = replace(exception.failure, line=text.line_at(found.start()))
+            yield Hit(found.start(), exception.end, replace(failure, message=message) if message else failure)
         elif message:
-            yield Envelope(found.start(), end, "X1", message)
-    for found in _exception().finditer(text.rows):
+            yield Hit(found.start(), end, Failure("none", None, message, "X1", line=text.line_at(found.start())))
+    for found in _pattern("exception").finditer(text.rows):
         if found.start() != claimed:
             yield _exception_envelope(text, found)
 
 
-def _exception_envelope(text: CleanText, found: re.Match[str]) -> Envelope:
+def _exception_envelope(text: CleanText, found: re.Match[str]) -> Hit:
     row_end = text.row_end(found.end())
-    following = _exception().search(text.rows, found.end(), row_end)
-    if following is not None:  # several exceptions on one row: each ends where the next begins
-        row_end = following.start()
+    if following := _pattern("exception").search(text.rows, found.end(), row_end):
+        row_end = following.start()  # several exceptions on one row: each ends where the next begins
     condition, _, inline = text.rows[found.end() : row_end].removeprefix(":").partition("info:")
     condition = condition.strip()
     message, end = inline.strip(), row_end
     if not message:
         message, end = _message_below(text, row_end)
-    return Envelope(
-        start=found.start(),
-        end=end,
-        template="X1" if found[1].startswith("TT_") else "R1",
+    failure = Failure(
+        failure_class="none",
+        memory=None,
         message=strip_source_suffix(message) or f"{found[1]} @ {_file(found)}: {condition}",
-        file=_file(found),
-        condition=condition,
+        template="X1" if found[1].startswith("TT_") else "R1",
+        texts={"file": _file(found), **({"condition": condition} if condition else {})},
+        line=text.line_at(found.start()),
     )
+    return Hit(found.start(), end, failure)
 
 
 def _message_below(text: CleanText, row_end: int) -> tuple[str, int]:
@@ -126,7 +95,7 @@ def _message_below(text: CleanText, row_end: int) -> tuple[str, int]:
     rows = [text.rows[row_end + 1 + len("info:") : end].strip()]
     while end < len(text.rows) and len(rows) <= _MESSAGE_ROWS:
         start = end + 1
-        if _end_of_message().match(text.rows, start) or text.is_after_gap(start):
+        if _pattern("end_of_message").match(text.rows, start) or text.is_after_gap(start):
             break
         end = text.row_end(start)
         rows.append(text.rows[start:end])

@@ -68,28 +68,6 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
-    """One sentence of the library and what it means."""
-
-    id: str
-    text: str
-    anchor: str
-    """Plain text that every match begins with: where it is absent, no expression needs to be compiled."""
-    class_rule: str
-    """A class, or ``oom``: the figures decide which one."""
-    family: str
-    """Templates of one family are wordings of one failure, so a shorter print may repeat a longer one."""
-    memory: str | None = None
-    rank: str = "error"
-    """``error``; ``warning`` when the program went on; and two that count only where no error is: ``wrapper`` says that
-    something else failed, ``chatter`` is what a planner prints about a choice that it dropped."""
-    place: str = "anywhere"
-    """Where a match without any figure counts: ``anywhere`` inside an error or alone on a line; ``line`` and
-    ``line-start`` only there, for words that prose uses too; ``itself`` when the wording is proof enough."""
-    texts: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Match:
     """Where a template matched, and the values of its slots."""
 
@@ -141,10 +119,10 @@ def split_lead(parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], tuple[Part, .
     return lead, parts
 
 
+@cache
 def anchor_of(text: str) -> str:
-    """The plain text with which the sentence of a template begins."""
-    _, parts = split_lead(parse(text))
-    return parts[0].text.rstrip()
+    """The plain text that every match of a template begins with: where it is absent, nothing needs to be compiled."""
+    return split_lead(parse(text))[1][0].text.rstrip()
 
 
 def slots(parts: tuple[Part, ...]) -> Iterator[Slot]:
@@ -157,11 +135,9 @@ def slots(parts: tuple[Part, ...]) -> Iterator[Slot]:
 
 def _regex(parts: tuple[Part, ...]) -> str:
     out: list[str] = []
-    for index, part in enumerate(parts):
-        before = parts[index - 1] if index else None
-        after = parts[index + 1] if index + 1 < len(parts) else None
+    for before, part, after in zip((Part(), *parts), parts, (*parts[1:], Part()), strict=False):
         if part.slot is not None and part.slot.kind == "text":
-            if after is None or not after.text:
+            if not after.text:
                 raise ValueError("a text slot has to be followed by plain text that ends it")
             # The first end counts. Inside a lookahead it stays the first one: no second try, so time stays linear.
             out.append(f"(?={part.slot.value_regex()}{re.escape(after.text.rstrip())})(?P={part.slot.name})")
@@ -169,12 +145,12 @@ def _regex(parts: tuple[Part, ...]) -> str:
             out.append(f"(?:{_regex(part.optional)})?")
         elif part.slot is None:
             text = part.text
-            if after is not None and after.slot is not None and after.slot.is_number:
+            if after.slot is not None and after.slot.is_number:
                 text = text.removesuffix(" ")  # the blank goes with the figure: see below
-            unit = re.match(r" ?B\b", text) if before is not None and before.slot is not None else None
+            unit = re.match(r" ?B\b", text) if before.slot is not None else None
             out.append(" ?B" + re.escape(text[unit.end() :]) if unit else re.escape(text))
         elif part.slot.is_number:
-            blank = " " if before is not None and before.text.endswith(" ") else ""
+            blank = " " if before.text.endswith(" ") else ""
             out.append(f"(?:{blank}(?:{part.slot.value_regex()}|{_PLACEHOLDER}))?")
         else:
             out.append(f"(?:{part.slot.value_regex()}|{_PLACEHOLDER})")
@@ -182,10 +158,8 @@ def _regex(parts: tuple[Part, ...]) -> str:
 
 
 @cache
-def _compiled(text: str) -> tuple[re.Pattern[str] | None, re.Pattern[str], tuple[Slot, ...]]:
-    lead, parts = split_lead(parse(text))
-    kept = tuple(slot for slot in slots(parts) if slot.name)
-    return (re.compile(_regex(lead) + r"\Z") if lead else None), re.compile(_regex(parts)), kept
+def _compiled(parts: tuple[Part, ...], end: str = "") -> tuple[re.Pattern[str], tuple[Slot, ...]]:
+    return re.compile(_regex(parts) + end), tuple(slot for slot in slots(parts) if slot.name)
 
 
 @cache
@@ -193,12 +167,13 @@ def _arguments(wanted: tuple[Slot, ...]) -> re.Pattern[str]:
     return re.compile(r"\.?" + "".join(rf" (?:BufferType::)?{slot.value_regex()}" for slot in wanted) + r"(?= |\Z)")
 
 
-def matches(template: Template, flat: str) -> Iterator[Match]:
-    """All places of a cleaned text where this sentence stands, without overlaps.
+def matches(text: str, flat: str) -> Iterator[Match]:
+    """All places of a cleaned text where the sentence of a template stands, without overlaps.
 
     Callers look for the anchor first: it is a plain search, and most sentences are never compiled.
     """
-    lead, sentence, kept = _compiled(template.text)
+    before, parts = split_lead(parse(text))
+    (lead, lead_slots), (sentence, kept) = _compiled(before, r"\Z"), _compiled(parts)
     for found in sentence.finditer(flat):
         values = {slot: found[slot.name] for slot in kept}
         start, end = found.span()
@@ -207,17 +182,13 @@ def matches(template: Template, flat: str) -> Iterator[Match]:
             if slot.is_number and found.end(slot.name) == len(flat):
                 values[slot] = None
         unformatted = tuple(slot for slot, value in values.items() if value is None)
-        if unformatted and found[0].count("{}") == len(unformatted):
-            arguments = _arguments(unformatted).match(flat, end)
-            if arguments is not None:
-                values.update((slot, arguments[slot.name]) for slot in unformatted)
-                end = arguments.end()
-        if lead is not None:
-            before = lead.search(flat, max(0, start - _LEAD_WIDTH), start)
-            if before is not None:
-                start = before.start()
-                lead_slots = slots(split_lead(parse(template.text))[0])
-                values.update((slot, before[slot.name]) for slot in lead_slots if slot.name)
+        is_format_string = unformatted and found[0].count("{}") == len(unformatted)
+        if is_format_string and (arguments := _arguments(unformatted).match(flat, end)):
+            values.update((slot, arguments[slot.name]) for slot in unformatted)
+            end = arguments.end()
+        if led := lead.search(flat, max(0, start - _LEAD_WIDTH), start):  # without a lead: nothing, at the start itself
+            start = led.start()
+            values.update((slot, led[slot.name]) for slot in lead_slots)
         yield Match(start, end, *_typed(values))
 
 

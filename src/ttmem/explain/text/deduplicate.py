@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from ttmem.explain.failure import PRINT_ONLY, Failure
-from ttmem.explain.knowledge.loading import family_of, rank_of
+from ttmem.explain.knowledge.loading import template_of
 
 _CANDIDATES = 16
 """How many earlier failures one print is compared with; keeps a log of ten thousand failures linear."""
@@ -27,8 +27,11 @@ def deduplicate(failures: Iterable[Failure]) -> list[Failure]:
         first, earlier = unique.get(failure.key, (position, failure))
         unique[failure.key] = (first, _merged(earlier, failure))
     families: dict[str, _Family] = {}
-    for position, failure in sorted(unique.values(), key=_fullest_first):
-        families.setdefault(family_of(failure.template), _Family()).add(position, failure)
+    fullest_first = sorted(
+        unique.values(), key=lambda entry: (-len(entry[1].numbers), -len(entry[1].message), entry[0])
+    )
+    for position, failure in fullest_first:
+        families.setdefault(template_of(failure.template).family, _Family()).add(position, failure)
     kept = chain.from_iterable(family.kept for family in families.values())
     return [failure for _, failure in sorted(kept, key=lambda entry: entry[0])]
 
@@ -40,7 +43,7 @@ def _is_bare(failure: Failure) -> bool:
 
 def is_echo(failure: Failure) -> bool:
     """Whether it counts only where no error is: a wrapper of one, or what a planner says about a choice it dropped."""
-    return rank_of(failure.template) in ("wrapper", "chatter")
+    return template_of(failure.template).rank in ("wrapper", "chatter")
 
 
 def _without_echoes(failures: list[Failure]) -> list[Failure]:
@@ -49,7 +52,7 @@ def _without_echoes(failures: list[Failure]) -> list[Failure]:
     ``Error code: 13`` says that something failed; an abort after an error is how an uncaught exception ends a
     process; a kill is explained by the host's own report of it; an assert without its message by one that has it.
     """
-    ranks = [rank_of(failure.template) for failure in failures]
+    ranks = [template_of(failure.template).rank for failure in failures]
     sites = {failure.texts.get("file") for failure in failures if failure.failure_class != "none"} - {None}
     has_error = "error" in ranks
     host_killed = any("killer" in failure.texts for failure in failures)
@@ -67,11 +70,6 @@ def _without_echoes(failures: list[Failure]) -> list[Failure]:
         chattered = chattered or rank == "chatter"  # an optimiser prints thousands: one stands for all
         kept.append(failure)
     return kept
-
-
-def _fullest_first(entry: tuple[int, Failure]) -> tuple[int, int, int]:
-    position, failure = entry
-    return -len(failure.numbers), -len(failure.message), position
 
 
 class _Family:

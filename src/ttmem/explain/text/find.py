@@ -4,36 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ttmem.explain.classes import oom_class_of, statistics_note
+from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
-from ttmem.explain.knowledge.loading import rank_of, templates
+from ttmem.explain.knowledge.loading import Template, entries, template_of
 from ttmem.explain.text._cleaning import CleanText
-from ttmem.explain.text._envelope import envelopes, exception_sites, is_within_error, strip_source_suffix
-from ttmem.explain.text._template import Match, Template, matches
+from ttmem.explain.text._envelope import Hit, envelopes, exception_sites, is_within_error, strip_source_suffix
+from ttmem.explain.text._template import Match, anchor_of, matches
 from ttmem.explain.text.deduplicate import deduplicate
 
 _SITE_WIDTH = 600
 """How far before its message the ``TT_FATAL @ file:line`` of an exception may stand."""
-
-_SIGNAL_OF_WORD = {
-    "segmentation fault": "SIGSEGV",
-    "aborted": "SIGABRT",
-    "abort": "SIGABRT",
-    "bus error": "SIGBUS",
-    "illegal instruction": "SIGILL",
-    "floating point exception": "SIGFPE",
-    "killed": "SIGKILL",
-}
-_SIGNAL_OF_NUMBER = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    start: int
-    end: int
-    failure: Failure
 
 
 def find_failures(text: str, *, first_line: int = 1, include_other: bool = False) -> list[Failure]:
@@ -52,12 +35,12 @@ def find_failures(text: str, *, first_line: int = 1, include_other: bool = False
     return deduplicate(_with_sites(clean, hits))
 
 
-def _known(clean: CleanText) -> Iterator[_Hit]:
-    flat = clean.flat
-    for template in [template for template in templates() if template.anchor in flat]:
-        for match in matches(template, flat):
-            if _counts(clean, template, match):
-                yield _Hit(match.start, match.end, _failure(clean, template, match))
+def _known(clean: CleanText) -> Iterator[Hit]:
+    for template in entries(Template):
+        if anchor_of(template.text) in clean.flat:
+            for match in matches(template.text, clean.flat):
+                if _counts(clean, template, match):
+                    yield Hit(match.start, match.end, _failure(clean, template, match))
 
 
 def _counts(clean: CleanText, template: Template, match: Match) -> bool:
@@ -79,14 +62,12 @@ def _is_whole_row(clean: CleanText, match: Match) -> bool:
 
 
 def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
-    numbers = dict(match.numbers)
-    texts = {**dict(template.texts), **match.texts}
+    numbers, texts = dict(match.numbers), {**template.texts, **match.texts}
     memory = texts.pop("memory", template.memory)
-    failure_class = template.class_rule
+    failure_class = template.failure_class
     if failure_class == "oom":
         failure_class = oom_class_of(numbers, memory)
-        note = statistics_note(numbers)
-        if note is not None:
+        if note := statistics_note(numbers):
             texts["note"] = note
     address, region_end = numbers.get("l1_buffer_address"), numbers.get("region_end")
     if address is not None and region_end is not None:
@@ -94,10 +75,8 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
             numbers["overlap_bytes"] = region_end - address
         else:
             del numbers["region_end"]  # no clash at all: the last figure of the sentence was cut
-    if failure_class == "crash":
-        signal = _signal_of(texts.pop("death", None), numbers.get("exit_code"))
-        if signal is not None:
-            texts["signal"] = signal
+    if failure_class == "crash" and (signal := _signal_of(texts.pop("death", ""), numbers.get("exit_code", 0))):
+        texts["signal"] = signal
     return Failure(
         failure_class=failure_class,
         memory=memory,
@@ -110,18 +89,15 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
     )
 
 
-def _signal_of(word: str | None, exit_code: int | None) -> str | None:
-    """The signal's name; shells report a death by signal n as exit code 128 + n (Linux numbers)."""
-    if word is not None:
-        return _SIGNAL_OF_WORD.get(word.lower(), word if word.startswith("SIG") else None)
-    if exit_code is not None:
-        return _SIGNAL_OF_NUMBER.get(exit_code - 128)
-    return None
+def _signal_of(word: str, exit_code: int) -> str:
+    """The signal's name; shells report a death by signal n as exit code 128 + n."""
+    key = word.lower() if word else str(exit_code - 128)
+    return str(facts("patterns")["signals"].get(key, word if word.startswith("SIG") else ""))
 
 
-def _without_overlaps(hits: Iterable[_Hit]) -> list[_Hit]:
+def _without_overlaps(hits: Iterable[Hit]) -> list[Hit]:
     """The first template that matches at a place wins, and what lies inside a message is part of it."""
-    kept: list[_Hit] = []
+    kept: list[Hit] = []
     end = -1
     for hit in sorted(hits, key=lambda hit: hit.start):  # stable: equal starts stay in the order of the knowledge
         if hit.start >= end:
@@ -130,27 +106,17 @@ def _without_overlaps(hits: Iterable[_Hit]) -> list[_Hit]:
     return kept
 
 
-def _unknown(clean: CleanText, known: list[_Hit]) -> Iterator[_Hit]:
-    starts = iter([hit.start for hit in known if rank_of(hit.failure.template) != "wrapper"])
+def _unknown(clean: CleanText, known: list[Hit]) -> Iterator[Hit]:
+    starts = iter([hit.start for hit in known if template_of(hit.failure.template).rank != "wrapper"])
     start = next(starts, None)
-    for envelope in sorted(envelopes(clean), key=lambda envelope: envelope.start):
-        while start is not None and start < envelope.start:
+    for hit in sorted(envelopes(clean), key=lambda hit: hit.start):
+        while start is not None and start < hit.start:
             start = next(starts, None)
-        if start is not None and start <= envelope.end:
-            continue
-        texts = {"file": envelope.file, "condition": envelope.condition}
-        failure = Failure(
-            failure_class="none",
-            memory=None,
-            message=envelope.message,
-            template=envelope.template,
-            texts={name: value for name, value in texts.items() if value},
-            line=clean.line_at(envelope.start),
-        )
-        yield _Hit(envelope.start, envelope.end, failure)
+        if start is None or start > hit.end:
+            yield hit
 
 
-def _with_sites(clean: CleanText, hits: list[_Hit]) -> Iterator[Failure]:
+def _with_sites(clean: CleanText, hits: list[Hit]) -> Iterator[Failure]:
     """The failures, each with the source file of the exception that carries it."""
     sites = iter(exception_sites(clean))
     upcoming = next(sites, None)

@@ -13,9 +13,33 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from ttmem.explain.knowledge.loading import templates
+from ttmem.explain.facts import facts
+from ttmem.explain.knowledge.loading import Template, entries
+from ttmem.explain.text._cleaning import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.explain.text._template import Part, parse, split_lead
-from ttmem.explain.text.markers import EXPECTED_BEGIN, EXPECTED_END, MARKERS
+
+MARKERS: tuple[bytes, ...] = (
+    # The wording of the failures that matter most, for prints without any envelope.
+    b"Out of Memory",
+    b"Statically allocated",  # circular or dataflow buffers: clash and overflow
+    # The envelopes that carry every other failure of the library and of its callers.
+    b"TT_",  # TT_FATAL, TT_THROW, TT_ASSERT
+    b"FATAL",  # level of the tt-mlir runtime and of tt-metal until 2025
+    b"critical",  # level of tt-metal since 2025
+    b"rror",  # RuntimeError, error: (MLIR), Fatal Python error, Error code
+    # What only a warning or the shell says.
+    b"active trace",
+    b"egmentation fault",
+    b"Aborted",
+    b"Killed",
+    b"Timeout",
+)
+"""Plain byte strings, so that a reader can ask ``marker in line``: each line that begins a failure contains one of
+these; lines of ordinary runtime logs contain none.
+
+A hit proves nothing (``find_failures`` decides); a miss is final. More than the few wordings would need, because a
+failure that is missed costs more than eleven substring tests on a line that nothing else recognised.
+"""
 
 LINES_BEFORE, LINES_AFTER = 12, 48
 _MOST_LINES = 20_000
@@ -28,15 +52,6 @@ _BEGIN, _END = EXPECTED_BEGIN.encode(), EXPECTED_END.encode()
 _EXECUTING = b"Executing operation"
 _ORDINARY = (b"MemoryView{", _EXECUTING, b"Device memory state")
 """What a tt-mlir runtime prints for every operation; no line with one of these begins a failure."""
-
-_PREFERRED_WORDS = (
-    "xceed", "enough", "Cannot", "Failed", "failed", "beyond", "clash", "circular", "allocated", "overlap",
-    "rror", "exit", "ignal", "imeout", "Killed", "semaphore", "ontiguous", "requested", "Invalid", "Expected",
-    "divisible", "hugepage", "bad_alloc", "SIG", "oom-kill", "could", "staging", "legal", "feasible", "smaller",
-    "match", "mismatch", "rectangular", "sized", "Mesh.", "unsafe", "Creating", "large", "overflows", "wraparound",
-    "currently", "killed", "can't", "code:", "nterleaved", "block_size", "nstruction", "Aborted", "terminate",
-)  # fmt: skip
-"""Words that many templates share and ordinary lines lack; without blanks, because texts are wrapped at blanks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +67,8 @@ class Piece:
 @cache
 def scan_words() -> tuple[bytes, ...]:
     """Words of which each match of each template contains one: a new template brings its own when it has to."""
-    words = list(_PREFERRED_WORDS)
-    for template in templates():
+    words = facts("patterns")["scan"]["words"].split()
+    for template in entries(Template):
         _, sentence = split_lead(parse(template.text))
         if not _is_covered(sentence, words):
             longest = max((word for part in sentence for word in part.text.split()), key=len)
@@ -90,7 +105,6 @@ class LogScanner:
         self._inside_expected = False
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Piece]:
-        """The pieces, in order."""
         for chunk in chunks:
             at = chunk.rfind(b"\n")
             if at < 0:
@@ -99,8 +113,7 @@ class LogScanner:
             whole = b"".join((*self._tail, memoryview(chunk)[:at]))
             self._tail = [chunk[at + 1 :]]
             yield from self._block(whole, is_last=False)
-        rest = b"".join(self._tail)
-        yield from self._block(rest, is_last=True)
+        yield from self._block(b"".join(self._tail), is_last=True)
 
     def _block(self, block: bytes, *, is_last: bool) -> Iterator[Piece]:
         if _BEGIN in block or self._inside_expected:
@@ -123,7 +136,9 @@ class LogScanner:
                 self._keep(lines, start, [index - start for index in every if index >= start])
                 return
             self._remember(b"\n".join(lines[done:start]))
-            yield self._piece(lines[start:end], first_line + start)
+            text = b"\n".join(lines[start:end])
+            named = b"" if _EXECUTING in text else self._operation
+            yield Piece(text.decode("utf-8", "replace"), first_line + start, named.decode("utf-8", "replace"))
             done = min(end, len(lines))
         self._keep(lines, max(done, len(lines) - LINES_BEFORE), [])
 
@@ -132,7 +147,9 @@ class LogScanner:
         distinct = set(shapes)
         fresh = distinct - self._harmless - self._suspicious
         if fresh:
-            suspects = _lines_with(scan_words(), [shape for shape in fresh if not _is_ordinary(shape)])
+            suspects = _lines_with(
+                scan_words(), [shape for shape in fresh if not any(words in shape for words in _ORDINARY)]
+            )
             for known in (self._harmless, self._suspicious):
                 if len(known) > _MOST_SHAPES:
                     known.clear()
@@ -147,10 +164,6 @@ class LogScanner:
         self._remember(b"\n".join(lines[:start]))
         self._kept, self._kept_hits = lines[start:], hits
 
-    def _piece(self, lines: list[bytes], first_line: int) -> Piece:
-        named = b"" if any(_EXECUTING in line for line in lines) else self._operation
-        return Piece(b"\n".join(lines).decode("utf-8", "replace"), first_line, named.decode("utf-8", "replace"))
-
     def _remember(self, text: bytes) -> None:
         """The last operation line: a failure further down belongs to it."""
         at = text.rfind(_EXECUTING) if self._is_runtime_log else -1
@@ -162,16 +175,10 @@ class LogScanner:
         """Errors that a test provokes on purpose are none; their lines stay, empty, so that numbers are right."""
         out = []
         for line in block.split(b"\n"):
-            if _BEGIN in line:
-                self._inside_expected = True
+            self._inside_expected |= _BEGIN in line
             out.append(b"" if self._inside_expected else line)
-            if self._inside_expected and _END in line:
-                self._inside_expected = False
+            self._inside_expected &= _END not in line
         return b"\n".join(out)
-
-
-def _is_ordinary(line: bytes) -> bool:
-    return any(words in line for words in _ORDINARY)
 
 
 def _lines_with(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:
@@ -201,6 +208,6 @@ def _windows(suspicious: list[int]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def is_runtime_log(head: bytes) -> bool:
+def is_runtime_log(head: bytes | bytearray) -> bool:
     """Whether the first bytes of a source are those of a tt-mlir runtime log."""
     return _EXECUTING in head or _ORDINARY[0] in head

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
@@ -25,7 +26,6 @@ class Found:
     failures: tuple[Failure, ...]
     """What concerns memory (or ended the process); where nothing does, what failed otherwise."""
     contexts: tuple[Context, ...]
-    lines: int
     others: int = 0
     """Errors that have nothing to do with memory and are left out beside those that have."""
     is_runtime_log: bool = False
@@ -42,26 +42,15 @@ def find_in_text(text: str) -> Found:
 def find_in_chunks(chunks: Iterable[bytes]) -> Found:
     """The failures of a source that comes in pieces; a small one is searched as a whole."""
     remaining = iter(chunks)
-    beginning: list[bytes] = []
-    size = 0
+    head = bytearray()
     for chunk in remaining:
-        beginning.append(chunk)
-        size += len(chunk)
-        if size > _WHOLE_BYTES:
-            scanner = LogScanner()
-            pieces = scanner.pieces(_chained(beginning, remaining))
-            return _found(pieces, scanner, head=b"".join(beginning))
-    whole = b"".join(beginning)
-    piece = Piece(whole.decode("utf-8", "replace"), 1)
-    return _found([piece], None, head=whole, lines=piece.text.count("\n") + 1)
+        head += chunk
+        if len(head) > _WHOLE_BYTES:
+            return _found(LogScanner().pieces(chain([bytes(head)], remaining)), head)
+    return _found([Piece(head.decode("utf-8", "replace"), 1)], head)
 
 
-def _chained(first: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield b"".join(first)
-    yield from rest
-
-
-def _found(pieces: Iterable[Piece], scanner: LogScanner | None, *, head: bytes, lines: int = 0) -> Found:
+def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     prints: list[Failure] = []
     around: dict[int, Context] = {}
     for piece in pieces:
@@ -77,7 +66,6 @@ def _found(pieces: Iterable[Piece], scanner: LogScanner | None, *, head: bytes, 
     return Found(
         failures=tuple(shown),
         contexts=tuple(around.get(failure.line or 0, Context()) for failure in shown),
-        lines=scanner.lines if scanner else lines,
         others=len(unique) - len(shown),
         is_runtime_log=is_runtime_log(head),
         head=" ".join(head[: _MOST_MESSAGE * 4].decode("utf-8", "replace").split())[:_MOST_MESSAGE],

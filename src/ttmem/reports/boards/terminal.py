@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ttmem.reports.boards.document import Boards, OpenedBoard, Pool
+from ttmem.reports.boards.document import Boards, OpenedBoard
 from ttmem.reports.kit.tables import Table, mib_column, number_column, plain, text_column
 from ttmem.reports.kit.units import shape_text
 
@@ -21,24 +21,22 @@ def render(boards: Boards) -> str:
         ]
     rows = []
     for board in boards.boards:
-        pools = [(board.memories or {}).get(memory) for memory in _MEMORIES]
-        figures = [figure for pool in pools for figure in _figures(pool)]
+        figures: list[int | None] = []
+        for memory in _MEMORIES:
+            pool = (board.memories or {}).get(memory)
+            figures += [pool.banks, pool.bytes_per_bank, pool.total_bytes] if pool else [None] * 3
         rows.append([board.name, board.chips, shape_text(board.grid), *figures, board.description])
     table = plain(Table([*columns, text_column("")], rows))
     return f"{table}\n\nBank sizes of ttnn {boards.release}, per chip; MB is 2^20 bytes."
 
 
-def _figures(pool: Pool | None) -> list[int | None]:
-    return [pool.banks, pool.bytes_per_bank, pool.total_bytes] if pool else [None] * 3
-
-
 def opened(board: OpenedBoard) -> str:
     """One line: which board, opened how, sizes from where."""
+    regions = {
+        "L1_SMALL {:,} B per bank": board.l1_small_bytes_per_bank,
+        "TRACE {:,} B per bank": board.trace_region_bytes_per_bank,
+        "worker_l1_size {:,} B": board.worker_l1_bytes,
+    }
     parts = [f"{board.board} ({board.architecture}, grid {shape_text(board.grid)})"]
-    if board.l1_small_bytes_per_bank:
-        parts.append(f"L1_SMALL {board.l1_small_bytes_per_bank:,} B per bank")
-    if board.trace_region_bytes_per_bank:
-        parts.append(f"TRACE {board.trace_region_bytes_per_bank:,} B per bank")
-    if board.worker_l1_bytes:
-        parts.append(f"worker_l1_size {board.worker_l1_bytes:,} B")
+    parts += [text.format(amount) for text, amount in regions.items() if amount]
     return f"{', '.join(parts)}; bank sizes: {board.bank_sizes_from}"

@@ -135,7 +135,6 @@ class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanat
 
 
 def document(diagnoses: Sequence[Diagnosis]) -> list[Explanation]:
-    """One entry per failure."""
     return [_explanation(diagnosis) for diagnosis in diagnoses]
 
 

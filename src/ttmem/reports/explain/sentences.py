@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ttmem.explain import BoardGuess, Diagnosis, LiveTensor, Remedy
 from ttmem.reports.kit.tables import Table, name_column, number_column, text_column
 from ttmem.reports.kit.units import bytes_text, counted, one_line, shape_text, thousands
@@ -17,10 +15,9 @@ def saving_text(remedy: Remedy) -> str:
     parts = []
     per_bank, whole = remedy.saves_bytes_per_bank, remedy.saves_bytes
     if per_bank is not None:
-        if whole is None or whole == per_bank:
-            parts.append(f"saves {bytes_text(per_bank)} per core")
-        else:
-            parts.append(f"saves {bytes_text(per_bank)} per bank, {bytes_text(whole)} on the chip")
+        is_of_core = whole is None or whole == per_bank
+        where = "per core" if is_of_core else f"per bank, {bytes_text(whole or 0)} on the chip"
+        parts.append(f"saves {bytes_text(per_bank)} {where}")
     if remedy.solves is not None:
         parts.append("enough by itself" if remedy.solves else "not enough by itself")
     return "; ".join(parts)
@@ -32,17 +29,11 @@ def thread_url(thread: str) -> str:
     return f"https://github.com/{_OWNER}/{repository}/issues/{number}"
 
 
-def threads_text(threads: Iterable[str]) -> str:
-    """``tt-xla#5523, tt-metal#57171``; the owner is the same for all."""
-    return ", ".join(threads)
-
-
 def board_text(board: BoardGuess) -> str:
     """Which board and build, and from what: ``n150, n300, t3k or galaxy (wormhole, likely): 12 DRAM banks; ...``."""
     if board.architecture is None:
         return ""
-    names = list(board.boards)
-    listed = f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else "".join(names)
+    listed = " or ".join(filter(None, (", ".join(board.boards[:-1]), *board.boards[-1:])))
     text = f"{listed} ({board.architecture}, {board.confidence})" if listed else f"{board.architecture} (possible)"
     details = [*(f"from {reason}" for reason in board.reasons), *board.build]
     return "; ".join([text, *details])
@@ -79,8 +70,8 @@ def advice(diagnosis: Diagnosis, most: int = 3) -> list[str]:
     """The first remedies, a line each: what to do, what it saves, who showed it."""
     lines = []
     for remedy in diagnosis.remedies[:most]:
-        notes = [note for note in (saving_text(remedy), threads_text(remedy.evidence[:3])) if note]
-        lines.append(one_line(remedy.do) + (f" ({'; '.join(notes)})" if notes else ""))
+        notes = "; ".join(filter(None, (saving_text(remedy), ", ".join(remedy.evidence[:3]))))
+        lines.append(one_line(remedy.do) + (f" ({notes})" if notes else ""))
     return lines
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ttmem.reports.kit.templates import render
 
@@ -65,16 +66,6 @@ class LineChart:
     """Room at the right for the labels of the curves."""
 
 
-@dataclass(frozen=True, slots=True)
-class _DrawnCurve:
-    label: str
-    color: str
-    line: str
-    fill: str
-    points: Sequence[tuple[float, float, str]]
-    label_y: float
-
-
 def drawing(chart: LineChart) -> str:
     """The chart as an SVG that stands alone; labels of curves stand at their ends and never cover each other."""
     right, bottom = chart.width - chart.right, chart.height - _BOTTOM
@@ -85,7 +76,8 @@ def drawing(chart: LineChart) -> str:
     def up(value: float) -> float:
         return round(bottom - chart.y.share(value) * (bottom - _TOP), 1)
 
-    drawn: list[_DrawnCurve] = []
+    drawn: list[dict[str, Any]] = []
+    heights: list[float] = []
     for number, curve in enumerate(chart.curves):
         places = [(across(x), up(y)) for x, y in curve.points]
         line = stepped(places) if curve.steps else path(places)
@@ -94,16 +86,13 @@ def drawing(chart: LineChart) -> str:
             edge = [(x, up(low)) for (x, _), low in zip(places, curve.low, strict=True)]
             fill = f"{line}{path(edge[::-1]).replace('M', 'L', 1)}Z"
         remarks = curve.remarks or [""] * len(places)
-        drawn.append(
-            _DrawnCurve(
-                label=curve.label,
-                color=COLORS[number % len(COLORS)],
-                line=line,
-                fill=fill,
-                points=() if curve.steps else [(x, y, remark) for (x, y), remark in zip(places, remarks, strict=True)],
-                label_y=_free_height(places[-1][1], [other.label_y for other in drawn]),
-            )
-        )
+        points = () if curve.steps else [(x, y, remark) for (x, y), remark in zip(places, remarks, strict=True)]
+        height = places[-1][1]
+        while any(abs(height - other) < _LINE_HEIGHT for other in heights):
+            height += 1
+        heights.append(height)
+        look = {"color": COLORS[number % len(COLORS)], "line": line, "fill": fill, "points": points}
+        drawn.append({"label": curve.label, "label_y": height, **look})
     return render(
         "chart.svg.j2",
         chart=chart,
@@ -138,9 +127,3 @@ def round_step(rough: float, factors: Sequence[float] = (1, 2, 2.5, 5, 10)) -> f
     """The next round number from here on: a distance of ticks that people read without counting."""
     magnitude = 10.0 ** math.floor(math.log10(rough))
     return next(factor * magnitude for factor in factors if factor * magnitude >= rough * 0.999)
-
-
-def _free_height(wanted: float, taken: Sequence[float]) -> float:
-    while any(abs(wanted - other) < _LINE_HEIGHT for other in taken):
-        wanted += 1
-    return wanted

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -55,29 +54,17 @@ class TextReport:
             self.print(table.left_out)
 
     def text(self) -> str:
-        """Everything printed so far."""
         return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
 
 
-def rich_table(
-    table: Table, *, heads: bool = True, row_styles: Sequence[str] = (), wrap_figures: bool = False
-) -> RichTable:
+def rich_table(table: Table) -> RichTable:
     """For a terminal: no borders, figures to the right, names folded where the width ends."""
-    drawn = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), show_header=heads)
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in table.columns:
         is_number = column.kind == "number"
-        drawn.add_column(
-            Text(column.head),
-            justify="right" if is_number else "left",
-            no_wrap=is_number and not wrap_figures,
-            overflow="fold",
-        )
-    for at, (row, cells) in enumerate(zip(table.rows, table.cells(), strict=True)):
-        drawn.add_row(
-            *(
-                Text(cell, style=column.style(value) if column.style else "")
-                for column, value, cell in zip(table.columns, row, cells, strict=True)
-            ),
-            style=row_styles[at] if at < len(row_styles) else None,
-        )
+        justify: JustifyMethod = "right" if is_number else "left"
+        drawn.add_column(Text(column.head), justify=justify, no_wrap=is_number, overflow="fold")
+    for row, cells in zip(table.rows, table.cells(), strict=True):
+        styles = (column.style(value) if column.style else "" for column, value in zip(table.columns, row, strict=True))
+        drawn.add_row(*map(Text, cells, styles))
     return drawn

@@ -45,7 +45,7 @@ class SarifResult:
 def render(rules: Sequence[SarifRule], results: Iterable[SarifResult]) -> str:
     """The whole log of one run of ttmem."""
     places = {rule.identifier: at for at, rule in enumerate(rules)}
-    driver = {"name": "ttmem", "version": __version__, "rules": [_rule(rule) for rule in rules]}
+    driver = {"name": "ttmem", "version": __version__, "rules": list(map(_rule, rules))}
     log = {
         "$schema": _SCHEMA,
         "version": "2.1.0",
@@ -55,12 +55,8 @@ def render(rules: Sequence[SarifRule], results: Iterable[SarifResult]) -> str:
 
 
 def _rule(rule: SarifRule) -> dict[str, Any]:
-    described: dict[str, Any] = {"id": rule.identifier, "shortDescription": {"text": rule.title}}
-    if rule.why:
-        described["fullDescription"] = {"text": rule.why}
-    if rule.fix:
-        described["help"] = {"text": rule.fix}
-    return described
+    texts = {"shortDescription": rule.title, "fullDescription": rule.why, "help": rule.fix}
+    return {"id": rule.identifier, **{key: {"text": text} for key, text in texts.items() if text}}
 
 
 def _result(result: SarifResult, rule_index: int) -> dict[str, Any]:

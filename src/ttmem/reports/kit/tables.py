@@ -53,7 +53,6 @@ class Column:
 
 
 def text_column(head: str, **more: Any) -> Column:
-    """A column of words."""
     return Column(head, "text", **more)
 
 
@@ -73,7 +72,6 @@ def mib_column(head: str, *, decimals: int = 3, signed: bool = False, **more: An
 
 
 def percent_column(head: str, *, signed: bool = False, **more: Any) -> Column:
-    """A column of percentages."""
     return number_column(head, lambda value: units.percent(value, signed=signed), **more)
 
 
@@ -112,7 +110,6 @@ class Table:
         return replace(self, columns=columns)
 
     def first(self, most: int) -> Table:
-        """The first rows."""
         return replace(self, rows=self.rows[:most])
 
     def cells(self, longest: int | None = None) -> list[list[str]]:
@@ -137,13 +134,7 @@ class Table:
         return self.heads.index(head)
 
 
-def markdown(
-    table: Table,
-    *,
-    longest: int | None = None,
-    aligned: bool = False,
-    markup: bool = True,
-) -> list[str]:
+def markdown(table: Table, *, longest: int | None = None, aligned: bool = False, markup: bool = True) -> list[str]:
     """The lines of a Markdown table; no rows, no table.
 
     ``aligned`` sets figures to the right; without ``markup`` no cell holds what Markdown takes for its own.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one environment in which templates are rendered: every text is escaped unless our own code vouches for it."""
+"""The one environment in which templates are rendered.
+
+In pages and drawings every text is escaped unless our own code vouches for it; Markdown (``.md.j2``) is plain text.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,11 @@ def markup(text: str) -> Markup:
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
+        autoescape=lambda template: not str(template).endswith(".md.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(version=__version__, style=_own("report.css"), script=_own("report.js"))
+    style, script = (markup((_FOLDER / file).read_text("utf-8")) for file in ("report.css", "report.js"))
+    environment.globals.update(version=__version__, style=style, script=script)
     return environment
-
-
-def _own(file: str) -> Markup:
-    return markup((_FOLDER / file).read_text("utf-8"))

@@ -5,28 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttmem.analysis.amounts import MIB, megabytes, percent
-
-__all__ = [
-    "GIB",
-    "KIB",
-    "MIB",
-    "bounds_text",
-    "bytes_text",
-    "compact_bytes",
-    "counted",
-    "kib",
-    "megabytes",
-    "mib",
-    "one_line",
-    "operation_label",
-    "percent",
-    "shape_list",
-    "shape_text",
-    "share",
-    "short",
-    "thousands",
-]
+from ttmem.analysis.amounts import MIB as MIB
+from ttmem.analysis.amounts import megabytes as megabytes
+from ttmem.analysis.amounts import percent as percent
 
 KIB, GIB = 1 << 10, 1 << 30
 

@@ -12,7 +12,7 @@ from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
 from ttmem.reports.kit.console import TextReport, rich_table
 from ttmem.reports.kit.tables import Table, markdown, name_column, number_column, text_column
-from ttmem.reports.kit.units import thousands
+from ttmem.reports.kit.units import share, thousands
 from ttmem.reports.ops.document import OpsMap
 
 _TWIN_MEANS = (
@@ -23,10 +23,8 @@ _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout i
 
 
 def document(mapped: Mapped) -> OpsMap:
-    """Everything, for programs."""
     return OpsMap.of(
-        statistics=statistics(mapped),
-        operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
+        statistics=statistics(mapped), operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators}
     )
 
 
@@ -157,28 +155,22 @@ def matrix_markdown(mapped: Mapped) -> str:
     """``compatibility_matrix.md``: one row per operator."""
     table = _table(mapped)
     shown = table.only(*(head for head in table.heads if head != "runnable"))
-    shown = shown.with_column("operator", write=_code).with_column("ttnn", write=_code)
+    for head in ("operator", "ttnn"):
+        shown = shown.with_column(head, write="`{}`".format)
     lines = ["# Operator compatibility", "", _sentence(mapped), "", f"The column twin: {_TWIN_MEANS}.", ""]
     if any(one.cells for one in mapped.operators):
         lines += ["The four columns of memory and layout are the example of each operator, run on the mock board.", ""]
     return "\n".join([*lines, *markdown(shown)]) + "\n"
 
 
-def _code(name: str) -> str:
-    return f"`{name}`"
-
-
 def _sentence(mapped: Mapped) -> str:
+    counts = statistics(mapped)
     sentence = (
-        f"{len(mapped.operators)} operators: {mapped.count(DEVICE)} run on the device, "
-        f"{mapped.count(FREE)} need no work there, "
-        f"{sum(is_unsupported(one.support) for one in mapped.operators)} are the host's or have no form."
+        f"{counts['total_operators']} operators: {counts['supported']} run on the device, "
+        f"{counts['meta_operations']} need no work there, {counts['unsupported']} are the host's or have no form."
     )
-    if mapped.calls:
-        sentence += (
-            f" {100 * mapped.covered_calls / mapped.calls:.1f} % of {thousands(mapped.calls)} calls are covered."
-        )
-    return sentence
+    covered = f" {share(mapped.covered_calls, mapped.calls)[:-1]} % of {thousands(mapped.calls)} calls are covered."
+    return sentence + (covered if mapped.calls else "")
 
 
 def _headline(head: str) -> str:
@@ -186,7 +178,6 @@ def _headline(head: str) -> str:
 
 
 def render(mapped: Mapped, *, width: int = 100, color: bool = False) -> str:
-    """A table for a person."""
     table = _table(mapped)
     counts = () if mapped.from_cases else ("calls", "cases", "runnable")
     report = TextReport(width, color=color)

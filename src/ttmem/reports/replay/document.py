@@ -58,7 +58,6 @@ _FREED = Step(ok=True)
 
 
 def step(result: StepResult) -> Step:
-    """One step's answer."""
     failure, buffer = result.failure, result.buffer
     if failure is None:
         if buffer is None:

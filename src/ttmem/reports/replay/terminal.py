@@ -20,12 +20,7 @@ def render(script: ReplayedScript) -> str:
     ]
     if len(failed) > _MOST_FAILURES:
         lines.append(f"  and {len(failed) - _MOST_FAILURES:,} more (--json lists all)")
-    columns = [
-        text_column("per bank, B"),
-        number_column("allocated"),
-        number_column("free"),
-        number_column("largest free"),
-    ]
+    columns = [text_column("per bank, B"), *map(number_column, ("allocated", "free", "largest free"))]
     rows = [
         (name, use.allocated_bytes_per_bank, use.free_bytes_per_bank, use.largest_free_bytes_per_bank)
         for name, use in script.memories.items()

@@ -86,10 +86,12 @@ def document(
 ) -> TensorCost:
     """From what the twin computed."""
     spec = placement.spec
-
-    def bank_bytes(board: MemoryMap) -> int:
-        return board.pool(spec.memory).bytes_per_bank
-
+    boards = [
+        OnBoard.of(
+            placed, board=known.board_name, bank_bytes=known.pool(spec.memory).bytes_per_bank, fits=placed.fits_empty
+        )
+        for known, placed in [(memory_map, placement), *elsewhere]
+    ]
     return TensorCost.of(
         placement,
         placement.paging,
@@ -98,14 +100,11 @@ def document(
         dtype=spec.dtype.name,
         layout=spec.layout.name,
         memory=spec.memory.name,
-        bank_bytes=bank_bytes(memory_map),
+        bank_bytes=boards[0].bank_bytes,
         fits=placement.fits_empty,
         padding=padding,
         cheaper=[Cheaper.of(one, one.spec) for one in padding.alternatives],
-        boards=[
-            OnBoard.of(placed, board=board.board_name, bank_bytes=bank_bytes(board), fits=placed.fits_empty)
-            for board, placed in [(memory_map, placement), *elsewhere]
-        ],
+        boards=boards,
         warnings=[*memory_map.warnings, *placement.warnings],
         shard=shard,
     )

@@ -12,7 +12,6 @@ _PARTS = (("logical", "█", "32"), ("padding", "▓", "33"), ("alignment", "▒
 
 
 def render(cost: TensorCost, *, color: bool = False) -> str:
-    """Text for a terminal."""
     share = 100 * cost.taken_bytes_per_bank / cost.bank_bytes if cost.bank_bytes else 0.0
     verdict = "fits an empty board" if cost.fits else "DOES NOT FIT an empty board"
     sharded = " sharded" if cost.shard else ""
@@ -31,11 +30,7 @@ def render(cost: TensorCost, *, color: bool = False) -> str:
         for d in cost.padding.dimensions
     ]
     for other in cost.cheaper:
-        how = (
-            f"permute {list(other.order)}"
-            if other.order
-            else {"row_major": "row_major layout"}.get(other.how, other.how)
-        )
+        how = f"permute {list(other.order)}" if other.order else other.how.replace("row_major", "row_major layout")
         lines.append(f"cheaper         {how}: {shape_text(other.shape)} takes {other.bytes_per_bank:,} B per bank")
     if cost.boards[1:]:
         lines += ["", "on other boards"]

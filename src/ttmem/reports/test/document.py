@@ -63,14 +63,11 @@ def document(status: int, board: str, rows: Sequence[Mapping[str, Any]], *, time
 
 
 def _memories(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for memory in _MEMORIES:
-        peak = row.get(f"{memory.lower()}_peak_bytes_per_bank")
-        if peak is not None:
-            found[memory] = {
-                "peak_bytes_per_bank": peak,
-                "bank_bytes": row.get(f"{memory.lower()}_bank_bytes"),
-            }
+    found = {
+        memory: {"peak_bytes_per_bank": peak, "bank_bytes": row.get(f"{memory.lower()}_bank_bytes")}
+        for memory in _MEMORIES
+        if (peak := row.get(f"{memory.lower()}_peak_bytes_per_bank")) is not None
+    }
     if "L1" in found:
         found["L1"]["peak_with_programs_bytes_per_core"] = row["l1_with_programs_bytes_per_core"]
     return found

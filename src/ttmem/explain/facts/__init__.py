@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known beside the failures themselves: builds and their sizes, dimensions of models, how logs are printed.
+
+Read and compiled when it is first needed: most runs never fail.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from ttmem import _toml
+
+
+@cache
+def facts(name: str) -> dict[str, Any]:
+    """One of the files beside this one, by its stem."""
+    return _toml.packaged(__name__, f"{name}.toml")
+
+
+@cache
+def pattern(table: str, name: str) -> re.Pattern[str]:
+    """A regular expression of ``patterns.toml``."""
+    return re.compile(facts("patterns")[table][name])
