@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
-from ttmem.operators.case import Case, case_from_json
+from ttmem.operators.case import Case, case_from_json, distinct_cases
 
 
 def read_cases(path: str | Path) -> list[Case]:
@@ -22,7 +22,7 @@ def read_cases(path: str | Path) -> list[Case]:
     except IsADirectoryError:
         raise BadInputError("is a folder, not a case file", where=str(place)) from None
     cases = list(_parsed(text, str(place)))
-    _check_identities(cases, str(place))
+    distinct_cases(cases, where=str(place))
     if not cases:
         raise BadInputError("holds no case", where=str(place), hint="'ttmem ops extract' makes case files")
     return cases
@@ -39,15 +39,6 @@ def _parsed(text: str, place: str) -> Iterator[Case]:
             problem = getattr(error, "msg", None) or "nested too deeply"
             raise BadInputError(f"not JSON: {problem}", where=where, hint="one JSON object per line") from None
         yield case_from_json(raw, where=where)
-
-
-def _check_identities(cases: list[Case], place: str) -> None:
-    """Results are kept by id: two different cases under one would be mixed up."""
-    seen: dict[str, Case] = {}
-    for case in cases:
-        before = seen.setdefault(case.id, case)
-        if (before.op, before.tensors, before.args) != (case.op, case.tensors, case.args):
-            raise BadInputError(f"two different cases have the id '{case.id}'", where=place, hint="leave 'id' out")
 
 
 def cases_text(cases: Iterable[Case]) -> str:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -200,7 +200,7 @@ def _trace_of(job: TraceJob, answer: dict[str, Any]) -> Trace:
     cases = []
     for raw in answer["cases"]:
         use = ModelUse(job.model, raw["count"], size, tuple(raw["modules"]))
-        cases.append(case_from_json({**raw, "uses": [use.to_json()]}))
+        cases.append(replace(case_from_json(raw), uses=(use,)))
     return Trace(
         job,
         tuple(cases),

@@ -13,6 +13,7 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
 from ttmem.operators import Case, Recipe
+from ttmem.operators.case import distinct_cases
 from ttmem.results import Outcome, Result
 from ttmem.results.sizes import padded_bytes, tile_count
 from ttmem.tensors import LAYOUTS
@@ -125,10 +126,9 @@ def make_plan(
     layout_names = tuple(dict.fromkeys(LAYOUTS.find(layout).name for layout in layouts))
     if not (board_names and memory_names and layout_names):
         raise BadInputError("a sweep needs a board, a memory and a layout")
-    distinct = _distinct(cases)
     points = [
         Point(case, board, memory, layout)
-        for case in sorted(distinct, key=padded_tile_elements)
+        for case in sorted(distinct_cases(cases), key=padded_tile_elements)
         for board in board_names
         for memory in memory_names
         for layout in layout_names
@@ -141,20 +141,6 @@ def _swept(memory: str) -> str:
     if name not in SWEPT_MEMORIES:
         raise BadInputError(f"tensors of a case cannot be put into {name}", hint="sweep DRAM or L1")
     return name
-
-
-def _distinct(cases: Sequence[Case]) -> list[Case]:
-    """One of each id; two different cases under one id would overwrite each other's results."""
-    found: dict[str, Case] = {}
-    for case in cases:
-        before = found.setdefault(case.id, case)
-        if before is not case and (before.op, before.tensors, dict(before.args)) != (
-            case.op,
-            case.tensors,
-            dict(case.args),
-        ):
-            raise BadInputError(f"two different cases have the id '{case.id}'", hint="leave the ids out: they are made")
-    return list(found.values())
 
 
 def padded_tile_elements(case: Case) -> int:

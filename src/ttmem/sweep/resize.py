@@ -8,8 +8,9 @@ a property of the operator: any for elementwise ones, all but the one that is re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from ttmem.operators import Case, CaseTensor, catalogue
 
@@ -78,7 +79,7 @@ def _with(case: Case, tensors: list[CaseTensor], **args: Any) -> Case:
 def _set(tensor: CaseTensor, dim: int, length: int) -> CaseTensor:
     shape = list(tensor.shape)
     shape[dim] = length
-    return replace(tensor, shape=tuple(shape))
+    return structs.replace(tensor, shape=tuple(shape))
 
 
 def _elementwise(case: Case, dim: int, length: int) -> Case | None:
