@@ -7,38 +7,16 @@ call, and its text is the reason that the user reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import isinf, prod
 from typing import Any
 
-from ttmem.operators.bound import Bound, CannotRunError
-from ttmem.operators.image_rules import (
-    channels_last_of,
-    channels_last_rows_of,
-    channels_last_samples_of,
-    doubled_size,
-    image,
-    is_flat_convolution,
-    is_one_dimensional,
-    is_transposed_2d,
-    kernel,
-    pool_kernel,
-    pool_stride,
-    scale_factors,
-    sizes,
-    spread,
-    whole_scale_factors,
-)
-
-Rule = Callable[[Bound], Any]
+from ttmem.operators import image_rules
+from ttmem.operators.bound import Bound, CannotRunError, sizes
+from ttmem.operators.image_rules import Rule, ShapeRule
 
 LARGEST_BFLOAT16 = 3.3895313892515355e38
 """Stands for infinity, which the wire (JSON) and some operations do not take."""
-
-
-def rule(name: str) -> Rule:
-    """The rule of that name; the catalogue may use no other."""
-    return RULES[name]
 
 
 def _shape(bound: Bound) -> list[int]:
@@ -244,16 +222,20 @@ def result_dtype(bound: Bound) -> dict[str, str]:
     return {"dtype": bound.device_dtype(dtype or "float32")}
 
 
-def _ordered(name: str, part: int, vectors: Callable[[Bound], tuple[list[int], ...]]) -> tuple[str, Rule]:
-    return name, lambda bound: vectors(bound)[part]
+_NAMED = (
+    resolved_size, expanded_size, squeezed_size, half_of_dim, halves_of_dim, channels_last_dims, pad_pairs, pads_front,
+    shuffle_split_size, shuffle_size, normalises_last_dim, is_image, has_whole_tiles_of_channels, dim_or_all,
+    is_euclidean, finite_eps, transposed_first, like_channels, selects_rows_of_matrix, indexes_rows_of_matrix,
+    changes_dtype, result_dtype,
+)  # fmt: skip
 
 
-_Shaped = Callable[[Bound, Sequence[int]], list[int]]
+def _part(of: Callable[[Bound], tuple[list[int], ...]], part: int) -> Rule:
+    return lambda bound: of(bound)[part]
 
-SHAPE_RULES: dict[str, _Shaped] = {
-    "channels_last_rows": channels_last_rows_of,
-    "channels_last": channels_last_of,
-    "channels_last_samples": channels_last_samples_of,
+
+SHAPE_RULES: dict[str, ShapeRule] = {
+    **image_rules.SHAPE_RULES,
     "per_channel": lambda bound, shape: [1, prod(shape), 1, 1],
     "bias_row": lambda bound, shape: [1, *shape] if len(shape) == 1 else list(shape),
     "bias_four": lambda bound, shape: [1, 1, 1, prod(shape)],
@@ -264,72 +246,26 @@ SHAPE_RULES: dict[str, _Shaped] = {
 """How a tensor of the model must be shaped for the call."""
 
 RULES: dict[str, Rule] = {
+    **image_rules.RULES,
+    **{rule.__name__: rule for rule in _NAMED},
+    **{
+        f"{name}_{word}": _part(vectors, part)
+        for name, vectors in (("slice", _slice), ("select", _select))
+        for part, word in enumerate(("starts", "ends", "steps"))
+    },
     "none": lambda bound: None,
     "own_shape": _shape,
-    "ones": lambda bound: [1] * len(bound.first.shape),
-    "no_padding": lambda bound: [0, 0],
-    "resolved_size": resolved_size,
-    "expanded_size": expanded_size,
-    "squeezed_size": squeezed_size,
-    "half_of_dim": half_of_dim,
-    "halves_of_dim": halves_of_dim,
-    **dict(
-        (
-            _ordered("slice_starts", 0, _slice),
-            _ordered("slice_ends", 1, _slice),
-            _ordered("slice_steps", 2, _slice),
-            _ordered("select_starts", 0, _select),
-            _ordered("select_ends", 1, _select),
-            _ordered("select_steps", 2, _select),
-        )
-    ),
-    "channels_last_dims": channels_last_dims,
-    "positive_dims": lambda bound: [_axis(bound, dim) for dim in sizes(bound.argument("dims"), "dims")],
-    "pad_pairs": pad_pairs,
-    "pads_front": pads_front,
-    "shuffle_split_size": shuffle_split_size,
-    "shuffle_size": shuffle_size,
-    "batch_size": lambda bound: image(bound)[0],
-    "in_channels": lambda bound: image(bound)[1],
-    "input_height": lambda bound: image(bound)[2],
-    "input_width": lambda bound: image(bound)[3],
-    "out_channels": lambda bound: bound.tensor("weight").shape[0],
-    "transposed_out_channels": lambda bound: bound.tensor("weight").shape[1] * bound.argument("groups"),
-    "kernel_size": kernel,
-    "kernel_width": lambda bound: kernel(bound)[-1],
-    "stride_width": lambda bound: spread(bound.argument("stride"), 1, "stride")[-1],
-    "padding_width": lambda bound: spread(bound.argument("padding"), 1, "padding")[-1],
-    "dilation_width": lambda bound: spread(bound.argument("dilation"), 1, "dilation")[-1],
-    "is_transposed_2d": is_transposed_2d,
-    "is_one_dimensional": is_one_dimensional,
-    "is_flat_convolution": is_flat_convolution,
-    "pool_kernel": pool_kernel,
-    "pool_stride": pool_stride,
-    "pool_padding": lambda bound: spread(bound.argument("padding"), 2, "padding"),
-    "pool_dilation": lambda bound: spread(bound.argument("dilation"), 2, "dilation"),
-    "scale_factors": scale_factors,
-    "whole_scale_factors": whole_scale_factors,
-    "doubled_size": doubled_size,
-    "normalises_last_dim": normalises_last_dim,
-    "is_image": is_image,
-    "has_whole_tiles_of_channels": has_whole_tiles_of_channels,
-    "one_core": lambda bound: {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}},
-    "dim_or_all": dim_or_all,
-    "is_euclidean": is_euclidean,
-    "finite_value": lambda bound: 0.0 if bound.has("value") else _finite(bound.argument("value")),
-    "finite_fill": lambda bound: _finite(bound.argument("fill_value")),
-    "finite_eps": finite_eps,
     "like_first": _shape,
     "like_index": lambda bound: list(bound.tensor("index").shape),
-    "like_channels": like_channels,
-    "transposed_first": transposed_first,
+    "ones": lambda bound: [1] * len(bound.first.shape),
+    "no_padding": lambda bound: [0, 0],
+    "positive_dims": lambda bound: [_axis(bound, dim) for dim in sizes(bound.argument("dims"), "dims")],
+    "one_core": lambda bound: {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}},
+    "finite_value": lambda bound: 0.0 if bound.has("value") else _finite(bound.argument("value")),
+    "finite_fill": lambda bound: _finite(bound.argument("fill_value")),
     "square_of_last": lambda bound: [_size_along(bound, -1)] * 2,
-    "selects_rows_of_matrix": selects_rows_of_matrix,
-    "indexes_rows_of_matrix": indexes_rows_of_matrix,
     "first_index": lambda bound: {"tensor": "indices.0"},
-    "changes_dtype": changes_dtype,
     "target_dtype": lambda bound: {"dtype": bound.device_dtype(bound.argument("dtype"))},
-    "result_dtype": result_dtype,
     "is_tanh_gelu": lambda bound: bound.argument("approximate") == "tanh",
     "is_boolean": lambda bound: bound.first.dtype == "bool",
     "has_factor": lambda bound: bound.argument("alpha") not in (1, 1.0, None),

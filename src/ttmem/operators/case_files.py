@@ -5,11 +5,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
 from ttmem.operators.case import Case, case_from_json, distinct_cases
+
+
+@dataclass(frozen=True, slots=True)
+class CaseList:
+    """Cases of one file, and what of it was none."""
+
+    kind: str
+    """``operators-csv``, ``master-json``, ``sweep-json``, ``variations`` or ``cases``."""
+    cases: tuple[Case, ...]
+    skipped: dict[str, int]
+    """Why entries gave no case -> how many."""
+    other_names: tuple[str, ...] = ()
+    """Names that are no operators: modules, overload suffixes."""
 
 
 def read_cases(path: str | Path) -> list[Case]:
