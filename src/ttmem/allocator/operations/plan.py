@@ -93,19 +93,25 @@ class PlanWriter:
         """Temporaries die here; inputs (slots below 1) are the caller's."""
         self._steps += [Free(slot) for slot in slots if slot > 0]
 
-    def launch(self, buffer_bytes: Sequence[int], family: str = DATAFLOW) -> None:
-        self._steps.append(Launch(tuple(buffer_bytes), family))
-
-    def launch_at_least(self, buffer_bytes: Sequence[int], why: str, family: str = DATAFLOW) -> None:
-        """A program whose static part is known only from below; the whole plan is then bounded."""
-        self._steps.append(Launch(tuple(buffer_bytes), family, at_least=True))
-        self.doubt(BOUNDED, why)
+    def launch(self, buffer_bytes: Sequence[int], family: str = DATAFLOW, *, at_least: str = "") -> None:
+        """A program. ``at_least`` says why its static part is known only from below; the plan is then bounded."""
+        self._steps.append(Launch(tuple(buffer_bytes), family, bool(at_least)))
+        if at_least:
+            self.doubt(BOUNDED, at_least)
 
     def doubt(self, confidence: str, why: str) -> None:
         if _ORDER.index(confidence) > _ORDER.index(self._confidence):
             self._confidence = confidence
         if why not in self._notes:
             self._notes.append(why)
+
+    def one_program(
+        self, result: TensorSpec, buffer_bytes: Sequence[int], family: str = DATAFLOW, *, at_least: str = ""
+    ) -> Plan:
+        """The end of most plans: the result is allocated and one program fills it."""
+        slot = self.allocate(result)
+        self.launch(buffer_bytes, family, at_least=at_least)
+        return self.finish(slot, result)
 
     def give_up(self, why: str) -> Plan:
         """No rule covers this call: not even the result is certain."""

@@ -60,9 +60,7 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
         return plan.finish(-1, replace(source, shape=shape, shard=None) if source.shard is None else source)
     result = replace(result_like(source, call.memory), shape=shape)
     if source.shard is not None or source.layout is ROW_MAJOR:
-        slot = plan.allocate(result)
-        plan.launch_at_least([], "reshape of row-major and sharded tensors")
-        return plan.finish(slot, result)
+        return plan.one_program(result, [], at_least="reshape of row-major and sharded tensors")
     if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
         raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
     if not source.dtype.is_block_float:
