@@ -22,7 +22,7 @@ from ttmem.allocator.operations import EXACT, RECORDS, Launch, call_of, plan_cal
 from ttmem.engines.twin import TwinEngine
 from ttmem.explain import classify_oom
 from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
-from ttmem.operators import CannotRunError, Case, Recipe, recipe_of
+from ttmem.operators import CannotRunError, Case, recipe_of
 from ttmem.results import Outcome, Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
@@ -51,7 +51,6 @@ class Family:
     """What the rows of a table share: all that decides about memory except the shape."""
 
     inputs: int
-    has_result: bool
     dtype: DataType
     layout: Layout
     memory: Memory
@@ -82,7 +81,7 @@ def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_ma
     table = table_of(shapes, family.dtype, family.layout, family.memory)
     placed = place_table(table, memory_map)
     taken, bank = placed.taken_bytes_per_bank, memory_map.pool(family.memory).bytes_per_bank
-    wanted = family.inputs + family.has_result
+    wanted = family.inputs + 1  # and the result
     fitting = np.minimum(bank // np.maximum(taken, 1), wanted)
     fitting = np.where(taken == 0, wanted, fitting)
     status = np.where(fitting < wanted, OOM, PASS)
@@ -97,8 +96,14 @@ def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_ma
     )
 
 
-def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
-    """The family of a recipe, None when its shape decides about more than sizes."""
+def _family(point: Point, settings: Settings, memory_map: MemoryMap) -> Family | None:
+    """The family of a point, None when its shape decides about more than sizes."""
+    try:
+        recipe = recipe_of(point.case, memory=point.memory, layout=point.layout, float_dtype=settings.float_dtype)
+    except CannotRunError:
+        return None
+    if recipe.operator.requires:
+        return None
     *made, call = recipe.steps
     if recipe.operator.kind not in ("unary", "binary", "copy") or "call" not in call or len(made) != len(recipe.inputs):
         return None
@@ -122,7 +127,6 @@ def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
         return None
     return Family(
         inputs=len(recipe.inputs),
-        has_result=True,
         dtype=spec.dtype,
         layout=spec.layout,
         memory=spec.memory,
@@ -187,16 +191,6 @@ def _map(asker: Asker, point: Point) -> MemoryMap:
     engine = asker.engine(point.board)
     assert isinstance(engine, TwinEngine)
     return engine.device.memory_map
-
-
-def _family(point: Point, settings: Settings, memory_map: MemoryMap) -> Family | None:
-    try:
-        recipe = recipe_of(point.case, memory=point.memory, layout=point.layout, float_dtype=settings.float_dtype)
-    except CannotRunError:
-        return None
-    if recipe.operator.requires:
-        return None
-    return family_of(recipe, memory_map)
 
 
 def _batch_results(points: list[Point], family: Family, memory_map: MemoryMap, settings: Settings) -> list[Result]:
@@ -264,7 +258,7 @@ class _ResultWriter:
 
     def _clash(self, taken: int) -> str:
         family = self._family
-        lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + family.has_result)
+        lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + 1)
         return sentences.clash(family.static_family, lowest, family.static_end_address)
 
     def _assumed(self, case: Case) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.engines import ENGINES
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
 from ttmem.operators import Case, Recipe
 from ttmem.operators.case import distinct_cases
@@ -18,7 +19,6 @@ from ttmem.results import Outcome, Result
 from ttmem.results.sizes import padded_bytes, tile_count
 from ttmem.tensors import LAYOUTS
 
-ENGINES = ("twin", "mock", "card")
 SWEPT_MEMORIES = ("DRAM", "L1")
 """L1_SMALL and TRACE hold what the library puts there by itself; no case can be asked to run in them."""
 DEFAULT_L1_SMALL_BYTES = 32768

@@ -23,8 +23,7 @@ from ttmem.reports.sweep.sentences import (
 )
 from ttmem.reports.sweep.tables import as_markdown, bold
 from ttmem.results import Result
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import severity_of, where
+from ttmem.sweep.summary import Findings, severity_of, where
 
 _MOST_SHAPES = 10
 CSV_HEADS = (

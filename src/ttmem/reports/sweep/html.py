@@ -7,7 +7,7 @@ from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.units import one_line, share
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import COUNT_NOTE, SIZES_NOTE, advice_note
-from ttmem.sweep.findings import Findings
+from ttmem.sweep.summary import Findings
 
 _MOST_FAILURES = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""

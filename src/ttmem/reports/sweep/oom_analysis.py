@@ -20,8 +20,7 @@ from ttmem.reports.sweep.sentences import (
     section,
 )
 from ttmem.reports.sweep.tables import as_markdown, as_text
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import severity_of, where
+from ttmem.sweep.summary import Findings, severity_of, where
 
 _MOST_SHAPES, _MOST_SHAPES_OF_TEXT = 60, 30
 _COLUMNS = ("Operator", "OOM", "DRAM", "L1", "Worst shape", "Logical", "On device", "Severity")

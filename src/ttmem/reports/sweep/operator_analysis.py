@@ -11,9 +11,7 @@ from ttmem.reports.kit.units import one_line, shape_list
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import COUNT_NOTE, SIZES_NOTE, advice_note, bullets, document, facts_lines, section
 from ttmem.reports.sweep.tables import as_markdown, as_text, bold
-from ttmem.results import Result
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import OperatorSummary, where
+from ttmem.sweep.summary import Findings, OperatorSummary, where
 
 _MOST_SHAPES = 12
 _MOST_PATTERNS = 20
@@ -45,12 +43,11 @@ def markdown(findings: Findings) -> str:
 
 
 def _memory_issues(findings: Findings) -> str:
-    by_operator: dict[str, list[Result]] = {}
-    for result in findings.summary.failures:
-        by_operator.setdefault(result.op, []).append(result)
     parts = []
     for operator in findings.summary.operators:
-        failures = by_operator.get(operator.name, [])
+        failures = sorted(
+            (one for one in operator.results if one.is_memory_failure), key=lambda one: -(one.device_bytes or 0)
+        )
         if failures:
             shown = tables.failures(findings, failures[:_MOST_SHAPES])
             shown = shown.only("Shape", "Memory", "Status", "Logical", "On device", "What passes instead")
@@ -99,13 +96,11 @@ def text(findings: Findings) -> str:
 
 def data(findings: Findings) -> list[dict[str, Any]]:
     """``detailed_analysis_data.json``: one record per operator, under the keys of the older analyser."""
-    by_operator: dict[str, list[Result]] = {one.name: [] for one in findings.summary.operators}
-    for result in findings.summary.results:
-        by_operator[result.op].append(result)
-    return [_record(one, by_operator[one.name], findings) for one in findings.summary.operators]
+    return [_record(one, findings) for one in findings.summary.operators]
 
 
-def _record(one: OperatorSummary, results: list[Result], findings: Findings) -> dict[str, Any]:
+def _record(one: OperatorSummary, findings: Findings) -> dict[str, Any]:
+    results = one.results
     failures = [result for result in results if result.outcome.is_failure]
     statuses = Counter(result.status for result in results)
     timed = [result.outcome.seconds for result in results if result.outcome.seconds is not None]

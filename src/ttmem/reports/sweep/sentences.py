@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import SEVERITIES
+from ttmem.sweep.summary import SEVERITIES, Findings
 
 SIZES_NOTE = (
     "Sizes are in units of 1024. 'Logical' is elements times element size; 'on device' is the allocation that failed "
