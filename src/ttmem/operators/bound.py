@@ -33,6 +33,12 @@ class CannotRunError(Exception):
     """The case has no call on the device; the text says why."""
 
 
+def demand(holds: object, why: str) -> None:
+    """Refuse the case unless it holds."""
+    if not holds:
+        raise CannotRunError(why)
+
+
 def sizes(value: Any, name: str) -> list[int]:
     """Numbers, or the reason that they are none."""
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(v, int) for v in value):

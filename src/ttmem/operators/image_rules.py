@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ttmem.operators.bound import Bound, CannotRunError, sizes
+from ttmem.operators.bound import Bound, CannotRunError, demand, sizes
 
 Rule = Callable[[Bound], Any]
 ShapeRule = Callable[[Bound, Sequence[int]], list[int]]
@@ -35,10 +35,9 @@ def image(bound: Bound) -> tuple[int, int, int, int]:
 
 def is_flat_convolution(bound: Bound) -> None:
     dimensions = len(bound.tensor("weight").shape) - 2
-    if dimensions not in (1, 2):
-        raise CannotRunError(f"a convolution over {dimensions} dimensions has no form here")
-    if bound.argument("transposed") and dimensions == 1:
-        raise CannotRunError("a transposed convolution over one dimension has no form here")
+    demand(dimensions in (1, 2), f"a convolution over {dimensions} dimensions has no form here")
+    flat = bound.argument("transposed") and dimensions == 1
+    demand(not flat, "a transposed convolution over one dimension has no form here")
 
 
 def pool_stride(bound: Bound) -> list[int]:

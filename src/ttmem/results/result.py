@@ -200,10 +200,17 @@ def check_status(status: str, where: str) -> None:
 
 def json_lines(path: Path, noun: str) -> Iterator[tuple[str, Any]]:
     """Place and value of each line of a file that has one per line."""
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise BadInputError("is not a text file", where=str(path)) from None
+    except IsADirectoryError:
+        raise BadInputError(f"is a folder, not a file with one {noun} per line", where=str(path)) from None
+    for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             where = f"{path}:{number}"
             try:
                 yield where, json.loads(line)
-            except ValueError:
-                raise BadInputError("not JSON", where=where, hint=f"one {noun} per line") from None
+            except (ValueError, RecursionError) as error:
+                problem = getattr(error, "msg", None) or "nested too deeply"
+                raise BadInputError(f"not JSON: {problem}", where=where, hint=f"one {noun} per line") from None

@@ -11,7 +11,7 @@ from ttmem.reports.kit.documents import Document
 from ttmem.results import Result
 from ttmem.sweep.expectations import Deviation
 from ttmem.sweep.frontier import Frontier
-from ttmem.sweep.progress import Finished
+from ttmem.sweep.run import Finished
 from ttmem.sweep.summary import Findings
 
 LIMITS_NOTE = (
