@@ -137,12 +137,8 @@ class _Tracer:
     def close(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
-            child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
+            with contextlib.suppress(OSError), child:
+                child.kill()
 
     def _start(self) -> subprocess.Popen[str]:
         if self._child is None or self._child.poll() is not None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -60,8 +60,7 @@ class Family:
     assumed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(NamedTuple):
     """Columns: PASS, OOM or CLASH, and the figures of a row."""
 
     status: IntColumn
@@ -72,8 +71,8 @@ class Verdicts:
     """How many of the tensors found a place."""
     peak_bytes_per_bank: IntColumn
     padded_bytes: IntColumn
-    """Of one tensor."""
-    elements: IntColumn
+    """Of all inputs."""
+    logical_bytes: IntColumn
 
 
 def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_map: MemoryMap) -> Verdicts:
@@ -89,11 +88,9 @@ def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_ma
         top = memory_map.l1.base_address + memory_map.l1.bytes_per_bank
         lowest = np.where(taken > 0, top - taken * wanted, top + (1 << 40))
         status = np.where((status == PASS) & (family.static_end_address > lowest), CLASH, status)
-    padded = placed.pages * placed.page_bytes
-    elements = table.shapes.prod(axis=1)
-    return Verdicts(
-        status, placed.total_bytes, placed.bytes_per_bank, taken, fitting, fitting * taken, padded, elements
-    )
+    padded = placed.pages * placed.page_bytes * family.inputs
+    logical = table.shapes.prod(axis=1) * family.dtype.tile_bytes() // TILE_32X32.elements * family.inputs
+    return Verdicts(status, placed.total_bytes, placed.bytes_per_bank, taken, fitting, fitting * taken, padded, logical)
 
 
 def _family(point: Point, settings: Settings, memory_map: MemoryMap) -> Family | None:
@@ -196,20 +193,10 @@ def _map(asker: Asker, point: Point) -> MemoryMap:
 def _batch_results(points: list[Point], family: Family, memory_map: MemoryMap, settings: Settings) -> list[Result]:
     started = time.perf_counter()
     shapes = [point.case.tensors[0].shape for point in points]
-    found = judge(shapes, family, memory_map)
-    columns = (
-        found.status.tolist(),
-        found.needed_bytes.tolist(),
-        found.bytes_per_bank.tolist(),
-        found.taken_bytes_per_bank.tolist(),
-        found.fitting.tolist(),
-        found.peak_bytes_per_bank.tolist(),
-        (found.padded_bytes * family.inputs).tolist(),
-    )
+    columns = [column.tolist() for column in judge(shapes, family, memory_map)]
     share = (time.perf_counter() - started) / len(points)
-    logical = (found.elements * family.dtype.tile_bytes() // TILE_32X32.elements * family.inputs).tolist()
     writer = _ResultWriter(family, memory_map, points[0], settings.engine, share)
-    return [writer.result(point.case, *figures) for point, *figures in zip(points, *columns, logical, strict=True)]
+    return [writer.result(point.case, *figures) for point, *figures in zip(points, *columns, strict=True)]
 
 
 class _ResultWriter:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import product
+from itertools import product, starmap
 from math import prod
 
 from ttmem._errors import BadInputError
@@ -59,8 +59,7 @@ def find_limits(
     """Frontiers of every case on every board and memory: limits for each width that it can have, or for its own."""
     with closing(Asker(settings)) as engine:
         frontiers = []
-        for place in product(cases, boards, memories, layouts):
-            point = Point(*place)
+        for point in starmap(Point, product(cases, boards, memories, layouts)):
             grown = _grown(point.case, dim)
             limits = []
             for case in _widths(point.case, grown, widths):

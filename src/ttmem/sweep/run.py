@@ -87,7 +87,10 @@ def run_sweep(
         if watch:
             watch(progress)
         if missing and plan.settings.engine != "twin" and scheduler is None:
-            journal.note(ttnn=_ttnn_version(plan.settings))
+            from ttmem.engines.interpreters import find_interpreter
+
+            # Which library answered: limits move from release to release.
+            journal.note(ttnn=find_interpreter(plan.settings.python).ttnn_version)
         try:
             with _answers(missing, plan.settings, workers, scheduler) as answers:
                 _keep(journal, answers, progress, watch)
@@ -134,13 +137,6 @@ def _answers(
 
         with pool(points, settings, worker_count(settings, workers)) as answers:
             yield answers
-
-
-def _ttnn_version(settings: Settings) -> str:
-    """Which library answered: limits move from release to release."""
-    from ttmem.engines.interpreters import find_interpreter
-
-    return find_interpreter(settings.python).ttnn_version
 
 
 def worker_count(settings: Settings, workers: int | None) -> int:

@@ -10,7 +10,7 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import cast, clone, double_buffered_rows, double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import to_memory_config
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16
@@ -23,7 +23,7 @@ _TRANSPOSES = ((0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3))
 def transpose(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     rank = len(source.shape)
-    first, second = (_dimension(call.arguments[name], rank) for name in ("dim1", "dim2"))
+    first, second = (dimension(call.arguments[name], rank) for name in ("dim1", "dim2"))
     order = list(range(rank))
     order[first], order[second] = order[second], order[first]
     if rank <= 4 and _swaps_ones(call.inputs[0], tuple(order)):
@@ -33,7 +33,7 @@ def transpose(call: Call, plan: PlanWriter) -> Plan:
 
 def permute(call: Call, plan: PlanWriter) -> Plan:
     rank = len(call.inputs[0].shape)
-    order = tuple(_dimension(d, rank) for d in call.arguments["dims"])
+    order = tuple(dimension(d, rank) for d in call.arguments["dims"])
     if sorted(order) != list(range(rank)):
         raise BadInputError(f"permutation {list(order)} does not fit a tensor of rank {rank}")
     return _permute(call, plan, order, nothing_moves=is_view(call.inputs[0], order))
@@ -48,13 +48,6 @@ def _swaps_ones(source: TensorSpec, order: tuple[int, ...]) -> bool:
 
 def _unchanged(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(-1, call.inputs[0]) if call.memory in (None, call.inputs[0].memory) else clone(call, plan)
-
-
-def _dimension(value: object, rank: int) -> int:
-    number = int(str(value))
-    if not -rank <= number < rank:
-        raise BadInputError(f"dimension {number} of a tensor of rank {rank}")
-    return number % rank
 
 
 def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...], *, nothing_moves: bool) -> Plan:

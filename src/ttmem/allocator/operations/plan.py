@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttmem._errors import BadInputError
 from ttmem.allocator.programs import DATAFLOW
 from ttmem.hardware import Memory, MemoryMap
 from ttmem.tensors import TensorSpec
@@ -119,3 +120,11 @@ class PlanWriter:
 
     def finish(self, result: int, spec: TensorSpec) -> Plan:
         return Plan(tuple(self._steps), result, spec, self._confidence, "; ".join(self._notes))
+
+
+def dimension(value: Any, rank: int, *, new: int = 0) -> int:
+    """Counted from the front; ``new``: as many more as the call adds."""
+    number, places = int(value), rank + new
+    if not -places <= number < places:
+        raise BadInputError(f"dimension {number} of a tensor of rank {rank}")
+    return number % places

@@ -7,7 +7,6 @@ import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -92,7 +91,7 @@ def fake_inputs(value: Any, mode: Any) -> Any:
     return value
 
 
-@contextmanager
+@contextlib.contextmanager
 def module_paths(model: Any, recorder: Recorder) -> Iterator[None]:
     """Keep the recorder told of which module runs."""
     handles = []
@@ -131,7 +130,7 @@ def run(model: Any, inputs: Any, *, eager_attention: bool) -> Recorder:
     return recorder
 
 
-@contextmanager
+@contextlib.contextmanager
 def _attention(eager: bool) -> Iterator[None]:
     """Attention as matrix products and a softmax, or as one fused operator: their memory differs a hundredfold."""
     if not eager:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ttmem.reports.kit.units import one_line, shape_list
 from ttmem.reports.sweep import tables
-from ttmem.reports.sweep.sentences import COUNT_NOTE, SIZES_NOTE, advice_note, bullets, document, facts_lines, section
-from ttmem.reports.sweep.tables import as_markdown, as_text, bold
+from ttmem.reports.sweep.sentences import NOTES, advice_note, bullets, document, facts_lines
+from ttmem.reports.sweep.tables import as_markdown, as_text, bold, section
 from ttmem.sweep.summary import Findings, OperatorSummary, where
 
 _MOST_SHAPES = 12
@@ -31,12 +31,12 @@ def markdown(findings: Findings) -> str:
         "# TT-Metal Operator Memory Analysis Summary",
         f"**Generated:** {findings.generated}  \n**Analysis of:** {subject}",
         bullets(facts_lines(findings)),
-        section("Executive Summary", as_markdown(bold(tables.headline(summary)))),
-        f"{COUNT_NOTE} {SIZES_NOTE}",
+        section("Executive Summary", bold(tables.headline(summary))),
+        " ".join(NOTES),
         section("Memory Issues Analysis", _memory_issues(findings)),
-        section("Operator Status Breakdown", as_markdown(bold(tables.operators(summary).only(*_COLUMNS)))),
+        section("Operator Status Breakdown", bold(tables.operators(summary).only(*_COLUMNS))),
         section("Common Error Patterns", _patterns(findings)),
-        section("Recommendations", as_markdown(tables.priorities(findings)) or "Nothing ran out of memory."),
+        section("Recommendations", tables.priorities(findings), "Nothing ran out of memory."),
         advice_note(findings),
         section("File Locations", _FILES),
     )
@@ -85,7 +85,7 @@ def text(findings: Findings) -> str:
         f"{line}\nTT-METAL COMPREHENSIVE OPERATOR ANALYSIS\n{line}",
         f"Generated: {findings.generated}\n" + "\n".join(facts_lines(findings)),
         tables.headline_text(summary),
-        f"{COUNT_NOTE}\n{SIZES_NOTE}",
+        "\n".join(NOTES),
         as_text(tables.operators(summary).only(*_COLUMNS)),
         "ERROR PATTERNS",
         patterns or "none",

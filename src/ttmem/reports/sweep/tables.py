@@ -19,6 +19,12 @@ def as_markdown(table: Table) -> str:
     return "\n".join(markdown(table))
 
 
+def section(title: str, body: Table | str, otherwise: str = "") -> str:
+    """A heading of Markdown with its table or text; without either no heading."""
+    text = (body if isinstance(body, str) else as_markdown(body)) or otherwise
+    return f"## {title}\n\n{text}" if text else ""
+
+
 def as_text(table: Table) -> str:
     return plain(table, gap=" | ", rule="-|-")
 
