@@ -93,7 +93,7 @@ def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_ma
     return Verdicts(status, placed.total_bytes, placed.bytes_per_bank, taken, fitting, fitting * taken, padded, logical)
 
 
-def _family(point: Point, settings: Settings, memory_map: MemoryMap) -> Family | None:
+def family_of(point: Point, settings: Settings, memory_map: MemoryMap) -> Family | None:
     """The family of a point, None when its shape decides about more than sizes."""
     try:
         recipe = recipe_of(point.case, memory=point.memory, layout=point.layout, float_dtype=settings.float_dtype)
@@ -158,7 +158,7 @@ def _in_blocks(points: Sequence[Point], settings: Settings) -> Iterator[list[Res
                 alone += group
                 continue
             if key not in families:
-                families[key] = _family(group[0], settings, _map(asker, group[0]))
+                families[key] = family_of(group[0], settings, _map(asker, group[0]))
             family = families[key]
             if family is None:
                 alone += group

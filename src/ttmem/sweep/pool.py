@@ -52,11 +52,14 @@ def pool(points: Sequence[Point], settings: Settings, workers: int) -> Iterator[
 
 
 def _results(answers: queue.SimpleQueue[Result | BaseException | None], working: int) -> Iterator[list[Result]]:
+    """As they come; several at once when they came faster than they were taken. A worker that ends answers None."""
     while working:
-        answer = answers.get()
-        if answer is None:
-            working -= 1
-        elif isinstance(answer, Result):
-            yield [answer]
-        else:
-            raise answer
+        block = [answers.get()]
+        with suppress(queue.Empty):
+            while True:
+                block.append(answers.get_nowait())
+        if results := [one for one in block if isinstance(one, Result)]:
+            yield results
+        for error in (one for one in block if isinstance(one, BaseException)):
+            raise error
+        working -= block.count(None)
