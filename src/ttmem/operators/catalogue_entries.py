@@ -72,11 +72,7 @@ class Operator:
 
     @property
     def support(self) -> str:
-        if self.variants:
-            return DEVICE
-        if self.lowering == "noop":
-            return FREE
-        return HOST if self.lowering == "host" else NONE
+        return DEVICE if self.variants else {"noop": FREE, "host": HOST}.get(self.lowering, NONE)
 
     @property
     def called(self) -> tuple[str, ...]:

@@ -23,10 +23,8 @@ def spread(bound: Bound, name: str, dimensions: int = 2) -> list[int]:
 def image(bound: Bound) -> tuple[int, int, int, int]:
     """N, C, H, W; a signal [N, C, L] is an image of height 1, and torch takes both also without N."""
     shape = bound.first.shape
-    if bound.operator.kind == "conv" and bound.has("weight"):
-        spatial = len(bound.tensor("weight").shape) - 2
-    else:
-        spatial = 2
+    is_convolution = bound.operator.kind == "conv" and bound.has("weight")
+    spatial = len(bound.tensor("weight").shape) - 2 if is_convolution else 2
     if spatial not in (1, 2) or len(shape) not in (spatial + 1, spatial + 2):
         raise CannotRunError(f"only images [N, C, H, W] and signals [N, C, L], not {list(shape)}")
     full = shape if len(shape) == spatial + 2 else (1, *shape)

@@ -10,8 +10,6 @@ import time
 import warnings
 from typing import Any
 
-VERSION = 1
-
 
 def main() -> int:
     """Jobs on stdin, answers on what was stdout; whatever models print goes nowhere."""
@@ -37,7 +35,7 @@ def answer_of(job_json: dict[str, Any]) -> dict[str, Any]:
         answer = {"problem": str(error), "kind": error.kind}
     except (Exception, SystemExit) as error:
         answer = {"problem": sentence(error), "kind": REFUSED}
-    return {**answer, "version": VERSION, "seconds": time.perf_counter() - started}
+    return {**answer, "seconds": time.perf_counter() - started}
 
 
 def _traced(job_json: dict[str, Any]) -> dict[str, Any]:

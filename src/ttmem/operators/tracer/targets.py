@@ -61,12 +61,7 @@ def _neighbour(load: Any) -> Any:
 
 def _function(target: str) -> Any:
     place, _, name = target.partition("::")
-    path = Path(place)
-    if not name:
-        raise TracerError(f"'{target}' names no function: write {place}::load_model")
-    if not path.is_file():
-        raise TracerError(f"no such file: {place}")
-    module = _module(path.resolve())
+    module = _module(Path(place).resolve())
     found = module
     for part in name.split("."):
         found = getattr(found, part, None)
