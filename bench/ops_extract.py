@@ -20,7 +20,8 @@ from pathlib import Path
 from ttmem._errors import MissingPartError, TtmemError
 from ttmem.operators import Case, merge_cases, write_cases
 from ttmem.operators.mapping import map_cases
-from ttmem.operators.tracing import Trace, TraceJob, find_torch_python, trace_all
+from ttmem.operators.tracer.job import TraceJob
+from ttmem.operators.tracing import SourceResult, find_torch_python, trace_all
 
 SIZES = ((224, 224), (640, 640), (2176, 3840))
 OWN = str(Path(__file__).resolve().with_name("ops_models.py"))
@@ -103,9 +104,9 @@ def jobs(names: set[str] | None = None) -> list[tuple[str, TraceJob]]:
     return [(name, job) for name, job in listed if names is None or name in names]
 
 
-def trace_each(chosen: list[tuple[str, TraceJob]], workers: int) -> list[tuple[str, Trace]]:
+def trace_each(chosen: list[tuple[str, TraceJob]], workers: int) -> list[tuple[str, SourceResult]]:
     """As they come, so that the table grows; a model whose package is missing costs its own row."""
-    found: list[tuple[str, Trace]] = []
+    found: list[tuple[str, SourceResult]] = []
     left = list(chosen)
     while left:
         done: set[int] = set()
@@ -122,12 +123,12 @@ def trace_each(chosen: list[tuple[str, TraceJob]], workers: int) -> list[tuple[s
     return found
 
 
-def _row(name: str, trace: Trace) -> str:
+def _row(name: str, trace: SourceResult) -> str:
     if trace.refusal:
         return f"{name:20} {trace.size:>10}  refused: {trace.refusal[:90]}"
     operators = len({case.op for case in trace.cases})
     return (
-        f"{name:20} {trace.size:>10} {trace.parameters / 1e6:>8.1f} M {trace.calls:>6} calls "
+        f"{name:20} {trace.size:>10} {(trace.parameters or 0) / 1e6:>8.1f} M {trace.calls:>6} calls "
         f"{operators:>3} operators {len(trace.cases):>4} cases {trace.seconds:>6.2f} s"
     )
 
@@ -149,9 +150,9 @@ def main() -> int:
     seconds = time.perf_counter() - started
     cases: list[Case] = merge_cases(case for _, trace in found for case in trace.cases)
     mapped = map_cases(cases)
-    models = {name for name, trace in found if trace.ok}
+    models = {name for name, trace in found if not trace.refusal}
     print(
-        f"\n{len(models)} models, {sum(trace.ok for _, trace in found)} traces, {mapped.calls} calls, "
+        f"\n{len(models)} models, {sum(not trace.refusal for _, trace in found)} traces, {mapped.calls} calls, "
         f"{len(mapped.operators)} operators, {len(cases)} cases in {seconds:.0f} s; "
         f"{100 * mapped.covered_calls / max(mapped.calls, 1):.2f} % of the calls run on the device or are free there"
     )

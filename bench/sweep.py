@@ -27,7 +27,7 @@ from measure import Row  # noqa: E402
 from ttmem import TtmemError  # noqa: E402
 from ttmem.engines.interpreters import find_interpreter  # noqa: E402
 from ttmem.hardware import OpenSettings, open_board  # noqa: E402
-from ttmem.operators import Case, CaseTensor, recipe_of  # noqa: E402
+from ttmem.operators import Case, CaseTensor  # noqa: E402
 from ttmem.sweep.asking import Asker  # noqa: E402
 from ttmem.sweep.batch import Family, ask_in_batches, family_of, judge  # noqa: E402
 from ttmem.sweep.plan import Settings, make_plan  # noqa: E402
@@ -54,7 +54,7 @@ def twin_rows(count: int) -> list[Row]:
     found = cases(count, largest=1000)
     plan = make_plan(found, settings=settings, memories=("L1",))
     memory_map = open_board("n150", OpenSettings(settings.l1_small_bytes))
-    family = family_of(recipe_of(found[0], memory="L1"), memory_map)
+    family = family_of(plan.points[0], settings, memory_map)
     assert isinstance(family, Family)
     shapes = np.array([case.tensors[0].shape for case in found])
     started = time.process_time()

@@ -13,7 +13,7 @@ from operators.conftest import DATA
 from ttmem import TtmemError
 from ttmem._errors import BadInputError
 from ttmem.operators import Case, CaseTensor, ModelUse, write_cases
-from ttmem.operators.sources import read_list
+from ttmem.operators.sources.detect import read_list
 
 
 def test_operators_csv() -> None:

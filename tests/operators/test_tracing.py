@@ -13,12 +13,13 @@ from operators.conftest import DATA
 from support.command_line import Result
 from ttmem import TtmemError
 from ttmem.operators import Case, CaseTensor, ModelUse, read_cases, recipe_of
-from ttmem.operators.tracing import Trace, TraceJob, find_torch_python, trace_all
+from ttmem.operators.tracer.job import TraceJob
+from ttmem.operators.tracing import SourceResult, find_torch_python, trace_all
 
 MODEL = DATA / "small_model.py"
 
 
-def trace(torch_python: str, function: str = "load_model", **job: object) -> Trace:
+def trace(torch_python: str, function: str = "load_model", **job: object) -> SourceResult:
     """The trace of a function of the small model's file."""
     ((_, found),) = trace_all([TraceJob(f"{MODEL}::{function}", **job)], python=torch_python)  # type: ignore[arg-type]
     return found
@@ -142,7 +143,7 @@ def test_a_refused_size_and_a_crash_cost_one_result_each(torch_python: str) -> N
     # WHEN they are traced by two processes
     found = dict(trace_all(jobs, python=torch_python, workers=2))
     # THEN each has its own outcome
-    assert [found[number].ok for number in range(4)] == [True, False, False, True]
+    assert [found[number].status == "ok" for number in range(4)] == [True, False, False, True]
     assert "shape '[1, 3, 64]' is invalid" in found[1].refusal
     assert found[2].refusal == "the tracing process ended with status 11"
 

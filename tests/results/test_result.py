@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ttmem.hardware import DATA_TYPES
 from ttmem.operators import Case, CaseTensor
 from ttmem.results import Outcome, Result
-from ttmem.results.sizes import padded_bytes
+from ttmem.results.result import padded_size
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
 from ttmem.tensors import LAYOUTS, TensorSpec, paging_of
@@ -34,7 +34,7 @@ def test_padding_never_makes_a_tensor_smaller(dtype, shape: tuple[int, ...], lay
 def test_padded_bytes_are_those_of_the_placement(shape: tuple[int, ...], name: str) -> None:
     dtype = DATA_TYPES.find(name)
     spec = TensorSpec(shape or (1,), dtype, LAYOUTS.find("tile"))
-    assert padded_bytes(shape, dtype, "tile") == paging_of(spec).padded_bytes
+    assert padded_size(shape, dtype, "tile") == paging_of(spec).padded_bytes
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "bfloat8_b", "bfloat4_b"])

@@ -19,11 +19,11 @@ from ttmem.reports.sweep import files as sweep_files
 from ttmem.reports.sweep import limits as sweep_limits_report
 from ttmem.sweep.advice import Adviser
 from ttmem.sweep.asking import Asker
-from ttmem.sweep.findings import Findings
 from ttmem.sweep.limits import base_case, find_limits
 from ttmem.sweep.plan import Point, Settings, make_plan
 from ttmem.sweep.resize import resizable, resized
 from ttmem.sweep.run import run_sweep
+from ttmem.sweep.summary import Findings
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
 NAMES = {
@@ -224,14 +224,14 @@ def test_the_limit_passes_and_one_more_does_not() -> None:
 
     engine = Asker(Settings())
     for frontier in (dram, l1):
-        for limit in frontier.limits:
+        for limit in frontier.frontier:
             assert limit.shape is not None
             assert limit.fails_at is not None
             assert limit.fails_at[1] == limit.shape[1] + 1
             for shape, passes in ((limit.shape, True), (limit.fails_at, False)):
                 point = Point(Case("silu", (CaseTensor(shape),)), "n150", limit.memory, "tile")
                 assert (next(engine.ask([point])).status == "pass") is passes
-    assert [limit.shape for limit in l1.limits] == [(1, 337920, 64), (1, 21120, 1024)]
+    assert [limit.shape for limit in l1.frontier] == [(1, 337920, 64), (1, 21120, 1024)]
     svg = sweep_limits_report.svg([dram, l1])
     assert svg.count("<path") == 2
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The twin: the library's allocator and its rules for static buffers, exact to the byte."""
 
-from ttmem.allocator.device import Buffer, Checkpoint, Device, MemoryView
+from ttmem.allocator.device import Buffer, Checkpoint, Device
 from ttmem.allocator.failures import (
     BufferClashError,
     BufferOverflowError,
@@ -9,7 +9,7 @@ from ttmem.allocator.failures import (
     OutOfMemoryError,
     StaticBuffersError,
 )
-from ttmem.allocator.free_list import FreeList, FreeListState
+from ttmem.allocator.free_list import FreeList
 from ttmem.allocator.programs import (
     CIRCULAR,
     DATAFLOW,
@@ -32,8 +32,6 @@ __all__ = [
     "Device",
     "DeviceFailureError",
     "FreeList",
-    "FreeListState",
-    "MemoryView",
     "OutOfMemoryError",
     "Program",
     "ProgramLayout",

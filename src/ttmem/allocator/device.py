@@ -113,13 +113,6 @@ class Device:
         """Where the lowest L1 tensor begins: the ceiling of every program's static buffers."""
         return self._l1.lowest_taken_address
 
-    @property
-    def free_bytes_below_tensors(self) -> int:
-        """L1 between base and lowest tensor: what a program may fill, and what adaptive ops look at."""
-        lowest = self._l1.lowest_taken_address
-        top = self.memory_map.architecture.l1_bytes_per_core if lowest is None else lowest
-        return top - self.memory_map.l1_base_address
-
     def launch(self, program: Program) -> ProgramLayout:
         """Lay a program out and check it against the tensors of this moment, as every enqueue does."""
         layout = lay_out(program, self.memory_map)
@@ -132,7 +125,7 @@ class Device:
 
     def check_region(self, end_address: int, family: str) -> None:
         """As `check`, for an operation of which only the height of its static buffers is known, not the cores."""
-        check_regions((Region(None, end_address),), family, self.memory_map, self._l1.lowest_taken_address)
+        self.check((Region(None, end_address),), family)
 
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(tuple(free_list.checkpoint() for free_list in self._free_lists.values()))

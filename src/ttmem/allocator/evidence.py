@@ -110,12 +110,8 @@ def learn_board(lines: Iterable[str], board: Board | str | None = None) -> Memor
     release, base, small = _l1_map(found.architecture, evidence)
     memory_map = open_board(found, OpenSettings(l1_small_bytes=small), release)
     warnings = list(memory_map.warnings)
-    grid = memory_map.grid
     banks = evidence[L1.name].banks if L1.name in evidence else None
-    for _, candidate in found.grids:
-        if candidate.cores == banks:
-            grid = candidate
-            break
+    grid = next((candidate for _, candidate in found.grids if candidate.cores == banks), memory_map.grid)
     dram_base, dram_bytes, trace_bytes, notes = _dram_map(found.architecture, memory_map, evidence)
     warnings += notes
     l1_end = found.architecture.l1_bytes_per_core - small

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ttmem._errors import TtmemError
 from ttmem.allocator import sentences
 from ttmem.hardware import L1_SMALL, Memory
@@ -21,71 +23,50 @@ class DeviceFailureError(TtmemError):
     exit_code = 1
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutOfMemoryError(DeviceFailureError):
     """No free block is large enough; nothing was allocated."""
 
-    def __init__(
-        self,
-        *,
-        memory: Memory,
-        total_bytes: int,
-        banks: int,
-        bytes_per_bank: int,
-        bank_bytes: int,
-        allocated_bytes_per_bank: int,
-        free_bytes_per_bank: int,
-        largest_free_bytes_per_bank: int,
-        full_stop: bool = True,
-    ) -> None:
-        self.memory = memory
-        self.total_bytes = total_bytes
-        self.banks = banks
-        self.bytes_per_bank = bytes_per_bank
-        self.bank_bytes = bank_bytes
-        self.allocated_bytes_per_bank = allocated_bytes_per_bank
-        self.free_bytes_per_bank = free_bytes_per_bank
-        self.largest_free_bytes_per_bank = largest_free_bytes_per_bank
-        advice = ""
-        if full_stop:
-            advice = "."
-            if memory is L1_SMALL:
-                advice += _SMALL_REGION if bank_bytes else _NO_SMALL_REGION
+    memory: Memory
+    total_bytes: int
+    banks: int
+    bytes_per_bank: int
+    bank_bytes: int
+    allocated_bytes_per_bank: int
+    free_bytes_per_bank: int
+    largest_free_bytes_per_bank: int
+    full_stop: bool = True
+
+    def __post_init__(self) -> None:
         sentence = sentences.out_of_memory(
-            total_bytes,
-            memory,
-            banks,
-            bytes_per_bank,
-            bank_bytes,
-            allocated_bytes_per_bank,
-            free_bytes_per_bank,
-            largest_free_bytes_per_bank,
-        )
-        super().__init__(sentence + advice)
+            self.total_bytes, self.memory, self.banks, self.bytes_per_bank, self.bank_bytes,
+            self.allocated_bytes_per_bank, self.free_bytes_per_bank, self.largest_free_bytes_per_bank,
+        )  # fmt: skip
+        if self.full_stop:
+            sentence += "."
+            if self.memory is L1_SMALL:
+                sentence += _SMALL_REGION if self.bank_bytes else _NO_SMALL_REGION
+        TtmemError.__init__(self, sentence)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StaticBuffersError(DeviceFailureError):
     """The static buffers of a program do not fit on a core range."""
 
-    def __init__(self, message: str, *, family: str, core_range: CoreRange | None, region_end_address: int) -> None:
-        super().__init__(message)
-        self.family = family
-        self.core_range = core_range
-        self.region_end_address = region_end_address
+    family: str
+    core_range: CoreRange | None
+    region_end_address: int
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BufferClashError(StaticBuffersError):
     """A program's static buffers reach into an L1 tensor."""
 
-    def __init__(
-        self, *, family: str, core_range: CoreRange | None, region_end_address: int, lowest_address: int
-    ) -> None:
-        self.lowest_address = lowest_address
-        super().__init__(
-            sentences.clash(family, lowest_address, region_end_address, core_range),
-            family=family,
-            core_range=core_range,
-            region_end_address=region_end_address,
-        )
+    lowest_address: int
+
+    def __post_init__(self) -> None:
+        message = sentences.clash(self.family, self.lowest_address, self.region_end_address, self.core_range)
+        TtmemError.__init__(self, message)
 
     @property
     def overlap_bytes(self) -> int:
@@ -93,16 +74,12 @@ class BufferClashError(StaticBuffersError):
         return self.region_end_address - self.lowest_address
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BufferOverflowError(StaticBuffersError):
     """A program's static buffers alone are larger than a core's L1."""
 
-    def __init__(
-        self, *, family: str, core_range: CoreRange | None, region_end_address: int, l1_bytes_per_core: int
-    ) -> None:
-        self.l1_bytes_per_core = l1_bytes_per_core
-        super().__init__(
-            sentences.overflow(family, region_end_address, l1_bytes_per_core, core_range),
-            family=family,
-            core_range=core_range,
-            region_end_address=region_end_address,
-        )
+    l1_bytes_per_core: int
+
+    def __post_init__(self) -> None:
+        message = sentences.overflow(self.family, self.region_end_address, self.l1_bytes_per_core, self.core_range)
+        TtmemError.__init__(self, message)

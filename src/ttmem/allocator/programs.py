@@ -111,18 +111,16 @@ def check_regions(
     """
     l1_bytes = memory_map.architecture.l1_bytes_per_core
     for region in regions:
-        if region.end_address > l1_bytes:
+        end = region.end_address
+        if end > l1_bytes:
             raise BufferOverflowError(
-                family=family,
-                core_range=region.core_range,
-                region_end_address=region.end_address,
-                l1_bytes_per_core=l1_bytes,
+                family=family, core_range=region.core_range, region_end_address=end, l1_bytes_per_core=l1_bytes
             )
-        if lowest_tensor_address is not None and lowest_tensor_address < region.end_address:
+        if lowest_tensor_address is not None and lowest_tensor_address < end:
             raise BufferClashError(
                 family=family,
                 core_range=region.core_range,
-                region_end_address=region.end_address,
+                region_end_address=end,
                 lowest_address=lowest_tensor_address,
             )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.device import Buffer, Device
@@ -50,7 +50,7 @@ def spec_from_step(step: Mapping[str, Any], where: str = "") -> TensorSpec:
     if unknown:
         raise BadInputError(f"unknown key {min(unknown)!r}", where=where, hint=_known(_ALLOC_KEYS))
     shape = step.get("shape")
-    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+    if not _numbers(shape):
         raise BadInputError("`shape` must be a list of integers", where=where)
     try:
         return TensorSpec(
@@ -83,7 +83,7 @@ def _shard(raw: Any, where: str) -> Shard | NdShard:
             "`shard` needs kind and shape, and grid [columns, rows]", where=where, hint=_known(_SHARD_KEYS)
         )
     shape = raw["shape"]
-    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+    if not _numbers(shape):
         raise BadInputError("the shard's `shape` must be a list of integers", where=where)
     ranges = _ranges(raw, where)
     orientation = raw.get("orientation", "row")
@@ -108,8 +108,8 @@ def _ranges(raw: Mapping[str, Any], where: str) -> tuple[CoreRange, ...]:
     return grid_of(*raw["grid"])
 
 
-def _numbers(value: Any, count: int) -> bool:
-    return isinstance(value, list) and len(value) == count and all(type(n) is int for n in value)
+def _numbers(value: Any, count: int | None = None) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and count in (None, len(value)) and all(type(n) is int for n in value)
 
 
 class Placements:

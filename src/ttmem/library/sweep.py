@@ -15,8 +15,7 @@ from ttmem.sweep import expectations
 from ttmem.sweep.expectations import Deviation
 from ttmem.sweep.journal import read_results
 from ttmem.sweep.plan import SWEPT_MEMORIES, Settings, make_plan
-from ttmem.sweep.progress import Finished
-from ttmem.sweep.run import Watch, run_sweep
+from ttmem.sweep.run import Finished, Watch, run_sweep
 
 
 @dataclass(frozen=True, slots=True)

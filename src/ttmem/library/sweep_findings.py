@@ -15,10 +15,9 @@ from ttmem.operators.bound import device_dtype
 from ttmem.readers.test_results.folder import read_place
 from ttmem.results import BOUNDED, UNKNOWN, Result
 from ttmem.sweep.advice import Adviser
-from ttmem.sweep.findings import Findings
 from ttmem.sweep.journal import is_results, read_results
 from ttmem.sweep.plan import Point, Settings
-from ttmem.sweep.summary import Summary, summarise
+from ttmem.sweep.summary import Findings, Summary, summarise
 
 MOST_ADVISED = 400
 """Distinct failures that are asked about; the largest first."""

@@ -4,7 +4,7 @@
 from ttmem.operators.bound import CannotRunError
 from ttmem.operators.case import Case, CaseTensor, ModelUse, case_from_json, merge_cases
 from ttmem.operators.case_files import cases_text, read_cases, write_cases
-from ttmem.operators.catalogue_entries import DEVICE, FREE, HOST, NONE, Catalogue, Operator, catalogue
+from ttmem.operators.catalogue_entries import DEVICE, FREE, HOST, NONE, Operator, catalogue
 from ttmem.operators.recipe import Recipe, recipe_of
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "CannotRunError",
     "Case",
     "CaseTensor",
-    "Catalogue",
     "ModelUse",
     "Operator",
     "Recipe",

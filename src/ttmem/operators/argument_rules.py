@@ -7,38 +7,16 @@ call, and its text is the reason that the user reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import isinf, prod
 from typing import Any
 
-from ttmem.operators.bound import Bound, CannotRunError
-from ttmem.operators.image_rules import (
-    channels_last_of,
-    channels_last_rows_of,
-    channels_last_samples_of,
-    doubled_size,
-    image,
-    is_flat_convolution,
-    is_one_dimensional,
-    is_transposed_2d,
-    kernel,
-    pool_kernel,
-    pool_stride,
-    scale_factors,
-    sizes,
-    spread,
-    whole_scale_factors,
-)
-
-Rule = Callable[[Bound], Any]
+from ttmem.operators import image_rules
+from ttmem.operators.bound import Bound, CannotRunError, demand, sizes
+from ttmem.operators.image_rules import Rule, ShapeRule
 
 LARGEST_BFLOAT16 = 3.3895313892515355e38
 """Stands for infinity, which the wire (JSON) and some operations do not take."""
-
-
-def rule(name: str) -> Rule:
-    """The rule of that name; the catalogue may use no other."""
-    return RULES[name]
 
 
 def _shape(bound: Bound) -> list[int]:
@@ -63,8 +41,7 @@ def resolved_size(bound: Bound) -> list[int]:
     if wanted.count(-1) == 1:
         known = -prod(wanted)
         wanted[wanted.index(-1)] = elements // known if known else 0
-    if prod(wanted) != elements:
-        raise CannotRunError(f"{_shape(bound)} has {elements} elements, {wanted} has {prod(wanted)}")
+    demand(prod(wanted) == elements, f"{_shape(bound)} has {elements} elements, {wanted} has {prod(wanted)}")
     return wanted
 
 
@@ -84,8 +61,7 @@ def squeezed_size(bound: Bound) -> list[int]:
 
 
 def _size_along(bound: Bound, axis: int) -> int:
-    if not bound.first.shape:
-        raise CannotRunError("a tensor without dimensions has nothing along one")
+    demand(bound.first.shape, "a tensor without dimensions has nothing along one")
     return bound.first.shape[axis]
 
 
@@ -111,8 +87,7 @@ def _slice(bound: Bound) -> tuple[list[int], list[int], list[int]]:
     size = _size_along(bound, axis)
     start, end, step = (bound.argument(name) for name in ("start", "end", "step"))
     begin, stop, stride = slice(start, end, step).indices(size)
-    if stop <= begin:
-        raise CannotRunError("the slice is empty")
+    demand(stop > begin, "the slice is empty")
     return _vectors(bound, axis, begin, stop, stride)
 
 
@@ -133,32 +108,18 @@ def channels_last_dims(bound: Bound) -> list[int]:
 def pad_pairs(bound: Bound) -> list[dict[str, list[int]]]:
     """torch: pairs from the last dimension on; ttnn: a pair for each dimension in order."""
     amounts = sizes(bound.argument("pad"), "pad")
-    if any(size < 0 for size in amounts):
-        raise CannotRunError("negative padding: a slice, not a pad")
+    demand(all(size >= 0 for size in amounts), "negative padding: a slice, not a pad")
     pairs = [amounts[i : i + 2] for i in range(0, len(amounts), 2)][::-1]
     return [{"tuple": pair} for pair in [[0, 0]] * (len(bound.first.shape) - len(pairs)) + pairs]
 
 
-def pads_front(bound: Bound) -> bool:
-    return any(sizes(bound.argument("pad"), "pad")[::2])
-
-
-def _shuffle(bound: Bound) -> tuple[int, int, int, int, int]:
-    if len(bound.first.shape) != 4:
-        raise CannotRunError("pixel_shuffle of an image [N, C, H, W] only")
+def _shuffle(bound: Bound) -> tuple[list[int], list[int]]:
+    """The shapes between and after: groups of channels become blocks of pixels."""
+    demand(len(bound.first.shape) == 4, "pixel_shuffle of an image [N, C, H, W] only")
     batch, channels, height, width = bound.first.shape
     factor: int = bound.argument("upscale_factor")
-    return batch, channels // factor**2, height, width, factor
-
-
-def shuffle_split_size(bound: Bound) -> list[int]:
-    batch, channels, height, width, factor = _shuffle(bound)
-    return [batch, channels, factor, factor, height, width]
-
-
-def shuffle_size(bound: Bound) -> list[int]:
-    batch, channels, height, width, factor = _shuffle(bound)
-    return [batch, channels, height * factor, width * factor]
+    channels //= factor**2
+    return [batch, channels, factor, factor, height, width], [batch, channels, height * factor, width * factor]
 
 
 # --- normalisation, reductions ------------------------------------------------------------------------------------
@@ -170,24 +131,9 @@ def normalises_last_dim(bound: Bound) -> None:
         raise CannotRunError(f"normalises {len(normalised)} dimensions; ttnn only the last one")
 
 
-def is_image(bound: Bound) -> None:
-    if len(bound.first.shape) != 4:
-        raise CannotRunError(f"ttnn.batch_norm takes rank 4, not {_shape(bound)}")
-
-
-def has_whole_tiles_of_channels(bound: Bound) -> None:
-    if len(bound.first.shape) < 3 or bound.first.shape[1] % 32:
-        raise CannotRunError("ttnn.group_norm wants a multiple of 32 channels")
-
-
 def dim_or_all(bound: Bound) -> Any:
     """An empty list means all dimensions in torch."""
     return bound.argument("dim") or (0 if bound.argument("dim") == 0 else None)
-
-
-def is_euclidean(bound: Bound) -> None:
-    if bound.argument("ord") not in (2, 2.0):
-        raise CannotRunError(f"a norm of order {bound.argument('ord')!r} has no form here")
 
 
 def _finite(value: Any) -> Any:
@@ -198,29 +144,14 @@ def _finite(value: Any) -> Any:
     return number
 
 
-def finite_eps(bound: Bound) -> float:
-    eps = bound.argument("eps")
-    return 1.1920928955078125e-07 if eps is None else eps  # torch: the smallest step of float32
-
-
 # --- matrices, indices, types -------------------------------------------------------------------------------------
 
 
 def transposed_first(bound: Bound) -> list[int]:
     """A second operand that fits, where the source does not list it."""
-    if len(bound.first.shape) < 2:
-        raise CannotRunError(f"{_shape(bound)} is no matrix")
+    demand(len(bound.first.shape) >= 2, f"{_shape(bound)} is no matrix")
     *outer, rows, columns = _shape(bound)
     return [*outer, columns, rows]
-
-
-def like_channels(bound: Bound) -> list[int]:
-    return [bound.first.shape[1]] if len(bound.first.shape) > 1 else [1]
-
-
-def selects_rows_of_matrix(bound: Bound) -> None:
-    if len(bound.first.shape) != 2 or bound.argument("dim") not in (0, -2):
-        raise CannotRunError("only rows of a matrix can be selected (as an embedding); the rest is the host's")
 
 
 def indexes_rows_of_matrix(bound: Bound) -> None:
@@ -228,8 +159,7 @@ def indexes_rows_of_matrix(bound: Bound) -> None:
     leading = bound.case.args.get("indices")
     if len(bound.first.shape) != 2 or len(indices) != 1 or (leading and leading[0] is None):
         raise CannotRunError("only rows of a matrix can be indexed (as an embedding); the rest is the host's")
-    if indices[0].dtype == "bool":
-        raise CannotRunError("indexing with truth values gives a shape that only the data knows")
+    demand(indices[0].dtype != "bool", "indexing with truth values gives a shape that only the data knows")
 
 
 def changes_dtype(bound: Bound) -> bool:
@@ -244,16 +174,18 @@ def result_dtype(bound: Bound) -> dict[str, str]:
     return {"dtype": bound.device_dtype(dtype or "float32")}
 
 
-def _ordered(name: str, part: int, vectors: Callable[[Bound], tuple[list[int], ...]]) -> tuple[str, Rule]:
-    return name, lambda bound: vectors(bound)[part]
+_NAMED = (
+    resolved_size, expanded_size, squeezed_size, half_of_dim, halves_of_dim, channels_last_dims, pad_pairs,
+    normalises_last_dim, dim_or_all, transposed_first, indexes_rows_of_matrix, changes_dtype, result_dtype,
+)  # fmt: skip
 
 
-_Shaped = Callable[[Bound, Sequence[int]], list[int]]
+def _part(of: Callable[[Bound], tuple[list[int], ...]], part: int) -> Rule:
+    return lambda bound: of(bound)[part]
 
-SHAPE_RULES: dict[str, _Shaped] = {
-    "channels_last_rows": channels_last_rows_of,
-    "channels_last": channels_last_of,
-    "channels_last_samples": channels_last_samples_of,
+
+SHAPE_RULES: dict[str, ShapeRule] = {
+    **image_rules.SHAPE_RULES,
     "per_channel": lambda bound, shape: [1, prod(shape), 1, 1],
     "bias_row": lambda bound, shape: [1, *shape] if len(shape) == 1 else list(shape),
     "bias_four": lambda bound, shape: [1, 1, 1, prod(shape)],
@@ -264,72 +196,43 @@ SHAPE_RULES: dict[str, _Shaped] = {
 """How a tensor of the model must be shaped for the call."""
 
 RULES: dict[str, Rule] = {
+    **image_rules.RULES,
+    **{rule.__name__: rule for rule in _NAMED},
+    **{
+        f"{name}_{word}": _part(vectors, part)
+        for name, vectors in (("slice", _slice), ("select", _select))
+        for part, word in enumerate(("starts", "ends", "steps"))
+    },
+    "shuffle_split_size": _part(_shuffle, 0),
+    "shuffle_size": _part(_shuffle, 1),
     "none": lambda bound: None,
     "own_shape": _shape,
+    "like_first": _shape,
+    "like_channels": lambda bound: [bound.first.shape[1] if len(bound.first.shape) > 1 else 1],
+    "like_index": lambda bound: list(bound.tensor("index").shape),
     "ones": lambda bound: [1] * len(bound.first.shape),
     "no_padding": lambda bound: [0, 0],
-    "resolved_size": resolved_size,
-    "expanded_size": expanded_size,
-    "squeezed_size": squeezed_size,
-    "half_of_dim": half_of_dim,
-    "halves_of_dim": halves_of_dim,
-    **dict(
-        (
-            _ordered("slice_starts", 0, _slice),
-            _ordered("slice_ends", 1, _slice),
-            _ordered("slice_steps", 2, _slice),
-            _ordered("select_starts", 0, _select),
-            _ordered("select_ends", 1, _select),
-            _ordered("select_steps", 2, _select),
-        )
-    ),
-    "channels_last_dims": channels_last_dims,
+    "pads_front": lambda bound: any(sizes(bound.argument("pad"), "pad")[::2]),
     "positive_dims": lambda bound: [_axis(bound, dim) for dim in sizes(bound.argument("dims"), "dims")],
-    "pad_pairs": pad_pairs,
-    "pads_front": pads_front,
-    "shuffle_split_size": shuffle_split_size,
-    "shuffle_size": shuffle_size,
-    "batch_size": lambda bound: image(bound)[0],
-    "in_channels": lambda bound: image(bound)[1],
-    "input_height": lambda bound: image(bound)[2],
-    "input_width": lambda bound: image(bound)[3],
-    "out_channels": lambda bound: bound.tensor("weight").shape[0],
-    "transposed_out_channels": lambda bound: bound.tensor("weight").shape[1] * bound.argument("groups"),
-    "kernel_size": kernel,
-    "kernel_width": lambda bound: kernel(bound)[-1],
-    "stride_width": lambda bound: spread(bound.argument("stride"), 1, "stride")[-1],
-    "padding_width": lambda bound: spread(bound.argument("padding"), 1, "padding")[-1],
-    "dilation_width": lambda bound: spread(bound.argument("dilation"), 1, "dilation")[-1],
-    "is_transposed_2d": is_transposed_2d,
-    "is_one_dimensional": is_one_dimensional,
-    "is_flat_convolution": is_flat_convolution,
-    "pool_kernel": pool_kernel,
-    "pool_stride": pool_stride,
-    "pool_padding": lambda bound: spread(bound.argument("padding"), 2, "padding"),
-    "pool_dilation": lambda bound: spread(bound.argument("dilation"), 2, "dilation"),
-    "scale_factors": scale_factors,
-    "whole_scale_factors": whole_scale_factors,
-    "doubled_size": doubled_size,
-    "normalises_last_dim": normalises_last_dim,
-    "is_image": is_image,
-    "has_whole_tiles_of_channels": has_whole_tiles_of_channels,
     "one_core": lambda bound: {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}},
-    "dim_or_all": dim_or_all,
-    "is_euclidean": is_euclidean,
     "finite_value": lambda bound: 0.0 if bound.has("value") else _finite(bound.argument("value")),
     "finite_fill": lambda bound: _finite(bound.argument("fill_value")),
-    "finite_eps": finite_eps,
-    "like_first": _shape,
-    "like_index": lambda bound: list(bound.tensor("index").shape),
-    "like_channels": like_channels,
-    "transposed_first": transposed_first,
+    # torch: the smallest step of float32
+    "finite_eps": lambda bound: 1.1920928955078125e-07 if bound.argument("eps") is None else bound.argument("eps"),
     "square_of_last": lambda bound: [_size_along(bound, -1)] * 2,
-    "selects_rows_of_matrix": selects_rows_of_matrix,
-    "indexes_rows_of_matrix": indexes_rows_of_matrix,
     "first_index": lambda bound: {"tensor": "indices.0"},
-    "changes_dtype": changes_dtype,
     "target_dtype": lambda bound: {"dtype": bound.device_dtype(bound.argument("dtype"))},
-    "result_dtype": result_dtype,
+    "is_image": lambda bound: demand(len(bound.first.shape) == 4, f"ttnn.batch_norm takes rank 4, not {_shape(bound)}"),
+    "has_whole_tiles_of_channels": lambda bound: demand(
+        len(bound.first.shape) > 2 and bound.first.shape[1] % 32 == 0, "ttnn.group_norm wants a multiple of 32 channels"
+    ),
+    "is_euclidean": lambda bound: demand(
+        bound.argument("ord") in (2, 2.0), f"a norm of order {bound.argument('ord')!r} has no form here"
+    ),
+    "selects_rows_of_matrix": lambda bound: demand(
+        len(bound.first.shape) == 2 and bound.argument("dim") in (0, -2),
+        "only rows of a matrix can be selected (as an embedding); the rest is the host's",
+    ),
     "is_tanh_gelu": lambda bound: bound.argument("approximate") == "tanh",
     "is_boolean": lambda bound: bound.first.dtype == "bool",
     "has_factor": lambda bound: bound.argument("alpha") not in (1, 1.0, None),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ttmem.operators.case import Case, CaseTensor
@@ -30,6 +31,19 @@ def device_dtype(dtype: str, float_dtype: str | None) -> str:
 
 class CannotRunError(Exception):
     """The case has no call on the device; the text says why."""
+
+
+def demand(holds: object, why: str) -> None:
+    """Refuse the case unless it holds."""
+    if not holds:
+        raise CannotRunError(why)
+
+
+def sizes(value: Any, name: str) -> list[int]:
+    """Numbers, or the reason that they are none."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(v, int) for v in value):
+        raise CannotRunError(f"'{name}' is not known as numbers: {value!r}")
+    return list(value)
 
 
 class Bound:
@@ -66,10 +80,10 @@ class Bound:
             return self.case.args[name]
         if name not in self.operator.missing:
             raise CannotRunError(f"argument '{name}' is not in the case")
-        from ttmem.operators.argument_rules import rule
+        from ttmem.operators.argument_rules import RULES
 
         default = self.operator.missing[name]
-        value = rule(default[1:])(self) if isinstance(default, str) and default.startswith("=") else default
+        value = RULES[default[1:]](self) if isinstance(default, str) and default.startswith("=") else default
         note = f"{name}={value}"
         if note not in self.assumed:
             self.assumed.append(note)
@@ -98,11 +112,11 @@ class Bound:
         return named
 
     def _add_missing_tensors(self) -> None:
-        from ttmem.operators.argument_rules import rule
+        from ttmem.operators.argument_rules import RULES
 
         for name, how in self.operator.missing_tensors.items():
             known_as_number = name in self.case.args or name in self.operator.missing
             if name not in self.tensors and not known_as_number and self.tensors:
-                shape = tuple(rule(how)(self))
+                shape = tuple(RULES[how](self))
                 self.tensors[name] = [CaseTensor(shape, self.first.dtype, name)]
                 self.assumed.append(f"{name}: a tensor of {list(shape)}")

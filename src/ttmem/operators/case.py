@@ -8,53 +8,39 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
 
 from ttmem._errors import BadInputError
 
 _MOST_MODULES = 8
 """Module paths kept per model: enough to find the place, while a transformer repeats a case once per layer."""
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class CaseTensor:
+class CaseTensor(Struct, frozen=True, omit_defaults=True):
     """One tensor argument as the model has it; what a device makes of it is the recipe's matter."""
 
-    shape: tuple[int, ...]
-    dtype: str = "bfloat16"
+    shape: tuple[Count, ...]
+    dtype: str = msgspec.field(default_factory=lambda: "bfloat16")  # a factory: written in any case
     """As the model has it (``float32``, ``int64``, ``bool``); sources that do not say mean ``bfloat16``."""
     name: str = ""
     """Its name in the aten schema, the same for all items of a list; empty: by position."""
-    is_parameter: bool = False
+    is_parameter: bool = msgspec.field(default=False, name="parameter")
     """A weight, which lives as long as the model does; as the first call says and no part of a case's identity."""
 
-    def to_json(self) -> dict[str, Any]:
-        entry: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
-        if self.name:
-            entry["name"] = self.name
-        if self.is_parameter:
-            entry["parameter"] = True
-        return entry
 
-
-@dataclass(frozen=True, slots=True)
-class ModelUse:
+class ModelUse(Struct, frozen=True, omit_defaults=True):
     """How often a model calls the case, and from where."""
 
     model: str
-    count: int = 1
+    count: Count = msgspec.field(default_factory=lambda: 1)
     size: str = ""
     """The input size it was traced at (``2176x3840``), empty when it has none."""
     modules: tuple[str, ...] = ()
     """Module paths, the first few of them."""
-
-    def to_json(self) -> dict[str, Any]:
-        entry: dict[str, Any] = {"model": self.model, "count": self.count}
-        if self.size:
-            entry["size"] = self.size
-        if self.modules:
-            entry["modules"] = list(self.modules)
-        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +75,25 @@ class Case:
         entry: dict[str, Any] = {
             "id": self.id,
             "op": self.op,
-            "tensors": [tensor.to_json() for tensor in self.tensors],
+            "tensors": _plain(self.tensors),
             "args": dict(self.args),
             "models": list(self.models),
             "count": self.count,
         }
         if self.outputs:
-            entry["outputs"] = [tensor.to_json() for tensor in self.outputs]
+            entry["outputs"] = _plain(self.outputs)
         if self.uses:
-            entry["uses"] = [use.to_json() for use in self.uses]
+            entry["uses"] = _plain(self.uses)
         return entry
+
+    @property
+    def question(self) -> tuple[str, tuple[CaseTensor, ...], dict[str, Any]]:
+        """What is asked, whatever the id says and whoever asks."""
+        return self.op, self.tensors, dict(self.args)
+
+
+def _plain(parts: tuple[Struct, ...]) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(parts))
 
 
 def _identity(case: Case) -> str:
@@ -113,77 +108,63 @@ def _identity(case: Case) -> str:
     return "-".join(part for part in (case.op, shapes, digest) if part)
 
 
+class _Line(Struct):
+    """A line of a case file."""
+
+    op: Annotated[str, Meta(pattern=r"^\w+$")]
+    tensors: tuple[CaseTensor, ...] = ()
+    args: dict[str, Any] = {}
+    id: str = ""
+    outputs: tuple[CaseTensor, ...] = ()
+    uses: tuple[ModelUse, ...] | None = None
+    models: tuple[str, ...] = ()
+    count: Count = 1
+
+
+_FORMS = {
+    "op": "an aten name without overload",
+    "args": "an object: argument name -> value",
+    "tensors": "a list of objects with 'shape' and 'dtype'",
+    "outputs": "a list of objects with 'shape' and 'dtype'",
+    "shape": "a list of sizes",
+    "uses": "a list of objects with 'model'",
+    "models": "a list of names",
+    "count": "a number of calls",
+}
+"""What the keys of a line must be; the others are texts."""
+
+
 def case_from_json(raw: Any, *, where: str = "") -> Case:
     """The case of one line; ``BadInputError`` says which key is wrong."""
     if not isinstance(raw, Mapping):
         raise BadInputError("a case is a JSON object", where=where)
-    op = raw.get("op")
-    if not isinstance(op, str) or not re.fullmatch(r"\w+", op):
-        raise BadInputError(f"'op' must be an aten name without overload, not {op!r}", where=where)
-    arguments = raw.get("args", {})
-    if not isinstance(arguments, Mapping):
-        raise BadInputError("'args' must be an object: argument name -> value", where=where)
-    identity = raw.get("id", "")
-    if not isinstance(identity, str):
-        raise BadInputError("'id' must be a text", where=where)
-    return Case(
-        op=op,
-        tensors=_tensors(raw.get("tensors", []), "tensors", where),
-        args=dict(arguments),
-        uses=_uses(raw, where),
-        outputs=_tensors(raw.get("outputs", []), "outputs", where),
-        id=identity,
-    )
+    try:
+        line = msgspec.convert(raw, _Line)
+    except msgspec.ValidationError as error:
+        *outer, key = re.findall(r"(?<=\.)\w+", str(error)) + re.findall(r"field `(\w+)`", str(error))
+        place = f"'{key}' in '{outer[0]}'" if outer else f"'{key}'"
+        raise BadInputError(f"{place} must be {_FORMS.get(key, 'a text')}", where=where) from None
+    return Case(line.op, line.tensors, line.args, _uses(line), line.outputs, line.id)
 
 
-def _tensors(raw: Any, key: str, where: str) -> tuple[CaseTensor, ...]:
-    if not isinstance(raw, list) or not all(isinstance(item, Mapping) for item in raw):
-        raise BadInputError(f"'{key}' must be a list of objects with 'shape' and 'dtype'", where=where)
-    found = []
-    for item in raw:
-        shape = item.get("shape")
-        if not isinstance(shape, list) or not all(_is_count(size) for size in shape):
-            raise BadInputError(f"'shape' in '{key}' must be a list of sizes, not {shape!r}", where=where)
-        dtype, name = item.get("dtype", "bfloat16"), item.get("name", "")
-        if not isinstance(dtype, str) or not isinstance(name, str):
-            raise BadInputError(f"'dtype' and 'name' in '{key}' must be texts", where=where)
-        found.append(CaseTensor(tuple(shape), dtype, name, bool(item.get("parameter", False))))
-    return tuple(found)
-
-
-def _uses(raw: Mapping[str, Any], where: str) -> tuple[ModelUse, ...]:
+def _uses(line: _Line) -> tuple[ModelUse, ...]:
     """``uses`` where the line has it; else from ``models`` and ``count``, which say less."""
-    uses = raw.get("uses")
-    if isinstance(uses, list):
-        if not all(isinstance(use, Mapping) and isinstance(use.get("model"), str) for use in uses):
-            raise BadInputError("'uses' must be a list of objects with 'model'", where=where)
-        return tuple(
-            ModelUse(
-                use["model"],
-                _count(use.get("count", 1), where),
-                str(use.get("size", "")),
-                tuple(map(str, use.get("modules", ()))),
-            )
-            for use in uses
-        )
-    models = raw.get("models", [])
-    if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
-        raise BadInputError("'models' must be a list of names", where=where)
-    count = _count(raw.get("count", 1), where)
-    if not models:
-        return (ModelUse("", count),) if count != 1 else ()
-    each, rest = divmod(count, len(models))
-    return tuple(ModelUse(model, each + (index < rest)) for index, model in enumerate(models))
+    if line.uses is not None:
+        return line.uses
+    if not line.models:
+        return (ModelUse("", line.count),) if line.count != 1 else ()
+    each, rest = divmod(line.count, len(line.models))
+    return tuple(ModelUse(model, each + (index < rest)) for index, model in enumerate(line.models))
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
-
-
-def _count(value: Any, where: str) -> int:
-    if not _is_count(value):
-        raise BadInputError(f"'count' must be a number of calls, not {value!r}", where=where)
-    return int(value)
+def distinct_cases(cases: Iterable[Case], *, where: str = "") -> list[Case]:
+    """One of each id. Results are kept by it: two different cases under one would be mixed up."""
+    found: dict[str, Case] = {}
+    for case in cases:
+        before = found.setdefault(case.id, case)
+        if before is not case and before.question != case.question:
+            raise BadInputError(f"two different cases have the id '{case.id}'", where=where, hint="leave 'id' out")
+    return list(found.values())
 
 
 def merge_cases(cases: Iterable[Case]) -> list[Case]:
@@ -209,5 +190,5 @@ def _merged_uses(uses: Iterable[ModelUse]) -> tuple[ModelUse, ...]:
             merged[key] = use
         else:
             modules = tuple(dict.fromkeys((*before.modules, *use.modules)))[:_MOST_MODULES]
-            merged[key] = replace(before, count=before.count + use.count, modules=modules)
+            merged[key] = msgspec.structs.replace(before, count=before.count + use.count, modules=modules)
     return tuple(merged.values())

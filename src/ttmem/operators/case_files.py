@@ -4,50 +4,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
-from ttmem.operators.case import Case, case_from_json
+from ttmem.operators.case import Case, case_from_json, distinct_cases
+from ttmem.results.result import json_lines
+
+
+@dataclass(frozen=True, slots=True)
+class CaseList:
+    """Cases of one file, and what of it was none."""
+
+    kind: str
+    """``operators-csv``, ``master-json``, ``sweep-json``, ``variations`` or ``cases``."""
+    cases: tuple[Case, ...]
+    skipped: dict[str, int]
+    """Why entries gave no case -> how many."""
+    other_names: tuple[str, ...] = ()
+    """Names that are no operators: modules, overload suffixes."""
 
 
 def read_cases(path: str | Path) -> list[Case]:
     """All cases of a file; a bad line is refused with its number, and so is a file without any."""
-    place = Path(path)
-    try:
-        text = place.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise BadInputError("is not a text file", where=str(place)) from None
-    except IsADirectoryError:
-        raise BadInputError("is a folder, not a case file", where=str(place)) from None
-    cases = list(_parsed(text, str(place)))
-    _check_identities(cases, str(place))
+    cases = [case_from_json(raw, where=where) for where, raw in json_lines(Path(path), "case")]
+    distinct_cases(cases, where=str(path))
     if not cases:
-        raise BadInputError("holds no case", where=str(place), hint="'ttmem ops extract' makes case files")
+        raise BadInputError("holds no case", where=str(path), hint="'ttmem ops extract' makes case files")
     return cases
-
-
-def _parsed(text: str, place: str) -> Iterator[Case]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"{place}:{number}"
-        try:
-            raw = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            problem = getattr(error, "msg", None) or "nested too deeply"
-            raise BadInputError(f"not JSON: {problem}", where=where, hint="one JSON object per line") from None
-        yield case_from_json(raw, where=where)
-
-
-def _check_identities(cases: list[Case], place: str) -> None:
-    """Results are kept by id: two different cases under one would be mixed up."""
-    seen: dict[str, Case] = {}
-    for case in cases:
-        before = seen.setdefault(case.id, case)
-        if (before.op, before.tensors, before.args) != (case.op, case.tensors, case.args):
-            raise BadInputError(f"two different cases have the id '{case.id}'", where=place, hint="leave 'id' out")
 
 
 def cases_text(cases: Iterable[Case]) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from ttmem import _toml
 from ttmem.operators.case import Case, CaseTensor
@@ -17,7 +18,7 @@ from ttmem.operators.case import Case, CaseTensor
 DEVICE, FREE, HOST, NONE = "device", "free", "host", "none"
 """Support: runs on the device; nothing is to be done there; the host's work; no form known."""
 
-_FILES = ("elementwise.toml", "movement.toml", "compute.toml", "creation.toml")
+_FILES = ("elementwise", "movement", "compute", "creation")
 _CALLED = re.compile(r"\bttnn(?:\.\w+)+(?=\()")
 
 
@@ -71,11 +72,7 @@ class Operator:
 
     @property
     def support(self) -> str:
-        if self.variants:
-            return DEVICE
-        if self.lowering == "noop":
-            return FREE
-        return HOST if self.lowering == "host" else NONE
+        return DEVICE if self.variants else {"noop": FREE, "host": HOST}.get(self.lowering, NONE)
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -110,7 +107,8 @@ class Catalogue:
 
     operators: Mapping[str, Operator]
     aliases: Mapping[str, str]
-    not_operators: Mapping[str, str]
+    functions: Mapping[str, str]
+    """Function of ttnn -> the operator that it stands for."""
 
     def find(self, aten: str) -> Operator | None:
         return self.operators.get(aten)
@@ -118,10 +116,7 @@ class Catalogue:
     def aten_name(self, name: str) -> str:
         """The aten name that a foreign list means: ``aten.add.Tensor``, ``unsafeview``, ``ttnn::silu``, ``SiLU``."""
         word = name.strip()
-        if word.startswith(("aten.", "aten::")):
-            word = re.split(r"\.|::", word)[1]
-        else:
-            word = re.split(r"\.|::", word)[-1]
+        word = re.split(r"\.|::", word)[1 if word.startswith(("aten.", "aten::")) else -1]
         if word in self.operators:
             return word
         if word in self.aliases:
@@ -129,25 +124,40 @@ class Catalogue:
         lower = word.lower()
         return self.aliases.get(lower, lower if lower in self.operators else word)
 
+    def aten_of_ttnn(self, name: str) -> str:
+        """The operator that a function of ttnn stands for, ``ttnn::multiply`` -> ``mul``; empty when there is none."""
+        word = re.split(r"::|\.", name.strip())[-1].removesuffix("_bw")
+        known = self.functions.get(word) or self.aten_name(word)
+        return known if known in self.operators else ""
+
 
 @functools.cache
 def catalogue() -> Catalogue:
     """The catalogue, read once."""
-    names = _table("names.toml")
+    names = _data("names")
     found: dict[str, Operator] = {}
     for file in _FILES:
-        for entry in _table(file)["operator"]:
+        for entry in _data(file)["operator"]:
             for aten in entry["aten"]:
                 if aten in found:
-                    raise ValueError(f"{file}: {aten} is there twice")
+                    raise ValueError(f"{file}.toml: {aten} is there twice")
                 found[aten] = _operator(aten, entry, names)
-    return Catalogue(
-        MappingProxyType(found), MappingProxyType(names["alias"]), MappingProxyType(names["not_operators"])
-    )
+    functions = _functions(found.values()) | {name: name for name in found} | names["function"]
+    return Catalogue(MappingProxyType(found), MappingProxyType(names["alias"]), MappingProxyType(functions))
 
 
-def _table(file: str) -> dict[str, Any]:
-    return _toml.loads(resources.files(__package__).joinpath("catalogue_data").joinpath(file).read_text("utf-8"))
+def _functions(operators: Iterable[Operator]) -> dict[str, str]:
+    """Those that are the whole of an operator's only variant; the first operator of several."""
+    found: dict[str, str] = {}
+    for operator in operators:
+        calls = [_CALLED.findall(variant.call) for variant in operator.variants]
+        if len(calls) == 1 and len(calls[0]) == 1 and not operator.aten.endswith("_"):
+            found.setdefault(calls[0][0].rpartition(".")[2], operator.aten)
+    return found
+
+
+def _data(name: str) -> dict[str, Any]:
+    return _toml.packaged("ttmem.operators", f"catalogue_data/{name}.toml")
 
 
 def _operator(aten: str, entry: Mapping[str, Any], names: Mapping[str, Any]) -> Operator:
@@ -159,23 +169,7 @@ def _operator(aten: str, entry: Mapping[str, Any], names: Mapping[str, Any]) -> 
         return re.sub(r"\{(\w+)\}", lambda match: words[match[1]], text)
 
     forms = entry.get("variants") or ([{"call": entry["call"]}] if "call" in entry else [])
-    variants = tuple(Variant(spelled(variant["call"]), variant.get("when", "")) for variant in forms)
-    called = list(dict.fromkeys(_CALLED.findall(variants[-1].call))) if variants else []
-    return Operator(
-        aten=aten,
-        kind=entry["kind"],
-        lowering=entry["lowering"],
-        tensors=tuple(entry.get("tensors", ())),
-        optional=tuple(entry.get("optional", ())),
-        args=tuple(entry.get("args", ())),
-        variants=variants,
-        inputs={name: InputForm(**form) for name, form in entry.get("inputs", {}).items()},
-        missing=entry.get("missing", {}),
-        missing_tensors=entry.get("missing_tensors", {}),
-        requires=entry.get("requires", ""),
-        result=entry.get("result", ""),
-        ttnn=spelled(entry["ttnn"]) if "ttnn" in entry else " + ".join(reversed(called)),
-        note=entry.get("note", ""),
-        example=entry.get("example", {}),
-        example_dtypes=entry.get("example_dtypes", {}),
-    )
+    variants = [{**form, "call": spelled(form["call"])} for form in forms]
+    called = dict.fromkeys(_CALLED.findall(variants[-1]["call"])) if variants else {}
+    ttnn = spelled(entry["ttnn"]) if "ttnn" in entry else " + ".join(reversed(called))
+    return msgspec.convert({**entry, "aten": aten, "variants": variants, "ttnn": ttnn}, Operator)

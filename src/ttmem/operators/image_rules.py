@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ttmem.operators.bound import Bound, CannotRunError
+from ttmem.operators.bound import Bound, CannotRunError, demand, sizes
+
+Rule = Callable[[Bound], Any]
+ShapeRule = Callable[[Bound, Sequence[int]], list[int]]
 
 
-def sizes(value: Any, name: str) -> list[int]:
-    """Numbers, or the reason that they are none."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(v, int) for v in value):
-        raise CannotRunError(f"'{name}' is not known as numbers: {value!r}")
-    return list(value)
-
-
-def spread(value: Any, dimensions: int, name: str) -> list[int]:
+def spread(bound: Bound, name: str, dimensions: int = 2) -> list[int]:
     """torch takes one number, or a list of one, for all dimensions."""
+    value = bound.argument(name)
     found = [value] if isinstance(value, int) else sizes(value, name)
     return found * dimensions if len(found) == 1 else found
 
@@ -26,59 +23,24 @@ def spread(value: Any, dimensions: int, name: str) -> list[int]:
 def image(bound: Bound) -> tuple[int, int, int, int]:
     """N, C, H, W; a signal [N, C, L] is an image of height 1, and torch takes both also without N."""
     shape = bound.first.shape
-    if bound.operator.kind == "conv" and bound.has("weight"):
-        spatial = len(bound.tensor("weight").shape) - 2
-    else:
-        spatial = 2
+    is_convolution = bound.operator.kind == "conv" and bound.has("weight")
+    spatial = len(bound.tensor("weight").shape) - 2 if is_convolution else 2
     if spatial not in (1, 2) or len(shape) not in (spatial + 1, spatial + 2):
         raise CannotRunError(f"only images [N, C, H, W] and signals [N, C, L], not {list(shape)}")
     full = shape if len(shape) == spatial + 2 else (1, *shape)
     return (full[0], full[1], 1, full[2]) if spatial == 1 else (full[0], full[1], full[2], full[3])
 
 
-def channels_last_rows_of(bound: Bound, shape: Sequence[int]) -> list[int]:
-    batch, channels, height, width = image(bound)
-    return [1, 1, batch * height * width, channels]
-
-
-def channels_last_of(bound: Bound, shape: Sequence[int]) -> list[int]:
-    batch, channels, height, width = image(bound)
-    return [batch, height, width, channels]
-
-
-def channels_last_samples_of(bound: Bound, shape: Sequence[int]) -> list[int]:
-    batch, channels, *spatial = bound.first.shape
-    return [batch, 1, prod(spatial), channels]
-
-
-def is_transposed_2d(bound: Bound) -> bool:
-    return bool(bound.argument("transposed"))
-
-
-def is_one_dimensional(bound: Bound) -> bool:
-    return len(bound.tensor("weight").shape) == 3
-
-
 def is_flat_convolution(bound: Bound) -> None:
     dimensions = len(bound.tensor("weight").shape) - 2
-    if dimensions not in (1, 2):
-        raise CannotRunError(f"a convolution over {dimensions} dimensions has no form here")
-    if bound.argument("transposed") and dimensions == 1:
-        raise CannotRunError("a transposed convolution over one dimension has no form here")
-
-
-def kernel(bound: Bound) -> list[int]:
-    return list(bound.tensor("weight").shape[2:])
-
-
-def pool_kernel(bound: Bound) -> list[int]:
-    return spread(bound.argument("kernel_size"), 2, "kernel_size")
+    demand(dimensions in (1, 2), f"a convolution over {dimensions} dimensions has no form here")
+    flat = bound.argument("transposed") and dimensions == 1
+    demand(not flat, "a transposed convolution over one dimension has no form here")
 
 
 def pool_stride(bound: Bound) -> list[int]:
     """torch: without a stride, the kernel's size."""
-    stride = bound.argument("stride")
-    return pool_kernel(bound) if stride in (None, []) else spread(stride, 2, "stride")
+    return spread(bound, "kernel_size" if bound.argument("stride") in (None, []) else "stride")
 
 
 def _scales(bound: Bound) -> list[float]:
@@ -106,6 +68,47 @@ def whole_scale_factors(bound: Bound) -> list[int]:
     return [int(scale) for scale in scales]
 
 
-def doubled_size(bound: Bound) -> list[int]:
-    _, _, height, width = image(bound)
-    return [2 * height, 2 * width]
+def _rows_of_channels(bound: Bound, shape: Sequence[int]) -> list[int]:
+    batch, channels, height, width = image(bound)
+    return [1, 1, batch * height * width, channels]
+
+
+def _channels_last(bound: Bound, shape: Sequence[int]) -> list[int]:
+    batch, channels, height, width = image(bound)
+    return [batch, height, width, channels]
+
+
+def _samples_of_channels(bound: Bound, shape: Sequence[int]) -> list[int]:
+    batch, channels, *spatial = bound.first.shape
+    return [batch, 1, prod(spatial), channels]
+
+
+SHAPE_RULES: dict[str, ShapeRule] = {
+    "channels_last_rows": _rows_of_channels,
+    "channels_last": _channels_last,
+    "channels_last_samples": _samples_of_channels,
+}
+
+RULES: dict[str, Rule] = {
+    "batch_size": lambda bound: image(bound)[0],
+    "in_channels": lambda bound: image(bound)[1],
+    "input_height": lambda bound: image(bound)[2],
+    "input_width": lambda bound: image(bound)[3],
+    "out_channels": lambda bound: bound.tensor("weight").shape[0],
+    "transposed_out_channels": lambda bound: bound.tensor("weight").shape[1] * bound.argument("groups"),
+    "kernel_size": lambda bound: list(bound.tensor("weight").shape[2:]),
+    "kernel_width": lambda bound: bound.tensor("weight").shape[-1],
+    "is_transposed_2d": lambda bound: bool(bound.argument("transposed")),
+    "is_one_dimensional": lambda bound: len(bound.tensor("weight").shape) == 3,
+    "is_flat_convolution": is_flat_convolution,
+    "stride_width": lambda bound: spread(bound, "stride", 1)[-1],
+    "padding_width": lambda bound: spread(bound, "padding", 1)[-1],
+    "dilation_width": lambda bound: spread(bound, "dilation", 1)[-1],
+    "pool_kernel": lambda bound: spread(bound, "kernel_size"),
+    "pool_stride": pool_stride,
+    "pool_padding": lambda bound: spread(bound, "padding"),
+    "pool_dilation": lambda bound: spread(bound, "dilation"),
+    "scale_factors": scale_factors,
+    "whole_scale_factors": whole_scale_factors,
+    "doubled_size": lambda bound: [2 * size for size in image(bound)[2:]],
+}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -58,10 +59,7 @@ class Mapped:
         return sum(mapped.support == support for mapped in self.operators)
 
     def by_kind(self) -> dict[str, int]:
-        counted: dict[str, int] = {}
-        for mapped in self.operators:
-            kind = mapped.operator.kind if mapped.operator else UNKNOWN
-            counted[kind] = counted.get(kind, 0) + 1
+        counted = Counter(mapped.operator.kind if mapped.operator else UNKNOWN for mapped in self.operators)
         return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
     @property
@@ -94,12 +92,12 @@ def _cannot_run(aten: str, cases: Iterable[Case]) -> Mapping[str, int]:
     operator = catalogue().find(aten)
     if operator is None or operator.support != DEVICE:
         return {}
-    reasons: dict[str, int] = {}
+    reasons: Counter[str] = Counter()
     for case in cases:
         try:
             recipe_of(case)
         except CannotRunError as error:
-            reasons[str(error)] = reasons.get(str(error), 0) + 1
+            reasons[str(error)] += 1
     return reasons
 
 

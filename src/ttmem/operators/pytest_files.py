@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from math import prod
 from typing import Any
 
 from ttmem._version import __version__
@@ -21,6 +23,7 @@ STRICT = ("pass", "oom", "clash", "overflow", "invalid")
 
 _LARGE_BYTES = 512 << 20
 _SHORT_TYPES = {"bfloat16": "bf16", "float32": "f32", "bfloat8_b": "bfp8", "bfloat4_b": "bfp4"}
+_OUTPUT_TYPES = {"float32": "bfloat16", "float16": "bfloat16", "bool": "bfloat16", "int64": "int32"}
 _CHANNELS_LAST = ("channels_last_rows", "channels_last", "channels_last_samples")
 
 Outcomes = Mapping[str, Mapping[str, Mapping[str, str]]]
@@ -47,12 +50,6 @@ class TestFiles:
     """(case id, reason)"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Test:
-    recipe: Recipe
-    expected: Mapping[str, Mapping[str, str]]
-
-
 def recipes_of(cases: Sequence[Case]) -> tuple[list[Recipe], list[tuple[str, str]]]:
     """What can be tested, and why the rest cannot."""
     made, left_out = [], []
@@ -72,41 +69,33 @@ def recipes_of(cases: Sequence[Case]) -> tuple[list[Recipe], list[tuple[str, str
 def test_files(cases: Sequence[Case], predictions: Predictions, *, l1_small_bytes: int) -> TestFiles:
     """One file per operator with tests, the two files they share, and the script that runs them all."""
     recipes, left_out = recipes_of(cases)
-    groups: dict[str, dict[str, _Test]] = {}
+    groups: dict[str, dict[str, Recipe]] = {}
     for recipe in recipes:
         expected = predictions.outcomes.get(recipe.case.id, {})
         bad = next((s for by_memory in expected.values() for s in by_memory.values() if s not in STRICT), "")
         if bad:
             left_out.append((recipe.case.id, f"{bad} on the mock board: it would end the test run"))
-        else:
-            _add(groups.setdefault(recipe.operator.aten, {}), _Test(recipe, expected))
+            continue
+        # Cases that differ only in the model's own types may be one and the same test on the device.
+        first = groups.setdefault(recipe.operator.aten, {}).setdefault(repr((recipe.steps, recipe.reference)), recipe)
+        if first is not recipe:
+            users = replace(first.case, uses=(*first.case.uses, *recipe.case.uses))
+            groups[recipe.operator.aten][repr((recipe.steps, recipe.reference))] = replace(first, case=users)
     names = _file_names(groups)
-    files = {names[aten]: _test_file(aten, list(tests.values())) for aten, tests in groups.items()}
-    files["conftest.py"] = _template("conftest.py.txt").replace("@@L1_SMALL@@", str(l1_small_bytes))
+    files = {names[aten]: _test_file(aten, [*tests.values()], predictions) for aten, tests in groups.items()}
+    files["conftest.py"] = _template("conftest.py", l1_small=l1_small_bytes)
     devices = {board: dict(memories) for board, memories in predictions.devices.items()}
-    files["ttmem_cases.py"] = _template("ttmem_cases.py.txt").replace(
-        "@@PREDICTED_ON@@", laid_out(devices, 0, len("PREDICTED_ON = "))
-    )
-    files["run_all_tests.sh"] = _template("run_all_tests.sh.txt")
+    files["ttmem_cases.py"] = _template("ttmem_cases.py", predicted_on=laid_out(devices, 0, len("PREDICTED_ON = ")))
+    files["run_all_tests.sh"] = _template("run_all_tests.sh")
     return TestFiles(files, {aten: len(tests) * len(MEMORIES) for aten, tests in groups.items()}, tuple(left_out))
 
 
 test_files.__test__ = False  # type: ignore[attr-defined]  # pytest must not take it for a test
 
 
-def _add(tests: dict[str, _Test], test: _Test) -> None:
-    """Cases that differ only in the model's own types may be one and the same test on the device."""
-    key = repr((test.recipe.steps, test.recipe.reference))
-    before = tests.get(key)
-    if before is None:
-        tests[key] = test
-        return
-    users = replace(before.recipe.case, uses=(*before.recipe.case.uses, *test.recipe.case.uses))
-    tests[key] = replace(before, recipe=replace(before.recipe, case=users))
-
-
-def _template(name: str) -> str:
-    return resources.files(__package__).joinpath("pytest_templates").joinpath(name).read_text("utf-8")
+def _template(file: str, /, **values: object) -> str:
+    text = resources.files(__package__).joinpath(f"pytest_templates/{file}.txt").read_text("utf-8")
+    return re.sub(r"@@(\w+)@@", lambda match: str(values[match[1].lower()]), text)
 
 
 def _file_names(groups: Mapping[str, Any]) -> dict[str, str]:
@@ -116,67 +105,40 @@ def _file_names(groups: Mapping[str, Any]) -> dict[str, str]:
     return {aten: f"test_{aten if name in doubled else name}.py" for aten, name in short.items()}
 
 
-def _test_file(aten: str, tests: Sequence[_Test]) -> str:
-    operator = tests[0].recipe.operator
-    models = sorted({model for test in tests for model in test.recipe.case.models if model})
-    calls = _call_names(tests)
-    functions = [
-        f"def {name}(tensors, arguments, memory_config, device):\n{source}\n" for source, name in calls.items()
-    ]
+def _test_file(aten: str, recipes: Sequence[Recipe], predictions: Predictions) -> str:
+    operator = recipes[0].operator
+    models = sorted({model for recipe in recipes for model in recipe.case.models if model})
     shown = ", ".join(models[:6]) + (f" and {len(models) - 6} more" if len(models) > 6 else "")
-    ids = _ids(tests)
-    cases = "\n".join(
-        _param(test, calls[call_source(test.recipe)], name) for test, name in zip(tests, ids, strict=True)
-    )
-    name = aten.strip("_")
-    return "\n".join(
-        [
-            "# SPDX-License-Identifier: Apache-2.0",
-            f"# Written by ttmem {__version__}; 'ttmem ops tests' renews it.",
-            f'"""aten.{aten} as {operator.ttnn}',
-            "",
-            *textwrap.wrap(f"{len(tests)} cases{f' of {shown}' if shown else ''}.", 116),
-            '"""',
-            "",
-            "import pytest",
-            "import ttnn",
-            f"from ttmem_cases import Case, {'Tensor, ' if any(_tensors(test.recipe) for test in tests) else ''}check",
-            "",
-            "pytestmark = pytest.mark.use_module_device",
-            "",
-            "",
-            "\n\n".join(functions),
-            "",
-            "CASES = [",
-            cases,
-            "]",
-            "",
-            "",
-            f'@pytest.mark.parametrize("memory", [{", ".join(flat(memory) for memory in MEMORIES)}])',
-            '@pytest.mark.parametrize("case", CASES)',
-            f"def test_{name}(device, case, memory):",
-            f'    check(case, "{aten}", "{operator.kind}", device, memory)',
-            "",
-        ]
+    # Every different call once: cases may differ in optional tensors or in numbers that stand for tensors.
+    sources = [call_source(recipe) for recipe in recipes]
+    different = enumerate(dict.fromkeys(sources), 1)
+    calls = {source: f"call_{number}" if number > 1 else "call" for number, source in different}
+    return _template(
+        "test_operator.py",
+        version=__version__,
+        aten=aten,
+        ttnn=operator.ttnn,
+        kind=operator.kind,
+        name=aten.strip("_"),
+        about="\n".join(textwrap.wrap(f"{len(recipes)} cases{f' of {shown}' if shown else ''}.", 116)),
+        tensor="Tensor, " if any(map(_tensors, recipes)) else "",
+        functions="\n\n".join(
+            f"def {name}(tensors, arguments, memory_config, device):\n{source}\n" for source, name in calls.items()
+        ),
+        cases="\n".join(
+            _param(recipe, predictions.outcomes.get(recipe.case.id, {}), calls[source], name)
+            for recipe, source, name in zip(recipes, sources, _ids(recipes), strict=True)
+        ),
+        memories=", ".join(map(flat, MEMORIES)),
     )
 
 
-def _call_names(tests: Sequence[_Test]) -> dict[str, str]:
-    """Every different call once: cases may differ in optional tensors or in numbers that stand for tensors."""
-    names: dict[str, str] = {}
-    for test in tests:
-        source = call_source(test.recipe)
-        if source not in names:
-            names[source] = f"call_{len(names) + 1}" if names else "call"
-    return names
-
-
-def _ids(tests: Sequence[_Test]) -> list[str]:
+def _ids(recipes: Sequence[Recipe]) -> list[str]:
     """Shapes and types; where that is not enough, the hash of the case."""
-    plain = [_readable(test.recipe) for test in tests]
+    names = [_readable(recipe) for recipe in recipes]
     return [
-        name if plain.count(name) == 1 else f"{name}-{test.recipe.case.id.rsplit('-', 1)[-1]}"
-        for name, test in zip(plain, tests, strict=True)
+        name if names.count(name) == 1 else f"{name}-{recipe.case.id.rsplit('-', 1)[-1]}"
+        for name, recipe in zip(names, recipes, strict=True)
     ]
 
 
@@ -189,37 +151,31 @@ def _readable(recipe: Recipe) -> str:
     return "-".join(["_".join([*shapes, *more, *made]) or "scalars", *types])
 
 
-def _param(test: _Test, call: str, name: str) -> str:
-    recipe = test.recipe
+def _param(recipe: Recipe, expected: Mapping[str, Mapping[str, str]], call: str, name: str) -> str:
+    outputs: tuple[Any, ...] = ()
+    if not recipe.operator.result and _has_own_result(recipe):
+        outputs = tuple((tensor.shape, _OUTPUT_TYPES.get(tensor.dtype, tensor.dtype)) for tensor in recipe.case.outputs)
     fields: dict[str, Any] = {
         "id": recipe.case.id,
         "call": Raw(call),
         "tensors": _tensors(recipe),
         "arguments": {key: from_wire(value) for key, value in recipe.values.items() if not _is_tensor(value)},
         "reference": {key: _number(value) for key, value in recipe.reference.items()},
+        **({"outputs": outputs} if outputs else {}),
+        **({"expected": {board: dict(by_memory) for board, by_memory in expected.items()}} if expected else {}),
     }
-    if recipe.case.outputs:
-        outputs = [(tensor.shape, _output_type(tensor.dtype)) for tensor in recipe.case.outputs]
-        fields["outputs"] = tuple(outputs) if not recipe.operator.result and _has_own_result(recipe) else ()
-    if test.expected:
-        fields["expected"] = {board: dict(by_memory) for board, by_memory in test.expected.items()}
-    fields = {key: value for key, value in fields.items() if key != "outputs" or value}
     lines = [f"    # {line}" for line in _users(recipe.case)]
+    if recipe.assumed:
+        assumed = f"    # assumed: {', '.join(recipe.assumed)}"
+        lines.append(assumed if len(assumed) <= 118 else f"{assumed[:115]}...")
     case = laid_out(Built("Case", fields), 8)
     marks = "        marks=pytest.mark.large,\n" if _is_large(recipe) else ""
-    assumed = [f"    # assumed: {', '.join(recipe.assumed)}"] if recipe.assumed else []
-    return "\n".join(
-        [*lines, *_cut(assumed), f"    pytest.param(\n        {case},\n        id={flat(name)},\n{marks}    ),"]
-    )
+    return "\n".join([*lines, f"    pytest.param(\n        {case},\n        id={flat(name)},\n{marks}    ),"])
 
 
 def _number(value: Any) -> Any:
     """JSON knows no infinity: case files have it as a text, torch wants the number."""
     return float(value) if value in ("inf", "-inf", "nan") else value
-
-
-def _cut(lines: list[str]) -> list[str]:
-    return [line if len(line) <= 118 else f"{line[:115]}..." for line in lines]
 
 
 def _is_tensor(value: Any) -> bool:
@@ -229,10 +185,6 @@ def _is_tensor(value: Any) -> bool:
 def _has_own_result(recipe: Recipe) -> bool:
     """In-place calls and reshapes that are free take no new buffer: outputs count only where they certainly do."""
     return recipe.operator.kind in ("unary", "binary", "matmul", "norm") and "output_tensor" not in recipe.variant.call
-
-
-def _output_type(dtype: str) -> str:
-    return {"float32": "bfloat16", "float16": "bfloat16", "bool": "bfloat16", "int64": "int32"}.get(dtype, dtype)
 
 
 def _tensors(recipe: Recipe) -> dict[str, Any]:
@@ -247,29 +199,23 @@ def _tensors(recipe: Recipe) -> dict[str, Any]:
 
 
 def _fields(recipe: Recipe, tensor: DeviceTensor) -> dict[str, Any]:
-    fields: dict[str, Any] = {"shape": tensor.model_shape}
-    if tensor.dtype != "bfloat16":
-        fields["dtype"] = tensor.dtype
-    if tensor.layout != "tile":
-        fields["layout"] = tensor.layout
-    if tensor.shape != tensor.model_shape:
-        fields["device_shape"] = tensor.shape
-    if tensor.form in _CHANNELS_LAST:
-        fields["channels_last"] = True
-    if tensor.form == "transposed":
-        fields["transposed"] = True
-    if tensor.on_host:
-        fields["on_host"] = True
+    """What differs from a plain tensor."""
     form = recipe.operator.inputs.get(tensor.argument)
-    if form is not None and form.memory == "DRAM":
-        fields["in_dram"] = True
-    if not tensor.is_called:
-        fields["reference_only"] = True
-    if tensor.argument in ("index", "indices"):
-        fields["below"] = _index_limit(recipe)
-    if tensor.model_dtype != tensor.dtype:
-        fields["torch_dtype"] = tensor.model_dtype
-    return fields
+    below = _index_limit(recipe) if tensor.argument in ("index", "indices") else None
+    said = {
+        "shape": (True, tensor.model_shape),
+        "dtype": (tensor.dtype != "bfloat16", tensor.dtype),
+        "layout": (tensor.layout != "tile", tensor.layout),
+        "device_shape": (tensor.shape != tensor.model_shape, tensor.shape),
+        "channels_last": (tensor.form in _CHANNELS_LAST, True),
+        "transposed": (tensor.form == "transposed", True),
+        "on_host": (tensor.on_host, True),
+        "in_dram": (form is not None and form.memory == "DRAM", True),
+        "reference_only": (not tensor.is_called, True),
+        "below": (below is not None, below),
+        "torch_dtype": (tensor.model_dtype != tensor.dtype, tensor.model_dtype),
+    }
+    return {name: value for name, (is_said, value) in said.items() if is_said}
 
 
 def _index_limit(recipe: Recipe) -> int:
@@ -281,13 +227,7 @@ def _index_limit(recipe: Recipe) -> int:
 
 
 def _is_large(recipe: Recipe) -> bool:
-    elements = 0
-    for tensor in recipe.inputs:
-        product = 1
-        for size in tensor.model_shape:
-            product *= size
-        elements += product
-    return elements * 4 > _LARGE_BYTES
+    return sum(prod(tensor.model_shape) for tensor in recipe.inputs) * 4 > _LARGE_BYTES
 
 
 def _users(case: Case) -> list[str]:

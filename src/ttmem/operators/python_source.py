@@ -28,20 +28,28 @@ class Built:
     fields: Mapping[str, Any]
 
 
+def _items(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
+    """What a value begins with, its items with what stands before each, what it ends with; None: it has no items."""
+    if isinstance(value, Built):
+        return f"{value.name}(", [(f"{key}=", item) for key, item in value.fields.items()], ")"
+    if isinstance(value, Mapping):
+        return "{", [(f"{flat(key)}: ", item) for key, item in value.items()], "}"
+    if isinstance(value, (list, tuple)):
+        opening, closing = "[]" if isinstance(value, list) else "()"
+        return opening, [("", item) for item in value], closing
+    return None
+
+
 def flat(value: Any) -> str:
     """One line."""
     if isinstance(value, Raw):
         return str(value)
-    if isinstance(value, Built):
-        return f"{value.name}({', '.join(f'{key}={flat(item)}' for key, item in value.fields.items())})"
     if isinstance(value, str):
         return _quoted(value)
-    if isinstance(value, tuple):
-        return f"({', '.join(map(flat, value))}{',' if len(value) == 1 else ''})"
-    if isinstance(value, list):
-        return f"[{', '.join(map(flat, value))}]"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{flat(key)}: {flat(item)}' for key, item in value.items())}}}"
+    if found := _items(value):
+        opening, items, closing = found
+        comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
+        return f"{opening}{', '.join(key + flat(item) for key, item in items)}{comma}{closing}"
     if isinstance(value, float):
         return repr(value).replace("e+", "e") if isfinite(value) else f'float("{value}")'
     return repr(value)
@@ -71,27 +79,17 @@ def from_wire(value: Any) -> Any:
 
 def laid_out(value: Any, indent: int, used: int = 0) -> str:
     """A value after so many columns of ``key=``, its items on lines of their own when one line is too short."""
-    one_line = flat(value)
-    if indent + used + len(one_line) + 1 <= LINE_COLUMNS or isinstance(value, Raw):
+    one_line, found = flat(value), _items(value)
+    if indent + used + len(one_line) + 1 <= LINE_COLUMNS or found is None:
         return one_line
+    opening, items, closing = found
     inner = " " * (indent + 4)
-    if isinstance(value, Built):
-        lines = [f"{inner}{key}={laid_out(item, indent + 4, len(key) + 1)}," for key, item in value.fields.items()]
-        if all(not isinstance(item, (Mapping, list)) for item in value.fields.values()):
-            # Short fields share a line where they fit, as formatters lay them out.
-            joined = inner + ", ".join(f"{key}={flat(item)}" for key, item in value.fields.items())
-            lines = [joined] if len(joined) <= LINE_COLUMNS else lines
-        return "\n".join([f"{value.name}(", *lines, f"{' ' * indent})"])
-    if isinstance(value, Mapping):
-        lines = [
-            f"{inner}{flat(key)}: {laid_out(item, indent + 4, len(flat(key)) + 2)}," for key, item in value.items()
-        ]
-        return "\n".join(["{", *lines, f"{' ' * indent}}}"])
-    if isinstance(value, (list, tuple)):
-        opening, closing = ("[", "]") if isinstance(value, list) else ("(", ")")
-        lines = [f"{inner}{laid_out(item, indent + 4, 0)}," for item in value]
-        return "\n".join([opening, *lines, f"{' ' * indent}{closing}"])
-    return one_line
+    lines = [f"{inner}{key}{laid_out(item, indent + 4, len(key))}," for key, item in items]
+    if isinstance(value, Built) and not any(isinstance(item, (Mapping, list)) for _, item in items):
+        # Short fields share a line where they fit, as formatters lay them out.
+        joined = inner + ", ".join(key + flat(item) for key, item in items)
+        lines = [joined] if len(joined) <= LINE_COLUMNS else lines
+    return "\n".join([opening, *lines, f"{' ' * indent}{closing}"])
 
 
 def call_source(recipe: Recipe) -> str:

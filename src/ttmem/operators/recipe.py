@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ttmem.operators.argument_rules import RULES, SHAPE_RULES
 from ttmem.operators.bound import Bound, CannotRunError
-from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.case import Case
 from ttmem.operators.catalogue_entries import DEVICE, InputForm, Operator, Variant, catalogue
 
 Step = dict[str, Any]
@@ -66,14 +66,11 @@ class Recipe:
     @property
     def described_steps(self) -> tuple[Step, ...]:
         """The steps, each call saying what it ``makes`` where that is known: for engines that cannot work it out."""
-        made = "elementwise" if self.operator.kind in _ELEMENTWISE else [list(one.shape) for one in self.case.outputs]
-        return tuple({**step, "makes": made} if self._makes(step) else step for step in self.steps)
-
-    def _makes(self, step: Step) -> bool:
-        """Every call of an elementwise operator; of others the last, which makes what the case recorded."""
-        if "call" not in step:
-            return False
-        return self.operator.kind in _ELEMENTWISE or step["out"].partition(".")[0] == RESULT
+        if self.operator.kind in _ELEMENTWISE:
+            return tuple({**step, "makes": "elementwise"} if "call" in step else step for step in self.steps)
+        made = [list(one.shape) for one in self.case.outputs]
+        is_last = (step.get("out", "").partition(".")[0] == RESULT for step in self.steps)
+        return tuple({**step, "makes": made} if last else step for step, last in zip(self.steps, is_last, strict=True))
 
     @property
     def is_free(self) -> bool:
@@ -95,7 +92,7 @@ def recipe_of(
     if operator.requires:
         RULES[operator.requires](bound)
     variant = next(v for v in operator.variants if not v.when or RULES[v.when](bound))
-    inputs = _inputs(bound, variant, memory, layout)
+    inputs = list(_inputs(bound, variant, memory, layout))
     called = tuple(tensor for tensor in inputs if tensor.is_called)
     writer = _CallWriter(bound, {"memory": {"memory": memory}, "layout": {"layout": layout}, "device": {"device": 0}})
     calls = writer.write(variant.call)
@@ -136,8 +133,7 @@ def _check(bound: Bound) -> None:
                 raise CannotRunError(f"a tensor without elements: {list(tensor.shape)}")
 
 
-def _inputs(bound: Bound, variant: Variant, memory: str, layout: str) -> tuple[DeviceTensor, ...]:
-    made = []
+def _inputs(bound: Bound, variant: Variant, memory: str, layout: str) -> Iterator[DeviceTensor]:
     used = _names_in(variant.call)
     for argument, tensors in bound.tensors.items():
         is_called = argument in used or (argument == "indices" and "first_index" in used)
@@ -145,39 +141,22 @@ def _inputs(bound: Bound, variant: Variant, memory: str, layout: str) -> tuple[D
             continue
         form = bound.operator.inputs.get(argument, InputForm())
         for index, tensor in enumerate(tensors):
-            name = f"{argument}.{index}" if bound.operator.is_list(argument) else argument
-            made.append(_device_tensor(bound, name, argument, tensor, form, memory, layout, is_called=is_called))
-    return tuple(made)
-
-
-def _device_tensor(
-    bound: Bound,
-    name: str,
-    argument: str,
-    tensor: CaseTensor,
-    form: InputForm,
-    memory: str,
-    layout: str,
-    *,
-    is_called: bool,
-) -> DeviceTensor:
-    shape = SHAPE_RULES[form.shape](bound, tensor.shape) if form.shape else list(tensor.shape)
-    dtype = form.dtype or bound.device_dtype(tensor.dtype)
-    if dtype in ("bfloat8_b", "bfloat4_b"):
-        layout = "tile"  # block floats exist in tiles only
-    return DeviceTensor(
-        name=name,
-        argument=argument,
-        shape=tuple(shape),
-        dtype=dtype,
-        layout="row_major" if form.host else form.layout or layout,
-        memory=form.memory or memory,
-        on_host=form.host,
-        model_shape=tensor.shape,
-        model_dtype=tensor.dtype,
-        is_called=is_called,
-        form=form.shape,
-    )
+            shape = SHAPE_RULES[form.shape](bound, tensor.shape) if form.shape else tensor.shape
+            dtype = form.dtype or bound.device_dtype(tensor.dtype)
+            wanted = "tile" if dtype in ("bfloat8_b", "bfloat4_b") else layout  # block floats exist in tiles only
+            yield DeviceTensor(
+                name=f"{argument}.{index}" if bound.operator.is_list(argument) else argument,
+                argument=argument,
+                shape=tuple(shape),
+                dtype=dtype,
+                layout="row_major" if form.host else form.layout or wanted,
+                memory=form.memory or memory,
+                on_host=form.host,
+                model_shape=tensor.shape,
+                model_dtype=tensor.dtype,
+                is_called=is_called,
+                form=form.shape,
+            )
 
 
 def _made(tensor: DeviceTensor) -> Step:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.operators.case import Case, ModelUse, case_from_json
+from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, TraceJob
 
 START = Path(__file__).parent / "tracer" / "start.py"
 VARIABLE = "TTMEM_TORCH_PYTHON"
@@ -25,62 +26,29 @@ INSTALL = "pip install 'ttmem[torch]'"
 
 
 @dataclass(frozen=True, slots=True)
-class TraceJob:
-    """One model at one size."""
+class SourceResult:
+    """What one target (at one size) gave."""
 
     target: str
-    """``file.py::load_model`` or ``hf:ViTConfig``."""
-    inputs: str = ""
-    size: tuple[int, int] | None = None
-    """Height and width; None: the model's own."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    batch: int = 1
-    sequence: int = 128
-    eager_attention: bool = False
-
-    @property
-    def model(self) -> str:
-        """A name for people: the configuration, or the file and its function where that says more."""
-        if self.target.startswith("hf:"):
-            return self.target.removeprefix("hf:")
-        place, _, function = self.target.partition("::")
-        stem = Path(place).stem
-        return stem if function == "load_model" else f"{stem}.{function}"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "target": self.target,
-            "inputs": self.inputs,
-            "size": list(self.size) if self.size else None,
-            "settings": self.settings,
-            "batch": self.batch,
-            "sequence": self.sequence,
-            "eager_attention": self.eager_attention,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What came of a job."""
-
-    job: TraceJob
+    model: str
     cases: tuple[Case, ...] = ()
     calls: int = 0
-    parameters: int = 0
+    parameters: int | None = None
     size: str = ""
     seconds: float = 0.0
     refusal: str = ""
     """Why the model cannot be run at this size; empty when it can. A result, not an error."""
     remarks: tuple[str, ...] = ()
+    kind: str = "model"
+    """``model``, or the format of a list."""
 
     @property
-    def ok(self) -> bool:
-        return not self.refusal
+    def status(self) -> str:
+        return "refused" if self.refusal else "ok"
 
-
-def managed_python() -> Path:
-    """The interpreter of ttmem's own environment for torch; it may not exist."""
-    return home_folder() / "torch" / "bin" / "python"
+    @property
+    def operators(self) -> int:
+        return len({case.op for case in self.cases})
 
 
 def find_torch_python(python: str | None = None) -> str:
@@ -89,7 +57,7 @@ def find_torch_python(python: str | None = None) -> str:
         if _has_torch(named):
             return named
         raise MissingPartError("has no torch, or does not run", where=named, hint=f"{named} -m {INSTALL}")
-    for candidate in (sys.executable, str(managed_python())):
+    for candidate in (sys.executable, str(home_folder() / "torch" / "bin" / "python")):
         if Path(candidate).exists() and _has_torch(candidate):
             return candidate
     raise MissingPartError("models are traced with torch, which is not installed", hint=INSTALL)
@@ -102,7 +70,9 @@ def _has_torch(python: str) -> bool:
     return False
 
 
-def trace_all(jobs: Sequence[TraceJob], *, python: str | None = None, workers: int = 1) -> Iterator[tuple[int, Trace]]:
+def trace_all(
+    jobs: Sequence[TraceJob], *, python: str | None = None, workers: int = 1
+) -> Iterator[tuple[int, SourceResult]]:
     """The number of a job and its trace, as they are done. A bad target ends the whole: nothing else can come of it."""
     for job in jobs:
         _check(job)
@@ -112,7 +82,7 @@ def trace_all(jobs: Sequence[TraceJob], *, python: str | None = None, workers: i
     for tracer in tracers:
         free.put(tracer)
 
-    def work(job: TraceJob) -> Trace:
+    def work(job: TraceJob) -> SourceResult:
         tracer = free.get()
         try:
             return tracer.trace(job)
@@ -149,30 +119,26 @@ class _Tracer:
         self._python = python
         self._child: subprocess.Popen[str] | None = None
 
-    def trace(self, job: TraceJob) -> Trace:
+    def trace(self, job: TraceJob) -> SourceResult:
         child = self._start()
         assert child.stdin is not None
         assert child.stdout is not None
         line = ""
         with contextlib.suppress(OSError):
-            child.stdin.write(json.dumps(job.to_json()) + "\n")
+            child.stdin.write(json.dumps(asdict(job)) + "\n")
             child.stdin.flush()
             line = child.stdout.readline()
         if not line:
             status = child.wait()
             how = f"signal {-status}" if status < 0 else f"status {status}"
-            return Trace(job, refusal=f"the tracing process ended with {how}", size=_size_text(job))
-        return _trace_of(job, json.loads(line))
+            return _refused(job, f"the tracing process ended with {how}")
+        return _result(job, json.loads(line))
 
     def close(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
-            child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
+            with contextlib.suppress(OSError), child:
+                child.kill()
 
     def _start(self) -> subprocess.Popen[str]:
         if self._child is None or self._child.poll() is not None:
@@ -189,33 +155,21 @@ class _Tracer:
         return self._child
 
 
-def _size_text(job: TraceJob) -> str:
-    return "x".join(map(str, job.size)) if job.size else ""
-
-
-def _trace_of(job: TraceJob, answer: dict[str, Any]) -> Trace:
-    if "problem" in answer:
-        return _without_cases(job, answer)
-    size = answer["size"]
+def _result(job: TraceJob, answer: dict[str, Any]) -> SourceResult:
+    problem, kind = answer.get("problem", ""), answer.get("kind", "")
+    if kind == BAD_TARGET:
+        raise BadInputError(problem, where=job.target)
+    if kind == MISSING_PACKAGE:
+        raise MissingPartError(problem, where=job.target, hint="install it beside torch")
+    if problem:
+        return _refused(job, problem, answer["seconds"])
     cases = []
     for raw in answer["cases"]:
-        use = ModelUse(job.model, raw["count"], size, tuple(raw["modules"]))
-        cases.append(case_from_json({**raw, "uses": [use.to_json()]}))
-    return Trace(
-        job,
-        tuple(cases),
-        answer["calls"],
-        answer["parameters"],
-        size,
-        answer["seconds"],
-        remarks=tuple(answer["remarks"]),
-    )
+        use = ModelUse(job.model, raw["count"], answer["size"], tuple(raw.pop("modules")))
+        cases.append(replace(case_from_json(raw), uses=(use,)))
+    told = {name: answer[name] for name in ("calls", "parameters", "size", "seconds")}
+    return SourceResult(job.target, job.model, tuple(cases), **told, remarks=tuple(answer["remarks"]))
 
 
-def _without_cases(job: TraceJob, answer: dict[str, Any]) -> Trace:
-    problem, kind = answer["problem"], answer["kind"]
-    if kind == "bad_target":
-        raise BadInputError(problem, where=job.target)
-    if kind == "missing_package":
-        raise MissingPartError(problem, where=job.target, hint="install it beside torch")
-    return Trace(job, refusal=problem, size=_size_text(job), seconds=answer["seconds"])
+def _refused(job: TraceJob, why: str, seconds: float = 0.0) -> SourceResult:
+    return SourceResult(job.target, job.model, size=job.size_text, seconds=seconds, refusal=why)

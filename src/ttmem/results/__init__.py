@@ -5,16 +5,14 @@ Engines, readers of other tools' tests, sweeps and reports all speak of these. T
 ``explain`` what a failure's text says.
 """
 
+from ttmem.allocator.operations import BOUNDED, EXACT, UNKNOWN
 from ttmem.results.outcome import (
-    BOUNDED,
-    EXACT,
     FAIL,
     MEMORY_STATUSES,
     PASS,
     REAL,
     SKIPPED,
     STATUSES,
-    UNKNOWN,
     Outcome,
 )
 from ttmem.results.result import Result

@@ -16,10 +16,8 @@ FAIL, SKIPPED = "fail", "skipped"
 MEMORY_STATUSES = (OOM, CLASH, OVERFLOW)
 """Failures that less memory would have prevented."""
 
-EXACT, BOUNDED, UNKNOWN, REAL = "exact", "bounded", "unknown", "real"
+REAL = "real"
 """How far an outcome can be trusted: the twin's own three words, or the real library said it."""
-
-
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 

@@ -5,19 +5,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ttmem._errors import BadInputError
-from ttmem.hardware import BFLOAT16, DATA_TYPES
+from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType
 from ttmem.results.outcome import REAL, STATUSES, Outcome
-from ttmem.results.sizes import padded_bytes
 
 _TEXTS = ("id", "op", "board", "engine", "memory", "layout", "status")
 _NUMBERS = ("needed_bytes", "bytes_per_bank", "peak_bytes_per_bank", "logical_bytes", "padded_bytes")
 _BANKS = re.compile(r"\bacross (\d+) banks\b")
+
+
+def tile_count(shape: Sequence[int]) -> int:
+    """Tiles of 32x32 that a shape fills, in whole or in part."""
+    *outer, height, width = (1, 1, *shape)
+    return prod(outer) * -(-height // 32) * -(-width // 32)
+
+
+def padded_size(shape: Sequence[int], dtype: DataType, layout: str) -> int:
+    """Bytes of all elements with the padding of their tiles; row-major tensors have none."""
+    return tile_count(shape) * dtype.tile_bytes() if layout == "tile" else dtype.logical_bytes(prod(shape))
 
 
 class Result(NamedTuple):
@@ -121,7 +131,7 @@ class Result(NamedTuple):
             return self.needed_bytes
         if self.logical_bytes == self.first_logical_bytes:
             return self.padded_bytes  # of the only tensor, and in the shape that the device had it in
-        return padded_bytes(self.shape, DATA_TYPES.find(self.dtype), self.layout)
+        return padded_size(self.shape, DATA_TYPES.find(self.dtype), self.layout)
 
     def to_json(self) -> dict[str, Any]:
         """A line of ``results.jsonl``. ``isolated``: the case had the whole device to itself; how much of it a model
@@ -200,10 +210,17 @@ def check_status(status: str, where: str) -> None:
 
 def json_lines(path: Path, noun: str) -> Iterator[tuple[str, Any]]:
     """Place and value of each line of a file that has one per line."""
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise BadInputError("is not a text file", where=str(path)) from None
+    except IsADirectoryError:
+        raise BadInputError(f"is a folder, not a file with one {noun} per line", where=str(path)) from None
+    for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             where = f"{path}:{number}"
             try:
                 yield where, json.loads(line)
-            except ValueError:
-                raise BadInputError("not JSON", where=where, hint=f"one {noun} per line") from None
+            except (ValueError, RecursionError) as error:
+                problem = getattr(error, "msg", None) or "nested too deeply"
+                raise BadInputError(f"not JSON: {problem}", where=where, hint=f"one {noun} per line") from None

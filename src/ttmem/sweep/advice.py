@@ -70,11 +70,8 @@ class Adviser:
             engine.close()
         self._engines.clear()
 
-    def advise(self, point: Point) -> list[Advice]:
-        """What passes, the least change first; empty when nothing that is tried does."""
-        return list(self._advice(point))
-
-    def _advice(self, point: Point) -> Iterator[Advice]:
+    def advise(self, point: Point) -> Iterator[Advice]:
+        """What passes, the least change first; nothing when nothing that is tried does."""
         if point.memory == "L1":
             result = self._ask(replace(point, memory="DRAM"))
             if result.outcome.ok:
@@ -95,39 +92,35 @@ class Adviser:
 
     def fewest_chunks(self, point: Point) -> Advice | None:
         """The smallest number of chunks that passes, over all dimensions that can be cut; the outermost wins a tie."""
-        best: tuple[int, Chunks, Result] | None = None
+        best: tuple[Chunks, Result] | None = None
         for dim in resizable(point.case):
             size = main_shape(point.case)[dim]
-            found = self._along(point, dim, size, best[0] if best else size + 1)
-            if found is not None and (best is None or found[0] < best[0]):
+            found = self._along(point, dim, size, best[0].count if best else size + 1)
+            if found is not None and (best is None or found[0].count < best[0].count):
                 best = found
         if best is None:
             return None
-        _, chunks, result = best
+        chunks, result = best
         do = (
             f"split dimension {chunks.dim} ({main_shape(point.case)[chunks.dim]}) into {chunks.count} chunks of "
             f"{chunks.length}: {list(chunks.shape)}"
         )
         return Advice(do, result, chunks)
 
-    def _along(self, point: Point, dim: int, size: int, below: int) -> tuple[int, Chunks, Result] | None:
+    def _along(self, point: Point, dim: int, size: int, below: int) -> tuple[Chunks, Result] | None:
         """Doubling until it passes, then bisection; only counts below the best so far are of interest."""
         fails, passes = 1, 0
         answer: tuple[Case, Result] | None = None
-        count = 2
         most = min(size, below - 1)
-        while fails < most:
-            count = min(count, most)
+        while fails < most and answer is None:
+            count = min(2 * fails, most)
             asked = self._chunk(point, dim, size, count)
-            if asked is None:
+            if asked is None or asked[1].status not in ("pass", *MEMORY_STATUSES):
                 return None
             if asked[1].status == "pass":
                 passes, answer = count, asked
-                break
-            if asked[1].status not in MEMORY_STATUSES:
-                return None
-            fails = count
-            count *= 2
+            else:
+                fails = count
         if answer is None:
             return None
         while passes - fails > 1:
@@ -139,7 +132,7 @@ class Adviser:
                 fails = middle
         length = -(-size // passes)
         count = -(-size // length)  # equal parts may need fewer than asked for
-        return count, Chunks(dim, count, length, main_shape(answer[0])), answer[1]
+        return Chunks(dim, count, length, main_shape(answer[0])), answer[1]
 
     def _chunk(self, point: Point, dim: int, size: int, count: int) -> tuple[Case, Result] | None:
         case = resized(point.case, dim, -(-size // count))

@@ -28,13 +28,10 @@ class Asker:
         """One result per point, in order and as they come."""
         for board, group in groupby(points, key=lambda point: point.board):
             while lot := [(point, self._recipe(point)) for point in islice(group, _LOT)]:
-                yield from self._ask(board, lot)
-
-    def _ask(self, board: str, lot: Sequence[tuple[Point, Recipe | str]]) -> Iterator[Result]:
-        steps = [recipe.described_steps for _, recipe in lot if isinstance(recipe, Recipe)]
-        outcomes = self.engine(board).ask_all(steps, stop=True) if steps else iter(())
-        for point, recipe in lot:
-            yield self._result(point, recipe, next(outcomes) if isinstance(recipe, Recipe) else None)
+                steps = [recipe.described_steps for _, recipe in lot if isinstance(recipe, Recipe)]
+                outcomes = self.engine(board).ask_all(steps, stop=True) if steps else iter(())
+                for point, recipe in lot:
+                    yield self._result(point, recipe, outcomes)
 
     def close(self) -> None:
         """End the engines."""
@@ -70,9 +67,9 @@ class Asker:
         except CannotRunError as reason:
             return str(reason)
 
-    def _result(self, point: Point, recipe: Recipe | str, outcome: Outcome | None) -> Result:
+    def _result(self, point: Point, recipe: Recipe | str, outcomes: Iterator[Outcome]) -> Result:
         engine = self._settings.engine
-        if outcome is None or isinstance(recipe, str):
-            confidence = EXACT if engine == TWIN else REAL
-            return point.result(engine, Outcome(UNSUPPORTED, message=str(recipe), confidence=confidence))
-        return point.result(engine, outcome.in_memory(point.memory), recipe)
+        if isinstance(recipe, Recipe):
+            return point.result(engine, next(outcomes).in_memory(point.memory), recipe)
+        confidence = EXACT if engine == TWIN else REAL
+        return point.result(engine, Outcome(UNSUPPORTED, message=recipe, confidence=confidence))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ttmem.allocator.operations import EXACT, RECORDS, Launch, call_of, plan_cal
 from ttmem.engines.twin import TwinEngine
 from ttmem.explain import classify_oom
 from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
-from ttmem.operators import CannotRunError, Case, Recipe, recipe_of
+from ttmem.operators import CannotRunError, Case, recipe_of
 from ttmem.results import Outcome, Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
@@ -51,7 +51,6 @@ class Family:
     """What the rows of a table share: all that decides about memory except the shape."""
 
     inputs: int
-    has_result: bool
     dtype: DataType
     layout: Layout
     memory: Memory
@@ -61,8 +60,7 @@ class Family:
     assumed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(NamedTuple):
     """Columns: PASS, OOM or CLASH, and the figures of a row."""
 
     status: IntColumn
@@ -73,8 +71,8 @@ class Verdicts:
     """How many of the tensors found a place."""
     peak_bytes_per_bank: IntColumn
     padded_bytes: IntColumn
-    """Of one tensor."""
-    elements: IntColumn
+    """Of all inputs."""
+    logical_bytes: IntColumn
 
 
 def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_map: MemoryMap) -> Verdicts:
@@ -82,7 +80,7 @@ def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_ma
     table = table_of(shapes, family.dtype, family.layout, family.memory)
     placed = place_table(table, memory_map)
     taken, bank = placed.taken_bytes_per_bank, memory_map.pool(family.memory).bytes_per_bank
-    wanted = family.inputs + family.has_result
+    wanted = family.inputs + 1  # and the result
     fitting = np.minimum(bank // np.maximum(taken, 1), wanted)
     fitting = np.where(taken == 0, wanted, fitting)
     status = np.where(fitting < wanted, OOM, PASS)
@@ -90,15 +88,19 @@ def judge(shapes: Sequence[Sequence[int]] | IntColumn, family: Family, memory_ma
         top = memory_map.l1.base_address + memory_map.l1.bytes_per_bank
         lowest = np.where(taken > 0, top - taken * wanted, top + (1 << 40))
         status = np.where((status == PASS) & (family.static_end_address > lowest), CLASH, status)
-    padded = placed.pages * placed.page_bytes
-    elements = table.shapes.prod(axis=1)
-    return Verdicts(
-        status, placed.total_bytes, placed.bytes_per_bank, taken, fitting, fitting * taken, padded, elements
-    )
+    padded = placed.pages * placed.page_bytes * family.inputs
+    logical = table.shapes.prod(axis=1) * family.dtype.tile_bytes() // TILE_32X32.elements * family.inputs
+    return Verdicts(status, placed.total_bytes, placed.bytes_per_bank, taken, fitting, fitting * taken, padded, logical)
 
 
-def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
-    """The family of a recipe, None when its shape decides about more than sizes."""
+def family_of(point: Point, settings: Settings, memory_map: MemoryMap) -> Family | None:
+    """The family of a point, None when its shape decides about more than sizes."""
+    try:
+        recipe = recipe_of(point.case, memory=point.memory, layout=point.layout, float_dtype=settings.float_dtype)
+    except CannotRunError:
+        return None
+    if recipe.operator.requires:
+        return None
     *made, call = recipe.steps
     if recipe.operator.kind not in ("unary", "binary", "copy") or "call" not in call or len(made) != len(recipe.inputs):
         return None
@@ -122,7 +124,6 @@ def family_of(recipe: Recipe, memory_map: MemoryMap) -> Family | None:
         return None
     return Family(
         inputs=len(recipe.inputs),
-        has_result=True,
         dtype=spec.dtype,
         layout=spec.layout,
         memory=spec.memory,
@@ -157,7 +158,7 @@ def _in_blocks(points: Sequence[Point], settings: Settings) -> Iterator[list[Res
                 alone += group
                 continue
             if key not in families:
-                families[key] = _family(group[0], settings, _map(asker, group[0]))
+                families[key] = family_of(group[0], settings, _map(asker, group[0]))
             family = families[key]
             if family is None:
                 alone += group
@@ -189,33 +190,13 @@ def _map(asker: Asker, point: Point) -> MemoryMap:
     return engine.device.memory_map
 
 
-def _family(point: Point, settings: Settings, memory_map: MemoryMap) -> Family | None:
-    try:
-        recipe = recipe_of(point.case, memory=point.memory, layout=point.layout, float_dtype=settings.float_dtype)
-    except CannotRunError:
-        return None
-    if recipe.operator.requires:
-        return None
-    return family_of(recipe, memory_map)
-
-
 def _batch_results(points: list[Point], family: Family, memory_map: MemoryMap, settings: Settings) -> list[Result]:
     started = time.perf_counter()
     shapes = [point.case.tensors[0].shape for point in points]
-    found = judge(shapes, family, memory_map)
-    columns = (
-        found.status.tolist(),
-        found.needed_bytes.tolist(),
-        found.bytes_per_bank.tolist(),
-        found.taken_bytes_per_bank.tolist(),
-        found.fitting.tolist(),
-        found.peak_bytes_per_bank.tolist(),
-        (found.padded_bytes * family.inputs).tolist(),
-    )
+    columns = [column.tolist() for column in judge(shapes, family, memory_map)]
     share = (time.perf_counter() - started) / len(points)
-    logical = (found.elements * family.dtype.tile_bytes() // TILE_32X32.elements * family.inputs).tolist()
     writer = _ResultWriter(family, memory_map, points[0], settings.engine, share)
-    return [writer.result(point.case, *figures) for point, *figures in zip(points, *columns, logical, strict=True)]
+    return [writer.result(point.case, *figures) for point, *figures in zip(points, *columns, strict=True)]
 
 
 class _ResultWriter:
@@ -264,7 +245,7 @@ class _ResultWriter:
 
     def _clash(self, taken: int) -> str:
         family = self._family
-        lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + family.has_result)
+        lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + 1)
         return sentences.clash(family.static_family, lowest, family.static_end_address)
 
     def _assumed(self, case: Case) -> tuple[str, ...]:

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from ttmem._errors import MissingPartError
-from ttmem.operators import case_from_json
 from ttmem.results import Outcome, Result
 from ttmem.results.outcome import CRASH, ERROR
 from ttmem.sweep.asking import Asker
@@ -24,24 +23,14 @@ _CONNECT_SECONDS = 10.0
 _own = threading.local()
 
 
-def answer_lot(settings: Mapping[str, Any], lot: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def answer_lot(settings: Settings, lot: Sequence[Point]) -> list[Result]:
     """What a worker of the cluster does: results of a lot. Its engines stay open for the next one, one per thread."""
-    wanted = Settings(**settings)
-    if getattr(_own, "settings", None) != wanted:
+    if getattr(_own, "settings", None) != settings:
         previous: Asker | None = getattr(_own, "asker", None)
         if previous is not None:
             previous.close()
-        _own.asker, _own.settings = Asker(wanted), wanted
-    points = [_point(raw) for raw in lot]
-    return [result.to_json() for result in _own.asker.ask(points)]
-
-
-def _to_json(point: Point) -> dict[str, Any]:
-    return {"case": point.case.to_json(), "board": point.board, "memory": point.memory, "layout": point.layout}
-
-
-def _point(raw: Mapping[str, Any]) -> Point:
-    return Point(case_from_json(raw["case"]), raw["board"], raw["memory"], raw["layout"])
+        _own.asker, _own.settings = Asker(settings), settings
+    return list(_own.asker.ask(lot))
 
 
 @contextmanager
@@ -68,33 +57,29 @@ def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> 
 def _results(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
     from distributed import as_completed
 
-    wanted = asdict(settings)
     threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
     lots = in_chunks(points, _LOT)
     asked: dict[Any, list[Point]] = {}
     waiting = as_completed(loop=client.loop)
 
     def hand_out(lot: list[Point]) -> None:
-        future = client.submit(answer_lot, wanted, [_to_json(p) for p in lot], pure=False)
+        future = client.submit(answer_lot, settings, lot, pure=False)
         asked[future] = lot
         waiting.add(future)
 
-    for _ in range(max(threads, 1) * _LOTS_IN_FLIGHT_PER_THREAD):
-        lot = next(lots, None)
-        if lot is not None:
-            hand_out(lot)
+    for lot in islice(lots, max(threads, 1) * _LOTS_IN_FLIGHT_PER_THREAD):
+        hand_out(lot)
     while asked:
         future = next(waiting)
         lot = asked.pop(future)
         if future.status == "finished":
-            yield [Result.from_json(raw) for raw in future.result()]
+            yield future.result()
         elif len(lot) > 1:  # a worker of the cluster died over it: find the case that did it
             for point in lot:
                 hand_out([point])
         else:
             yield [_lost(lot[0], settings, future.exception())]
-        following = next(lots, None)
-        if following is not None:
+        for following in islice(lots, 1):
             hand_out(following)
 
 

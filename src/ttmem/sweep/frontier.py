@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from math import prod
 
 
@@ -19,9 +20,9 @@ class Limit:
     dim: int
     """The dimension that was grown."""
     shape: tuple[int, ...] | None
-    """The largest that passes; None: not even the smallest does."""
+    """The largest that passes; null: not even the smallest does."""
     fails_at: tuple[int, ...] | None
-    """One more along ``dim``; None: it never failed."""
+    """One more along ``dim``; null: it never failed."""
     status: str
     """Of what fails: oom, clash, overflow; or why the search ended (invalid, unsupported, ...)."""
     message: str
@@ -37,16 +38,12 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
-    """Limits of one operator over widths; the largest of them is the operator's limit."""
+class Frontier(Limit):
+    """The limit of one operator: the largest of all widths, the narrower one of equals; and each of them."""
 
-    op: str
-    board: str
-    memory: str
-    layout: str
-    limits: tuple[Limit, ...]
+    frontier: tuple[Limit, ...]
 
-    @property
-    def largest(self) -> Limit:
-        """By elements; the narrower shape wins a tie."""
-        return max(self.limits, key=lambda limit: limit.elements)
+    @classmethod
+    def over(cls, limits: Sequence[Limit]) -> Frontier:
+        largest = max(limits, key=lambda limit: limit.elements)
+        return cls(**{one.name: getattr(largest, one.name) for one in fields(Limit)}, frontier=tuple(limits))

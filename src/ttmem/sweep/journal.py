@@ -11,9 +11,8 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ttmem._atomic import write_bytes
@@ -35,6 +34,9 @@ CREATE TABLE IF NOT EXISTS points (
 CREATE TABLE IF NOT EXISTS results (
     position INTEGER PRIMARY KEY, status TEXT NOT NULL, told TEXT NOT NULL);
 """
+
+
+_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Journal:
@@ -65,9 +67,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -100,28 +100,23 @@ class Journal:
                 "INSERT INTO points VALUES (?, ?, ?, ?, ?)", ((position, *place) for place, position in new.items())
             )
             self._positions |= new
-            facts_now = {**wanted, **{name: json.dumps(value) for name, value in facts.items()}}
-            self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts_now.items())
+            self._note(wanted)
+            self.note(**facts)
         done = {position for (position,) in self._database.execute("SELECT position FROM results")}
         return [point for point in plan.points if self._positions[point.place] not in done]
 
     def add(self, results: Iterable[Result]) -> None:
         """Commit results. A point that has one already keeps it."""
-        lines = [
-            (
-                self._positions[one.place],
-                one.status,
-                json.dumps(one.to_json(), separators=(",", ":")),
-            )
-            for one in results
-        ]
+        lines = [(self._positions[one.place], one.status, _json(one.to_json())) for one in results]
         with self._transaction():
             self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", lines)
 
     def note(self, **facts: Any) -> None:
         """Keep facts that are known only later, such as the library's version."""
-        values = [(name, json.dumps(value)) for name, value in facts.items()]
-        self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", values)
+        self._note({name: json.dumps(value) for name, value in facts.items()})
+
+    def _note(self, facts: Mapping[str, str]) -> None:
+        self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def write_results(self) -> Path:
         """``results.jsonl``, whole or not at all."""
@@ -141,8 +136,7 @@ class Journal:
                     hint="give each sweep a folder of its own",
                 )
             if case.id not in known:
-                text = json.dumps(case.to_json(), separators=(",", ":"))
-                self._database.execute("INSERT INTO cases VALUES (?, ?, ?)", (case.id, mark, text))
+                self._database.execute("INSERT INTO cases VALUES (?, ?, ?)", (case.id, mark, _json(case.to_json())))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import product, starmap
 from math import prod
 
 from ttmem._errors import BadInputError
@@ -42,55 +45,56 @@ def base_case(op: str, shape: Sequence[int] | None = None) -> Case:
     return Case(name, (CaseTensor(tuple(shape), dtype),))
 
 
-def find_frontier(
-    case: Case,
+def find_limits(
+    cases: Sequence[Case],
     *,
-    engine: Asker,
-    board: str,
-    memory: str,
-    layout: str,
+    settings: Settings,
+    boards: Sequence[str],
+    memories: Sequence[str],
+    layouts: Sequence[str] = ("tile",),
     dim: int | None = None,
     widths: Sequence[int] = WIDTHS,
     watch: Callable[[Limit], None] | None = None,
-) -> Frontier:
-    """Limits for each width that the operator can have, or for the case's own."""
-    rank = len(main_shape(case)) if case.tensors else 0
-    able = tuple(resizable(case))
+) -> list[Frontier]:
+    """Frontiers of every case on every board and memory: limits for each width that it can have, or for its own."""
+    with closing(Asker(settings)) as engine:
+        frontiers = []
+        for point in starmap(Point, product(cases, boards, memories, layouts)):
+            grown = _grown(point.case, dim)
+            limits = []
+            for case in _widths(point.case, grown, widths):
+                limits.append(_search(replace(point, case=case), grown, engine))
+                if watch:
+                    watch(limits[-1])
+            frontiers.append(Frontier.over(limits))
+        return frontiers
+
+
+def _grown(case: Case, dim: int | None) -> int:
+    """The second-last dimension, rows of tiles, unless another is asked for or it cannot be."""
+    able = list(resizable(case))
     if not able:
         raise BadInputError(f"no dimension of {case.op} can be grown by itself", hint="sweep its cases instead")
-    grown = _grown(able, rank, dim, case.op)
-    limits = []
-    for one in _widths(case, rank, able, grown, widths):
-        limits.append(_search(one, grown, engine, board, memory, layout))
-        if watch:
-            watch(limits[-1])
-    return Frontier(case.op, board, memory, layout, tuple(limits))
-
-
-def _grown(able: tuple[int, ...], rank: int, dim: int | None, op: str) -> int:
-    """The second-last dimension, rows of tiles, unless another is asked for or it cannot be."""
+    rank = len(main_shape(case))
     if dim is not None:
         if not -rank <= dim < rank or dim % rank not in able:
-            raise BadInputError(
-                f"dimension {dim} of {op} cannot be grown", hint=f"possible: {', '.join(map(str, able))}"
-            )
+            hint = f"possible: {', '.join(map(str, able))}"
+            raise BadInputError(f"dimension {dim} of {case.op} cannot be grown", hint=hint)
         return dim % rank
-    inner = [one for one in able if one < rank - 1]
-    return inner[-1] if inner else able[-1]
+    return max([one for one in able if one < rank - 1] or able)
 
 
-def _widths(case: Case, rank: int, able: tuple[int, ...], grown: int, widths: Sequence[int]) -> Iterator[Case]:
-    if rank - 1 not in able or grown == rank - 1 or not widths:
+def _widths(case: Case, grown: int, widths: Sequence[int]) -> Iterator[Case]:
+    last = len(main_shape(case)) - 1
+    if last not in resizable(case) or grown == last or not widths:
         yield case
-        return
-    for width in widths:
-        changed = resized(case, rank - 1, width)
-        if changed is not None:
-            yield changed
+    else:
+        yield from filter(None, (resized(case, last, width) for width in widths))
 
 
-def _search(case: Case, dim: int, engine: Asker, board: str, memory: str, layout: str) -> Limit:
+def _search(point: Point, dim: int, engine: Asker) -> Limit:
     """Small first: the sizes 1, 2, 4, ... until one fails, then halves of the gap."""
+    case = point.case
     asked = 0
 
     def ask(length: int) -> tuple[Case, Result]:
@@ -98,7 +102,7 @@ def _search(case: Case, dim: int, engine: Asker, board: str, memory: str, layout
         asked += 1
         changed = resized(case, dim, length)
         assert changed is not None
-        return changed, next(iter(engine.ask([Point(changed, board, memory, layout)])))
+        return changed, next(iter(engine.ask([replace(point, case=changed)])))
 
     best: tuple[Case, Result] | None = None
     failed: tuple[Case, Result] | None = None
@@ -125,10 +129,10 @@ def _search(case: Case, dim: int, engine: Asker, board: str, memory: str, layout
                 failed, high = found, middle
     answered = best or failed
     return Limit(
-        op=case.op,
-        board=board,
-        memory=memory,
-        layout=layout,
+        case.op,
+        point.board,
+        point.memory,
+        point.layout,
         engine=answered[1].engine if answered else "",
         dim=dim,
         shape=main_shape(best[0]) if best else None,
@@ -145,30 +149,3 @@ def _search(case: Case, dim: int, engine: Asker, board: str, memory: str, layout
 def _least_sure(*found: tuple[Case, Result] | None) -> str:
     order = ("real", "exact", "bounded", "unknown")
     return max((one[1].confidence for one in found if one), key=order.index, default="unknown")
-
-
-def find_limits(
-    cases: Sequence[Case],
-    *,
-    settings: Settings,
-    boards: Sequence[str],
-    memories: Sequence[str],
-    layouts: Sequence[str] = ("tile",),
-    dim: int | None = None,
-    widths: Sequence[int] = WIDTHS,
-    watch: Callable[[Limit], None] | None = None,
-) -> list[Frontier]:
-    """Frontiers of every case on every board and memory."""
-    engine = Asker(settings)
-    try:
-        return [
-            find_frontier(
-                case, engine=engine, board=board, memory=memory, layout=layout, dim=dim, widths=widths, watch=watch
-            )
-            for case in cases
-            for board in boards
-            for memory in memories
-            for layout in layouts
-        ]
-    finally:
-        engine.close()

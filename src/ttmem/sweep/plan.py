@@ -7,17 +7,19 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product, starmap
 from math import prod
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.engines import ENGINES
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
 from ttmem.operators import Case, Recipe
+from ttmem.operators.case import distinct_cases
 from ttmem.results import Outcome, Result
-from ttmem.results.sizes import padded_bytes, tile_count
+from ttmem.results.result import padded_size, tile_count
 from ttmem.tensors import LAYOUTS
 
-ENGINES = ("twin", "mock", "card")
 SWEPT_MEMORIES = ("DRAM", "L1")
 """L1_SMALL and TRACE hold what the library puts there by itself; no case can be asked to run in them."""
 DEFAULT_L1_SMALL_BYTES = 32768
@@ -46,12 +48,8 @@ class Settings:
     @property
     def identity(self) -> dict[str, Any]:
         """What answers depend on: a journal of other settings is not continued."""
-        return {
-            "engine": self.engine,
-            "l1_small_bytes": self.l1_small_bytes,
-            "trace_region_bytes": self.trace_region_bytes,
-            "float_dtype": self.float_dtype,
-        }
+        names = ("engine", "l1_small_bytes", "trace_region_bytes", "float_dtype")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +68,9 @@ class Point:
 
     def result(self, engine: str, outcome: Outcome, recipe: Recipe | None = None) -> Result:
         """The question with its answer; ``recipe``: what was put on the device for it."""
-        logical, padded = (None, None) if recipe is None else _input_bytes(recipe)
-        return Result(
-            self.case.id,
-            self.case.op,
-            outcome,
-            self.board,
-            engine,
-            self.memory,
-            self.layout,
-            logical,
-            padded,
-            () if recipe is None else recipe.assumed,
-        )
+        (logical, padded), assumed = ((None, None), ()) if recipe is None else (_input_bytes(recipe), recipe.assumed)
+        asked = self.board, engine, self.memory, self.layout
+        return Result(self.case.id, self.case.op, outcome, *asked, logical, padded, assumed)
 
 
 def _input_bytes(recipe: Recipe) -> tuple[int, int]:
@@ -92,7 +80,7 @@ def _input_bytes(recipe: Recipe) -> tuple[int, int]:
         if not tensor.on_host:
             dtype = DATA_TYPES.find(tensor.dtype)
             logical += dtype.logical_bytes(prod(tensor.shape))
-            padded += padded_bytes(tensor.shape, dtype, tensor.layout)
+            padded += padded_size(tensor.shape, dtype, tensor.layout)
     return logical, padded
 
 
@@ -125,15 +113,8 @@ def make_plan(
     layout_names = tuple(dict.fromkeys(LAYOUTS.find(layout).name for layout in layouts))
     if not (board_names and memory_names and layout_names):
         raise BadInputError("a sweep needs a board, a memory and a layout")
-    distinct = _distinct(cases)
-    points = [
-        Point(case, board, memory, layout)
-        for case in sorted(distinct, key=padded_tile_elements)
-        for board in board_names
-        for memory in memory_names
-        for layout in layout_names
-    ]
-    return Plan(tuple(points), settings)
+    ordered = sorted(distinct_cases(cases), key=padded_tile_elements)
+    return Plan(tuple(starmap(Point, product(ordered, board_names, memory_names, layout_names))), settings)
 
 
 def _swept(memory: str) -> str:
@@ -141,20 +122,6 @@ def _swept(memory: str) -> str:
     if name not in SWEPT_MEMORIES:
         raise BadInputError(f"tensors of a case cannot be put into {name}", hint="sweep DRAM or L1")
     return name
-
-
-def _distinct(cases: Sequence[Case]) -> list[Case]:
-    """One of each id; two different cases under one id would overwrite each other's results."""
-    found: dict[str, Case] = {}
-    for case in cases:
-        before = found.setdefault(case.id, case)
-        if before is not case and (before.op, before.tensors, dict(before.args)) != (
-            case.op,
-            case.tensors,
-            dict(case.args),
-        ):
-            raise BadInputError(f"two different cases have the id '{case.id}'", hint="leave the ids out: they are made")
-    return list(found.values())
 
 
 def padded_tile_elements(case: Case) -> int:

@@ -8,24 +8,16 @@ a property of the operator: any for elementwise ones, all but the one that is re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from ttmem.operators import Case, CaseTensor, catalogue
 
 Cut = Callable[[Case, int, int], "Case | None"]
 
-_SAME_EVERYWHERE = (
-    "clone",
-    "copy_",
-    "_to_copy",
-    "alias",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "empty_like",
-    "fill_",
-)
+_SAME_EVERYWHERE = ("clone", "copy_", "_to_copy", "alias", "zeros_like", "ones_like", "full_like", "empty_like",
+                    "fill_")  # fmt: skip
 _VIEWS = ("view", "_unsafe_view", "reshape")
 _ALONG_DIM = ("slice", "select", "split", "split_with_sizes", "chunk", "unbind", "cumsum", "sort", "topk", "argmax",
               "repeat_interleave", "_softmax", "_safe_softmax", "_log_softmax", "prod", "roll")  # fmt: skip
@@ -37,8 +29,8 @@ def resizable(case: Case) -> Iterator[int]:
     """Dimensions of the first tensor that can be cut, outermost first."""
     if not case.tensors:
         return
-    for dim in range(len(_main(case).shape)):
-        if resized(case, dim, _main(case).shape[dim]) is not None:
+    for dim, size in enumerate(main_shape(case)):
+        if resized(case, dim, size) is not None:
             yield dim
 
 
@@ -56,11 +48,7 @@ def resized(case: Case, dim: int, length: int) -> Case | None:
 
 def main_shape(case: Case) -> tuple[int, ...]:
     """Of the tensor whose dimensions are counted."""
-    return _main(case).shape
-
-
-def _main(case: Case) -> CaseTensor:
-    return case.tensors[_main_index(case)]
+    return case.tensors[_main_index(case)].shape
 
 
 def _main_index(case: Case) -> int:
@@ -78,7 +66,7 @@ def _with(case: Case, tensors: list[CaseTensor], **args: Any) -> Case:
 def _set(tensor: CaseTensor, dim: int, length: int) -> CaseTensor:
     shape = list(tensor.shape)
     shape[dim] = length
-    return replace(tensor, shape=tuple(shape))
+    return structs.replace(tensor, shape=tuple(shape))
 
 
 def _elementwise(case: Case, dim: int, length: int) -> Case | None:
@@ -94,8 +82,13 @@ def _elementwise(case: Case, dim: int, length: int) -> Case | None:
     return _with(case, cut)
 
 
-def _first_only(case: Case, dim: int, length: int) -> Case | None:
-    return _with(case, [_set(case.tensors[0], dim, length), *case.tensors[1:]])
+def _first_only(case: Case, dim: int, length: int, place: int | None = None) -> Case | None:
+    """``place``: where the argument ``size``, if there is one, says the same."""
+    args, size = {}, case.args.get("size")
+    if place is not None and size is not None:
+        args["size"] = [*size]
+        args["size"][place] = length
+    return _with(case, [_set(case.tensors[0], dim, length), *case.tensors[1:]], **args)
 
 
 def _batch(case: Case, dim: int, length: int) -> Case | None:
@@ -135,25 +128,15 @@ def _joined(case: Case, dim: int, length: int) -> Case | None:
 def _view(case: Case, dim: int, length: int) -> Case | None:
     """Leading dimensions that the view keeps."""
     size, shape = case.args.get("size"), case.tensors[0].shape
-    if size is None:
-        return _first_only(case, dim, length)
-    if not isinstance(size, list) or list(shape[: dim + 1]) != list(size[: dim + 1]):
-        return None
-    wanted = list(size)
-    wanted[dim] = length
-    return _with(case, [_set(case.tensors[0], dim, length)], size=wanted)
+    kept = isinstance(size, list) and list(shape[: dim + 1]) == size[: dim + 1]
+    return _first_only(case, dim, length, dim) if kept or size is None else None
 
 
 def _expand(case: Case, dim: int, length: int) -> Case | None:
     size, shape = case.args.get("size"), case.tensors[0].shape
-    if size is None:
-        return _first_only(case, dim, length)
     place = dim - len(shape)
-    if not isinstance(size, list) or -place > len(size) or size[place] not in (-1, shape[dim]):
-        return None
-    wanted = list(size)
-    wanted[place] = length
-    return _with(case, [_set(case.tensors[0], dim, length)], size=wanted)
+    kept = isinstance(size, list) and -place <= len(size) and size[place] in (-1, shape[dim])
+    return _first_only(case, dim, length, place) if kept or size is None else None
 
 
 def _matrix(case: Case, dim: int, length: int) -> Case | None:

@@ -5,19 +5,66 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.results import Result
 from ttmem.sweep.journal import Journal
 from ttmem.sweep.plan import Plan, Point, Settings
-from ttmem.sweep.progress import Finished, Progress
 
 _COMMIT_RESULTS = 4096
 """The twin's results come faster than commits: they are written in blocks of at most so many, or every half second."""
 _COMMIT_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a sweep is; the numbers of a live table."""
+
+    total: int
+    done_before: int
+    """Results that were in the journal already."""
+    done_now: int = 0
+    statuses: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Results of this run by (board, memory, status)."""
+    largest_pass: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """By (op, board, memory): padded bytes of the largest inputs that passed."""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def rate_per_second(self) -> float:
+        elapsed = time.monotonic() - self.started
+        return self.done_now / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """None before there is a rate. Sweeps go from small to large, so the end comes rather later than this."""
+        left, rate = self.total - self.done_before - self.done_now, self.rate_per_second
+        return left / rate if rate else None
+
+    def count(self, result: Result) -> None:
+        self.done_now += 1
+        self.statuses[result.board, result.memory, result.status] += 1
+        if result.outcome.ok and result.padded_bytes is not None:
+            key = result.op, result.board, result.memory
+            self.largest_pass[key] = max(self.largest_pass.get(key, 0), result.padded_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a run leaves."""
+
+    folder: Path
+    results: Path
+    total: int
+    asked: int
+    resumed: int
+    """Results that were there before."""
+    seconds: float
 
 
 Watch = Callable[[Progress], None]
@@ -40,7 +87,10 @@ def run_sweep(
         if watch:
             watch(progress)
         if missing and plan.settings.engine != "twin" and scheduler is None:
-            journal.note(ttnn=_ttnn_version(plan.settings))
+            from ttmem.engines.interpreters import find_interpreter
+
+            # Which library answered: limits move from release to release.
+            journal.note(ttnn=find_interpreter(plan.settings.python).ttnn_version)
         try:
             with _answers(missing, plan.settings, workers, scheduler) as answers:
                 _keep(journal, answers, progress, watch)
@@ -87,13 +137,6 @@ def _answers(
 
         with pool(points, settings, worker_count(settings, workers)) as answers:
             yield answers
-
-
-def _ttnn_version(settings: Settings) -> str:
-    """Which library answered: limits move from release to release."""
-    from ttmem.engines.interpreters import find_interpreter
-
-    return find_interpreter(settings.python).ttnn_version
 
 
 def worker_count(settings: Settings, workers: int | None) -> int:

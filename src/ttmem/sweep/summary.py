@@ -58,6 +58,7 @@ class OperatorSummary(Tally):
     """One operator's results."""
 
     name: str
+    results: tuple[Result, ...]
     worst: Result | None
     """The memory failure that asked for most."""
 
@@ -73,11 +74,9 @@ class OperatorSummary(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSummary(Tally):
+class ModelSummary(OperatorSummary):
     """What the failures mean for one model."""
 
-    name: str
-    worst: Result | None
     operators: tuple[str, ...]
     """That run out of memory."""
 
@@ -133,6 +132,26 @@ class Summary(Tally):
         return sum(bool(one.memory_failures) for one in self.operators)
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Plain data; every report file is drawn from this."""
+
+    summary: Summary
+    generated: str
+    """When, in the words of the report."""
+    source: str
+    """What it was made from."""
+    advice: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """By result name: things that pass, as ``Advice.to_json`` writes them."""
+    advice_from: str = ""
+    """Which engine and board the advice was asked of."""
+    unadvised: int = 0
+    """Memory failures that no advice was asked for, because they were too many or their shape is not known."""
+
+    def advice_for(self, result: Result) -> Sequence[Mapping[str, Any]]:
+        return self.advice.get(result.name, ())
+
+
 def summarise(
     results: Sequence[Result],
     *,
@@ -151,9 +170,7 @@ def summarise(
     sized = Counter(map(severity_of, failures))
     models = [
         ModelSummary(
-            **_tally(used),
-            name=name,
-            worst=_worst(used),
+            **_named(name, used),
             operators=tuple(sorted({result.op for result in used if result.is_memory_failure})),
         )
         for name, used in by_model.items()
@@ -161,10 +178,7 @@ def summarise(
     return Summary(
         **_tally(results),
         results=tuple(results),
-        operators=tuple(
-            OperatorSummary(**_tally(found), name=name, worst=_worst(found))
-            for name, found in sorted(by_operator.items())
-        ),
+        operators=tuple(OperatorSummary(**_named(name, found)) for name, found in sorted(by_operator.items())),
         failures=tuple(sorted(failures, key=lambda result: -(result.device_bytes or 0))),
         shapes=_shapes(failures),
         severities={name: sized[name] for name in (*(n for n, _ in SEVERITIES), "UNKNOWN") if name in sized},
@@ -194,9 +208,10 @@ def _by_memory(results: Iterable[Result]) -> dict[str, int]:
     return dict(Counter(where(result) for result in results if result.is_memory_failure))
 
 
-def _worst(results: Sequence[Result]) -> Result | None:
+def _named(name: str, results: Sequence[Result]) -> dict[str, Any]:
     failures = [result for result in results if result.is_memory_failure]
-    return max(failures, key=lambda one: one.device_bytes or one.first_logical_bytes or 0, default=None)
+    worst = max(failures, key=lambda one: one.device_bytes or one.first_logical_bytes or 0, default=None)
+    return {**_tally(results), "name": name, "results": tuple(results), "worst": worst}
 
 
 def _shapes(failures: Sequence[Result]) -> tuple[ShapeSummary, ...]:
@@ -231,16 +246,14 @@ def _patterns(results: Sequence[Result]) -> tuple[Pattern, ...]:
         else:
             key = (title, "" if title else _NUMBERS.sub("#", result.message)[:160])
         groups.setdefault(key, []).append(result)
-    found = []
-    for (title, detail), (first, *others) in groups.items():
-        members = [first, *others]
-        found.append(
-            Pattern(
-                f"{title} ({detail})" if first.is_memory_failure else title or first.message[:80] or first.status,
-                first.message,
-                tuple(sorted({result.op for result in members})),
-                len(members),
-                tuple(dict.fromkeys(result.shape for result in members if result.shapes))[:5],
-            )
+    found = [
+        Pattern(
+            f"{title} ({detail})" if first.is_memory_failure else title or first.message[:80] or first.status,
+            first.message,
+            tuple(sorted({result.op for result in (first, *others)})),
+            1 + len(others),
+            tuple(dict.fromkeys(result.shape for result in (first, *others) if result.shapes))[:5],
         )
+        for (title, detail), (first, *others) in groups.items()
+    ]
     return tuple(sorted(found, key=lambda pattern: -pattern.occurrences))

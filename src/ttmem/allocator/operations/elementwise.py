@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
@@ -30,18 +29,22 @@ def double_buffered_tiles(*specs: TensorSpec) -> list[int]:
     return [2 * spec.dtype.tile_bytes(spec.tile) for spec in specs]
 
 
+def double_buffered_rows(plan: PlanWriter, paged: TensorSpec, *specs: TensorSpec) -> list[int]:
+    """Two pages of a row-major tensor, aligned for the memories of all that take part."""
+    alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in specs)
+    return [2 * round_up(paging_of(paged).page_bytes, alignment)]
+
+
 def unary(call: Call, plan: PlanWriter) -> Plan:
     """One input, one result of the same shape: two tiles in, two tiles out."""
     source = call.inputs[0]
     result = result_like(source, call.memory)
-    slot = plan.allocate(result)
     if result.shard is None:
-        plan.launch(double_buffered_tiles(source, result))
-    elif has_even_shards(source):
-        plan.launch([])  # both streams borrow the shards
-    else:
-        plan.launch_at_least([], "elementwise on uneven or row-major shards")
-    return plan.finish(slot, result)
+        return plan.one_program(result, double_buffered_tiles(source, result))
+    # Both streams borrow the shards where these are even.
+    return plan.one_program(
+        result, [], at_least="" if has_even_shards(source) else "elementwise on uneven or row-major shards"
+    )
 
 
 def has_even_shards(spec: TensorSpec) -> bool:
@@ -59,11 +62,8 @@ def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     result = result_like(source, call.memory, DATA_TYPES.find(str(call.arguments["dtype"])))
     if result.shard is not None:
-        slot = plan.allocate(result)
-        plan.launch_at_least([], "typecast of shards")
-        return plan.finish(slot, result)
-    slot = cast(plan, source, result)
-    return plan.finish(slot, result)
+        return plan.one_program(result, [], at_least="typecast of shards")
+    return plan.one_program(result, double_buffered_tiles(source, result))
 
 
 def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
@@ -76,15 +76,11 @@ def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
 def clone(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     result = result_like(source, call.memory)
-    slot = plan.allocate(result)
     if source.shard is not None:
-        plan.launch_at_least([], "clone of shards")
-    elif source.layout is TILE:
-        plan.launch(double_buffered_tiles(source))
-    else:
-        alignment = plan.memory_map.page_alignment_bytes(source.memory)
-        plan.launch([2 * round_up(paging_of(source).page_bytes, alignment)])
-    return plan.finish(slot, result)
+        return plan.one_program(result, [], at_least="clone of shards")
+    if source.layout is TILE:
+        return plan.one_program(result, double_buffered_tiles(source))
+    return plan.one_program(result, double_buffered_rows(plan, source, source))
 
 
 def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -97,13 +93,12 @@ def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[in
     return tuple(max(a, b) if 0 not in (a, b) else 0 for a, b in zip(one, two, strict=True))
 
 
-def _on_shards(plan: PlanWriter, static: list[int], *specs: TensorSpec) -> None:
-    """Streams borrow the shards when all tensors are cut alike."""
+def _on_shards(plan: PlanWriter, static: list[int], *specs: TensorSpec) -> Plan:
+    """Streams borrow the shards when all tensors, the result the last of them, are cut alike."""
     alike = all(spec.shard == specs[0].shard and spec.shape == specs[0].shape for spec in specs)
     if alike and has_even_shards(specs[0]) and all(spec.dtype is specs[0].dtype for spec in specs):
-        plan.launch(static, CIRCULAR)
-    else:
-        plan.launch_at_least([], "shards of different shape, or uneven ones", CIRCULAR)
+        return plan.one_program(specs[-1], static, CIRCULAR)
+    return plan.one_program(specs[-1], [], CIRCULAR, at_least="shards of different shape, or uneven ones")
 
 
 def binary(call: Call, plan: PlanWriter) -> Plan:
@@ -119,31 +114,24 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
         if not first.dtype.is_float:
             plan.doubt(BOUNDED, "an integer tensor and a number may be converted first")
         result = result_like(first, call.memory)
-        slot = plan.allocate(result)
         # The number travels as one tile; block floats take it as bfloat16.
         number = BFLOAT16 if first.dtype.is_block_float else first.dtype
-        streams = double_buffered_tiles(first, result)
-        if first.shard is None:
-            plan.launch([streams[0], number.tile_bytes(first.tile), streams[1]], CIRCULAR)
-        else:
-            _on_shards(plan, [number.tile_bytes(first.tile)], first, result)
-        return plan.finish(slot, result)
+        number_bytes = number.tile_bytes(first.tile)
+        if first.shard is not None:
+            return _on_shards(plan, [number_bytes], first, result)
+        before, after = double_buffered_tiles(first, result)
+        return plan.one_program(result, [before, number_bytes, after], CIRCULAR)
     second = call.inputs[1]
     shape = broadcast_shape(first.shape, second.shape)
     result = replace(result_like(first, call.memory), shape=shape)
-    slot = plan.allocate(result)
     if first.shard is not None or second.shard is not None:
-        _on_shards(plan, [], first, second, result)
-        return plan.finish(slot, result)
+        return _on_shards(plan, [], first, second, result)
     streams = double_buffered_tiles(first, second, result)
     tail = [(1, 1, *spec.shape)[-2:] for spec in (first, second)]
     if tail[0] != tail[1]:
         streams += double_buffered_tiles(first)
-    if first.dtype is not second.dtype:
-        plan.launch_at_least(streams, "the two inputs have different data types", CIRCULAR)
-    else:
-        plan.launch(streams, CIRCULAR)
-    return plan.finish(slot, result)
+    mixed = "the two inputs have different data types" if first.dtype is not second.dtype else ""
+    return plan.one_program(result, streams, CIRCULAR, at_least=mixed)
 
 
 def _draw_unary(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -158,11 +146,13 @@ def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
     _, named = draws.options(record, choose)
     if not choose.integer(0, 4):
         first = draws.sharded_tensor(choose)
-        return write_call(record.name, [first, first], **named) if choose.integer(0, 1) else _with_number(record, first)
+        if choose.integer(0, 1):
+            return write_call(record.name, [first, first], **named)
+        return write_call(record.name, [first], 2.0)
     first = draws.tensor(choose)
     wish = draws.wish(choose)
     if not choose.integer(0, 3):
-        return _with_number(record, first, memory=wish, **named)
+        return write_call(record.name, [first], 2.0, memory=wish, **named)
     shape = [size if choose.integer(0, 2) else 1 for size in first["shape"]]
     shorter = choose.integer(0, 1) if len(shape) > 2 else 0
     second = {**first, "shape": shape[shorter:], "memory": choose.one_of(draws.MEMORIES)}
@@ -172,10 +162,6 @@ def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
     if form == 1 and record.has_in_place_form and not named:
         return write_call(f"{record.name}_", [first, second])
     return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
-
-
-def _with_number(record: OperationRecord, first: Step, memory: str | None = None, **named: Any) -> list[Step]:
-    return write_call(record.name, [first], 2.0, memory=memory, **named)
 
 
 def _draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -188,14 +174,10 @@ def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [draws.tensor(choose, integers=True)], memory=draws.wish(choose))
 
 
-def _always(spec: TensorSpec) -> bool:
-    return True
-
-
 def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
     placed = [argument.samples[0] for argument in arguments if argument.position is not None]
     example = write_call(name, [EXAMPLE_TENSOR], *placed)
-    return record_of(example, unary, _draw_unary, *arguments, family="unary", is_sized_by_elements=_always)
+    return record_of(example, unary, _draw_unary, *arguments, family="unary", is_sized_by_elements=lambda spec: True)
 
 
 def _binary_record(name: str, *arguments: Argument) -> OperationRecord:
@@ -207,7 +189,7 @@ def _binary_record(name: str, *arguments: Argument) -> OperationRecord:
         *arguments,
         family="binary",
         draw_bounded=_draw_binary if arguments else None,
-        is_sized_by_elements=_always,
+        is_sized_by_elements=lambda spec: True,
         has_in_place_form=True,
     )
 

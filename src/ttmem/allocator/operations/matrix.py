@@ -34,15 +34,13 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
     result = replace(
         result_like(first, call.memory or DRAM, dtype), shape=(*first.shape[:-1], second.shape[-1]), shard=None
     )
-    slot = plan.allocate(result)
     config = call.arguments["program_config"]
     was_compared = config is not None and config.get("new", _MULTICAST) == _MULTICAST and len(call.inputs) == 2
     if not was_compared or call.arguments["transpose_b"]:
         smallest = _blocks(first, second, result, {"per_core_M": 1, "per_core_N": 1, "in0_block_w": 1})
-        plan.launch_at_least(smallest, "without a program config the library chooses blocks to fill what is left of L1")
-    else:
-        plan.launch(_blocks(first, second, result, config))
-    return plan.finish(slot, result)
+        why = "without a program config the library chooses blocks to fill what is left of L1"
+        return plan.one_program(result, smallest, at_least=why)
+    return plan.one_program(result, _blocks(first, second, result, config))
 
 
 def _blocks(first: TensorSpec, second: TensorSpec, result: TensorSpec, config: Mapping[str, Any]) -> list[int]:

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import cast, double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import cast, double_buffered_rows, double_buffered_tiles, result_like
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM
-from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, TensorSpec, paging_of, round_up
+from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, TensorSpec, paging_of
 
 
 def concat(call: Call, plan: PlanWriter) -> Plan:
@@ -31,39 +32,31 @@ def concat(call: Call, plan: PlanWriter) -> Plan:
     shape[axis] = sum(spec.shape[axis] for spec in call.inputs)
     result = replace(result_like(first, call.memory or DRAM), shape=tuple(shape))
     if any(spec.shard is not None for spec in call.inputs):
-        slot = plan.allocate(result)
-        plan.launch_at_least([], "concat of sharded tensors picks its own kernels")
-        return plan.finish(slot, result)
+        return plan.one_program(result, [], at_least="concat of sharded tensors picks its own kernels")
     padded = first.layout is TILE and (
         rank == 1 or (axis >= rank - 2 and any(spec.shape[axis] % 32 for spec in call.inputs))
     )
     if not padded:
-        slot = plan.allocate(result)
-        _join(call, plan, result, axis)
-        return plan.finish(slot, result)
+        return _join(call, plan, result, axis)
     # Tiles with padding in the middle cannot be joined: kernels and temporaries differ from type to type.
     result = replace(result, dtype=BFLOAT16 if first.dtype.is_block_float else first.dtype)
-    slot = plan.allocate(result)
-    plan.launch_at_least(double_buffered_tiles(first), "concat along a padded dimension")
-    return plan.finish(slot, result)
+    return plan.one_program(result, double_buffered_tiles(first), at_least="concat along a padded dimension")
 
 
-def _join(call: Call, plan: PlanWriter, result: TensorSpec, axis: int) -> None:
+def _join(call: Call, plan: PlanWriter, result: TensorSpec, axis: int) -> Plan:
+    is_last = axis == len(result.shape) - 1
     if result.layout is TILE:
         # The library measures rows even of tiles: bfloat8_b on Blackhole may fail this and is transposed twice instead.
-        narrow = axis == len(result.shape) - 1 and any(
+        narrow = is_last and any(
             spec.shape[-1] * (spec.dtype.mantissa_bits // 8) % plan.memory_map.page_alignment_bytes(spec.memory)
             for spec in call.inputs
         )
-        if narrow:
-            plan.launch_at_least(double_buffered_tiles(result), "rows of less than the alignment are transposed first")
-        else:
-            plan.launch(double_buffered_tiles(result))
-    elif axis == len(result.shape) - 1:
-        plan.launch_at_least([2 * paging_of(result).page_bytes], "row-major concat along the last dimension")
-    else:
-        alignment = max(plan.memory_map.page_alignment_bytes(s.memory) for s in (*call.inputs, result))
-        plan.launch([2 * round_up(paging_of(result).page_bytes, alignment)])
+        why = "rows of less than the alignment are transposed first" if narrow else ""
+        return plan.one_program(result, double_buffered_tiles(result), at_least=why)
+    if is_last:
+        pages = [2 * paging_of(result).page_bytes]
+        return plan.one_program(result, pages, at_least="row-major concat along the last dimension")
+    return plan.one_program(result, double_buffered_rows(plan, result, *call.inputs, result))
 
 
 def slice_(call: Call, plan: PlanWriter) -> Plan:
@@ -83,20 +76,18 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
         return to_memory_config(call, plan)
     if source.layout is TILE and source.shard is None and rank >= 2 and set(steps) == {1}:
         if begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0:
-            slot = plan.allocate(result)
-            plan.launch([*double_buffered_tiles(source), 4 * rank])
-            return plan.finish(slot, result)
+            return plan.one_program(result, [*double_buffered_tiles(source), 4 * rank])
         plain = BFLOAT16 if source.dtype.is_block_float else source.dtype
         rows = plan.allocate(replace(result_like(source, call.memory), layout=ROW_MAJOR, dtype=plain))
         cut = plan.allocate(replace(result, layout=ROW_MAJOR, dtype=plain))
-        plan.launch_at_least(double_buffered_tiles(source), "a slice off the tile grid goes through row-major copies")
+        why = "a slice off the tile grid goes through row-major copies"
+        plan.launch(double_buffered_tiles(source), at_least=why)
         result = replace(result, dtype=plain)
         slot = plan.allocate(result)
         plan.free(cut, rows)
         return plan.finish(slot, result)
-    slot = plan.allocate(result)
-    plan.launch_at_least([], "row-major, strided and sharded slices size their buffers by what is left of L1")
-    return plan.finish(slot, result)
+    why = "row-major, strided and sharded slices size their buffers by what is left of L1"
+    return plan.one_program(result, [], at_least=why)
 
 
 def pad(call: Call, plan: PlanWriter) -> Plan:
@@ -111,12 +102,8 @@ def pad(call: Call, plan: PlanWriter) -> Plan:
     if len(shape) > 4:
         return plan.give_up("pad of more than four dimensions goes in stages")
     if source.layout is not TILE or source.shard is not None or any(before for before, _ in padding):
-        slot = plan.allocate(result)
-        plan.launch_at_least([], "only padding at the end of interleaved tiles is modelled")
-        return plan.finish(slot, result)
-    filled_slot = -1
-    if has_tile_padding(source):
-        filled_slot = fill_padding(plan, source)
+        return plan.one_program(result, [], at_least="only padding at the end of interleaved tiles is modelled")
+    filled_slot = fill_padding(plan, source)
     if paging_of(result).padded_shape == paging_of(source).padded_shape:
         # Room enough in the tiles that are there: the (filled) input under a new shape, whatever memory was asked for.
         return plan.finish(filled_slot, replace(source, shape=shape))
@@ -144,10 +131,12 @@ def has_tile_padding(spec: TensorSpec) -> bool:
 
 
 def fill_padding(plan: PlanWriter, spec: TensorSpec) -> int:
-    """Write a value into the unused part of the last tiles: in place, or for block floats through bfloat16.
+    """Write a value into the unused part of the last tiles, if any: in place, or for block floats through bfloat16.
 
     Returns the slot of the filled tensor, -1 when it is the input itself.
     """
+    if not has_tile_padding(spec):
+        return -1
     plain = replace(spec, dtype=BFLOAT16) if spec.dtype.is_block_float else spec
     copy = cast(plan, spec, plain) if plain is not spec else 0
     fill_in_place(plan, plain)
@@ -171,14 +160,11 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
     if call.memory in (None, source.memory) and source.shard is None:
         return plan.finish(-1, source)
     result = result_like(source, call.memory)
-    slot = plan.allocate(result)
     if source.shard is not None:
-        plan.launch_at_least([], "sharded to interleaved")
-    elif source.layout is TILE:
-        plan.launch(double_buffered_tiles(source))
-    else:
-        plan.launch_at_least([2 * paging_of(source).page_bytes], "row-major copy")
-    return plan.finish(slot, result)
+        return plan.one_program(result, [], at_least="sharded to interleaved")
+    if source.layout is TILE:
+        return plan.one_program(result, double_buffered_tiles(source))
+    return plan.one_program(result, [2 * paging_of(source).page_bytes], at_least="row-major copy")
 
 
 def to_layout(call: Call, plan: PlanWriter) -> Plan:
@@ -188,9 +174,9 @@ def to_layout(call: Call, plan: PlanWriter) -> Plan:
         return plan.finish(-1, source)
     plain = BFLOAT16 if source.dtype.is_block_float else source.dtype
     result = replace(result_like(source, call.memory), layout=layout, dtype=plain)
-    slot = plan.allocate(result)
-    plan.launch_at_least(double_buffered_tiles(source)[:1], "row blocks are sized by what is left of L1")
-    return plan.finish(slot, result)
+    return plan.one_program(
+        result, double_buffered_tiles(source), at_least="row blocks are sized by what is left of L1"
+    )
 
 
 def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -213,16 +199,9 @@ def _resized(tensor: Step, axis: int, size: int) -> Step:
     return {**tensor, "shape": shape}
 
 
-def _draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
-    return _sliced(record, choose, draws.tensor(choose, integers=True), grid=32)
-
-
-def _draw_slice_off_the_grid(record: OperationRecord, choose: Choose) -> list[Step]:
-    return _sliced(record, choose, draws.tensor(choose), grid=1)
-
-
-def _sliced(record: OperationRecord, choose: Choose, source: Step, *, grid: int) -> list[Step]:
+def _draw_slice(record: OperationRecord, choose: Choose, *, grid: int = 32) -> list[Step]:
     """Begins of the last two dimensions on a grid; steps of 1 said or left out."""
+    source = draws.tensor(choose, integers=grid > 1)
     shape = source["shape"]
     begins = [choose.integer(0, size - 1) for size in shape]
     begins[-2:] = [begin // grid * grid for begin in begins[-2:]]
@@ -262,7 +241,7 @@ RECORDS = (
         slice_,
         _draw_slice,
         *(Argument("begins", 0), Argument("ends", 1), Argument("steps", 2, None)),
-        draw_bounded=_draw_slice_off_the_grid,
+        draw_bounded=partial(_draw_slice, grid=1),
     ),
     record_of(
         write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),

@@ -8,14 +8,14 @@ from dataclasses import replace
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import cast, clone, double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import cast, clone, double_buffered_rows, double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import to_memory_config
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16
 from ttmem.hardware.data_types import FACE_WIDTH
-from ttmem.tensors import TILE, TensorSpec, paging_of, round_up
+from ttmem.tensors import TILE, TensorSpec, paging_of
 
 _TRANSPOSES = ((0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3))
 
@@ -23,7 +23,7 @@ _TRANSPOSES = ((0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3))
 def transpose(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     rank = len(source.shape)
-    first, second = (_dimension(call.arguments[name], rank) for name in ("dim1", "dim2"))
+    first, second = (dimension(call.arguments[name], rank) for name in ("dim1", "dim2"))
     order = list(range(rank))
     order[first], order[second] = order[second], order[first]
     if rank <= 4 and _swaps_ones(call.inputs[0], tuple(order)):
@@ -33,7 +33,7 @@ def transpose(call: Call, plan: PlanWriter) -> Plan:
 
 def permute(call: Call, plan: PlanWriter) -> Plan:
     rank = len(call.inputs[0].shape)
-    order = tuple(_dimension(d, rank) for d in call.arguments["dims"])
+    order = tuple(dimension(d, rank) for d in call.arguments["dims"])
     if sorted(order) != list(range(rank)):
         raise BadInputError(f"permutation {list(order)} does not fit a tensor of rank {rank}")
     return _permute(call, plan, order, nothing_moves=is_view(call.inputs[0], order))
@@ -50,13 +50,6 @@ def _unchanged(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(-1, call.inputs[0]) if call.memory in (None, call.inputs[0].memory) else clone(call, plan)
 
 
-def _dimension(value: object, rank: int) -> int:
-    number = int(str(value))
-    if not -rank <= number < rank:
-        raise BadInputError(f"dimension {number} of a tensor of rank {rank}")
-    return number % rank
-
-
 def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...], *, nothing_moves: bool) -> Plan:
     source = call.inputs[0]
     if nothing_moves:
@@ -71,9 +64,8 @@ def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...], *, nothing_mo
         return replace(unchanged, result_spec=replace(unchanged.result_spec or source, shape=shape))
     result = replace(result_like(source, call.memory), shape=tuple(source.shape[d] for d in order))
     if source.shard is not None or result.shard is not None:
-        slot = plan.allocate(result)
-        plan.launch_at_least([], "sharded permutations pick their own kernels")
-        return plan.finish(slot, replace(result, shape=shape))
+        bounded = plan.one_program(result, [], at_least="sharded permutations pick their own kernels")
+        return replace(bounded, result_spec=replace(result, shape=shape))
     through_bfloat16 = (
         source.dtype is BFLOAT8_B and len(order) == 4 and order not in ((0, 1, 3, 2), (1, 0, 2, 3), (1, 0, 3, 2))
     )
@@ -107,12 +99,9 @@ def move(plan: PlanWriter, source: TensorSpec, order: tuple[int, ...], result: T
     if source.layout is TILE:
         plan.launch(_tiled(plan, source, order, result))
     elif order[-1] == len(order) - 1:
-        alignment = plan.memory_map.page_alignment_bytes(source.memory)
-        plan.launch([2 * round_up(paging_of(source).page_bytes, alignment)])
+        plan.launch(double_buffered_rows(plan, source, source))
     else:
-        element = source.dtype.element_bytes or 0
-        block = 32 * 32 * element
-        plan.launch([2 * block] * 3)
+        plan.launch([2 * 32 * 32 * (source.dtype.element_bytes or 0)] * 3)
     return slot
 
 

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttmem._errors import BadInputError
 from ttmem.allocator.programs import DATAFLOW
 from ttmem.hardware import Memory, MemoryMap
 from ttmem.tensors import TensorSpec
@@ -93,13 +94,11 @@ class PlanWriter:
         """Temporaries die here; inputs (slots below 1) are the caller's."""
         self._steps += [Free(slot) for slot in slots if slot > 0]
 
-    def launch(self, buffer_bytes: Sequence[int], family: str = DATAFLOW) -> None:
-        self._steps.append(Launch(tuple(buffer_bytes), family))
-
-    def launch_at_least(self, buffer_bytes: Sequence[int], why: str, family: str = DATAFLOW) -> None:
-        """A program whose static part is known only from below; the whole plan is then bounded."""
-        self._steps.append(Launch(tuple(buffer_bytes), family, at_least=True))
-        self.doubt(BOUNDED, why)
+    def launch(self, buffer_bytes: Sequence[int], family: str = DATAFLOW, *, at_least: str = "") -> None:
+        """A program. ``at_least`` says why its static part is known only from below; the plan is then bounded."""
+        self._steps.append(Launch(tuple(buffer_bytes), family, bool(at_least)))
+        if at_least:
+            self.doubt(BOUNDED, at_least)
 
     def doubt(self, confidence: str, why: str) -> None:
         if _ORDER.index(confidence) > _ORDER.index(self._confidence):
@@ -107,9 +106,25 @@ class PlanWriter:
         if why not in self._notes:
             self._notes.append(why)
 
+    def one_program(
+        self, result: TensorSpec, buffer_bytes: Sequence[int], family: str = DATAFLOW, *, at_least: str = ""
+    ) -> Plan:
+        """The end of most plans: the result is allocated and one program fills it."""
+        slot = self.allocate(result)
+        self.launch(buffer_bytes, family, at_least=at_least)
+        return self.finish(slot, result)
+
     def give_up(self, why: str) -> Plan:
         """No rule covers this call: not even the result is certain."""
         return Plan((), None, None, UNKNOWN, why)
 
     def finish(self, result: int, spec: TensorSpec) -> Plan:
         return Plan(tuple(self._steps), result, spec, self._confidence, "; ".join(self._notes))
+
+
+def dimension(value: Any, rank: int, *, new: int = 0) -> int:
+    """Counted from the front; ``new``: as many more as the call adds."""
+    number, places = int(value), rank + new
+    if not -places <= number < places:
+        raise BadInputError(f"dimension {number} of a tensor of rank {rank}")
+    return number % places

@@ -9,7 +9,7 @@ from math import prod
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
-from ttmem.allocator.operations.movement import fill_padding, has_tile_padding
+from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
@@ -35,18 +35,17 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     if source.layout is not TILE:
         return plan.give_up("softmax of row-major tensors")
     result = result_like(source, call.memory)
-    slot = plan.allocate(result)
     axis = int(call.arguments["dim"]) % max(rank, 1)
     if source.shard is not None:
-        plan.launch_at_least([], "softmax of interleaved tiles is modelled")
-    elif axis == rank - 1 and rank <= 4:
-        plan.launch(_softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"])))
+        return plan.one_program(result, [], at_least="softmax of interleaved tiles is modelled")
+    if axis == rank - 1 and rank <= 4:
+        buffers = _softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"]))
     elif axis >= rank - 2:
-        plan.launch(_softmax_along(source, plan, -(-source.shape[axis] // 32)))
+        buffers = _softmax_along(source, plan, -(-source.shape[axis] // 32))
     else:
         tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
-        plan.launch([2 * tile, 2 * tile, 4 * wide, tile, wide])
-    return plan.finish(slot, result)
+        buffers = [2 * tile, 2 * tile, 4 * wide, tile, wide]
+    return plan.one_program(result, buffers)
 
 
 def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> list[int]:
@@ -98,13 +97,9 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
         or (source.dtype.is_block_float and (call.name == "min" or source.dtype is not BFLOAT8_B))
     ):
         shape = kept if keep else tuple(size for i, size in enumerate(source.shape) if i not in axes)
-        result = replace(reduced, shape=shape)
-        slot = plan.allocate(result)
-        plan.launch_at_least(
-            double_buffered_tiles(source), "reductions of other dimensions go through temporaries that are not listed"
-        )
-        return plan.finish(slot, result)
-    filled = fill_padding(plan, source) if has_tile_padding(source) else -1
+        why = "reductions of other dimensions go through temporaries that are not listed"
+        return plan.one_program(replace(reduced, shape=shape), double_buffered_tiles(source), at_least=why)
+    filled = fill_padding(plan, source)
     slot = plan.allocate(reduced)
     tile = source.dtype.tile_bytes(source.tile)
     # Work of the least busy core: rows of tiles for the width, columns of tiles for the height.

@@ -13,7 +13,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import cast, result_like
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
-from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
@@ -36,22 +36,15 @@ def reshape(call: Call, plan: PlanWriter) -> Plan:
 
 def unsqueeze(call: Call, plan: PlanWriter) -> Plan:
     shape = list(call.inputs[0].shape)
-    shape.insert(_dimension(call, len(shape) + 1), 1)
+    shape.insert(dimension(call.arguments["dim"], len(shape), new=1), 1)
     return _reshaped(call, plan, tuple(shape))
 
 
 def squeeze(call: Call, plan: PlanWriter) -> Plan:
     """A dimension that is not 1 stays."""
     shape = list(call.inputs[0].shape)
-    dim = _dimension(call, len(shape))
+    dim = dimension(call.arguments["dim"], len(shape))
     return _reshaped(call, plan, tuple(size for i, size in enumerate(shape) if i != dim or size != 1))
-
-
-def _dimension(call: Call, places: int) -> int:
-    dim = int(call.arguments["dim"])
-    if not -places <= dim < places:
-        raise BadInputError(f"dimension {dim} of a tensor of rank {len(call.inputs[0].shape)}")
-    return dim % places
 
 
 def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
@@ -60,9 +53,7 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
         return plan.finish(-1, replace(source, shape=shape, shard=None) if source.shard is None else source)
     result = replace(result_like(source, call.memory), shape=shape)
     if source.shard is not None or source.layout is ROW_MAJOR:
-        slot = plan.allocate(result)
-        plan.launch_at_least([], "reshape of row-major and sharded tensors")
-        return plan.finish(slot, result)
+        return plan.one_program(result, [], at_least="reshape of row-major and sharded tensors")
     if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
         raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
     if not source.dtype.is_block_float:

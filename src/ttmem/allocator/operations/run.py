@@ -22,8 +22,6 @@ class Result:
     plan: Plan
     buffer: Buffer | None
     """None: the operation has no rule."""
-    shares_input: bool
-    """The result is a view: freeing it frees the input."""
     peak_l1_bytes_per_bank: int
     """Tensors in L1 at the worst moment of the operation, without static buffers."""
     static_bytes_per_core: int
@@ -63,7 +61,7 @@ def run_call(
     """
     plan = plan_call(call, device.memory_map)
     if plan.result is None or plan.result_spec is None:
-        return Result(plan, None, False, 0, 0, (0, 0, 0))
+        return Result(plan, None, 0, 0, (0, 0, 0))
     slots: dict[int, Buffer] = {}
     cached: list[Hashable] = []
     base, static = device.memory_map.l1_base_address, 0
@@ -98,6 +96,6 @@ def run_call(
         raise
     if peak > sum(worst):
         worst = (peak, 0, 0)
-    shares = plan.result < 0
-    result = target or (inputs[-plan.result - 1] if shares else slots[plan.result])
-    return Result(plan, result, shares, peak, static, worst)
+    # A view: freeing the result frees the input.
+    result = target or (inputs[-plan.result - 1] if plan.result < 0 else slots[plan.result])
+    return Result(plan, result, peak, static, worst)

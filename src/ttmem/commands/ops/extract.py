@@ -64,7 +64,8 @@ def command(
     refuses a size is reported and left out; exit 1 when no target gave a case.
     """
     from ttmem.operators import cases_text
-    from ttmem.operators.extraction import ExtractSettings, extract, is_model
+    from ttmem.operators.extraction import extract, is_model
+    from ttmem.operators.tracer.job import TraceJob
     from ttmem.reports.ops import extract as ops_extract
 
     if as_json and output is None:
@@ -72,25 +73,24 @@ def command(
     for target in targets:
         if not is_model(target):
             options.refuse_overwriting(target, output)
-    wanted = ExtractSettings(
-        inputs=inputs or "",
-        sizes=tuple(dict.fromkeys(_size(text) for text in sizes)),
-        settings=tuple(_setting(text) for text in settings),
-        batch=batch,
-        sequence=sequence,
-        eager_attention=attention == "eager",
-        python=python,
-        workers=jobs or os.cpu_count() or 1,
-    )
+    given = dict(_setting(text) for text in settings)
+    trace = TraceJob("", inputs or "", None, given, batch, sequence, eager_attention=attention == "eager")
     with progress_bar("extracting", quiet=quiet, of_bytes=False) as progress:
-        found = extract(targets, wanted, progress)
+        found = extract(
+            targets,
+            trace,
+            sizes=tuple(dict.fromkeys(_size(text) for text in sizes)),
+            python=python,
+            workers=jobs or os.cpu_count() or 1,
+            progress=progress,
+        )
     if found.cases:
         emit(cases_text(found.cases), output)
     if as_json:
         emit(json_text(ops_extract.document(found, attention=attention)), None)
     else:
         note(ops_extract.render(found, width=columns(), color=color_wanted(sys.stderr)).rstrip("\n"), quiet=quiet)
-    for source in found.refused:
+    for source in (one for one in found.sources if one.refusal):
         lacks_package = source.refusal.startswith(("ImportError", "ModuleNotFoundError"))
         how = "cannot be built here" if lacks_package else f"refuses {source.size or 'its own size'}"
         note(f"ttmem: {source.model} {how}: {source.refusal}", quiet=quiet)

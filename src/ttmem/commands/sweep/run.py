@@ -15,7 +15,7 @@ from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.sweep.progress import Progress
+    from ttmem.sweep.run import Progress
 
 
 @verb("""

@@ -1,6 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of operators that other tools write: one file per format, each yields cases."""
-
-from ttmem.operators.sources.detect import CaseList, read_list
-
-__all__ = ["CaseList", "read_list"]

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.operators.case import merge_cases
-from ttmem.operators.case_files import read_cases
+from ttmem.operators.case_files import CaseList, read_cases
 from ttmem.operators.sources import master_json, operators_csv, sweep_json, variations
-from ttmem.operators.sources.case_list import CaseList
-
-__all__ = ["CaseList", "read_list"]
 
 _FORMATS = "an operators CSV, tt-metal master or sweep JSON, or pytorch2.0_ttnn input variations"
 
@@ -24,7 +22,7 @@ def read_list(path: str | Path) -> CaseList:
         files = sorted(place.glob("aten.*.csv"))
         if not files:
             raise BadInputError("a folder without aten.*.csv files", where=str(place), hint=f"known lists: {_FORMATS}")
-        return _together([variations.read(_text(file), _label(file), str(file)) for file in files])
+        return _together([variations.read(_text(file), file.name, str(file)) for file in files])
     text = _text(place)
     head = text.lstrip()[:1]
     if _is_case_file(text):
@@ -32,7 +30,7 @@ def read_list(path: str | Path) -> CaseList:
     if head in ("{", "["):
         found = _from_json(text, place)
     elif variations.looks_like(text):
-        found = variations.read(text, _label(place), str(place))
+        found = variations.read(text, place.name, str(place))
     elif operators_csv.looks_like(text):
         found = operators_csv.read(text, str(place))
     else:
@@ -73,13 +71,6 @@ def _text(place: Path) -> str:
         raise BadInputError("is not a text file", where=str(place)) from None
 
 
-def _label(place: Path) -> str:
-    return place.name
-
-
 def _together(lists: list[CaseList]) -> CaseList:
-    skipped: dict[str, int] = {}
-    for one in lists:
-        for reason, count in one.skipped.items():
-            skipped[reason] = skipped.get(reason, 0) + count
-    return CaseList(lists[0].kind, tuple(merge_cases(case for one in lists for case in one.cases)), skipped)
+    skipped = sum((Counter(one.skipped) for one in lists), Counter[str]())
+    return CaseList(lists[0].kind, tuple(merge_cases(case for one in lists for case in one.cases)), dict(skipped))

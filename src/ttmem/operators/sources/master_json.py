@@ -9,9 +9,8 @@ from typing import Any
 
 from ttmem.hardware import DATA_TYPES
 from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
+from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import Operator, catalogue
-from ttmem.operators.sources.case_list import CaseList
-from ttmem.operators.sources.ttnn_names import aten_of_ttnn
 
 _NOT_ATEN = {
     "memory_config",
@@ -36,7 +35,7 @@ def read(document: Mapping[str, Any]) -> CaseList:
     others: dict[str, None] = {}
     for name, entry in document["operations"].items():
         configurations = entry.get("configurations", []) if isinstance(entry, Mapping) else []
-        op = aten_of_ttnn(name)
+        op = catalogue().aten_of_ttnn(name)
         if not op:
             others[str(name)] = None
             skipped["configurations of functions without an operator"] += len(configurations)

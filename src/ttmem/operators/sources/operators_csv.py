@@ -12,8 +12,8 @@ import re
 from collections import Counter
 
 from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
+from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue
-from ttmem.operators.sources.case_list import CaseList
 
 _SIZE = re.compile(r"(?:torch\.)?Size\(\s*\[([\d,\s]*)\]\s*\)|\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]")
 

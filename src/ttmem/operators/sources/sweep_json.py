@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
+from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue
-from ttmem.operators.sources.case_list import CaseList
 from ttmem.operators.sources.master_json import type_of
-from ttmem.operators.sources.ttnn_names import aten_of_ttnn
 
 
 def looks_like(document: Any) -> bool:
@@ -28,7 +27,7 @@ def read(document: Any, module: str) -> CaseList:
     cases = []
     for suite, vector in _vectors(document):
         name = str(vector.get("op_name") or vector.get("sweep_name") or module)
-        op = aten_of_ttnn(name.removesuffix("_sweep"))
+        op = catalogue().aten_of_ttnn(name.removesuffix("_sweep"))
         shapes = _shapes(vector)
         if not op:
             skipped[f"vectors of '{name}', which is no known operator"] += 1

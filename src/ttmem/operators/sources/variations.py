@@ -15,8 +15,8 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.operators.case import Case, CaseTensor, merge_cases
+from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue
-from ttmem.operators.sources.case_list import CaseList
 
 _ARGUMENT = re.compile(r"(?P<type>\S.*?)\s+(?P<name>\w+)\s*=\s*(?P<value>.*)", re.DOTALL)
 _TYPED_SHAPE = re.compile(r"Tensor<(\[[^\]]*\])>")

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,6 +15,33 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from .recording import Recorder
 
 _CPU = torch.device("cpu")
+_DECLARATIONS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+_kept: list[Any] = []
+"""The declarations end with the object that made them."""
+
+
+def make_torchvision_importable() -> None:
+    """Where its compiled part does not fit the installed torch, as with CPU builds.
+
+    Its Python files refer to two operators while they are imported; declaring those is enough for every model without
+    boxes to build and to run on fake tensors. Models that really call them are refused when they do.
+    """
+    if _kept or "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
+        return
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for declaration in _DECLARATIONS:
+            library.define(declaration)
+        _kept.append(library)
+    except Exception:  # whatever else is wrong with it shows when a model imports it
+        return
 
 
 def build(load: Callable[[], Any], *, on_meta: bool = True) -> Any:
@@ -63,7 +91,7 @@ def fake_inputs(value: Any, mode: Any) -> Any:
     return value
 
 
-@contextmanager
+@contextlib.contextmanager
 def module_paths(model: Any, recorder: Recorder) -> Iterator[None]:
     """Keep the recorder told of which module runs."""
     handles = []
@@ -102,7 +130,7 @@ def run(model: Any, inputs: Any, *, eager_attention: bool) -> Recorder:
     return recorder
 
 
-@contextmanager
+@contextlib.contextmanager
 def _attention(eager: bool) -> Iterator[None]:
     """Attention as matrix products and a softmax, or as one fused operator: their memory differs a hundredfold."""
     if not eager:

@@ -10,8 +10,6 @@ import time
 import warnings
 from typing import Any
 
-VERSION = 1
-
 
 def main() -> int:
     """Jobs on stdin, answers on what was stdout; whatever models print goes nowhere."""
@@ -28,7 +26,7 @@ def main() -> int:
 
 def answer_of(job_json: dict[str, Any]) -> dict[str, Any]:
     """``{"cases": ...}`` or ``{"problem": text, "kind": ...}``."""
-    from .errors import TracerError, sentence
+    from .job import REFUSED, TracerError, sentence
 
     started = time.perf_counter()
     try:
@@ -36,28 +34,31 @@ def answer_of(job_json: dict[str, Any]) -> dict[str, Any]:
     except TracerError as error:
         answer = {"problem": str(error), "kind": error.kind}
     except (Exception, SystemExit) as error:
-        answer = {"problem": sentence(error), "kind": "refused"}
-    return {**answer, "version": VERSION, "seconds": time.perf_counter() - started}
+        answer = {"problem": sentence(error), "kind": REFUSED}
+    return {**answer, "seconds": time.perf_counter() - started}
 
 
 def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
-    from . import fake_model, targets, torchvision_repair
+    from . import fake_model, targets
+    from .job import TraceJob
 
-    torchvision_repair.make_importable()
-    size = job_json.get("size")
-    job = targets.Job(**{**job_json, "size": tuple(size) if size else None})
+    fake_model.make_torchvision_importable()
+    size = job_json["size"]
+    job = TraceJob(**{**job_json, "size": tuple(size) if size else None})
     model = targets.find(job)
-    try:
-        built = fake_model.build(model.load)
+
+    def run(*, on_meta: bool) -> tuple[Any, int]:
+        built = fake_model.build(model.load, on_meta=on_meta)
         parameters = sum(parameter.numel() for parameter in built.parameters())
-        recorder = fake_model.run(built, model.inputs(built), eager_attention=job.eager_attention)
+        return fake_model.run(built, model.inputs(built), eager_attention=job.eager_attention), parameters
+
+    try:
+        recorder, parameters = run(on_meta=True)
     except RuntimeError as error:
         # Tensors that a model keeps outside of its tables stay where it was built; then it is built with data.
         if "meta" not in str(error):
             raise
-        built = fake_model.build(model.load, on_meta=False)
-        parameters = sum(parameter.numel() for parameter in built.parameters())
-        recorder = fake_model.run(built, model.inputs(built), eager_attention=job.eager_attention)
+        recorder, parameters = run(on_meta=False)
     return {
         "cases": recorder.cases(),
         "calls": recorder.calls,

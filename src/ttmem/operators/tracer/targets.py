@@ -13,24 +13,11 @@ from typing import Any
 
 import torch
 
-from .errors import BadTargetError, MissingPackageError, RefusedError, sentence
+from .job import MISSING_PACKAGE, REFUSED, TraceJob, TracerError, sentence
 
 DEFAULT_SIZE = (224, 224)
 _INPUT_NAMES = ("get_inputs", "load_inputs", "example_inputs")
 """Looked for in the model's own file when no inputs are named."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One model at one size."""
-
-    target: str
-    inputs: str = ""
-    size: tuple[int, int] | None = None
-    settings: dict[str, Any] | None = None
-    batch: int = 1
-    sequence: int = 128
-    eager_attention: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,35 +31,27 @@ class Model:
     remarks: tuple[str, ...] = ()
 
 
-def find(job: Job) -> Model:
+def find(job: TraceJob) -> Model:
     """The model that a target names."""
-    if job.target.startswith("hf:"):
-        return _from_transformers(job)
-    return _from_file(job)
+    return _from_transformers(job) if job.target.startswith("hf:") else _from_file(job)
 
 
 # --- file.py::function --------------------------------------------------------------------------------------------
 
 
-def _from_file(job: Job) -> Model:
+def _from_file(job: TraceJob) -> Model:
     load = _function(job.target)
-    remarks: list[str] = []
-    if job.inputs:
-        make_inputs = _function(job.inputs)
-    else:
-        found = _neighbour(load)
-        if found is None:
-            height, width = job.size or DEFAULT_SIZE
-            remarks.append(f"no --inputs: one image [{job.batch}, 3, {height}, {width}]")
-            return Model(
-                lambda: _call(load, job),
-                lambda _: torch.empty((job.batch, 3, height, width), device="meta"),
-                f"{height}x{width}",
-                tuple(remarks),
-            )
-        make_inputs = found
-    size = "x".join(map(str, job.size)) if job.size else ""
-    return Model(lambda: _call(load, job), lambda _: _call_inputs(make_inputs, job), size, tuple(remarks))
+    make = _function(job.inputs) if job.inputs else _neighbour(load)
+    if make is not None:
+        return Model(lambda: _call(load, job), lambda _: make(**_offered(make, job)), job.size_text)
+    height, width = job.size or DEFAULT_SIZE
+    shape = (job.batch, 3, height, width)
+    return Model(
+        lambda: _call(load, job),
+        lambda _: torch.empty(shape, device="meta"),
+        f"{height}x{width}",
+        (f"no --inputs: one image {list(shape)}",),
+    )
 
 
 def _neighbour(load: Any) -> Any:
@@ -82,18 +61,13 @@ def _neighbour(load: Any) -> Any:
 
 def _function(target: str) -> Any:
     place, _, name = target.partition("::")
-    path = Path(place)
-    if not name:
-        raise BadTargetError(f"'{target}' names no function: write {place}::load_model")
-    if not path.is_file():
-        raise BadTargetError(f"no such file: {place}")
-    module = _module(path.resolve())
+    module = _module(Path(place).resolve())
     found = module
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
         known = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
-        raise BadTargetError(f"{place} has no function '{name}'; it has {', '.join(known) or 'none'}")
+        raise TracerError(f"{place} has no function '{name}'; it has {', '.join(known) or 'none'}")
     return found
 
 
@@ -103,7 +77,7 @@ def _module(path: Path) -> Any:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadTargetError(f"{path} is not a Python file")
+        raise TracerError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))  # as if the file were run as a script
@@ -111,35 +85,32 @@ def _module(path: Path) -> Any:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         del sys.modules[name]
-        raise MissingPackageError(f"{path.name} imports '{error.name}', which is not installed here") from error
+        raise TracerError(
+            f"{path.name} imports '{error.name}', which is not installed here", MISSING_PACKAGE
+        ) from error
     except BaseException as error:
         del sys.modules[name]
-        raise BadTargetError(f"{path.name} cannot be loaded: {sentence(error)}") from error
+        raise TracerError(f"{path.name} cannot be loaded: {sentence(error)}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module
 
 
-def _call(load: Any, job: Job) -> Any:
+def _call(load: Any, job: TraceJob) -> Any:
     """The user's function gets what it has parameters for; --set must be wanted."""
-    settings = dict(job.settings or {})
+    settings = job.settings
     known = _parameters(load)
     if known is not None and (unknown := [name for name in settings if name not in known]):
-        raise BadTargetError(f"{load.__name__} has no parameter '{unknown[0]}' (--set)")
+        raise TracerError(f"{load.__name__} has no parameter '{unknown[0]}' (--set)")
     return load(**_offered(load, job), **settings)
 
 
-def _call_inputs(make: Any, job: Job) -> Any:
-    return make(**_offered(make, job))
-
-
-def _offered(function: Any, job: Job) -> dict[str, Any]:
+def _offered(function: Any, job: TraceJob) -> dict[str, Any]:
     known = _parameters(function) or set()
     offers: dict[str, Any] = {"batch": job.batch, "batch_size": job.batch}
     if job.size:
         offers |= {"size": job.size, "image_size": job.size, "height": job.size[0], "width": job.size[1]}
-    taken = {name: value for name, value in offers.items() if name in known}
-    return {name: value for name, value in taken.items() if name not in (job.settings or {})}
+    return {name: value for name, value in offers.items() if name in known and name not in job.settings}
 
 
 def _parameters(function: Any) -> set[str] | None:
@@ -156,19 +127,19 @@ def _parameters(function: Any) -> set[str] | None:
 # --- hf:Config ----------------------------------------------------------------------------------------------------
 
 
-def _from_transformers(job: Job) -> Model:
+def _from_transformers(job: TraceJob) -> Model:
     try:
         import transformers
     except ImportError as error:
-        raise MissingPackageError("transformers is not installed: pip install transformers") from error
+        raise TracerError("transformers is not installed: pip install transformers", MISSING_PACKAGE) from error
     name = job.target.removeprefix("hf:")
     found = getattr(transformers, name, None)
     if found is None:
-        raise BadTargetError(f"transformers {transformers.__version__} has no '{name}'{_guess(name, transformers)}")
+        raise TracerError(f"transformers {transformers.__version__} has no '{name}'{_guess(name, transformers)}")
     is_model = inspect.isclass(found) and getattr(found, "config_class", None) is not None
     is_config = inspect.isclass(found) and isinstance(getattr(found, "model_type", None), str) and not is_model
     if not (is_model or is_config) or (is_config and not found.model_type):
-        raise BadTargetError(f"transformers.{name} is neither a config nor a model class")
+        raise TracerError(f"transformers.{name} is neither a config nor a model class")
     config = (found.config_class if is_model else found)()
     _configure(config, job)
     size = _image_size(config, job)
@@ -181,29 +152,29 @@ def _from_transformers(job: Job) -> Model:
     return Model(load, lambda model: _hf_inputs(model, config, size, job), _size_text(config, size, job))
 
 
-def _configure(config: Any, job: Job) -> None:
+def _configure(config: Any, job: TraceJob) -> None:
     if hasattr(config, "use_pretrained_backbone"):
         config.use_pretrained_backbone = False  # weights are not needed and not fetched
-    for key, value in (job.settings or {}).items():
+    for key, value in job.settings.items():
         if not hasattr(config, key):
-            raise BadTargetError(f"{type(config).__name__} has no setting '{key}' (--set)")
+            raise TracerError(f"{type(config).__name__} has no setting '{key}' (--set)")
         setattr(config, key, value)
 
 
-def _image_size(config: Any, job: Job) -> tuple[int, int]:
+def _image_size(config: Any, job: TraceJob) -> tuple[int, int]:
     """The size to trace at; models that fix it in their configuration must be told before they are built."""
     own = getattr(config, "image_size", None)
     if job.size is None:
         if isinstance(own, int):
             return own, own
         return (int(own[0]), int(own[1])) if isinstance(own, (list, tuple)) and len(own) == 2 else DEFAULT_SIZE
-    if own is not None and "image_size" not in (job.settings or {}):
+    if own is not None and "image_size" not in job.settings:
         square = job.size[0] == job.size[1]
         config.image_size = job.size[0] if isinstance(own, int) and square else list(job.size)
     return job.size
 
 
-def _hf_inputs(model: Any, config: Any, size: tuple[int, int], job: Job) -> dict[str, Any]:
+def _hf_inputs(model: Any, config: Any, size: tuple[int, int], job: TraceJob) -> dict[str, Any]:
     name = getattr(model, "main_input_name", "pixel_values")
     if name == "pixel_values":
         channels = getattr(config, "num_channels", None) or 3
@@ -213,10 +184,10 @@ def _hf_inputs(model: Any, config: Any, size: tuple[int, int], job: Job) -> dict
         if getattr(config, "is_encoder_decoder", False):
             given["decoder_input_ids"] = given[name].clone()
         return given
-    raise RefusedError(f"the model wants '{name}'; write a file with load_model and get_inputs for it")
+    raise TracerError(f"the model wants '{name}'; write a file with load_model and get_inputs for it", REFUSED)
 
 
-def _size_text(config: Any, size: tuple[int, int], job: Job) -> str:
+def _size_text(config: Any, size: tuple[int, int], job: TraceJob) -> str:
     if hasattr(config, "vocab_size") and not hasattr(config, "num_channels"):
         return str(job.sequence)
     return f"{size[0]}x{size[1]}"

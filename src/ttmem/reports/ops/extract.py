@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttmem.operators.extraction import Extraction, SourceResult
+from ttmem.operators.extraction import Extraction
+from ttmem.operators.tracing import SourceResult
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, name_column, number_column, text_column
 from ttmem.reports.kit.units import one_line, thousands
-from ttmem.reports.ops.document import OpsExtraction
+from ttmem.reports.ops.document import ExtractedSource, OpsExtraction
 
 
 def document(found: Extraction, *, attention: str) -> OpsExtraction:
@@ -19,7 +20,10 @@ def document(found: Extraction, *, attention: str) -> OpsExtraction:
         cases=len(found.cases),
         operators=len({case.op for case in found.cases}),
         calls=sum(case.count for case in found.cases),
-        sources=[source.to_json() for source in found.sources],
+        sources=[
+            ExtractedSource.of(one, decimals=3, cases=len(one.cases), refusal=one.refusal or None)
+            for one in found.sources
+        ],
     )
 
 
@@ -47,7 +51,7 @@ def render(found: Extraction, *, width: int = 100, color: bool = False) -> str:
 
 
 def _row(source: SourceResult) -> list[Any]:
-    figures = [source.parameters, source.calls, source.operators, source.cases]
+    figures = [source.parameters, source.calls, source.operators, len(source.cases)]
     shown = [None, "refused", None, None] if source.refusal else figures
     return [source.model, source.size, *shown, source.seconds or None]
 

@@ -10,9 +10,9 @@ import msgspec
 from ttmem.reports.kit.documents import Document
 from ttmem.results import Result
 from ttmem.sweep.expectations import Deviation
-from ttmem.sweep.findings import Findings
 from ttmem.sweep.frontier import Frontier
-from ttmem.sweep.progress import Finished
+from ttmem.sweep.run import Finished
+from ttmem.sweep.summary import Findings
 
 LIMITS_NOTE = (
     "Found by doubling one dimension until it fails and bisecting: the shape passes alone on an empty device, one more "
@@ -135,43 +135,13 @@ def report_document(findings: Findings) -> SweepReport:
     )
 
 
-class ShapeLimit(Document, frozen=True):
-    """Where one dimension of a shape ends."""
-
-    op: str
-    board: str
-    memory: str
-    layout: str
-    engine: str
-    dim: int
-    """The dimension that was grown."""
-    shape: tuple[int, ...] | None
-    """The largest that passes; null: not even the smallest does."""
-    fails_at: tuple[int, ...] | None
-    status: str
-    message: str
-    padded_bytes: int | None
-    peak_bytes_per_bank: int | None
-    confidence: str
-    asked: int
-    """Questions that the search took."""
-
-
-class OperatorLimit(ShapeLimit, frozen=True):
-    """The largest of all widths, and each of them."""
-
-    frontier: tuple[ShapeLimit, ...]
-
-
 class SweepLimits(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-limits/1"):
     """The largest shapes that pass."""
 
-    limits: tuple[OperatorLimit, ...]
+    limits: tuple[Frontier, ...]
     note: str
 
 
 def limits_document(frontiers: Sequence[Frontier]) -> SweepLimits:
     """Of frontiers."""
-    return SweepLimits.of(
-        limits=[OperatorLimit.of(one.largest, frontier=one.limits) for one in frontiers], note=LIMITS_NOTE
-    )
+    return SweepLimits.of(limits=frontiers, note=LIMITS_NOTE)

@@ -13,7 +13,7 @@ from ttmem._errors import BadInputError
 from ttmem.reports.kit.tables import Table, csv
 from ttmem.reports.sweep import final_report, html, oom_analysis, operator_analysis
 from ttmem.reports.sweep.document import report_document
-from ttmem.sweep.findings import Findings
+from ttmem.sweep.summary import Findings
 
 PAGE = "sweep_report.html"
 

@@ -10,23 +10,13 @@ from typing import Any
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import KIB, MIB, megabytes, shape_list, share
 from ttmem.reports.sweep import tables
-from ttmem.reports.sweep.sentences import (
-    COUNT_NOTE,
-    SIZES_NOTE,
-    advice_note,
-    advice_text,
-    bullets,
-    document,
-    facts_lines,
-    memories_text,
-    section,
-)
-from ttmem.reports.sweep.tables import as_markdown, bold
+from ttmem.reports.sweep.sentences import NOTES, advice_note, advice_text, bullets, document, facts_lines, memories_text
+from ttmem.reports.sweep.tables import bold, section
 from ttmem.results import Result
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import severity_of, where
+from ttmem.sweep.summary import Findings, severity_of, where
 
 _MOST_SHAPES = 10
+_COLUMNS = ("Operator", "Tests", "Passed", "Failed", "Skipped", "OOM", "OOM in", "Status")
 CSV_HEADS = (
     "Operator", "Input_Shape", "Total_Memory_B", "Total_Memory_MB", "Per_Bank_Memory_B", "Per_Bank_Memory_KB",
     "Num_Banks", "Memory", "Status", "Logical_Memory_B", "Board", "Models", "Chunks", "Chunk_Dim", "Advice",
@@ -60,24 +50,12 @@ def markdown(findings: Findings) -> str:
         "# Vision Model Operator Testing: Final Report",
         f"**Report Generated**: {findings.generated}",
         bullets(facts_lines(findings)),
-        section("Key Metrics", as_markdown(bold(Table.of_texts(("Metric", "Value"), figures)))),
-        f"{COUNT_NOTE} {SIZES_NOTE} The rows of the table below sum to the metrics above.",
-        section(
-            "Operator Performance Results",
-            as_markdown(
-                bold(
-                    tables.operators(summary).only(
-                        "Operator", "Tests", "Passed", "Failed", "Skipped", "OOM", "OOM in", "Status"
-                    )
-                )
-            ),
-        ),
-        section(
-            "Most Memory-Intensive Shapes",
-            as_markdown(tables.shapes(summary).first(_MOST_SHAPES)) or "None ran out of memory.",
-        ),
-        section("Vision Model Impact", as_markdown(tables.models(summary))),
-        section("Recommendations", as_markdown(tables.priorities(findings)) or "None needed."),
+        section("Key Metrics", bold(Table.of_texts(("Metric", "Value"), figures))),
+        f"{' '.join(NOTES)} The rows of the table below sum to the metrics above.",
+        section("Operator Performance Results", bold(tables.operators(summary).only(*_COLUMNS))),
+        section("Most Memory-Intensive Shapes", tables.shapes(summary).first(_MOST_SHAPES), "None ran out of memory."),
+        section("Vision Model Impact", tables.models(summary)),
+        section("Recommendations", tables.priorities(findings), "None needed."),
         advice_note(findings),
         section("File Index", _FILES),
     )

@@ -6,8 +6,8 @@ from __future__ import annotations
 from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.units import one_line, share
 from ttmem.reports.sweep import tables
-from ttmem.reports.sweep.sentences import COUNT_NOTE, SIZES_NOTE, advice_note
-from ttmem.sweep.findings import Findings
+from ttmem.reports.sweep.sentences import NOTES, advice_note
+from ttmem.sweep.summary import Findings
 
 _MOST_FAILURES = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""
@@ -28,7 +28,7 @@ def render(findings: Findings) -> str:
             *([f"{cut} more failures are in oom_detailed_data.json"] if cut > 0 else []),
         ],
         sections=[section for section in _sections(findings) if section.tables[0].rows],
-        foot=f"{COUNT_NOTE} {SIZES_NOTE}",
+        foot=" ".join(NOTES),
     )
 
 
@@ -55,14 +55,10 @@ def _sections(findings: Findings) -> list[Section]:
     operators = tables.operators(summary).only(
         "Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status"
     )
+    priorities = tables.priorities(findings)
     failures = tables.failures(findings, summary.failures[:_MOST_FAILURES])
     return [
-        Section(
-            "priorities",
-            "Priorities and what passes instead",
-            [tables.priorities(findings)],
-            about=advice_note(findings),
-        ),
+        Section("priorities", "Priorities and what passes instead", [priorities], about=advice_note(findings)),
         Section("operators", "Operators", [operators]),
         Section("shapes", "Most problematic shapes", [tables.shapes(summary).first(_MOST_SHAPES)]),
         Section("severity", "Severity", [tables.severities(summary)]),

@@ -42,13 +42,13 @@ def _table(limits: Sequence[Limit], *, upper: bool = False) -> Table:
 
 def text(frontiers: Sequence[Frontier]) -> str:
     """Maximum supported sizes per operator, then the frontier of each where it has one."""
-    parts = [as_text(_table([one.largest for one in frontiers], upper=True))]
+    parts = [as_text(_table(frontiers, upper=True))]
     for one in frontiers:
-        if len(one.limits) > 1:
+        if len(one.frontier) > 1:
             rows = [
                 (str(limit.shape[-1] if limit.shape else "-"), shape_list(limit.shape or (), unknown="none"),
                  compact_bytes(limit.padded_bytes), limit.status)
-                for limit in one.limits
+                for limit in one.frontier
             ]  # fmt: skip
             widths = Table.of_texts(("WIDTH", "LARGEST THAT PASSES", "INPUTS", "THEN"), rows)
             parts.append(f"{one.op} {one.board} {one.memory} {one.layout}\n{as_text(widths)}")
@@ -57,18 +57,18 @@ def text(frontiers: Sequence[Frontier]) -> str:
 
 def markdown(frontiers: Sequence[Frontier]) -> str:
     """The table alone, for documentation."""
-    sizes = as_markdown(_table([one.largest for one in frontiers]))
+    sizes = as_markdown(_table(frontiers))
     return f"# Maximum supported sizes per operator\n\n{sizes}\n\n{LIMITS_NOTE}\n"
 
 
 def page(frontiers: Sequence[Frontier]) -> str:
     """One offline page."""
-    every = [limit for one in frontiers for limit in one.limits]
+    every = [limit for one in frontiers for limit in one.frontier]
     return render_page(
         title="Limits of operators",
         subtitle=", ".join(dict.fromkeys(one.op for one in frontiers)),
         sections=[
-            Section("limits", "Maximum supported sizes per operator", [_table([one.largest for one in frontiers])]),
+            Section("limits", "Maximum supported sizes per operator", [_table(frontiers)]),
             Section("frontier", "Frontier: rows that pass, by width", drawing=svg(frontiers), drawing_role="frontier"),
             Section("widths", "Every width", [_table(every)]),
         ],
@@ -81,7 +81,7 @@ def svg(frontiers: Sequence[Frontier]) -> str:
     curves = []
     for one in frontiers:
         shapes = sorted(
-            (limit.shape[-1], limit.elements, limit.shape) for limit in one.limits if limit.shape and limit.shape[-1]
+            (limit.shape[-1], limit.elements, limit.shape) for limit in one.frontier if limit.shape and limit.shape[-1]
         )
         if shapes:
             points = [(log2(width), log2(max(elements // width, 1))) for width, elements, _ in shapes]

@@ -9,19 +9,9 @@ from typing import Any
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import compact_bytes, one_line, shape_list, share
 from ttmem.reports.sweep import tables
-from ttmem.reports.sweep.sentences import (
-    COUNT_NOTE,
-    SIZES_NOTE,
-    advice_note,
-    bullets,
-    document,
-    facts_lines,
-    memories_text,
-    section,
-)
-from ttmem.reports.sweep.tables import as_markdown, as_text
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import severity_of, where
+from ttmem.reports.sweep.sentences import NOTES, advice_note, bullets, document, facts_lines, memories_text
+from ttmem.reports.sweep.tables import as_text, section
+from ttmem.sweep.summary import Findings, severity_of, where
 
 _MOST_SHAPES, _MOST_SHAPES_OF_TEXT = 60, 30
 _COLUMNS = ("Operator", "OOM", "DRAM", "L1", "Worst shape", "Logical", "On device", "Severity")
@@ -59,7 +49,7 @@ def summary_text(findings: Findings) -> str:
         f"{summary.memory_failures} OOM errors found across {summary.operators_with_memory_failures} operators\n"
         + "\n".join(facts_lines(findings)),
         "FINDINGS:\n" + bullets(_figures(findings)),
-        f"{COUNT_NOTE}\n{SIZES_NOTE}",
+        "\n".join(NOTES),
         head("OPERATORS WITH OUT OF MEMORY ISSUES"),
         as_text(tables.operators(summary, failing=True).only(*_COLUMNS)) if summary.failures else "none",
         head("MOST PROBLEMATIC SHAPES"),
@@ -83,15 +73,12 @@ def markdown(findings: Findings) -> str:
         "# Out of Memory Analysis",
         f"**Generated:** {findings.generated}",
         bullets([*facts_lines(findings), *_figures(findings)]),
-        f"{COUNT_NOTE} {SIZES_NOTE}",
-        section(
-            "Operators",
-            as_markdown(tables.operators(summary, failing=True).only(*_COLUMNS)) or "None ran out of memory.",
-        ),
-        section("Most Problematic Shapes", as_markdown(tables.shapes(summary).first(_MOST_SHAPES))),
-        section("Severity", as_markdown(tables.severities(summary))),
-        section("Models", as_markdown(tables.models(summary))),
-        section("Every Failure", as_markdown(every)),
+        " ".join(NOTES),
+        section("Operators", tables.operators(summary, failing=True).only(*_COLUMNS), "None ran out of memory."),
+        section("Most Problematic Shapes", tables.shapes(summary).first(_MOST_SHAPES)),
+        section("Severity", tables.severities(summary)),
+        section("Models", tables.models(summary)),
+        section("Every Failure", every),
         advice_note(findings),
     )
 

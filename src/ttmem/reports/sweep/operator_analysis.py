@@ -9,11 +9,9 @@ from typing import Any
 
 from ttmem.reports.kit.units import one_line, shape_list
 from ttmem.reports.sweep import tables
-from ttmem.reports.sweep.sentences import COUNT_NOTE, SIZES_NOTE, advice_note, bullets, document, facts_lines, section
-from ttmem.reports.sweep.tables import as_markdown, as_text, bold
-from ttmem.results import Result
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import OperatorSummary, where
+from ttmem.reports.sweep.sentences import NOTES, advice_note, bullets, document, facts_lines
+from ttmem.reports.sweep.tables import as_markdown, as_text, bold, section
+from ttmem.sweep.summary import Findings, OperatorSummary, where
 
 _MOST_SHAPES = 12
 _MOST_PATTERNS = 20
@@ -33,24 +31,23 @@ def markdown(findings: Findings) -> str:
         "# TT-Metal Operator Memory Analysis Summary",
         f"**Generated:** {findings.generated}  \n**Analysis of:** {subject}",
         bullets(facts_lines(findings)),
-        section("Executive Summary", as_markdown(bold(tables.headline(summary)))),
-        f"{COUNT_NOTE} {SIZES_NOTE}",
+        section("Executive Summary", bold(tables.headline(summary))),
+        " ".join(NOTES),
         section("Memory Issues Analysis", _memory_issues(findings)),
-        section("Operator Status Breakdown", as_markdown(bold(tables.operators(summary).only(*_COLUMNS)))),
+        section("Operator Status Breakdown", bold(tables.operators(summary).only(*_COLUMNS))),
         section("Common Error Patterns", _patterns(findings)),
-        section("Recommendations", as_markdown(tables.priorities(findings)) or "Nothing ran out of memory."),
+        section("Recommendations", tables.priorities(findings), "Nothing ran out of memory."),
         advice_note(findings),
         section("File Locations", _FILES),
     )
 
 
 def _memory_issues(findings: Findings) -> str:
-    by_operator: dict[str, list[Result]] = {}
-    for result in findings.summary.failures:
-        by_operator.setdefault(result.op, []).append(result)
     parts = []
     for operator in findings.summary.operators:
-        failures = by_operator.get(operator.name, [])
+        failures = sorted(
+            (one for one in operator.results if one.is_memory_failure), key=lambda one: -(one.device_bytes or 0)
+        )
         if failures:
             shown = tables.failures(findings, failures[:_MOST_SHAPES])
             shown = shown.only("Shape", "Memory", "Status", "Logical", "On device", "What passes instead")
@@ -88,7 +85,7 @@ def text(findings: Findings) -> str:
         f"{line}\nTT-METAL COMPREHENSIVE OPERATOR ANALYSIS\n{line}",
         f"Generated: {findings.generated}\n" + "\n".join(facts_lines(findings)),
         tables.headline_text(summary),
-        f"{COUNT_NOTE}\n{SIZES_NOTE}",
+        "\n".join(NOTES),
         as_text(tables.operators(summary).only(*_COLUMNS)),
         "ERROR PATTERNS",
         patterns or "none",
@@ -99,13 +96,11 @@ def text(findings: Findings) -> str:
 
 def data(findings: Findings) -> list[dict[str, Any]]:
     """``detailed_analysis_data.json``: one record per operator, under the keys of the older analyser."""
-    by_operator: dict[str, list[Result]] = {one.name: [] for one in findings.summary.operators}
-    for result in findings.summary.results:
-        by_operator[result.op].append(result)
-    return [_record(one, by_operator[one.name], findings) for one in findings.summary.operators]
+    return [_record(one, findings) for one in findings.summary.operators]
 
 
-def _record(one: OperatorSummary, results: list[Result], findings: Findings) -> dict[str, Any]:
+def _record(one: OperatorSummary, findings: Findings) -> dict[str, Any]:
+    results = one.results
     failures = [result for result in results if result.outcome.is_failure]
     statuses = Counter(result.status for result in results)
     timed = [result.outcome.seconds for result in results if result.outcome.seconds is not None]

@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import SEVERITIES
+from ttmem.sweep.summary import SEVERITIES, Findings
 
-SIZES_NOTE = (
+_SIZES_NOTE = (
     "Sizes are in units of 1024. 'Logical' is elements times element size; 'on device' is the allocation that failed "
     "as the allocator names it: tile-padded, in the layout that ran."
 )
-COUNT_NOTE = (
+_COUNT_NOTE = (
     "Each failure is counted once. A test skipped because it ran out of memory is an OOM; an operator without an "
     "executed test has no verdict; DRAM and L1 are told apart."
 )
+NOTES = (_COUNT_NOTE, _SIZES_NOTE)
+"""What is counted, and what the sizes mean."""
 
 
 def memories_text(counts: Mapping[str, int]) -> str:
@@ -67,8 +68,3 @@ def bullets(lines: Sequence[str]) -> str:
 def document(*parts: str) -> str:
     """Paragraphs; what there is nothing to say about is left out."""
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def section(title: str, body: str) -> str:
-    """A heading of Markdown with its text; without a text no heading."""
-    return f"## {title}\n\n{body}" if body else ""

@@ -10,14 +10,19 @@ from ttmem.reports.kit.tables import Column, Table, markdown, name_column, numbe
 from ttmem.reports.kit.units import compact_bytes, shape_list, share
 from ttmem.reports.sweep.sentences import advice_text, memories_text, severity_range
 from ttmem.results import Result
-from ttmem.sweep.findings import Findings
-from ttmem.sweep.summary import MEMORY, OperatorSummary, Summary, severity_of, where
+from ttmem.sweep.summary import MEMORY, Findings, OperatorSummary, Summary, severity_of, where
 
 _NO_SHAPE = "(unknown shape)"
 
 
 def as_markdown(table: Table) -> str:
     return "\n".join(markdown(table))
+
+
+def section(title: str, body: Table | str, otherwise: str = "") -> str:
+    """A heading of Markdown with its table or text; without either no heading."""
+    text = (body if isinstance(body, str) else as_markdown(body)) or otherwise
+    return f"## {title}\n\n{text}" if text else ""
 
 
 def as_text(table: Table) -> str:

@@ -17,7 +17,7 @@ from ttmem.results import BOUNDED, STATUSES, UNKNOWN, Result
 
 if TYPE_CHECKING:
     from ttmem.sweep.expectations import Deviation
-    from ttmem.sweep.progress import Finished, Progress
+    from ttmem.sweep.run import Finished, Progress
 
 _COLORS = {"pass": "green", "oom": "red", "clash": "red", "overflow": "red", "crash": "magenta", "timeout": "magenta"}
 _MOST_DEVIATIONS = 20

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both sides know: the job, and why it could not be done. (The standard library alone.)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TraceJob:
+    """One model at one size."""
+
+    target: str
+    """``file.py::load_model`` or ``hf:ViTConfig``."""
+    inputs: str = ""
+    size: tuple[int, int] | None = None
+    """Height and width; None: the model's own."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    batch: int = 1
+    sequence: int = 128
+    eager_attention: bool = False
+
+    @property
+    def model(self) -> str:
+        """A name for people: the configuration, or the file and its function where that says more."""
+        if self.target.startswith("hf:"):
+            return self.target.removeprefix("hf:")
+        place, _, function = self.target.partition("::")
+        stem = Path(place).stem
+        return stem if function == "load_model" else f"{stem}.{function}"
+
+    @property
+    def size_text(self) -> str:
+        return "x".join(map(str, self.size)) if self.size else ""
+
+
+BAD_TARGET, MISSING_PACKAGE, REFUSED = "bad_target", "missing_package", "refused"
+"""No such file, function, config or input; the model's own package is not installed; it cannot be built or run."""
+
+
+class TracerError(Exception):
+    """Why a model could not be traced; ``kind`` tells the other side what the user must do."""
+
+    def __init__(self, message: str, kind: str = BAD_TARGET) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def sentence(error: BaseException) -> str:
+    """The first line that says something, bounded: frameworks answer with pages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text[:300]
