@@ -17,4 +17,4 @@ def loads(text: str) -> dict[str, Any]:
 
 def packaged(package: str, name: str) -> dict[str, Any]:
     """A file of ours that lies in a package (by its path: ``importlib.resources`` is slow to import)."""
-    return loads(Path(str(import_module(package).__file__)).with_name(name).read_text(encoding="utf-8"))
+    return loads((Path(str(import_module(package).__file__)).parent / name).read_text(encoding="utf-8"))
