@@ -107,8 +107,8 @@ def timelines(draw: st.DrawFn, form_count: int, views: int) -> Timeline:
                     end_operation=st.integers(0, end),
                     finished=st.booleans(),
                     line=COUNT,
-                    first_block=st.integers(0, blocks),
-                    end_block=st.integers(0, blocks),
+                    first_state=st.integers(0, blocks),
+                    end_state=st.integers(0, blocks),
                 ),
                 max_size=3,
             )
@@ -120,11 +120,11 @@ def timelines(draw: st.DrawFn, form_count: int, views: int) -> Timeline:
         form=draw(column("int32", 0, max(0, form_count - 1), operations)),
         line=draw(column("int64", 1, 2**62, operations)),
         program=draw(column("int32", -1, len(programs) - 1, operations)),
-        block_kind=draw(column("int8", 0, 3, blocks)),
-        block_operation=draw(column("int32", -1, end, blocks)),
-        block_cause=draw(column("int32", -1, end, blocks)),
-        block_view=draw(column("int32", -1, views - 1, blocks * 4)).reshape(blocks, 4),
-        block_line=draw(column("int64", 1, 2**62, blocks)),
+        state_kind=draw(column("int8", 0, 3, blocks)),
+        state_operation=draw(column("int32", -1, end, blocks)),
+        state_cause=draw(column("int32", -1, end, blocks)),
+        state_view=draw(column("int32", -1, views - 1, blocks * 4)).reshape(blocks, 4),
+        state_line=draw(column("int64", 1, 2**62, blocks)),
         programs=programs,
         lookups=tuple(draw(st.lists(st.builds(CacheLookup, COUNT, TEXT, TEXT, st.booleans()), max_size=2))),
         retained=frozenset(draw(st.sets(st.integers(0, 9)))),
@@ -180,11 +180,11 @@ def small_profile() -> Profile:
                 form=np.array([0, 1], np.int32),
                 line=np.array([1, 6], np.int64),
                 program=np.array([0, 0], np.int32),
-                block_kind=np.array([0, 0], np.int8),
-                block_operation=np.array([0, 1], np.int32),
-                block_cause=np.array([-1, 0], np.int32),
-                block_view=np.array([[0, -1, -1, -1], [0, -1, -1, -1]], np.int32),
-                block_line=np.array([2, 7], np.int64),
+                state_kind=np.array([0, 0], np.int8),
+                state_operation=np.array([0, 1], np.int32),
+                state_cause=np.array([-1, 0], np.int32),
+                state_view=np.array([[0, -1, -1, -1], [0, -1, -1, -1]], np.int32),
+                state_line=np.array([2, 7], np.int64),
                 programs=(Program("main", -1, 0, -1, 0, 2, True, 1, 0, 2),),
                 lookups=(CacheLookup(0, "const_eval_0", "abc", False),),
                 retained=frozenset({1}),
@@ -256,6 +256,15 @@ def test_a_future_version_says_to_upgrade() -> None:
     assert "upgrade" in caught.value.hint
 
 
+def test_the_first_version_is_read_under_its_own_names() -> None:
+    # GIVEN a file of the version that called memory states blocks
+    document = document_of(storage.to_bytes(small_profile()))
+    for old, new in storage._NAMES_OF_VERSION_1.items():  # names are as long as they were, so the msgpack stays whole
+        document = document.replace(new.encode(), old.encode())
+    # WHEN it is loaded THEN nothing is lost
+    assert difference(small_profile(), storage.from_bytes(sealed(document, version=1))) == ""
+
+
 def test_a_missing_field_with_a_default_is_filled_in() -> None:
     # GIVEN a document written before Profile.arguments existed
     fields = msgspec.msgpack.decode(document_of(storage.to_bytes(small_profile())))
@@ -292,14 +301,14 @@ def test_damage_under_a_valid_digest_is_a_profile_or_a_clean_error(data: st.Data
             operation = profile.forms[int(form)]
             for kind in (*operation.operand_types, *operation.result_types):
                 assert kind == -1 or profile.tensor_types[kind]
-        assert profile.views[timeline.block_view[timeline.block_view >= 0]].shape[1] == 5
+        assert profile.views[timeline.state_view[timeline.state_view >= 0]].shape[1] == 5
 
 
 BROKEN = {
     "form out of range": lambda d: d["timelines"][0].update(form=["<i4", [2], struct.pack("<2i", 0, 7)]),
-    "negative view": lambda d: d["timelines"][0].update(block_view=["<i4", [2, 4], struct.pack("<8i", *[-2] * 8)]),
+    "negative view": lambda d: d["timelines"][0].update(state_view=["<i4", [2, 4], struct.pack("<8i", *[-2] * 8)]),
     "lengths differ": lambda d: d["timelines"][0].update(line=["<i8", [1], struct.pack("<q", 1)]),
-    "two memories only": lambda d: d["timelines"][0].update(block_view=["<i4", [2, 2], bytes(16)]),
+    "two memories only": lambda d: d["timelines"][0].update(state_view=["<i4", [2, 2], bytes(16)]),
     "pool too short": lambda d: d["forms"].update(ssa_pool=b""),
     "object column": lambda d: d.update(views=["|O8", [0, 5], b""]),
     "float column": lambda d: d.update(views=["<f8", [0, 5], b""]),
@@ -310,7 +319,7 @@ BROKEN = {
     "no timelines": lambda d: d.pop("timelines"),
     "program of nowhere": lambda d: d["timelines"][0]["programs"][0].update(parent=3),
     "program beyond the end": lambda d: d["timelines"][0]["programs"][0].update(end_operation=99),
-    "memory state beyond the end": lambda d: d["timelines"][0]["programs"][0].update(end_block=9),
+    "memory state beyond the end": lambda d: d["timelines"][0]["programs"][0].update(end_state=9),
     "tensor type of nowhere": lambda d: d["forms"].update(signatures=[[[5], []]]),
     "text where a number belongs": lambda d: d["source"].update(bytes="many"),
 }

@@ -40,9 +40,9 @@ def three_runs() -> Profile:
 
 def test_runs_are_top_level_executions() -> None:
     assert runs(three_runs()) == [
-        Run(-1, 0, 0, "main", first_index=0, end_index=3, first_block=0, end_block=3, finished=True),
-        Run(-1, 0, 1, "main", first_index=3, end_index=6, first_block=3, end_block=8, finished=True),
-        Run(-1, 0, 2, "main", first_index=6, end_index=7, first_block=8, end_block=9, finished=False),
+        Run(-1, 0, 0, "main", first_index=0, end_index=3, first_state=0, end_state=3, finished=True),
+        Run(-1, 0, 1, "main", first_index=3, end_index=6, first_state=3, end_state=8, finished=True),
+        Run(-1, 0, 2, "main", first_index=6, end_index=7, first_state=8, end_state=9, finished=False),
     ]
     assert counted_runs(three_runs()) == 2  # the one in which the log ends is no whole run
 
@@ -55,14 +55,14 @@ def test_narrowing_keeps_absolute_indices() -> None:
     narrowed = select(three_runs(), run=1)
     (timeline,) = narrowed.timelines
     assert (timeline.first_index, timeline.end_index) == (3, 6)
-    assert timeline.block_kind.tolist() == [BEFORE_SUBMIT, *[BEFORE_OPERATION] * 3, AFTER_SUBMIT]
-    assert timeline.block_operation.tolist() == [-1, 3, 4, 5, -1]
-    assert timeline.block_cause.tolist() == [-1, -1, 3, 4, 5]  # operation 2 is not here any more
+    assert timeline.state_kind.tolist() == [BEFORE_SUBMIT, *[BEFORE_OPERATION] * 3, AFTER_SUBMIT]
+    assert timeline.state_operation.tolist() == [-1, 3, 4, 5, -1]
+    assert timeline.state_cause.tolist() == [-1, -1, 3, 4, 5]  # operation 2 is not here any more
     assert timeline.program.tolist() == [0, 0, 0]
     assert timeline.line.tolist() == three_runs().timelines[0].line[3:6].tolist()
     (program,) = timeline.programs
     assert (program.parent, program.run, program.first_operation, program.end_operation) == (-1, 1, 3, 6)
-    assert (program.first_block, program.end_block) == (0, 5)
+    assert (program.first_state, program.end_state) == (0, 5)
     assert [lookup.operation for lookup in timeline.lookups] == [3]
     assert timeline.retained == {5}
     assert timeline.failures == ()
@@ -102,7 +102,7 @@ def test_narrowing_twice_is_narrowing_once() -> None:
     assert [run.number for run in runs(once)] == [1]
     again = select(once, run=1)
     assert runs(again) == runs(once)
-    assert again.timelines[0].block_cause.tolist() == once.timelines[0].block_cause.tolist()
+    assert again.timelines[0].state_cause.tolist() == once.timelines[0].state_cause.tolist()
 
 
 def two_ranks() -> Profile:
@@ -163,7 +163,7 @@ def test_submit_states_separate_runs_when_no_program_is_named() -> None:
         build.after_submit(dram=level + 5)
     # THEN each submit is a run
     profile = build.build()
-    assert [(run.number, run.first_block, run.end_block) for run in runs(profile)] == [(0, 0, 2), (1, 2, 4)]
+    assert [(run.number, run.first_state, run.end_state) for run in runs(profile)] == [(0, 0, 2), (1, 2, 4)]
     assert peaks(select(profile, run=1))["DRAM"].peak_bytes_per_bank == 25
 
 
@@ -171,7 +171,7 @@ def test_old_logs_without_program_lines_are_one_run() -> None:
     build = ProfileBuilder("old")
     build.operation("ttnn.add", dram=1)
     build.operation("ttnn.add", dram=2)
-    assert [(run.first_index, run.end_index, run.end_block) for run in runs(build.build())] == [(0, 2, 2)]
+    assert [(run.first_index, run.end_index, run.end_state) for run in runs(build.build())] == [(0, 2, 2)]
 
 
 def test_failures_outside_programs_belong_to_the_run_before() -> None:

@@ -54,8 +54,8 @@ def views_before_operations(profile: Profile) -> list[dict[str, View]]:
     """Per operation: banks, total, allocated, free and largest free of every memory that is shown."""
     timeline = profile.timelines[0]
     found = []
-    for block in np.flatnonzero(timeline.block_kind == BEFORE_OPERATION).tolist():
-        numbers = timeline.block_view[block].tolist()
+    for block in np.flatnonzero(timeline.state_kind == BEFORE_OPERATION).tolist():
+        numbers = timeline.state_view[block].tolist()
         found.append({memory: profile.views[n].tolist() for memory, n in zip(MEMORIES, numbers, strict=True) if n >= 0})
     return found
 

@@ -18,7 +18,7 @@ from captures.fixtures import (
 )
 from ttmem import Profile, read
 from ttmem.analysis.peaks import peaks
-from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, WITHIN_OPERATION
+from ttmem.profile import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, WITHIN_OPERATION
 
 STEPS = [
     "ttnn.matmul",
@@ -47,15 +47,15 @@ def blocks(profile: Profile) -> list[tuple[str, int, dict[str, int]]]:
     timeline = profile.timelines[0]
     return [
         (
-            BLOCK_NAMES[timeline.block_kind[block]],
-            int(timeline.block_operation[block]),
+            STATE_NAMES[timeline.state_kind[block]],
+            int(timeline.state_operation[block]),
             {
                 memory: int(profile.views[number, VIEW_ALLOCATED])
-                for memory, number in zip(MEMORIES, timeline.block_view[block].tolist(), strict=True)
+                for memory, number in zip(MEMORIES, timeline.state_view[block].tolist(), strict=True)
                 if number >= 0
             },
         )
-        for block in range(len(timeline.block_kind))
+        for block in range(len(timeline.state_kind))
     ]
 
 
@@ -123,17 +123,17 @@ def test_buffers_sum_to_every_state(tmp_path: Path, board: str, form: str) -> No
     timeline = profile.timelines[0]
     buffers = timeline.buffers
     assert buffers is not None
-    for block in range(len(timeline.block_kind)):
-        for memory, number in enumerate(timeline.block_view[block].tolist()):
+    for block in range(len(timeline.state_kind)):
+        for memory, number in enumerate(timeline.state_view[block].tolist()):
             if number < 0:
                 continue
-            here = (buffers.memory == memory) & (buffers.first_block <= block) & (block <= buffers.last_block)
+            here = (buffers.memory == memory) & (buffers.first_state <= block) & (block <= buffers.last_state)
             assert buffers.bytes_per_bank[here].sum() == profile.views[number, VIEW_ALLOCATED]
     # THEN what lived inside one operation alone is a temporary of it
-    inside = (buffers.first_block == buffers.last_block) & (
-        timeline.block_kind[buffers.first_block] == WITHIN_OPERATION
+    inside = (buffers.first_state == buffers.last_state) & (
+        timeline.state_kind[buffers.first_state] == WITHIN_OPERATION
     )
-    assert np.all(buffers.producer[inside] == timeline.block_operation[buffers.first_block[inside]])
+    assert np.all(buffers.producer[inside] == timeline.state_operation[buffers.first_state[inside]])
 
 
 @pytest.mark.parametrize("board", ["n150", "p150"])

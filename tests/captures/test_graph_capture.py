@@ -21,7 +21,7 @@ from captures.fixtures import (
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
-from ttmem.profile import BLOCK_NAMES, VIEW_ALLOCATED, storage
+from ttmem.profile import STATE_NAMES, VIEW_ALLOCATED, storage
 from ttmem.readers.capture.graph import read as read_graph_capture
 from ttmem.readers.registry import ReadOptions
 
@@ -98,12 +98,12 @@ def states(profile: Profile, memory: int = 0) -> list[tuple[str, int, int]]:
     timeline = profile.timelines[0]
     return [
         (
-            BLOCK_NAMES[timeline.block_kind[block]],
-            int(timeline.block_operation[block]),
-            int(profile.views[timeline.block_view[block, memory], VIEW_ALLOCATED]),
+            STATE_NAMES[timeline.state_kind[block]],
+            int(timeline.state_operation[block]),
+            int(profile.views[timeline.state_view[block, memory], VIEW_ALLOCATED]),
         )
-        for block in range(len(timeline.block_kind))
-        if timeline.block_view[block, memory] >= 0
+        for block in range(len(timeline.state_kind))
+        if timeline.state_view[block, memory] >= 0
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from captures.fixtures import DATA, operation_names, views_before_operations
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
-from ttmem.profile import BLOCK_NAMES
+from ttmem.profile import STATE_NAMES
 
 REAL = DATA / "captures" / "memory-report"
 HEADER = "Program ID, Total Allocatable Size (B), Total Allocated (B), Total Free (B), Largest Free Block (B)\n"
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def kinds(profile: Profile) -> list[str]:
-    return [BLOCK_NAMES[kind] for kind in profile.timelines[0].block_kind]
+    return [STATE_NAMES[kind] for kind in profile.timelines[0].state_kind]
 
 
 def test_rows_are_the_allocators_views_when_a_program_is_new(folder: Path) -> None:
@@ -68,7 +68,7 @@ def test_dumps_alone_are_snapshots(folder: Path) -> None:
     views = json.loads((REAL / "views.json").read_text())
     assert kinds(profile) == ["snapshot"]
     assert len(profile.timelines[0]) == 0
-    assert profile.views[profile.timelines[0].block_view[0, 0]].tolist() == views[3]["DRAM"]
+    assert profile.views[profile.timelines[0].state_view[0, 0]].tolist() == views[3]["DRAM"]
     assert any("dumps of moments" in warning for warning in profile.source.warnings)
 
 

@@ -11,7 +11,7 @@ from captures.fixtures import operation_names, views_before_operations
 from ttmem import TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.peaks import peaks
-from ttmem.profile import BLOCK_NAMES
+from ttmem.profile import STATE_NAMES
 
 MIB = 1 << 20
 LAYOUT = (
@@ -104,7 +104,7 @@ def test_every_form_gives_the_states_after_each_operation(tmp_path: Path, form: 
     assert (profile.name, profile.source.kind) == ("mnist", "ttrt-memory")
     assert operation_names(profile) == ["ttnn.sigmoid", "ttnn.add", "ttnn.deallocate"]
     # THEN the state after an operation stands before the next one; the last is a snapshot
-    assert [BLOCK_NAMES[kind] for kind in profile.timelines[0].block_kind] == [
+    assert [STATE_NAMES[kind] for kind in profile.timelines[0].state_kind] == [
         "before operation",
         "before operation",
         "snapshot",

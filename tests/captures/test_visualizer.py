@@ -16,7 +16,7 @@ from captures.fixtures import operation_names, unpacked_report, views_before_ope
 from captures.schema_history import CHANGES, UNVERSIONED, copy_into, create, schema
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.failure import failure
-from ttmem.profile import BLOCK_NAMES, VIEW_ALLOCATED
+from ttmem.profile import STATE_NAMES, VIEW_ALLOCATED
 
 DEVICE: dict[str, Any] = {
     "device_id": 0,
@@ -71,12 +71,12 @@ def states(profile: Profile, timeline: int = 0, memory: int = 0) -> list[tuple[s
     chosen = profile.timelines[timeline]
     return [
         (
-            BLOCK_NAMES[chosen.block_kind[block]],
-            int(chosen.block_operation[block]),
-            int(profile.views[chosen.block_view[block, memory], VIEW_ALLOCATED]),
+            STATE_NAMES[chosen.state_kind[block]],
+            int(chosen.state_operation[block]),
+            int(profile.views[chosen.state_view[block, memory], VIEW_ALLOCATED]),
         )
-        for block in range(len(chosen.block_kind))
-        if chosen.block_view[block, memory] >= 0
+        for block in range(len(chosen.state_kind))
+        if chosen.state_view[block, memory] >= 0
     ]
 
 
@@ -199,7 +199,7 @@ def test_unknown_columns_and_tables_and_text_numbers_are_tolerated(report: Calla
     made.database.execute("UPDATE buffers SET max_size_per_bank = '2048', address = '1048640', operation_id = '1'")
     profile = made.read()
     assert states(profile)[-1][2] == 2048
-    assert profile.views[profile.timelines[0].block_view[0, 1], :2].tolist() == [64, 1393312]
+    assert profile.views[profile.timelines[0].state_view[0, 1], :2].tolist() == [64, 1393312]
 
 
 def test_rows_in_any_order(report: Callable[..., Report]) -> None:

@@ -66,11 +66,11 @@ def captured() -> Profile:
                 form=int32(0, 1),
                 line=int64(3, 4),
                 program=int32(-1, -1),
-                block_kind=np.array([BEFORE_OPERATION, WITHIN_OPERATION, BEFORE_OPERATION, SNAPSHOT], np.int8),
-                block_operation=int32(0, 0, 1, -1),
-                block_cause=int32(-1, 0, 0, 1),
-                block_view=np.array([[0, -1, -1, -1], [1, -1, -1, -1], [2, -1, -1, -1], [3, -1, -1, -1]], np.int32),
-                block_line=int64(3, 3, 4, 0),
+                state_kind=np.array([BEFORE_OPERATION, WITHIN_OPERATION, BEFORE_OPERATION, SNAPSHOT], np.int8),
+                state_operation=int32(0, 0, 1, -1),
+                state_cause=int32(-1, 0, 0, 1),
+                state_view=np.array([[0, -1, -1, -1], [1, -1, -1, -1], [2, -1, -1, -1], [3, -1, -1, -1]], np.int32),
+                state_line=int64(3, 3, 4, 0),
                 programs_l1=ProgramsL1(
                     tensors=int64(0, 64),
                     circular_buffers=int64(4096, 0),
@@ -83,8 +83,8 @@ def captured() -> Profile:
                     memory=np.array([0, 0, 0], np.int8),
                     bytes_per_bank=int64(1000, 3000, 500),
                     total_bytes=int64(12000, 36000, 6000),
-                    first_block=int32(0, 1, 1),
-                    last_block=int32(3, 1, 2),
+                    first_state=int32(0, 1, 1),
+                    last_state=int32(3, 1, 2),
                     producer=int32(-1, 0, 0),
                     last_use=int32(0, -1, 1),
                     tensor_type=int32(0, -1, 0),
@@ -151,7 +151,7 @@ def test_the_worst_operation_in_l1_says_its_parts_and_how_many_were_not_measured
 def test_the_document_has_the_keys_of_the_contract() -> None:
     # GIVEN a capture that also shows L1
     profile = captured()
-    with_l1 = replace(timeline(profile), block_view=np.array([[0, 0, -1, -1]] * 4, np.int32))
+    with_l1 = replace(timeline(profile), state_view=np.array([[0, 0, -1, -1]] * 4, np.int32))
     # WHEN it becomes the document
     document = replace(profile, timelines=(with_l1,)).to_json()
     # THEN the parts sum to the peak with programs
@@ -168,7 +168,7 @@ def test_choosing_the_only_run_keeps_what_the_capture_knows() -> None:
     assert chosen.buffers is not None
     assert original.buffers is not None
     assert chosen.programs_l1 is not None
-    assert chosen.buffers.last_block.tolist() == original.buffers.last_block.tolist()
+    assert chosen.buffers.last_state.tolist() == original.buffers.last_state.tolist()
     assert chosen.buffers.producer.tolist() == original.buffers.producer.tolist()
     assert chosen.programs_l1.measured.tolist() == [1, 0]
 
@@ -190,8 +190,8 @@ BROKEN: dict[str, Callable[[], Profile]] = {
     "memory of nowhere": lambda: _with_buffers(memory=np.array([0, 4, 0], np.int8)),
     "name of nowhere": lambda: _with_buffers(names=("weight",)),
     "type of nowhere": lambda: _with_buffers(tensor_type=np.array([0, 7, 0], np.int32)),
-    "state of nowhere": lambda: _with_buffers(last_block=np.array([4, 1, 2], np.int32)),
-    "backwards": lambda: _with_buffers(first_block=np.array([0, 3, 1], np.int32)),
+    "state of nowhere": lambda: _with_buffers(last_state=np.array([4, 1, 2], np.int32)),
+    "backwards": lambda: _with_buffers(first_state=np.array([0, 3, 1], np.int32)),
     "columns of two lengths": lambda: _with_buffers(address=np.array([1], np.int64)),
 }
 

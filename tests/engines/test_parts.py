@@ -176,13 +176,13 @@ def test_messages_become_rows_buffers_and_failures() -> None:
     profile = capture.profile(name="model", script="/x/model.py", engine="mock", board="n150")
     timeline = profile.timelines[0]
     # THEN there is one row before each operation, one for the temporary, one at the end
-    assert timeline.block_kind.tolist() == [
+    assert timeline.state_kind.tolist() == [
         BEFORE_OPERATION, BEFORE_OPERATION, WITHIN_OPERATION, BEFORE_OPERATION, SNAPSHOT
     ]  # fmt: skip
-    assert timeline.block_operation.tolist() == [0, 1, 1, 2, -1]
-    assert timeline.block_cause.tolist() == [-1, 0, 1, 1, 2]
-    assert [int(profile.views[view, 2]) for view in timeline.block_view[:, 0]] == [0, 320, 992, 32, 32]
-    assert profile.views[timeline.block_view[2, 0]].tolist() == [12, 10_000, 992, 9008, 9008]
+    assert timeline.state_operation.tolist() == [0, 1, 1, 2, -1]
+    assert timeline.state_cause.tolist() == [-1, 0, 1, 1, 2]
+    assert [int(profile.views[view, 2]) for view in timeline.state_view[:, 0]] == [0, 320, 992, 32, 32]
+    assert profile.views[timeline.state_view[2, 0]].tolist() == [12, 10_000, 992, 9008, 9008]
     # AND each buffer knows in which of them it is
     buffers = timeline.buffers
     assert buffers is not None
@@ -190,8 +190,8 @@ def test_messages_become_rows_buffers_and_failures() -> None:
         buffers.names[name]: (first, last, producer, use)
         for name, first, last, producer, use in zip(
             buffers.name.tolist(),
-            buffers.first_block.tolist(),
-            buffers.last_block.tolist(),
+            buffers.first_state.tolist(),
+            buffers.last_state.tolist(),
             buffers.producer.tolist(),
             buffers.last_use.tolist(),
             strict=True,

@@ -64,8 +64,8 @@ def names(profile: Profile) -> list[str]:
 
 def views(profile: Profile, memory: str, kind: int) -> list[list[int]]:
     timeline = profile.timelines[0]
-    rows = np.flatnonzero(timeline.block_kind == kind)
-    column = timeline.block_view[rows, ("DRAM", "L1", "L1_SMALL", "TRACE").index(memory)]
+    rows = np.flatnonzero(timeline.state_kind == kind)
+    column = timeline.state_view[rows, ("DRAM", "L1", "L1_SMALL", "TRACE").index(memory)]
     return [profile.views[view].tolist() for view in column if view >= 0]
 
 
@@ -119,15 +119,15 @@ def test_buffers_alive_sum_to_every_state(run: Running) -> None:
     timeline = (profile := run(body).profile).timelines[0]
     buffers = timeline.buffers
     assert buffers is not None
-    assert WITHIN_OPERATION in timeline.block_kind
-    for row, row_views in enumerate(timeline.block_view.tolist()):
+    assert WITHIN_OPERATION in timeline.state_kind
+    for row, row_views in enumerate(timeline.state_view.tolist()):
         for memory, view in enumerate(row_views):
-            alive = (buffers.first_block <= row) & (row <= buffers.last_block) & (buffers.memory == memory)
+            alive = (buffers.first_state <= row) & (row <= buffers.last_state) & (buffers.memory == memory)
             if view >= 0:
                 assert buffers.bytes_per_bank[alive].sum() == profile.views[view, 2], (row, memory)
     # AND no two of them overlap
-    for row in range(len(timeline.block_kind)):
-        alive = np.flatnonzero((buffers.first_block <= row) & (row <= buffers.last_block) & (buffers.memory == 0))
+    for row in range(len(timeline.state_kind)):
+        alive = np.flatnonzero((buffers.first_state <= row) & (row <= buffers.last_state) & (buffers.memory == 0))
         spans = sorted((int(buffers.address[i]), int(buffers.bytes_per_bank[i])) for i in alive)
         assert all(a + size <= b for (a, size), (b, _) in pairwise(spans))
 
@@ -336,7 +336,7 @@ def test_a_device_opened_twice_is_followed_twice(run: Running) -> None:
     y = make(1, 1, 64, 64)
     """
     timeline = (profile := run(body).profile).timelines[0]
-    assert timeline.block_kind.tolist() == [BEFORE_OPERATION, SNAPSHOT, BEFORE_OPERATION, SNAPSHOT]
+    assert timeline.state_kind.tolist() == [BEFORE_OPERATION, SNAPSHOT, BEFORE_OPERATION, SNAPSHOT]
     assert [view[1] for view in views(profile, "L1", BEFORE_OPERATION)] == [1393312, 1360544]
 
 

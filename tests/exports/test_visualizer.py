@@ -23,7 +23,7 @@ from ttmem import Profile, TtmemError, exports, read
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.select import select
 from ttmem.exports import visualizer as target
-from ttmem.profile import BLOCK_NAMES, VIEW_ALLOCATED
+from ttmem.profile import STATE_NAMES, VIEW_ALLOCATED
 
 VISUALIZER = "ttnn-visualizer==0.108.0"
 
@@ -32,11 +32,11 @@ def states(profile: Profile) -> list[tuple[str, int, dict[int, int]]]:
     timeline = profile.timelines[0]
     return [
         (
-            BLOCK_NAMES[timeline.block_kind[block]],
-            int(timeline.block_operation[block]),
-            {m: int(profile.views[n, VIEW_ALLOCATED]) for m, n in enumerate(timeline.block_view[block]) if n >= 0},
+            STATE_NAMES[timeline.state_kind[block]],
+            int(timeline.state_operation[block]),
+            {m: int(profile.views[n, VIEW_ALLOCATED]) for m, n in enumerate(timeline.state_view[block]) if n >= 0},
         )
-        for block in range(len(timeline.block_kind))
+        for block in range(len(timeline.state_kind))
     ]
 
 

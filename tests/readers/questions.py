@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, OperationForm, Profile, Timeline
+from ttmem.profile import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, OperationForm, Profile, Timeline
 
 MIB = 1 << 20
 
@@ -26,16 +26,16 @@ def names(profile: Profile, timeline: Timeline | None = None) -> list[str]:
 def states(profile: Profile, memory: str = "DRAM", timeline: Timeline | None = None) -> list[tuple]:
     """(kind, operation it was printed before, operation whose after-state it is, MiB per bank) of every state."""
     timeline = timeline or only(profile)
-    column = timeline.block_view[:, MEMORIES.index(memory)]
+    column = timeline.state_view[:, MEMORIES.index(memory)]
     return [
         (
-            BLOCK_NAMES[kind],
+            STATE_NAMES[kind],
             int(operation) if operation >= 0 else None,
             int(cause) if cause >= 0 else None,
             round(int(profile.views[view, VIEW_ALLOCATED]) / MIB, 3) if view >= 0 else None,
         )
         for kind, operation, cause, view in zip(
-            timeline.block_kind, timeline.block_operation, timeline.block_cause, column, strict=True
+            timeline.state_kind, timeline.state_operation, timeline.state_cause, column, strict=True
         )
     ]
 

@@ -33,13 +33,13 @@ def _timeline(profile: Profile, timeline: Timeline) -> dict[str, Any]:
         "operations": [_operation(profile, int(form)) for form in timeline.form],
         "line": timeline.line.tolist(),
         "program": timeline.program.tolist(),
-        "block_kind": timeline.block_kind.tolist(),
-        "block_operation": timeline.block_operation.tolist(),
-        "block_cause": timeline.block_cause.tolist(),
-        "block_view": [
-            [profile.views[view].tolist() if view >= 0 else None for view in row] for row in timeline.block_view
+        "state_kind": timeline.state_kind.tolist(),
+        "state_operation": timeline.state_operation.tolist(),
+        "state_cause": timeline.state_cause.tolist(),
+        "state_view": [
+            [profile.views[view].tolist() if view >= 0 else None for view in row] for row in timeline.state_view
         ],
-        "block_line": timeline.block_line.tolist(),
+        "state_line": timeline.state_line.tolist(),
         "programs": timeline.programs,
         "lookups": timeline.lookups,
         "retained": timeline.retained,

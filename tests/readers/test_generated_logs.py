@@ -211,7 +211,7 @@ def test_peaks(case: Case) -> None:
             assert abs(peak.peak_bytes_per_bank - expected["bytes"]) <= peak.error_bytes
             assert abs(peak.free_bytes_at_peak - expected["free_bytes"]) <= peak.error_bytes
             assert abs(peak.largest_free_bytes_at_peak - expected["largest_free_bytes"]) <= peak.error_bytes
-            assert peak.block == expected["block"]
+            assert peak.state == expected["block"]
             if is_logged(truth):
                 assert peak.at_index == expected["index"]
                 assert peak.at_name == (expected["op"] or expected["where"])

@@ -70,7 +70,7 @@ def test_the_first_memory_lines_ever_printed() -> None:
     profile = read(REAL / "tt-mlir-pr5967-program-level-debug.log")
     assert states(profile) == [("before submit", None, None, 0.008)]
     assert states(profile, "L1") == [("before submit", None, None, 0.0)]
-    assert only(profile).block_line.tolist() == [9]
+    assert only(profile).state_line.tolist() == [9]
     assert profile.facts == {"grid": "8x8"}
     found = peaks(profile)
     assert list(found) == ["DRAM", "L1"]

@@ -55,7 +55,7 @@ def test_all_fields_of_a_view_are_kept() -> None:
     log.op(ADD)
     log.block("before operation EltwiseBinaryOp", 12.5, l1=0.25, largest=1000.125)
     profile = log.profile()
-    row = profile.views[only(profile).block_view[0, 0]]
+    row = profile.views[only(profile).state_view[0, 0]]
     assert row[VIEW_BANKS] == 12
     assert row[VIEW_TOTAL] == 1024 * MIB
     assert row[VIEW_FREE] == 1011.5 * MIB
@@ -77,7 +77,7 @@ def test_submit_blocks_are_states_of_their_own() -> None:
     ]
     # AND the run owns both
     (program,) = only(profile).programs
-    assert (program.first_block, program.end_block) == (0, 6)
+    assert (program.first_state, program.end_state) == (0, 6)
 
 
 def test_the_last_operation_is_judged_by_the_state_after_the_submission() -> None:
@@ -104,7 +104,7 @@ def test_program_level_only_has_no_operations_but_runs() -> None:
         ("before submit", None, None, 3.0),
         ("after submit", None, None, 5.0),
     ]
-    assert [(p.run, p.first_block, p.end_block) for p in only(profile).programs] == [(0, 0, 2), (1, 2, 4)]
+    assert [(p.run, p.first_state, p.end_state) for p in only(profile).programs] == [(0, 0, 2), (1, 2, 4)]
     assert peaks(profile)["DRAM"].peak_bytes_per_bank == 5 * MIB
     assert "TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG" in profile.source.warnings[0]
 

@@ -112,7 +112,7 @@ def assert_every_report(profile: Profile) -> None:
     assert len(llm.render(profile).encode()) <= 24_000
     assert max(map(len, terminal.render(profile, width=80).splitlines()), default=0) <= 80
     assert 'id="ttmem-report"' in html.render(profile)
-    assert csv_table.render(profile).count("\n") >= 1 + sum(len(timeline.block_kind) for timeline in profile.timelines)
+    assert csv_table.render(profile).count("\n") >= 1 + sum(len(timeline.state_kind) for timeline in profile.timelines)
     assert len(list(stored_files.files(profile))) == 5
     limits = Limits({memory: Limit(50.0) for memory in peaks(profile)}, padding=Limit(10.0), growth=Limit(1.0))
     verdicts = check(profile, limits, baseline=profile)

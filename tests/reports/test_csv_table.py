@@ -49,7 +49,7 @@ def test_every_row_has_every_column(story: str) -> None:
     profile = ALL[story]()
     found = list(csv.reader(io.StringIO(csv_table.render(profile), newline="")))
     assert {len(row) for row in found} == {len(csv_table.HEADER)}
-    assert len(found) == 1 + sum(len(timeline.block_kind) for timeline in profile.timelines)
+    assert len(found) == 1 + sum(len(timeline.state_kind) for timeline in profile.timelines)
 
 
 def test_nasty_names_survive_the_round_trip() -> None:

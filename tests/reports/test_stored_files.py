@@ -33,7 +33,7 @@ def test_columns_give_back_every_state_and_operation(story: str) -> None:
             shown = [memory["views"]["allocated_bytes_per_bank"][view] if view >= 0 else None for view in states[name]]
             expected = [
                 int(profile.views[view, VIEW_ALLOCATED]) if view >= 0 else None
-                for view in timeline.block_view[:, column].tolist()
+                for view in timeline.state_view[:, column].tolist()
             ]
             assert shown == expected
         forms = operations["forms"]

@@ -72,11 +72,11 @@ class _Rank:
     form: list[int] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
     program: list[int] = field(default_factory=list)
-    block_kind: list[int] = field(default_factory=list)
-    block_operation: list[int] = field(default_factory=list)
-    block_cause: list[int] = field(default_factory=list)
-    block_view: list[list[int]] = field(default_factory=list)
-    block_line: list[int] = field(default_factory=list)
+    state_kind: list[int] = field(default_factory=list)
+    state_operation: list[int] = field(default_factory=list)
+    state_cause: list[int] = field(default_factory=list)
+    state_view: list[list[int]] = field(default_factory=list)
+    state_line: list[int] = field(default_factory=list)
     programs: list[Program] = field(default_factory=list)
     stack: list[int] = field(default_factory=list)
     lookups: list[CacheLookup] = field(default_factory=list)
@@ -159,7 +159,7 @@ class ProfileBuilder:
         self._block(AFTER_SUBMIT, -1, state, executed=len(rank.form))
         for index, program in reversed(list(enumerate(rank.programs))):
             if program.parent < 0:
-                rank.programs[index] = replace(program, end_block=len(rank.block_kind))
+                rank.programs[index] = replace(program, end_state=len(rank.state_kind))
                 break
 
     def snapshot(self, **state: State) -> None:
@@ -173,9 +173,9 @@ class ProfileBuilder:
         self._line += 1
         run = rank.programs[parent].run if parent >= 0 else sum(program.parent < 0 for program in rank.programs)
         started = len(rank.form)
-        first_block = len(rank.block_kind)
-        if parent < 0 and rank.block_kind and rank.block_kind[-1] == BEFORE_SUBMIT:
-            first_block -= 1
+        first_state = len(rank.state_kind)
+        if parent < 0 and rank.state_kind and rank.state_kind[-1] == BEFORE_SUBMIT:
+            first_state -= 1
         rank.programs.append(
             Program(
                 name=name,
@@ -186,8 +186,8 @@ class ProfileBuilder:
                 end_operation=started,
                 finished=finished,
                 line=self._line,
-                first_block=first_block,
-                end_block=first_block,
+                first_state=first_state,
+                end_state=first_state,
             )
         )
         index = len(rank.programs) - 1
@@ -196,7 +196,7 @@ class ProfileBuilder:
         rank.stack.pop()
         self._line += 1
         rank.programs[index] = replace(
-            rank.programs[index], end_operation=len(rank.form), end_block=len(rank.block_kind)
+            rank.programs[index], end_operation=len(rank.form), end_state=len(rank.state_kind)
         )
 
     def lookup(self, function: str, *, hit: bool, key: str = "") -> None:
@@ -277,11 +277,11 @@ class ProfileBuilder:
         rank = self._now
         self._line += 1
         ran_since = executed > rank.seen_at_last_block
-        rank.block_kind.append(kind)
-        rank.block_operation.append(operation)
-        rank.block_cause.append(executed - 1 if ran_since else -1)
-        rank.block_line.append(self._line)
-        rank.block_view.append([self._view(memory, state.get(memory.lower())) for memory in MEMORIES])
+        rank.state_kind.append(kind)
+        rank.state_operation.append(operation)
+        rank.state_cause.append(executed - 1 if ran_since else -1)
+        rank.state_line.append(self._line)
+        rank.state_view.append([self._view(memory, state.get(memory.lower())) for memory in MEMORIES])
         rank.seen_at_last_block = executed
 
     def _view(self, memory: str, state: State | None) -> int:
@@ -331,11 +331,11 @@ def _timeline(rank: _Rank) -> Timeline:
         form=np.array(rank.form, dtype=np.int32),
         line=np.array(rank.line, dtype=np.int64),
         program=np.array(rank.program, dtype=np.int32),
-        block_kind=np.array(rank.block_kind, dtype=np.int8),
-        block_operation=np.array(rank.block_operation, dtype=np.int32),
-        block_cause=np.array(rank.block_cause, dtype=np.int32),
-        block_view=np.array(rank.block_view, dtype=np.int32).reshape(-1, 4),
-        block_line=np.array(rank.block_line, dtype=np.int64),
+        state_kind=np.array(rank.state_kind, dtype=np.int8),
+        state_operation=np.array(rank.state_operation, dtype=np.int32),
+        state_cause=np.array(rank.state_cause, dtype=np.int32),
+        state_view=np.array(rank.state_view, dtype=np.int32).reshape(-1, 4),
+        state_line=np.array(rank.state_line, dtype=np.int64),
         programs=tuple(rank.programs),
         lookups=tuple(rank.lookups),
         retained=frozenset(rank.retained),

@@ -32,14 +32,14 @@ def alive_at_peak(profile: Profile, memory: str = "DRAM") -> LiveSet | None:
         return None
     timeline = profile.timelines[peak.timeline]
     if timeline.buffers is not None:
-        alive = buffers_in_state(profile, timeline, memory, peak.block)
+        alive = buffers_in_state(profile, timeline, memory, peak.state)
     else:
         # The state was printed before this operation: it holds what earlier operations made and later ones free.
         moment = peak.at_index
         if moment is None:
-            named = (timeline.block_cause[: peak.block + 1], timeline.block_operation[: peak.block + 1])
+            named = (timeline.state_cause[: peak.state + 1], timeline.state_operation[: peak.state + 1])
             moment = max(int(column.max(initial=timeline.first_index - 1)) for column in named) + 1
-        lives = lifetimes(profile, timeline, run_at(timeline, moment, peak.block), at=moment)
+        lives = lifetimes(profile, timeline, run_at(timeline, moment, peak.state), at=moment)
         alive = [life for life in lives if life.type.memory == memory]
     alive.sort(key=lambda life: (-life.bytes_per_bank, life.first_index, life.name))
     attributed = sum(life.bytes_per_bank for life in alive)

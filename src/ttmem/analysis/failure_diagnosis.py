@@ -75,7 +75,7 @@ def _live(profile: Profile, timeline: Timeline, failure: RunFailure) -> Iterator
 def _alive(profile: Profile, timeline: Timeline, operation: int, memory: str) -> list[TensorLife]:
     """What the failing operation found: a capture knows every buffer of the last state up to it."""
     if timeline.buffers is not None:
-        operations = timeline.block_operation
+        operations = timeline.state_operation
         before = np.flatnonzero((operations >= 0) & (operations <= operation))
         return buffers_in_state(profile, timeline, memory, int(before[-1])) if len(before) else []
     lives = lifetimes(profile, timeline, run_at(timeline, operation), at=operation)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.states import OperationRef, known, seen_memories, state_column
-from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
+from ttmem.profile import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
 
 FRAGMENTED_PERCENT = 50.0
 """From here on a state counts as fragmented: less than half of the free bytes are in one piece."""
@@ -51,12 +51,12 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str, threshold_per
     scattered_of_view = (free_of_view - profile.views[:, VIEW_LARGEST_FREE]).clip(min=0)
     # A difference within the rounding error is no evidence of a second free block.
     above_of_view = (scattered_of_view > error_bytes) & (100.0 * scattered_of_view > threshold_percent * free_of_view)
-    view = timeline.block_view[allocated.block, MEMORIES.index(memory)]
+    view = timeline.state_view[allocated.state, MEMORIES.index(memory)]
     scattered = scattered_of_view[view]
     worst = int(scattered.argmax())
-    block = int(allocated.block[worst])
-    operation = int(timeline.block_operation[block])
-    name = operation_place(profile, timeline, operation)[0] or BLOCK_NAMES[int(timeline.block_kind[block])]
+    state = int(allocated.state[worst])
+    operation = int(timeline.state_operation[state])
+    name = operation_place(profile, timeline, operation)[0] or STATE_NAMES[int(timeline.state_kind[state])]
     free_at_worst = int(free_of_view[view[worst]])
     return Fragmentation(
         worst_bytes_per_bank=int(scattered[worst]),

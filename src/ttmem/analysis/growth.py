@@ -53,8 +53,8 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> Growth:
     states = state_column(profile, timeline, memory)
     started: list[tuple[Run, int]] = []
     for run in runs_of(timeline):
-        first = int(np.searchsorted(states.block, run.first_block))
-        if first < len(states.block) and states.block[first] < run.end_block:
+        first = int(np.searchsorted(states.state, run.first_state))
+        if first < len(states.state) and states.state[first] < run.end_state:
             started.append((run, int(states.value[first])))
     loading = _loading_runs(profile, timeline, [run for run, _ in started])
     counts = [run.number not in loading for run, _ in started[:-1]]

@@ -87,11 +87,11 @@ def all_lifetimes(profile: Profile, timeline: Timeline) -> list[TensorLife]:
     return found
 
 
-def buffers_in_state(profile: Profile, timeline: Timeline, memory: str, block: int) -> list[TensorLife]:
+def buffers_in_state(profile: Profile, timeline: Timeline, memory: str, state: int) -> list[TensorLife]:
     """The buffers of one memory in one memory state of a capture; their bytes per bank sum to what the state says."""
     buffers = timeline.buffers
     assert buffers is not None
-    here = (buffers.first_block <= block) & (block <= buffers.last_block)
+    here = (buffers.first_state <= state) & (state <= buffers.last_state)
     rows = np.flatnonzero(here & (buffers.memory == MEMORIES.index(memory)))
     return [_of_buffer(profile, timeline, buffers, row) for row in rows.tolist()]
 
@@ -142,8 +142,8 @@ def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: 
         known(producer),
         *operation_place(profile, timeline, producer),
         program="",
-        first_index=producer if producer >= 0 else _operation_at(timeline, int(buffers.first_block[row])),
-        last_index=_operation_at(timeline, int(buffers.last_block[row])),
+        first_index=producer if producer >= 0 else _operation_at(timeline, int(buffers.first_state[row])),
+        last_index=_operation_at(timeline, int(buffers.last_state[row])),
         last_use_index=known(int(buffers.last_use[row])),
         weight=False,
         bytes_per_bank=int(buffers.bytes_per_bank[row]),
@@ -158,7 +158,7 @@ def _untyped(buffers: BufferTable, row: int) -> TensorType:
     return TensorType((total,), "bytes", **placed, logical_bytes=total, padded_bytes=total, page_bytes=0, shard_bytes=0)
 
 
-def _operation_at(timeline: Timeline, block: int) -> int:
+def _operation_at(timeline: Timeline, state: int) -> int:
     """The operation a state belongs to; a closing snapshot stands after the last one."""
-    operation = int(timeline.block_operation[block])
-    return operation if operation >= 0 else int(timeline.block_operation[: block + 1].max(initial=timeline.first_index))
+    operation = int(timeline.state_operation[state])
+    return operation if operation >= 0 else int(timeline.state_operation[: state + 1].max(initial=timeline.first_index))

@@ -81,13 +81,13 @@ class Liveness:
         """Follow the operations [first, end); with ``at``, tensors freed before that operation are forgotten."""
         first, end = max(first, self.timeline.first_index), min(end, self.timeline.end_index)
         for start in range(first, end, _BLOCK):
-            self._run_block(start, min(start + _BLOCK, end))
+            self._run_state(start, min(start + _BLOCK, end))
             if at is not None:
                 self.tensors = [held for held in self.tensors if held.last < 0 or held.last >= at]
         if first < end:
             self._end_programs(end)
 
-    def _run_block(self, first: int, end: int) -> None:
+    def _run_state(self, first: int, end: int) -> None:
         timeline = self.timeline
         window = slice(first - timeline.first_index, end - timeline.first_index)
         self._first = first
@@ -340,11 +340,11 @@ class Liveness:
 
 def _growth(profile: Profile, timeline: Timeline, first: int, end: int) -> tuple[list[int], ...]:
     """Per memory, how much each operation of [first, end) made it grow; known where both states around it are."""
-    owned = np.flatnonzero((timeline.block_operation >= first) & (timeline.block_operation < end))
-    operation = timeline.block_operation[owned]
-    followed = owned + 1 < len(timeline.block_cause)
+    owned = np.flatnonzero((timeline.state_operation >= first) & (timeline.state_operation < end))
+    operation = timeline.state_operation[owned]
+    followed = owned + 1 < len(timeline.state_cause)
     owned, operation = owned[followed], operation[followed]
-    seen = timeline.block_cause[owned + 1] == operation  # the next state is this operation's after-state
+    seen = timeline.state_cause[owned + 1] == operation  # the next state is this operation's after-state
     owned, operation = owned[seen], operation[seen]
     # A program's temporaries die with it, between its last operation and the next state.
     last = np.array([program.end_operation - 1 for program in timeline.programs], np.int64)
@@ -352,7 +352,7 @@ def _growth(profile: Profile, timeline: Timeline, first: int, end: int) -> tuple
     columns = []
     for memory in range(len(MEMORIES)):
         grown = np.full(end - first, _UNKNOWN, np.int64)
-        before, after = timeline.block_view[owned, memory], timeline.block_view[owned + 1, memory]
+        before, after = timeline.state_view[owned, memory], timeline.state_view[owned + 1, memory]
         both = (before >= 0) & (after >= 0)
         allocated = profile.views[:, VIEW_ALLOCATED]
         grown[operation[both] - first] = allocated[after[both]] - allocated[before[both]]

@@ -63,7 +63,7 @@ def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase 
     loaded_at = max(in_first_run, default=None)
     loaded = None
     if loaded_at is not None:  # the state before this operation, or the next one that was printed
-        later = np.flatnonzero(timeline.block_operation[states.block] >= loaded_at)
+        later = np.flatnonzero(timeline.state_operation[states.state] >= loaded_at)
         loaded = int(states.value[later[0] if len(later) else -1])
     return LoadPhase(
         memory=memory,

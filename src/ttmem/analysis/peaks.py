@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ttmem.analysis.states import between_operations, known, state_column
-from ttmem.profile import BEFORE_OPERATION, BLOCK_NAMES, MEMORIES, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile import BEFORE_OPERATION, MEMORIES, STATE_NAMES, WITHIN_OPERATION, Profile, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Peak:
     free_bytes_at_peak: int
     largest_free_bytes_at_peak: int
     end_bytes_per_bank: int
-    block: int
+    state: int
     timeline: int
     error_bytes: int
     within_operation: bool = False
@@ -54,12 +54,12 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
     found: dict[str, Peak] = {}
     for column, memory in enumerate(MEMORIES):
         states = state_column(profile, timeline, memory)
-        if not len(states.block):
+        if not len(states.state):
             continue
-        block = int(states.block[int(np.argmax(states.value))])
-        banks, total, allocated, free, largest_free = profile.views[timeline.block_view[block, column]].tolist()
-        columns = (timeline.block_operation, timeline.block_cause, timeline.block_kind)
-        at, cause, kind = (int(facts[block]) for facts in columns)
+        state = int(states.state[int(np.argmax(states.value))])
+        banks, total, allocated, free, largest_free = profile.views[timeline.state_view[state, column]].tolist()
+        columns = (timeline.state_operation, timeline.state_cause, timeline.state_kind)
+        at, cause, kind = (int(facts[state]) for facts in columns)
         belongs_to_one = at >= 0 or kind == BEFORE_OPERATION
         cause_name, cause_location = operation_place(profile, timeline, cause)
         found[memory] = Peak(
@@ -70,14 +70,14 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
             peak_bytes_per_bank=allocated,
             peak_percent=round(100 * allocated / total, 4) if total else None,
             at_index=known(at),
-            at_name=operation_place(profile, timeline, at)[0] if belongs_to_one else BLOCK_NAMES[kind],
+            at_name=operation_place(profile, timeline, at)[0] if belongs_to_one else STATE_NAMES[kind],
             caused_by_index=known(cause),
             caused_by_name=cause_name,
             caused_by_location=cause_location,
             free_bytes_at_peak=free,
             largest_free_bytes_at_peak=largest_free,
             end_bytes_per_bank=int(between_operations(timeline, states).value[-1:].sum()),
-            block=block,
+            state=state,
             timeline=timeline_number,
             error_bytes=profile.source.state_error_bytes,
             within_operation=kind == WITHIN_OPERATION,

@@ -23,8 +23,8 @@ class Run:
     first_index: int
     end_index: int
     """One past its last operation."""
-    first_block: int
-    end_block: int
+    first_state: int
+    end_state: int
     """One past its last memory state; the submit states around a run are its own."""
     finished: bool
 
@@ -38,31 +38,31 @@ def runs_of(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
     """The runs of one process."""
     run = partial(Run, timeline.rank, timeline_index)
     found = [
-        run(top.run, top.name, top.first_operation, top.end_operation, top.first_block, top.end_block, top.finished)
+        run(top.run, top.name, top.first_operation, top.end_operation, top.first_state, top.end_state, top.finished)
         for top in _tops(timeline)
     ]
-    blocks = len(timeline.block_kind)
-    if found or not (blocks or len(timeline)):
+    states = len(timeline.state_kind)
+    if found or not (states or len(timeline)):
         return found
     # Old runtimes and INFO-only logs name no program: submit states separate runs, else all is one run.
-    cuts = [0, *np.flatnonzero(timeline.block_kind == BEFORE_SUBMIT)[1:].tolist(), blocks]
+    cuts = [0, *np.flatnonzero(timeline.state_kind == BEFORE_SUBMIT)[1:].tolist(), states]
     first = timeline.first_index
-    for number, (first_block, end_block) in enumerate(pairwise(cuts)):
-        last = int(timeline.block_operation[first_block:end_block].max(initial=-1))
-        end = timeline.end_index if end_block == blocks else max(first, last + 1)
-        found.append(run(number, "", first, end, first_block, end_block, True))
+    for number, (first_state, end_state) in enumerate(pairwise(cuts)):
+        last = int(timeline.state_operation[first_state:end_state].max(initial=-1))
+        end = timeline.end_index if end_state == states else max(first, last + 1)
+        found.append(run(number, "", first, end, first_state, end_state, True))
         first = end
     return found
 
 
-def run_at(timeline: Timeline, operation: int, block: int = -1) -> int | None:
+def run_at(timeline: Timeline, operation: int, state: int = -1) -> int | None:
     """The run whose tensors a moment can show, by its operation or its state; between two runs, the last one.
 
     None where the source names no program.
     """
     tops = _tops(timeline)
     for top in tops:
-        if top.first_operation <= operation < top.end_operation or top.first_block <= block < top.end_block:
+        if top.first_operation <= operation < top.end_operation or top.first_state <= state < top.end_state:
             return top.run
     return tops[-1].run if tops else None
 

@@ -51,7 +51,7 @@ def _of_run(profile: Profile, wanted: int | str) -> Profile:
 
 def _narrowed(timeline: Timeline, run: Run) -> Timeline:
     operations = slice(run.first_index - timeline.first_index, run.end_index - timeline.first_index)
-    blocks = slice(run.first_block, run.end_block)
+    states = slice(run.first_state, run.end_state)
     kept = [index for index, program in enumerate(timeline.programs) if program.run == run.number]
     renumbered = np.full(len(timeline.programs) + 1, -1, dtype=np.int32)  # the last entry maps "no program" to itself
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)
@@ -61,17 +61,17 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
         form=timeline.form[operations],
         line=timeline.line[operations],
         program=renumbered[timeline.program[operations]],
-        block_kind=timeline.block_kind[blocks],
-        block_operation=_own(timeline.block_operation[blocks], run),
-        block_cause=_own(timeline.block_cause[blocks], run),
-        block_view=timeline.block_view[blocks],
-        block_line=timeline.block_line[blocks],
+        state_kind=timeline.state_kind[states],
+        state_operation=_own(timeline.state_operation[states], run),
+        state_cause=_own(timeline.state_cause[states], run),
+        state_view=timeline.state_view[states],
+        state_line=timeline.state_line[states],
         programs=tuple(
             replace(
                 program,
                 parent=int(renumbered[program.parent]),
-                first_block=program.first_block - run.first_block,
-                end_block=program.end_block - run.first_block,
+                first_state=program.first_state - run.first_state,
+                end_state=program.end_state - run.first_state,
             )
             for program in (timeline.programs[index] for index in kept)
         ),
@@ -91,11 +91,11 @@ def _own(operation: Int32, run: Run) -> Int32:
 
 def _buffers_of(buffers: BufferTable, run: Run) -> BufferTable:
     """The buffers that show in the run's states, with the part of their life that does."""
-    kept = buffers.rows(np.flatnonzero((buffers.last_block >= run.first_block) & (buffers.first_block < run.end_block)))
+    kept = buffers.rows(np.flatnonzero((buffers.last_state >= run.first_state) & (buffers.first_state < run.end_state)))
     return replace(
         kept,
-        first_block=np.maximum(kept.first_block - np.int32(run.first_block), np.int32(0)),
-        last_block=np.minimum(kept.last_block, np.int32(run.end_block - 1)) - np.int32(run.first_block),
+        first_state=np.maximum(kept.first_state - np.int32(run.first_state), np.int32(0)),
+        last_state=np.minimum(kept.last_state, np.int32(run.end_state - 1)) - np.int32(run.first_state),
         producer=_own(kept.producer, run),
         last_use=_own(kept.last_use, run),
     )

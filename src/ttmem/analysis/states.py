@@ -38,21 +38,21 @@ def known(number: int) -> int | None:
 class StateColumn:
     """One figure of one memory over the states of a timeline that show it."""
 
-    block: NDArray[np.intp]
-    """Positions in the timeline's block columns."""
+    state: NDArray[np.intp]
+    """Positions in the timeline's columns of states."""
     value: Int64
 
 
 def state_column(profile: Profile, timeline: Timeline, memory: str, view_column: int = VIEW_ALLOCATED) -> StateColumn:
-    """The states that have a line for this memory; a block with that line missing says nothing, not zero."""
-    views = timeline.block_view[:, MEMORIES.index(memory)]
+    """The states that have a line for this memory; a state with that line missing says nothing, not zero."""
+    views = timeline.state_view[:, MEMORIES.index(memory)]
     shown = np.flatnonzero(views >= 0)
-    return StateColumn(block=shown, value=profile.views[views[shown], view_column])
+    return StateColumn(state=shown, value=profile.views[views[shown], view_column])
 
 
 def bank_size(profile: Profile, timeline: Timeline, memory: str) -> tuple[int, int]:
     """(banks, bytes per bank) of a memory, as its first state says; (0, 0) when none shows it."""
-    views = timeline.block_view[:, MEMORIES.index(memory)]
+    views = timeline.state_view[:, MEMORIES.index(memory)]
     seen = views[views >= 0]
     return (int(profile.views[seen[0], VIEW_BANKS]), int(profile.views[seen[0], VIEW_TOTAL])) if len(seen) else (0, 0)
 
@@ -61,8 +61,8 @@ def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> I
     """After-state minus before-state (bytes per bank) of every operation that has both, 0 for the others."""
     states = between_operations(timeline, state_column(profile, timeline, memory))
     change = np.zeros(len(timeline), dtype=np.int64)
-    cause = timeline.block_cause[states.block[1:]]
-    before = timeline.block_operation[states.block[:-1]]
+    cause = timeline.state_cause[states.state[1:]]
+    before = timeline.state_operation[states.state[:-1]]
     whole = (cause >= timeline.first_index) & (cause == before)
     change[cause[whole] - timeline.first_index] = np.diff(states.value)[whole]
     return change
@@ -70,16 +70,16 @@ def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> I
 
 def between_operations(timeline: Timeline, states: StateColumn) -> StateColumn:
     """Without the moments inside operations: those are neither before nor after."""
-    kept = timeline.block_kind[states.block] != WITHIN_OPERATION
-    return StateColumn(block=states.block[kept], value=states.value[kept])
+    kept = timeline.state_kind[states.state] != WITHIN_OPERATION
+    return StateColumn(state=states.state[kept], value=states.value[kept])
 
 
 def seen_memories(profile: Profile) -> tuple[str, ...]:
     """The memories with at least one state, in the order in which they are printed."""
     seen = np.zeros(len(MEMORIES), dtype=bool)
     for timeline in profile.timelines:
-        if len(timeline.block_view):
-            seen |= (timeline.block_view >= 0).any(axis=0)
+        if len(timeline.state_view):
+            seen |= (timeline.state_view >= 0).any(axis=0)
     return tuple(memory for memory, present in zip(MEMORIES, seen, strict=True) if present)
 
 

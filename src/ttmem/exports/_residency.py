@@ -71,20 +71,20 @@ def residency(profile: Profile, timeline: Timeline) -> Residency:
     addresses = {row: life.address for row, life in enumerate(lives) if life.address is not None}
     simulated = len(addresses) < len(lives)  # a capture without dispatch allocates nothing, so it has no addresses
     if simulated:
-        spans = list(zip(buffers.first_block.tolist(), (buffers.last_block + 1).tolist(), strict=True))
+        spans = list(zip(buffers.first_state.tolist(), (buffers.last_state + 1).tolist(), strict=True))
         addresses = _simulated(profile, timeline, lives, spans)
-    after = _after_blocks(timeline)
+    after = _after_states(timeline)
     peaks = _fullest_moments(timeline)
-    kinds = timeline.block_kind.tolist()
-    first_state = next((block for block, kind in enumerate(kinds) if kind not in (WITHIN_OPERATION, SNAPSHOT)), 0)
+    kinds = timeline.state_kind.tolist()
+    first_state = next((state for state, kind in enumerate(kinds) if kind not in (WITHIN_OPERATION, SNAPSHOT)), 0)
     last_state = len(kinds) - 1
     found = []
     for row, life in enumerate(lives):
-        first, last = int(buffers.first_block[row]), int(buffers.last_block[row])
+        first, last = int(buffers.first_state[row]), int(buffers.last_state[row])
         # Alive after operation i when the state that follows it lies between the two.
         start, end = (int(position) for position in np.searchsorted(after, (first, last + 1)))
         made_in = -1 if life.producer_index is None else life.producer_index - timeline.first_index
-        freed_in = int(timeline.block_operation[last]) - timeline.first_index if last < last_state else -1
+        freed_in = int(timeline.state_operation[last]) - timeline.first_index if last < last_state else -1
         memory = int(buffers.memory[row])
         found.append(
             Resident(
@@ -104,24 +104,24 @@ def residency(profile: Profile, timeline: Timeline) -> Residency:
 
 def _fullest_moments(timeline: Timeline) -> dict[tuple[int, int], int]:
     """(operation, memory) -> the state that shows its fullest moment, where it has one inside."""
-    inside = np.flatnonzero(timeline.block_kind == WITHIN_OPERATION)
-    blocks, memories = np.nonzero(timeline.block_view[inside] >= 0)
+    inside = np.flatnonzero(timeline.state_kind == WITHIN_OPERATION)
+    state_numbers, memories = np.nonzero(timeline.state_view[inside] >= 0)
     return {
-        (int(timeline.block_operation[inside[block]]) - timeline.first_index, memory): int(inside[block])
-        for block, memory in zip(blocks.tolist(), memories.tolist(), strict=True)
+        (int(timeline.state_operation[inside[state]]) - timeline.first_index, memory): int(inside[state])
+        for state, memory in zip(state_numbers.tolist(), memories.tolist(), strict=True)
     }
 
 
-def _after_blocks(timeline: Timeline) -> list[int]:
+def _after_states(timeline: Timeline) -> list[int]:
     """Per operation: the state that shows what it left. That is the next one outside it."""
-    outside = [block for block, kind in enumerate(timeline.block_kind.tolist()) if kind != WITHIN_OPERATION]
-    own = {int(operation): block for block, operation in enumerate(timeline.block_operation.tolist()) if operation >= 0}
+    outside = [state for state, kind in enumerate(timeline.state_kind.tolist()) if kind != WITHIN_OPERATION]
+    own = {int(operation): state for state, operation in enumerate(timeline.state_operation.tolist()) if operation >= 0}
     after = []
     latest = -1
     for index in range(timeline.first_index, timeline.end_index):
         latest = max(latest, own.get(index, latest))
         position = int(np.searchsorted(outside, latest, side="right"))
-        after.append(outside[position] if position < len(outside) else len(timeline.block_kind))
+        after.append(outside[position] if position < len(outside) else len(timeline.state_kind))
     return after
 
 

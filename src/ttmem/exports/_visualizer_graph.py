@@ -59,13 +59,13 @@ def _program_place(ordered: list[tuple[int, str, Resident]], held: int, wanted: 
 
 def _held_before(profile: Profile, timeline: Timeline) -> list[int]:
     """Per operation: what L1 held before it, -1 when no state tells."""
-    views = timeline.block_view[:, MEMORIES.index("L1")]
+    views = timeline.state_view[:, MEMORIES.index("L1")]
     held = [-1] * len(timeline)
-    for block, operation in enumerate(timeline.block_operation.tolist()):
-        if operation >= 0 and views[block] >= 0 and timeline.block_kind[block] == BEFORE_OPERATION:
+    for state, operation in enumerate(timeline.state_operation.tolist()):
+        if operation >= 0 and views[state] >= 0 and timeline.state_kind[state] == BEFORE_OPERATION:
             position = operation - timeline.first_index
             if position < len(held):
-                held[position] = int(profile.views[views[block], VIEW_ALLOCATED])
+                held[position] = int(profile.views[views[state], VIEW_ALLOCATED])
     return held
 
 

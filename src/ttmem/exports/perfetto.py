@@ -107,16 +107,16 @@ def _counters(profile: Profile, timeline: Timeline, process: int) -> Iterator[Ev
     for memory in seen_memories(profile):
         states = state_column(profile, timeline, memory)
         counter = {"ph": "C", "pid": process, "name": f"{memory} bytes per bank"}
-        for block, allocated in zip(states.block.tolist(), states.value.tolist(), strict=True):
-            yield {**counter, "ts": times[block], "args": {"allocated": allocated}}
+        for state, allocated in zip(states.state.tolist(), states.value.tolist(), strict=True):
+            yield {**counter, "ts": times[state], "args": {"allocated": allocated}}
 
 
 def _times(timeline: Timeline) -> list[int]:
     """When each state is: never earlier than the one before it."""
-    at = timeline.block_operation.astype(np.int64)
+    at = timeline.state_operation.astype(np.int64)
     started = np.maximum.accumulate(np.where(at >= 0, at, timeline.first_index - 1)) if len(at) else at
     times = np.where(at >= 0, at, started + 1) * OPERATION_MICROSECONDS
-    kinds = timeline.block_kind
+    kinds = timeline.state_kind
     times[kinds == WITHIN_OPERATION] += OPERATION_MICROSECONDS // 2
     # Between two operations there is no room: a state after one stands a little before the next.
     last = len(times) - 1

@@ -18,9 +18,9 @@ from ttmem.analysis.failure import failures
 from ttmem.analysis.lifetimes import all_lifetimes
 from ttmem.analysis.weights import weights
 from ttmem.profile import (
-    BLOCK_NAMES,
     L1_PARTS,
     MEMORIES,
+    STATE_NAMES,
     VIEW_ALLOCATED,
     VIEW_BANKS,
     VIEW_FREE,
@@ -118,13 +118,13 @@ def states(profile: Profile) -> Table:
     names = ("rank", "state", "kind", "operation_index", "caused_by_index", "memory")
     columns: dict[str, Values] = {name: [] for name in (*names, *figures)}
     for timeline in profile.timelines:
-        blocks, memories = np.nonzero(timeline.block_view >= 0)
-        views = profile.views[timeline.block_view[blocks, memories]]
-        columns["rank"] += [_rank(timeline)] * len(blocks)
-        columns["state"] += blocks.tolist()
-        columns["kind"] += [BLOCK_NAMES[kind] for kind in timeline.block_kind[blocks].tolist()]
-        columns["operation_index"] += [n if n >= 0 else None for n in timeline.block_operation[blocks].tolist()]
-        columns["caused_by_index"] += [n if n >= 0 else None for n in timeline.block_cause[blocks].tolist()]
+        state_numbers, memories = np.nonzero(timeline.state_view >= 0)
+        views = profile.views[timeline.state_view[state_numbers, memories]]
+        columns["rank"] += [_rank(timeline)] * len(state_numbers)
+        columns["state"] += state_numbers.tolist()
+        columns["kind"] += [STATE_NAMES[kind] for kind in timeline.state_kind[state_numbers].tolist()]
+        columns["operation_index"] += [n if n >= 0 else None for n in timeline.state_operation[state_numbers].tolist()]
+        columns["caused_by_index"] += [n if n >= 0 else None for n in timeline.state_cause[state_numbers].tolist()]
         columns["memory"] += [MEMORIES[memory] for memory in memories.tolist()]
         for name, position in figures.items():
             columns[name] += views[:, position].tolist()

@@ -22,7 +22,7 @@ MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 BEFORE_OPERATION, BEFORE_SUBMIT, AFTER_SUBMIT, SNAPSHOT, WITHIN_OPERATION = range(5)
 """The last kind is the fullest moment inside an operation. No log prints it; a capture has it where a memory was fuller
 then than in the states around it. Its operation is its cause too, and it has a view only of those memories."""
-BLOCK_NAMES = ("before operation", "before submit", "after submit", "snapshot", "within operation")
+STATE_NAMES = ("before operation", "before submit", "after submit", "snapshot", "within operation")
 
 VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)
 """Columns of ``Profile.views``; all but the first are bytes per bank."""
@@ -51,8 +51,8 @@ class Program:
     finished: bool
     """False when an exception, a new run or the end of the source cut it off."""
     line: int
-    first_block: int = 0
-    end_block: int = 0
+    first_state: int = 0
+    end_state: int = 0
     """One past the last memory state printed while this program was open (a run owns its submit states too)."""
 
 
@@ -85,7 +85,7 @@ class _Columns:
 class BufferTable(_Columns):
     """Every buffer that shows in a memory state, one row each.
 
-    A buffer is alive in the states ``first_block`` ... ``last_block``, both included, so the buffers alive in a state
+    A buffer is alive in the states ``first_state`` ... ``last_state``, both included, so the buffers alive in a state
     sum to what that state says is allocated. What lived inside one operation and was not there at its fullest moment
     shows in no state and has no row.
     """
@@ -98,8 +98,8 @@ class BufferTable(_Columns):
     """What the allocator took from each bank."""
     total_bytes: Int64
     """What was asked for, over all banks of one chip."""
-    first_block: Int32
-    last_block: Int32
+    first_state: Int32
+    last_state: Int32
     producer: Int32
     """The operation that allocated it, -1 when it came to be outside any."""
     last_use: Int32
@@ -156,15 +156,15 @@ class Timeline:
     """Per operation: its line in the source, from 1."""
     program: Int32
     """Per operation: index into ``programs``, -1 outside any."""
-    block_kind: NDArray[np.int8]
+    state_kind: NDArray[np.int8]
     """Per memory state: one of ``BEFORE_OPERATION`` ... ``WITHIN_OPERATION``."""
-    block_operation: Int32
+    state_operation: Int32
     """Per memory state: the operation it was printed before, -1 when there is none."""
-    block_cause: Int32
+    state_cause: Int32
     """Per memory state: the operation whose after-state it is, -1 when nothing ran since the state before it."""
-    block_view: Int32
+    state_view: Int32
     """Memory states x memories: index into ``Profile.views``, -1 when that line is missing."""
-    block_line: Int64
+    state_line: Int64
     programs: tuple[Program, ...] = ()
     lookups: tuple[CacheLookup, ...] = ()
     retained: frozenset[int] = frozenset()

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
-from ttmem.profile.model import BLOCK_NAMES, MEMORIES, VIEW_LARGEST_FREE, Profile, Timeline
+from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_LARGEST_FREE, Profile, Timeline
 from ttmem.profile.operation_forms import OperationForms
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raise it when an older ttmem would misread what a newer one wrote; a new field with a default needs no raise."""
 
 _MAGIC = b"\x89TTMEM\r\n"
@@ -34,6 +34,10 @@ _HEADER = struct.Struct("<8sI Q Q 16s")
 _COMPRESSION_LEVEL = 1
 _READ_AGAIN = "read the original log again: ttmem profile LOG"
 _Length = Annotated[int, msgspec.Meta(ge=0)]
+_NAMES_OF_VERSION_1 = {
+    f"block_{column}": f"state_{column}" for column in ("kind", "operation", "cause", "view", "line")
+} | {f"{end}_block": f"{end}_state" for end in ("first", "end", "last")}
+"""What the first version called the columns of memory states."""
 _COLUMN_TYPES = frozenset({"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8"})
 
 
@@ -101,9 +105,17 @@ def _unseal(content: bytes, where: str) -> bytes:
     try:
         if zstandard.frame_content_size(payload) != document_bytes:
             raise ValueError("sizes disagree")
-        return zstandard.ZstdDecompressor().decompress(payload)
+        document = zstandard.ZstdDecompressor().decompress(payload)
     except (zstandard.ZstdError, ValueError, MemoryError):
         raise _unusable("is damaged (it cannot be unpacked)", where) from None
+    return document if version > 1 else msgspec.msgpack.encode(_renamed(msgspec.msgpack.decode(document)))
+
+
+def _renamed(value: Any) -> Any:
+    """A document of version 1 with today's names."""
+    if isinstance(value, dict):
+        return {_NAMES_OF_VERSION_1.get(key, key): _renamed(item) for key, item in value.items()}
+    return [_renamed(item) for item in value] if isinstance(value, list) else value
 
 
 def _unusable(what: str, where: str) -> BadInputError:
@@ -176,24 +188,24 @@ def _check_forms(forms: OperationForms, tensor_types: int) -> None:
 
 def _check_timeline(timeline: Timeline, *, forms: int, views: int) -> None:
     _same_length("operations", (timeline.form, timeline.line, timeline.program))
-    blocks = (timeline.block_kind, timeline.block_operation, timeline.block_cause, timeline.block_line)
-    _same_length("memory states", blocks)
-    if timeline.block_view.shape != (len(timeline.block_kind), len(MEMORIES)):
+    states = (timeline.state_kind, timeline.state_operation, timeline.state_cause, timeline.state_line)
+    _same_length("memory states", states)
+    if timeline.state_view.shape != (len(timeline.state_kind), len(MEMORIES)):
         raise ValueError("memory states have the wrong number of memories")
     if timeline.first_index < 0:
         raise ValueError("the first index is negative")
     _within("operation form", timeline.form, 0, forms)
     _within("program", timeline.program, -1, len(timeline.programs))
-    _within("kind of memory state", timeline.block_kind, 0, len(BLOCK_NAMES))
-    _within("memory view", timeline.block_view, -1, views)
+    _within("kind of memory state", timeline.state_kind, 0, len(STATE_NAMES))
+    _within("memory view", timeline.state_view, -1, views)
     # One past the end: a state may be tied to the operation that the source was cut off before.
-    for what, column in (("operation", timeline.block_operation), ("cause", timeline.block_cause)):
+    for what, column in (("operation", timeline.state_operation), ("cause", timeline.state_cause)):
         _within(f"memory state's {what}", column, -1, timeline.end_index + 1)
     for program in timeline.programs:
         _within("parent program", (program.parent,), -1, len(timeline.programs))
         _within("program's operations", (program.first_operation, program.end_operation), 0, timeline.end_index + 1)
         _within("program's caller", (program.caller,), -1, timeline.end_index + 1)
-        _within("program's memory states", (program.first_block, program.end_block), 0, len(timeline.block_kind) + 1)
+        _within("program's memory states", (program.first_state, program.end_state), 0, len(timeline.state_kind) + 1)
 
 
 def _check_captured(timeline: Timeline, *, tensor_types: int) -> None:
@@ -208,9 +220,9 @@ def _check_captured(timeline: Timeline, *, tensor_types: int) -> None:
     _within("buffer's tensor type", buffers.tensor_type, -1, tensor_types)
     _within("buffer's producer", buffers.producer, -1, timeline.end_index)
     _within("buffer's last use", buffers.last_use, -1, timeline.end_index)
-    for what, column in (("first", buffers.first_block), ("last", buffers.last_block)):
-        _within(f"buffer's {what} memory state", column, 0, len(timeline.block_kind))
-    if bool(np.any(buffers.first_block > buffers.last_block)):
+    for what, column in (("first", buffers.first_state), ("last", buffers.last_state)):
+        _within(f"buffer's {what} memory state", column, 0, len(timeline.state_kind))
+    if bool(np.any(buffers.first_state > buffers.last_state)):
         raise ValueError("a buffer ends before it begins")
 
 

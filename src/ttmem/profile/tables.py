@@ -143,8 +143,8 @@ class BufferEntry(NamedTuple):
     memory: int
     bytes_per_bank: int
     total_bytes: int
-    first_block: int
-    last_block: int
+    first_state: int
+    last_state: int
     producer: int = -1
     last_use: int = -1
     tensor_type: int = -1
@@ -188,11 +188,11 @@ def captured_timeline(
         form=np.array(forms, np.int32),
         line=np.array(lines, np.int64),
         program=np.full(len(forms), -1, np.int32),
-        block_kind=np.array(states.kind, np.int8),
-        block_operation=np.array(states.operation, np.int32),
-        block_cause=np.array(states.cause, np.int32),
-        block_view=np.array(states.views, np.int32).reshape(-1, len(MEMORIES)),
-        block_line=np.array([lines[at] if at >= 0 else 0 for at in states.operation], np.int64),
+        state_kind=np.array(states.kind, np.int8),
+        state_operation=np.array(states.operation, np.int32),
+        state_cause=np.array(states.cause, np.int32),
+        state_view=np.array(states.views, np.int32).reshape(-1, len(MEMORIES)),
+        state_line=np.array([lines[at] if at >= 0 else 0 for at in states.operation], np.int64),
         failures=tuple(failures),
         programs_l1=needs,
         buffers=buffers,

@@ -55,17 +55,17 @@ def _timeline(tables: Tables, rank: int, tokens: _Tokens, facts: dict[str, str])
     kinds, subject, lines = tokens
     operation_at = np.flatnonzero(kinds == Kind.OPERATION)
     form = subject[operation_at]
-    block_at, block_kind = _blocks(kinds, operation_at)
-    started = np.searchsorted(operation_at, block_at).astype(np.int32)  # operations before each state
-    block_operation = _owners(block_kind, started)
-    block_view = np.full((len(block_at), len(MEMORIES)), -1, np.int32)
+    state_at, state_kind = _states(kinds, operation_at)
+    started = np.searchsorted(operation_at, state_at).astype(np.int32)  # operations before each state
+    state_operation = _owners(state_kind, started)
+    state_view = np.full((len(state_at), len(MEMORIES)), -1, np.int32)
     for memory in range(len(MEMORIES)):
         view_at = np.flatnonzero(kinds == Kind.VIEW_DRAM + memory)[::-1]  # reversed: the first of two wins
-        block = np.searchsorted(block_at, view_at, side="right") - 1
-        inside = block >= 0
-        block_view[block[inside], memory] = subject[view_at[inside]]
+        state = np.searchsorted(state_at, view_at, side="right") - 1
+        inside = state >= 0
+        state_view[state[inside], memory] = subject[view_at[inside]]
 
-    tracker = _track(tables, tokens, operation_at, block_at)
+    tracker = _track(tables, tokens, operation_at, state_at)
     facts.update({key: value for key, value in tracker.facts.items() if key not in facts})
     return Timeline(
         rank=rank,
@@ -73,11 +73,11 @@ def _timeline(tables: Tables, rank: int, tokens: _Tokens, facts: dict[str, str])
         form=form,
         line=lines[operation_at].astype(np.int64),
         program=_program_column(tracker, len(form)),
-        block_kind=block_kind,
-        block_operation=block_operation,
-        block_cause=_causes(block_operation, started),
-        block_view=block_view,
-        block_line=lines[block_at].astype(np.int64),
+        state_kind=state_kind,
+        state_operation=state_operation,
+        state_cause=_causes(state_operation, started),
+        state_view=state_view,
+        state_line=lines[state_at].astype(np.int64),
         programs=tuple(tracker.programs),
         lookups=tuple(tracker.lookups),
         retained=frozenset(tracker.retained),
@@ -85,7 +85,7 @@ def _timeline(tables: Tables, rank: int, tokens: _Tokens, facts: dict[str, str])
     )
 
 
-def _blocks(kinds: NDArray[np.int8], operation_at: Positions) -> tuple[Positions, NDArray[np.int8]]:
+def _states(kinds: NDArray[np.int8], operation_at: Positions) -> tuple[Positions, NDArray[np.int8]]:
     """Where memory states begin and of which kind they are.
 
     A state begins with its header; a DRAM view without a header of its own (the header line was torn, or the file is
@@ -111,24 +111,24 @@ def _last_before(positions: Positions, at: Positions) -> Positions:
     return np.concatenate([[-1], positions])[np.searchsorted(positions, at)]
 
 
-def _owners(block_kind: NDArray[np.int8], started: NDArray[np.int32]) -> NDArray[np.int32]:
+def _owners(state_kind: NDArray[np.int8], started: NDArray[np.int32]) -> NDArray[np.int32]:
     """The operation each state was printed before: the last one started, if it has no state yet."""
-    owner = np.where(block_kind == BEFORE_OPERATION, started - 1, -1).astype(np.int32)
+    owner = np.where(state_kind == BEFORE_OPERATION, started - 1, -1).astype(np.int32)
     owned = np.flatnonzero(owner >= 0)
     repeated = owned[1:][owner[owned[1:]] == owner[owned[:-1]]]
     owner[repeated] = -1
     return owner
 
 
-def _causes(block_operation: NDArray[np.int32], started: NDArray[np.int32]) -> NDArray[np.int32]:
+def _causes(state_operation: NDArray[np.int32], started: NDArray[np.int32]) -> NDArray[np.int32]:
     """The operation whose after-state each state is; -1 when nothing ran since the state before it."""
-    last_done = np.where(block_operation >= 0, block_operation - 1, started - 1).astype(np.int32)
+    last_done = np.where(state_operation >= 0, state_operation - 1, started - 1).astype(np.int32)
     cause: NDArray[np.int32] = last_done.copy()
     cause[1:][last_done[1:] == last_done[:-1]] = -1
     return cause
 
 
-def _track(tables: Tables, tokens: _Tokens, operation_at: Positions, block_at: Positions) -> ProgramTracker:
+def _track(tables: Tables, tokens: _Tokens, operation_at: Positions, state_at: Positions) -> ProgramTracker:
     """Walk the few lines that are neither operations nor memory states."""
     kinds, subject, lines = tokens
     form = subject[operation_at]
@@ -142,20 +142,20 @@ def _track(tables: Tables, tokens: _Tokens, operation_at: Positions, block_at: P
     others = (kinds == Kind.FAILURE) | (kinds == Kind.BEFORE_SUBMIT) | (kinds == Kind.AFTER_SUBMIT)
     at = np.sort(np.concatenate([walked, np.flatnonzero(others)]))
     operations = np.searchsorted(operation_at, at).tolist()
-    blocks = np.searchsorted(block_at, at).tolist()
+    states_before = np.searchsorted(state_at, at).tolist()
     names = [name.decode("utf-8", "replace") for name in tables.names]
-    rows = zip(kinds[at].tolist(), subject[at].tolist(), lines[at].tolist(), operations, blocks, strict=True)
+    rows = zip(kinds[at].tolist(), subject[at].tolist(), lines[at].tolist(), operations, states_before, strict=True)
     for kind, number, line, done, states in rows:
         if kind == Kind.EVENT:
             last = names[tables.form_name[form[done - 1]]] if done else ""
-            tracker.event(tables.events[number], operations=done, blocks=states, line=line, last_name=last)
+            tracker.event(tables.events[number], operations=done, states=states, line=line, last_name=last)
         elif kind == Kind.FAILURE:
             tracker.failure(tables.failures[number], operations=done, line=line)
         elif kind == Kind.BEFORE_SUBMIT:
-            tracker.before_submit(operations=done, blocks=states)
+            tracker.before_submit(operations=done, states=states)
         else:
-            tracker.after_submit(operations=done, blocks=states, line=line)
-    tracker.close_all(len(form), len(block_at))
+            tracker.after_submit(operations=done, states=states, line=line)
+    tracker.close_all(len(form), len(state_at))
     return tracker
 
 

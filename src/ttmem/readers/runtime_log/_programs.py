@@ -40,32 +40,32 @@ class ProgramTracker:
     _expected: bool = False
     """Inside the brackets that tests print around the errors they provoke."""
 
-    def event(self, event: Event, *, operations: int, blocks: int, line: int, last_name: str) -> None:
+    def event(self, event: Event, *, operations: int, states: int, line: int, last_name: str) -> None:
         """An event line; ``operations`` and ``blocks`` count those before it, ``last_name`` is the last operation's."""
         if event.what is What.STARTED:
-            self._start(event.subject, operations, blocks, line, last_name)
+            self._start(event.subject, operations, states, line, last_name)
         elif event.what is What.FINISHED:
-            self._finish(event.subject, operations, blocks)
+            self._finish(event.subject, operations, states)
         elif event.what in (What.EXPECTED_BEGIN, What.EXPECTED_END):
             self._expected = event.what is What.EXPECTED_BEGIN
         else:
             self.facts.setdefault(event.what.name.lower(), event.subject)
 
-    def before_submit(self, *, operations: int, blocks: int) -> None:
+    def before_submit(self, *, operations: int, states: int) -> None:
         """A new top-level submission begins."""
-        self.close_all(operations, blocks)
-        self._submit = (operations, blocks)
+        self.close_all(operations, states)
+        self._submit = (operations, states)
 
-    def after_submit(self, *, operations: int, blocks: int, line: int) -> None:
+    def after_submit(self, *, operations: int, states: int, line: int) -> None:
         """The submission ended; in a log without program lines this is all that delimits a run."""
         if self._any_program:
             if self._submit and self.programs:
                 top = max(i for i, p in enumerate(self.programs) if p.parent < 0)
-                self.programs[top] = replace(self.programs[top], end_block=blocks + 1)
+                self.programs[top] = replace(self.programs[top], end_state=states + 1)
         elif self._submit:
-            first_operation, first_block = self._submit
+            first_operation, first_state = self._submit
             self.programs.append(
-                Program("submit", -1, self._runs, -1, first_operation, operations, True, line, first_block, blocks + 1)
+                Program("submit", -1, self._runs, -1, first_operation, operations, True, line, first_state, states + 1)
             )
             self.changes.append((first_operation, len(self.programs) - 1))
             self.changes.append((operations, -1))
@@ -88,48 +88,48 @@ class ProgramTracker:
             return -1
         return self._resumed[1] if self._resumed[0] == operations else operations - 1
 
-    def _start(self, name: str, operations: int, blocks: int, line: int, last_name: str) -> None:
+    def _start(self, name: str, operations: int, states: int, line: int, last_name: str) -> None:
         self._any_program = True
         calling = not last_name or last_name.startswith(_CALLERS) or self._resumed[0] == operations
         nests = bool(self._stack) and self._broken_at != operations and calling
         if not nests or self.programs[self._stack[0]].name == name:  # a program does not call itself: the next run
-            self.close_all(operations, blocks)
+            self.close_all(operations, states)
         parent = self._stack[-1] if self._stack else -1
         caller = self._running(operations)
-        first_block = blocks
+        first_state = states
         if parent < 0:
             if self._submit and self._submit[0] == operations:
-                first_block = self._submit[1]
+                first_state = self._submit[1]
             run = self._runs
             self._runs += 1
         else:
             run = self.programs[parent].run
-        self.programs.append(Program(name, parent, run, caller, operations, -1, False, line, first_block, -1))
+        self.programs.append(Program(name, parent, run, caller, operations, -1, False, line, first_state, -1))
         self._stack.append(len(self.programs) - 1)
         self.changes.append((operations, len(self.programs) - 1))
         self._broken_at = -1
 
-    def _finish(self, name: str, operations: int, blocks: int) -> None:
+    def _finish(self, name: str, operations: int, states: int) -> None:
         if not any(self.programs[number].name == name for number in self._stack):
             return  # its start was not logged
         while True:
             ended = self._stack.pop()
             is_named = self.programs[ended].name == name
-            self._close(ended, operations, blocks, finished=is_named)
+            self._close(ended, operations, states, finished=is_named)
             if is_named:
                 break
         self._broken_at = -1
         self._resumed = (operations, self.programs[ended].caller)
         self.changes.append((operations, self._stack[-1] if self._stack else -1))
 
-    def close_all(self, operations: int, blocks: int) -> None:
+    def close_all(self, operations: int, states: int) -> None:
         """Whatever is still open was cut off."""
         while self._stack:
-            self._close(self._stack.pop(), operations, blocks, finished=False)
+            self._close(self._stack.pop(), operations, states, finished=False)
             self.changes.append((operations, -1))
         self._broken_at = -1
 
-    def _close(self, number: int, operations: int, blocks: int, *, finished: bool) -> None:
+    def _close(self, number: int, operations: int, states: int, *, finished: bool) -> None:
         self.programs[number] = replace(
-            self.programs[number], end_operation=operations, end_block=blocks, finished=finished
+            self.programs[number], end_operation=operations, end_state=states, finished=finished
         )

@@ -137,7 +137,7 @@ def _nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) ->
 def _what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
     """Warnings for a log that has only half of what a profile needs."""
     operations = sum(map(len, timelines))
-    states = sum(len(t.block_kind) for t in timelines)
+    states = sum(len(t.state_kind) for t in timelines)
     kinds = np.array(log.tables.kind, np.int8)
     if not operations and not states:
         return []
@@ -145,7 +145,7 @@ def _what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
         return [_NO_OPERATIONS]
     if not states and not np.any((kinds >= Kind.VIEW_DRAM) & (kinds <= Kind.VIEW_TRACE)):
         return [_NO_STATES]
-    owned = sum(int(np.count_nonzero(t.block_operation >= 0)) for t in timelines)
+    owned = sum(int(np.count_nonzero(t.state_operation >= 0)) for t in timelines)
     if owned and operations - owned > len(timelines):  # a source that is cut loses one state per process
         return [f"{operations - owned} of {operations} operations have no memory state of their own"]
     return []

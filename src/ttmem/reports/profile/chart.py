@@ -17,7 +17,7 @@ from ttmem._errors import BadInputError
 from ttmem.analysis.peaks import Peak, operation_place
 from ttmem.analysis.runs import Run
 from ttmem.analysis.states import state_column
-from ttmem.profile import BLOCK_NAMES, WITHIN_OPERATION, Profile
+from ttmem.profile import STATE_NAMES, WITHIN_OPERATION, Profile
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.kit import charts
 from ttmem.reports.kit.charts import Tick
@@ -77,7 +77,7 @@ def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: i
         area=f"{line}L{round(float(x[-1]), 1)} {HEIGHT}L0 {HEIGHT}Z",
         x_ticks=[Tick(x_percent(tick.at), tick.label) for tick in chart.x.ticks],
         y_ticks=[Tick(y_percent(tick.at), tick.label) for tick in chart.y.ticks],
-        peak_x_percent=x_percent(int(states.operation[np.searchsorted(states.block, peak.block)])),
+        peak_x_percent=x_percent(int(states.operation[np.searchsorted(states.state, peak.state)])),
         peak_y_percent=y_percent(peak.peak_bytes_per_bank),
         peak_label=_peak_label(peak),
         capacity_y_percent=y_percent(peak.bytes_per_bank) if reaches else None,
@@ -86,7 +86,7 @@ def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: i
         points={
             "x_percent": np.round(x / (WIDTH / 100), 2).tolist(),
             "megabytes": [mib(value) for value in states.allocated[kept].tolist()],
-            "label": [_state_label(profile, peak.timeline, block) for block in states.block[kept].tolist()],
+            "label": [_state_label(profile, peak.timeline, state) for state in states.state[kept].tolist()],
         },
     )
 
@@ -109,7 +109,7 @@ class Series:
     operation: Int64
     """Per state: how many operations had been started before it, so that submit states fall between operations."""
     allocated: Int64
-    block: NDArray[np.intp]
+    state: NDArray[np.intp]
     """Position of the state in the timeline."""
 
 
@@ -117,11 +117,11 @@ def series(profile: Profile, timeline_index: int, memory: str) -> Series:
     """Every state that shows the memory."""
     timeline = profile.timelines[timeline_index]
     states = state_column(profile, timeline, memory)
-    printed_before = timeline.block_operation[states.block].astype(np.int64)
+    printed_before = timeline.state_operation[states.state].astype(np.int64)
     # A submit state has no operation of its own: it stands after the last one that was named before it.
     named = np.maximum.accumulate(printed_before) if len(printed_before) else printed_before
     place = np.where(printed_before >= 0, printed_before, np.maximum(named + 1, timeline.first_index))
-    return Series(operation=place, allocated=states.value, block=states.block)
+    return Series(operation=place, allocated=states.value, state=states.state)
 
 
 def downsampled(values: Int64, most: int) -> NDArray[np.intp]:
@@ -168,12 +168,12 @@ def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.Li
     )
 
 
-def _state_label(profile: Profile, timeline_index: int, block: int) -> str:
+def _state_label(profile: Profile, timeline_index: int, state: int) -> str:
     timeline = profile.timelines[timeline_index]
-    operation, kind = int(timeline.block_operation[block]), int(timeline.block_kind[block])
+    operation, kind = int(timeline.state_operation[state]), int(timeline.state_kind[state])
     name, _ = operation_place(profile, timeline, operation)
     place = "within" if kind == WITHIN_OPERATION else "before"
-    return f"{place} {operation_label(operation, name)}" if name else BLOCK_NAMES[kind]
+    return f"{place} {operation_label(operation, name)}" if name else STATE_NAMES[kind]
 
 
 def _peak_label(peak: Peak) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ttmem.analysis.runs import runs_of
-from ttmem.profile import BLOCK_NAMES, MEMORIES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
+from ttmem.profile import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
 from ttmem.reports.kit.tables import csv_line
 
 _FIGURES = (("allocated", VIEW_ALLOCATED), ("free", VIEW_FREE), ("largest_free", VIEW_LARGEST_FREE))
@@ -39,20 +39,20 @@ def render(profile: Profile) -> str:
 def _rows(
     profile: Profile, timeline: Timeline, timeline_index: int, views: Sequence[str], operations: dict[int, str]
 ) -> Iterator[str]:
-    run_of_block = np.full(len(timeline.block_kind), -1, dtype=np.int64)
+    run_of_state = np.full(len(timeline.state_kind), -1, dtype=np.int64)
     for run in runs_of(timeline, timeline_index):
-        run_of_block[run.first_block : run.end_block] = run.number
+        run_of_state[run.first_state : run.end_state] = run.number
     program_names = [csv_line([program.name]) for program in timeline.programs]
     program_names.append("")  # outside any program (-1)
     rank = str(timeline.rank) if timeline.rank >= 0 else ""
     forms, programs, first = timeline.form.tolist(), timeline.program.tolist(), timeline.first_index
     for kind, operation, cause, run_number, line, (dram, l1, l1_small, trace) in zip(
-        timeline.block_kind.tolist(),
-        timeline.block_operation.tolist(),
-        timeline.block_cause.tolist(),
-        run_of_block.tolist(),
-        timeline.block_line.tolist(),
-        timeline.block_view.tolist(),
+        timeline.state_kind.tolist(),
+        timeline.state_operation.tolist(),
+        timeline.state_cause.tolist(),
+        run_of_state.tolist(),
+        timeline.state_line.tolist(),
+        timeline.state_view.tolist(),
         strict=True,
     ):
         if operation >= 0:
@@ -67,5 +67,5 @@ def _rows(
         yield (
             f"{head},{run_number if run_number >= 0 else ''},{rank},{line},"
             f"{views[dram]},{views[l1]},{views[l1_small]},{views[trace]},"
-            f"{BLOCK_NAMES[kind]},{cause if cause >= 0 else ''}"
+            f"{STATE_NAMES[kind]},{cause if cause >= 0 else ''}"
         )

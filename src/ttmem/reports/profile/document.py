@@ -126,7 +126,7 @@ def _run_list(profile: Profile, found: Sequence[Run]) -> list[parts.RunEntry]:
     listed = []
     for run in found:
         states = columns[run.timeline]
-        first, end = np.searchsorted(states.block, (run.first_block, run.end_block)).tolist()
+        first, end = np.searchsorted(states.state, (run.first_state, run.end_state)).tolist()
         operations = run.end_index - run.first_index
         listed.append(
             parts.RunEntry.of(

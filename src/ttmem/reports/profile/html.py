@@ -187,7 +187,7 @@ def _l1_live_set(known: Analyses) -> LiveSet | None:
     is_long = any(
         run.end_index - run.first_index > _MOST_REPLAYED_AGAIN
         for run in known.runs
-        if run.timeline == peak.timeline and run.first_block <= peak.block < run.end_block
+        if run.timeline == peak.timeline and run.first_state <= peak.state < run.end_state
     )
     return None if is_long else known.l1
 

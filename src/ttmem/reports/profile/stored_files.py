@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem.profile import BLOCK_NAMES, MEMORIES, OperationForms, Profile, storage
+from ttmem.profile import MEMORIES, STATE_NAMES, OperationForms, Profile, storage
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.profile import html
 from ttmem.reports.profile.analyses import analyses
@@ -50,17 +50,17 @@ def memory_document(profile: Profile) -> dict[str, Any]:
     return {
         "schema": "ttmem.memory/1",
         "name": profile.name,
-        "states": list(BLOCK_NAMES),
+        "states": list(STATE_NAMES),
         "state_error_bytes": profile.source.state_error_bytes,
         "views": {name: profile.views[:, column].tolist() for column, name in enumerate(_VIEW_COLUMNS)},
         "processes": [
             {
                 "rank": timeline.rank,
-                "state": timeline.block_kind.tolist(),
-                "operation": timeline.block_operation.tolist(),
-                "caused_by": timeline.block_cause.tolist(),
-                "line": timeline.block_line.tolist(),
-                **{memory: timeline.block_view[:, column].tolist() for column, memory in enumerate(MEMORIES)},
+                "state": timeline.state_kind.tolist(),
+                "operation": timeline.state_operation.tolist(),
+                "caused_by": timeline.state_cause.tolist(),
+                "line": timeline.state_line.tolist(),
+                **{memory: timeline.state_view[:, column].tolist() for column, memory in enumerate(MEMORIES)},
             }
             for timeline in profile.timelines
         ],
