@@ -33,7 +33,7 @@ def test_all_of_a_peak() -> None:
             free_bytes_at_peak=750 * MIB,
             largest_free_bytes_at_peak=500 * MIB,
             end_bytes_per_bank=50 * MIB,
-            block=1,
+            state=1,
             timeline=0,
             error_bytes=525,
         )
