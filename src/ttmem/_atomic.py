@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole files or none: what is written appears under its name complete, or not at all."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

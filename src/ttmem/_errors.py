@@ -4,8 +4,6 @@
 Only ``ttmem.commands.main`` prints these; everything else raises them.
 """
 
-from __future__ import annotations
-
 
 class TtmemError(Exception):
     """What went wrong, where, and what to do next; the exit code travels with the error."""

@@ -5,8 +5,6 @@ Numbers, names, ``+ - * // %``, comparisons, ``and``, ``or``, ``not`` and a few 
 files need beyond that. A file may come from anywhere, so the length of a text and the size of a number are bounded.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where ttmem keeps things of its own: ``$TTMEM_HOME``, else ``~/.ttmem``."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

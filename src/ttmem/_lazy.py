@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Public names of a package that are imported when they are first used, so that importing the package stays cheap."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType

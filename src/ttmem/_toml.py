@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TOML, which the standard library reads from Python 3.11 on and ``tomli`` before."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The twin of an opened device: four pools, their buffers, and the programs that share L1 with them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ evidence are read, exact ones first: out-of-memory messages and the device table
 blocks of a runtime log give MiB with three decimals, which are completed from the bank tables where one matches.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

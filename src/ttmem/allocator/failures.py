@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why something does not fit, with the very numbers and words that the library prints."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ttmem._errors import TtmemError

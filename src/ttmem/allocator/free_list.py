@@ -9,8 +9,6 @@ Blocks live in chunks of bounded length, each with its largest size, so a step l
 blocks: a pool in 100,000 pieces stays usable, and the usual pool of a few dozen is one chunk.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ They grow from the L1 base upwards, per core and without a free list, and must e
 dataflow buffers obey the same rules under two names; a program has one family.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

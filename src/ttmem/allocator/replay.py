@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation scripts: one JSON object per line, `{"alloc": "a", "shape": [..], ..}` or `{"free": "a"}`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 The standard library alone: the worker of the engines loads this file under an interpreter that need not have ttmem.
 """
 
-from __future__ import annotations
-
 
 def out_of_memory(
     total_bytes: int,

@@ -5,8 +5,6 @@ Compilers number everything (`%85`, `fusion.586`), so one more operation renames
 the operation's name, its location without those numbers, and its place among its like.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Sequence

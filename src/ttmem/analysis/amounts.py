@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an amount of memory is written for people: MiB, called MB as ttnn and its logs call it."""
 
-from __future__ import annotations
-
 MIB = 1 << 20
 
 

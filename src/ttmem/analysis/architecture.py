@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which chip a profile was taken on, as far as its memory states tell."""
 
-from __future__ import annotations
-
 from ttmem.analysis.states import bank_size
 from ttmem.hardware import ARCHITECTURES, BOARDS, WORMHOLE, Architecture
 from ttmem.profile import Profile

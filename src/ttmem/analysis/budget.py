@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a run stay within its memory budget? One verdict per limit, with the operation to look at."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

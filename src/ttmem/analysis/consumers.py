@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What filled a memory at its peak: the tensors alive then, and what no tensor of the source accounts for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes

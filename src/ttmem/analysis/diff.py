@@ -5,8 +5,6 @@ The peaks of two runs may lie at different moments, so tensors are compared by t
 than before, new, or the same as before but now alive at the peak.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass

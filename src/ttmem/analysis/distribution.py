@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was executed, and how often."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the run failed: each failure once, tied to the operation that was running."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 from ttmem.analysis.peaks import operation_place

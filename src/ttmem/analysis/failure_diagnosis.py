@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why the run failed and what to change: the failure, explained with what the profile knows to have been alive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

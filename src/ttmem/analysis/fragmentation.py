@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free memory that one large buffer cannot use: an allocation fails on the largest free block, not on the sum."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ttmem.analysis.peaks import operation_place

@@ -4,8 +4,6 @@
 States at the *start* of runs are compared: a run's outputs are released after it ends, without a line in the log.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import compress, pairwise
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tensors lived when: as a capture holds them, or as a log's operations tell (``liveness``)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ The layouts say what a tensor needs, the memory states say what really happened;
 because every program numbers its values from %0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

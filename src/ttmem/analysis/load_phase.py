@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the weights came in: uploads before the first operation, then const-eval inside the first run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

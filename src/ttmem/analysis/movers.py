@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which operations move a memory most: each distinct operation once, with its largest effect."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

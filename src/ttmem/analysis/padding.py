@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much of the DRAM peak is padding: shapes rounded up to tiles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ttmem.analysis.consumers import LiveSet, alive_at_peak

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How full each memory got, when, and because of which operation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

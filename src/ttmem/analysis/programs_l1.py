@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How full L1 really got: tensors and the programs' own buffers together, for profiles that know both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ A graph that is not running still holds its parameters. No operation of the curr
 did, and the graphs' dumps tell which arguments stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

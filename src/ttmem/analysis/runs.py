@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs a source holds: a run is one top-level execution, nested programs belong to it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise

@@ -4,8 +4,6 @@
 Operation indices stay those of the whole source: they are how people find the line again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of memory states, shared by the questions that look at a run over time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which weights the model has, and which of them really cost device memory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of a node: releases write numbers and truths as themselves, as text, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of a capture and their static buffers: circular buffers, dataflow buffers and scratchpads."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -4,8 +4,6 @@
 How long a kernel's transfers take is a table, interpolated, with an estimate between one core and all of them.
 """
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence

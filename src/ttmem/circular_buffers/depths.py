@@ -5,8 +5,6 @@ L1 buys batches before it buys anything else: more tiles per barrier need deeper
 tile several times over, while depth beyond two batches only absorbs varying times.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

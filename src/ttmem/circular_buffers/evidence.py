@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that one source says about circular buffers, and a plain word on what it cannot say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

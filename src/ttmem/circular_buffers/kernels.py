@@ -5,8 +5,6 @@
 ``stream``: one tile in, one tile out, through ``in`` and ``out``; the shape of an element-wise operation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from ttmem.circular_buffers.assumptions import READ, WRITE, Assumptions, Scenario, transfer_times

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an allocation takes of a core's real L1: the buffers above the base, the kernels' ring below it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

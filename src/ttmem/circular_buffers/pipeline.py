@@ -6,8 +6,6 @@ the result: every kernel has its own clock, and a step that has to wait takes th
 go on. When nobody can go on and somebody still has steps to do, the program hangs, and who waits for whom is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

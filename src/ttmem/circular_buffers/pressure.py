@@ -6,8 +6,6 @@ a shallow buffer really costs is the predicted stall (``stall``). The guide give
 the bands; it gives none for utilisation, which is therefore ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

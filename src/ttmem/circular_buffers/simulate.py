@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``simulate``: strategies side by side for a workload, and where they come under pressure over a row of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The headline: how much of its time the compute kernel stands still, why, and what deeper buffers would save."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is to be computed: every A tile of a shard with every B tile."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ttmem._errors import BadInputError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: one verb = one file of this folder, found by its first line and loaded when it is used."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 text belongs to the operation whose line stands before it; two pipes would lose that order.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import selectors

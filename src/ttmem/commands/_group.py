@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group of verbs is a folder: each file is one verb, listed from its first line and imported when it is used."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

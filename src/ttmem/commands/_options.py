@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that mean the same in every verb, each declared once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

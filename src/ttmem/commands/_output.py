@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where text goes: the answer to stdout or a file, everything else to stderr."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a command line to its exit code: every error ends here, as one line of what, where and what to do next."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

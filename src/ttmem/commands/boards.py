@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem boards``: The boards, their banks and memories, per ttnn release."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem check``: Whether a profile stays within a memory budget, for CI."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem completion``: Print the completion script for a shell."""
 
-from __future__ import annotations
-
 import click
 
 from ttmem.commands._output import emit

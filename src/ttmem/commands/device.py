@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem device``: What can run ttnn here, making it, and why it does not work."""
 
-from __future__ import annotations
-
 import click
 
 from ttmem.commands._options import board_option, json_option, python_option, quiet_option

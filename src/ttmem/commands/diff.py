@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem diff``: What grew from one profile to another, and which operation did it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem export``: Write a profile for ttnn-visualizer, Perfetto, or as Parquet or CSV tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

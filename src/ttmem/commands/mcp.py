@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem mcp``: Serve the verbs as MCP tools to an agent, over stdin and stdout."""
 
-from __future__ import annotations
-
 import click
 
 from ttmem.commands._options import writable_place

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem profile``: What filled the memory: peaks, consumers, padding, weights, failure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem replay``: Play an allocation script on the twin of the allocator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

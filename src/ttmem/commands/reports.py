@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem reports``: List, find and remove the stored reports."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

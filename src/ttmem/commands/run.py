@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem run``: Run a ttnn script on a mock board and tell what it did to the memory."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

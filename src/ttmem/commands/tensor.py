@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem tensor``: What a tensor needs on each board: pages, padding, bytes per bank."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

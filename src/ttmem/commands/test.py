@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem test``: Run a ttnn test suite on a mock board, with the peak memory of every test."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -5,8 +5,6 @@ States are the allocator's own views, so nothing is rounded. They show the momen
 the fullest moment inside one (where that was fuller than the states around it), or the end.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

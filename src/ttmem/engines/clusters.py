@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cluster descriptors for boards that are not there: the least that the library accepts, from the board's record."""
 
-from __future__ import annotations
-
 import json
 
 from ttmem._errors import BadInputError

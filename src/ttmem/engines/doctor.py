@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this machine has for running ttnn, what works, and what to do about the rest."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the managed environment: a virtual environment with the pinned ttnn, made by an interpreter that has wheels."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

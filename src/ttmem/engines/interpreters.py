@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding an interpreter that has ttnn: it has wheels for CPython 3.10 and 3.12 only, and ttmem may run on another."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

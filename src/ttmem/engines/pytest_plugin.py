@@ -4,8 +4,6 @@
 Registered under ``pytest11``, so it is imported by every pytest run in that environment: it must cost nothing.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import ExitStack

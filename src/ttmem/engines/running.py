@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a ttnn script under capture: in a process of its own, on a mock board or a card, and get its Profile."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -5,8 +5,6 @@ It answers every call with the same RISC-V executable of one instruction. The sc
 the library starts it some twenty times per open and ten times per new program, from several threads.
 """
 
-from __future__ import annotations
-
 import struct
 
 _TEXT_ADDRESS = 0x1000

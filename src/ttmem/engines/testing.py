@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a pytest suite with the memory plugin, in the interpreter that has ttnn."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Sequence

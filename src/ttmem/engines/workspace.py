@@ -5,8 +5,6 @@ Kept under ``$TTMEM_HOME/cache``: the runtime root (links into the package and t
 which saves most of the time of a first call. Everything else goes to a folder of one process that is removed with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

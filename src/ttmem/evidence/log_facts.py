@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lines of a log say about circular buffers: kinds of facts, the facts, and events that kernels print."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

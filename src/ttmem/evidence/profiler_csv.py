@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the device profiler's table of operations measured: how long compute really waited on circular buffers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

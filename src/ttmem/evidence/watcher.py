@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a watcher log shows: which processors stood in a circular buffer's wait, which buffers were not empty."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 PROCESSORS = ("BRISC", "NCRISC", "TRISC0", "TRISC1", "TRISC2")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arithmetic that tells the classes of the allocator's failures apart; what each means is in ``knowledge/``."""
 
-from __future__ import annotations
-
 
 def classify_oom(
     need: int | None,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``Failure``: an error text with its class and its arithmetic, the one word the house has for it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders that appear whole or not at all, and never in the place of somebody else's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ dispatch has no addresses: those are laid out by the twin's own allocator, in th
 the result says that its addresses are simulated.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

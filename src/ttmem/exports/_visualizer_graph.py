@@ -5,8 +5,6 @@ The visualizer reads peaks from these graphs. Where a profile knows no more than
 graph holds the operation alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comma-separated tables: ``operations.csv``, ``states.csv``, ``tensors.csv``, ... in one folder."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 Notebooks get the same tables from memory (``arrow_table``).
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Any

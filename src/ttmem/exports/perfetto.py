@@ -5,8 +5,6 @@ No source of a profile has times, so the horizontal axis counts operations: oper
 milliseconds, a state before it stands at i, a moment inside it at i + 1/2.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

@@ -4,8 +4,6 @@
 Column names carry unit and scope. CSV, Parquet and the methods of ``Profile`` give the same tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

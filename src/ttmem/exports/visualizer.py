@@ -5,8 +5,6 @@ What the profile does not know is left empty, never made up; the one exception a
 names, which the twin lays out, and ``report_metadata`` says so under ``ttmem_provenance``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

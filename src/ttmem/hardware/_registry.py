@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A registry of frozen values by name: every piece of hardware is looked up here, never compared with `if`."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chip generations (``architectures.toml``): what every board of one generation shares, whatever the release."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

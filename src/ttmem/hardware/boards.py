@@ -5,8 +5,6 @@ All figures are per chip: the library allocates in lock step, so a mesh has the 
 one more record there (or ``BOARDS.add(Board(...))``); everything that names boards asks the registry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod

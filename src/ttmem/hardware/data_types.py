@@ -5,8 +5,6 @@ Names: the canonical one is what ttnn prints (`bfloat16`), aliases are what MLIR
 tiles `bfp_bf8`, `u32`) and what people type. Types that only MLIR knows are here too, so that a log can be read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ttmem.hardware._registry import ByName, Registry

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The four memories that the allocator keeps apart: where they begin on an opened device, how large their banks are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from ttmem._errors import BadInputError

@@ -5,8 +5,6 @@ Measured with the published wheels on a mock cluster. The L1 base moves with alm
 right together with its release; a build of one's own (profiler, print region) differs again: learn it from evidence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem.boards``: the memories of every board."""
 
-from __future__ import annotations
-
 from ttmem.hardware import BOARDS, DEFAULT_RELEASE, RELEASES, OpenSettings, open_board
 from ttmem.reports.boards.document import Boards, board_facts
 

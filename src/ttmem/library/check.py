@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem.check``: a memory budget."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

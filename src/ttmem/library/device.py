@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What there is to run ttnn with: the answers of ``ttmem device``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ttmem.engines import doctor, interpreters

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem.diff``: what grew from one profile to another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

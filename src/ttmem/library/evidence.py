@@ -4,8 +4,6 @@
 Here and not in ``circular_buffers``, because it asks rooms that that one may not know: readers and explain.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

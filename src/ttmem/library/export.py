@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem.export``: a profile in the format of another tool."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ttmem import exports

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What running processes hold on the cards, sample by sample."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from itertools import count

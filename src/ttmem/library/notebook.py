@@ -4,8 +4,6 @@
 The methods of ``Profile`` call these. They ask rooms to the right of ``profile/``, which only this file knows.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ttmem.exports import tables

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which board is opened and how, for the calls that ask the twin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a place to findings: our own results or other tools' tests, and for each memory failure what would pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path

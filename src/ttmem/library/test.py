@@ -3,8 +3,6 @@
 
 # ruff: noqa: PT028 - the verb's name begins like a test's
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 

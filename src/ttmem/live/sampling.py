@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read every region there is, at one moment, whatever its writers are doing; and remember the highest values seen."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs as tools for agents, over the Model Context Protocol on stdin and stdout."""
 
-from __future__ import annotations
-
 from ttmem.mcp_server.server import serve
 from ttmem.mcp_server.tools import Tool, tools_of
 

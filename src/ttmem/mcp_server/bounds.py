@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much an answer may hold, in one place, so that what is promised and what is enforced cannot differ."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

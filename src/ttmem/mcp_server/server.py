@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server: the tools that the verbs make, on stdin and stdout, with bounded answers."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import io

@@ -5,8 +5,6 @@ Nothing is declared twice: names, descriptions, choices, ranges and defaults are
 to a terminal alone (colours, files beside the answer, waiting for Ctrl-C) is left out by whoever hands the commands in.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ Each call is a fresh ``ttmem VERB --json``: the agent gets exactly what a person
 memory behind in the server, and nothing that a verb prints can get into the protocol.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

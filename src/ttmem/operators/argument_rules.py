@@ -5,8 +5,6 @@ Each rule takes a bound case and gives a plain value. ``CannotRunError`` from a 
 call, and its text is the reason that the user reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import isinf, prod
 from typing import Any

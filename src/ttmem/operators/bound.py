@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A case bound to its entry in the catalogue: every tensor and argument by name, with what had to be assumed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

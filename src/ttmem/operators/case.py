@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A case: one operator with everything its memory need depends on, and who uses it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Case files: one case per line, as ``ttmem ops extract`` writes and every later verb reads them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass

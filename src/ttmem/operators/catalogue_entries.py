@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The catalogue: for every aten operator what ttnn is called with. Data in ``catalogue_data``; this file reads it."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable, Mapping

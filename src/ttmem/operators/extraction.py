@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``extract``: the cases of models and of other tools' lists, merged into one set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for images: convolutions, pools and resizing, which want their channels last."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the operators of some cases, or all that are known, map to ttnn."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pytest files from cases: one per operator, in the conventions of tt-metal's own unit tests."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values and calls as Python source, laid out to a line length: generated files are read by people."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 The catalogue writes a call as a Python expression. Here it is taken apart; nothing is ever evaluated as Python.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces models in processes of their own, with any interpreter that has torch; a crash costs one model."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ A decode loop prints the same line hundreds of times, a single long run never re
 text pools keep both cheap (an operation costs a few dozen bytes, not a Python object).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ operation indices then compress to almost nothing, and integer wrap-around makes
 Nothing in the file is executed on loading.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captured profiles, built one entry at a time: the tables that timelines point into, and timelines themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

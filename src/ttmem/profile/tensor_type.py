@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a printed tensor type says about memory: shape, storage and the bytes that follow from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

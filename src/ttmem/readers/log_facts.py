@@ -6,8 +6,6 @@ print their own buffers at debug level, the allocator prints the L1 map, the loa
 programs print what they like; kernels can print ``TTMEM cb=.. op=.. n=.. t=..`` lines (docs/circular-buffers.md).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

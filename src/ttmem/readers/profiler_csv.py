@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device profiler's table of operations: how long compute really waited on circular buffers."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Mapping
 from itertools import dropwhile, islice

@@ -7,8 +7,6 @@ module imports nothing heavy, because those that give what is asked for are load
 the source; what does the work is imported by ``read``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A watcher log: which processors stood in a circular buffer's wait, which buffers were not empty, who waits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

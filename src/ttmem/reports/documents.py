@@ -4,8 +4,6 @@
 A document is a contract. Keys may be added, never renamed or removed; a change that breaks a reader gets a new number.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ Status words of other tools are not trusted: a skip can hide an out-of-memory, t
 DRAM too, and a clash of static buffers is filed under assertions there.
 """
 
-from __future__ import annotations
-
 import re
 
 from ttmem.explain import Failure, find_failures

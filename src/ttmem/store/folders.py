@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders that are there whole or not at all, without a lock: made under a hidden name, then renamed in one step."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

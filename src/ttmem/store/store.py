@@ -5,8 +5,6 @@ What a report consists of is the caller's affair. The store finds it a name, wri
 writers need no lock: the one that comes second sees that the name is taken and takes the next.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -6,8 +6,6 @@ chunks with the dimension to cut. A chunk is asked like any case, alone on an em
 waits in the other memory or on the host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

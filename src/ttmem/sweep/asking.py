@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From points to results: the recipe's steps are asked of an engine, whichever it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 

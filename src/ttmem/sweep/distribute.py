@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep over a Dask cluster: its workers, where ttmem must be installed too, get lots of cases and give results."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

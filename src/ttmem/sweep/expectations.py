@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known to fail, for CI: a file of statuses, and what deviates from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The largest shape that passes: double one dimension until it fails, then bisect; for several widths a frontier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sweep asks: every case on every board, in every memory and layout, small ones first."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Sequence

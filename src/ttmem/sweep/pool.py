@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several workers of the real library at once: a thread each, which hands out cases in small lots."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ Cutting dimension d of the input must give a part of the whole result that can b
 a property of the operator: any for elementwise ones, all but the one that is reduced, the rows of a matrix product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

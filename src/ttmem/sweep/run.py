@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a sweep into a folder: what the journal lacks is asked, every result is committed as it comes."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

@@ -6,8 +6,6 @@ skipped because it ran out of memory is an OOM, not a pass and not a plain failu
 executed test has no verdict; DRAM and L1 are never added up.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@
 All banks of a memory move in lock step, so one figure per bank describes a buffer on the whole chip.
 """
 
-from __future__ import annotations
-
 
 def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the padding of a tensor comes from, dimension by dimension, and what would be cheaper."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations

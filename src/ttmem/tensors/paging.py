@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shape to padded shape, physical shape and pages: everything about a spec that no board decides."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

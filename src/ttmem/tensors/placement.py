@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A spec on an opened board: bytes per bank, what the pool loses, and whether an empty board could hold it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes and shards as people type them: `1x96x2176x1920`, `height:64x512@8x8:col`."""
 
-from __future__ import annotations
-
 import re
 
 from ttmem._errors import BadInputError

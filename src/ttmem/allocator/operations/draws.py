@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What random calls are made of: shapes that meet tile borders, all data types, memories, shards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ttmem.allocator.operations.record import REQUIRED, Choose, OperationRecord, Step

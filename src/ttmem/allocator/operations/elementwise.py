@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations that look at one element at a time: unary, binary, typecast, clone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ttmem._errors import BadInputError

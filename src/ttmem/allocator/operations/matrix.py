@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matmul and linear: exact with an explicit multicast configuration, bounded when the library chooses one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

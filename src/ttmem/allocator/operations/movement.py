@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Concat, slice, pad, copies between memories and between layouts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transpose and permute: which kernel the library picks, and what it needs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ttmem._errors import BadInputError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operation does to memory, written down before it is done: allocations, launches and frees in order."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

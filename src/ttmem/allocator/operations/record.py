@@ -5,8 +5,6 @@ Everybody who needs to know something of an operation asks its record: the twin 
 whether it may be worked out in columns, the oracle how a random call of it looks, the documentation what to list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar

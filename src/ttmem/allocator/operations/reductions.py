@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and reductions over one of the last two dimensions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 

@@ -5,8 +5,6 @@ To add an operation, write its record at the end of the file of its family (``el
 else has to be kept in step: the twin, the oracle, ``ttmem ops map`` and the documentation ask ``RECORDS``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ Where a result goes (``memory_config``, ``output_tensor``, names that end in ``_
 is read here; which of the other arguments mean something is the record's word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One file: host side, kernel side, or both."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import lru_cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A child that scans files: the first line lists the headers, every further line a batch; answers are pickled."""
 
-from __future__ import annotations
-
 import gc
 import json
 import pickle

@@ -4,8 +4,6 @@
 Children are started as commands and not through `multiprocessing`, so that a user's script needs no guard.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

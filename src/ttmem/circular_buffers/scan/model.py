@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scan finds: declarations, kernels, programs and findings, as plain values that can leave their process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, evaluate, render

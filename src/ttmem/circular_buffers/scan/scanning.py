@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole question: what buffers does this code declare, do they fit, and do its kernels keep the rules?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

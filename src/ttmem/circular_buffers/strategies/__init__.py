@@ -7,8 +7,6 @@ The buffers have the roles of the published program: ``cb0`` A tiles, ``cb1`` B 
 compute kernel hands to itself, ``cb16`` results for the writer. Further ``cbN`` count in L1 alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem cb``: Circular buffers: depths, stalls, declarations in C++ code, what logs say."""
 
-from __future__ import annotations
-
 from ttmem.commands._group import VerbGroup
 
 _EXAMPLES = """\

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem cb profile``: What a log, capture or profiler table says about circular buffers."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem cb scan``: Buffers that C++ code declares, whether they fit, which rules kernels break."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem cb simulate``: What depths cost in L1 and in time: predicted stall, strategies compared."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

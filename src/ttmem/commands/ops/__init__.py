@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem ops``: What models are made of: extract operators, map them to ttnn, write tests."""
 
-from __future__ import annotations
-
 from ttmem.commands._group import VerbGroup
 
 _HELP = """What models are made of: extract their operators, map them to ttnn, write tests for them.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem ops extract``: Operators, shapes, types and scalars of models, one case per line."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem sweep``: Which operators and shapes fail on which board and memory, and their limits."""
 
-from __future__ import annotations
-
 from ttmem.commands._group import VerbGroup
 
 _HELP = """Which operators and shapes fail on which board and memory, what the largest are, and what to do about it.

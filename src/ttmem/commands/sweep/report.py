@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem sweep report``: The reports of a sweep, or of a folder of other tools' test logs."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ The library's memory view says how much is taken, its graph nodes say what one o
 order. Together they give every moment inside an operation exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ library as if we were not there: our own capture is ended before its begins, and
 its own alone.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ Known comparing functions are answered with "equal" while a test runs, and every
 run for memory says how much it did not check. A plain ``assert`` on a value is the test's own and stays as it is.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

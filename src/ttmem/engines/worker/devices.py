@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opening and closing devices as the user's program does it, with what a mock or an option changes of it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple

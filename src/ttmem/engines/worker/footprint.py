@@ -9,8 +9,6 @@ dispatch. It finds the same programs in the cache and lists what they hold. A co
 NO_DISPATCH capture loses memory for good, and because a crash then costs nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ ttnn allows for it: in the copy its thread pool is made anew. Measured, a copy a
 process needs a third of a second.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ttnn as this process has it: the few calls that the rest of the worker needs, with their odd corners rounded off."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterator
 from importlib import metadata

@@ -6,8 +6,6 @@ answer per case, with the same ``id``.
 What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, ``closed``, ``exit`` (see ``recorder``).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -5,8 +5,6 @@ Needs pytest beside ttnn. It comes in by two doors: ``ttmem test`` starts pytest
 ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pytest_plugin``).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -6,8 +6,6 @@ it) with the allocator's own view of the four memories; ``end`` after it; ``clos
 numbers: ``came`` and ``gone`` changed outside operations (``del x``), ``born`` and ``gone`` of ``end`` inside.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import threading

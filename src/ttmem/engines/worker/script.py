@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the user's own script, unedited, with the recorder between it and the library."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -6,8 +6,6 @@ answered on its own as soon as it is done. One that crashes, hangs or eats the h
 and the cases after it go on in a new copy.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

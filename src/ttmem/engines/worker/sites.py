@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where in the user's program an operation was called, and what the program calls its result."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 import os

@@ -5,8 +5,6 @@ It brings along the one room of ttmem that it needs, the reading of capture node
 user's script may have modules of the same names.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

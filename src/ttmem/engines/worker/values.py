@@ -6,8 +6,6 @@ Plain numbers, texts and lists stand for themselves. An object with one of these
 open device, ``attribute`` anything by its name (``ttnn.Conv2dL1FullSliceConfig``), ``new`` a call of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any

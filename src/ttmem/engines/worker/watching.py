@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One opened device, watched: its memory between calls, and what happens inside each call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

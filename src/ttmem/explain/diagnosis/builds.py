@@ -6,8 +6,6 @@ a core minus the base minus L1_SMALL. The parts are looked for among known ones,
 size equally well, neither is claimed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

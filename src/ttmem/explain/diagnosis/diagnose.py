@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``diagnose``: from a failure to what happened in memory and what to change."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

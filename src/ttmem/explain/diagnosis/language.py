@@ -8,8 +8,6 @@ A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}
 ``{free:plain}`` 1024 (to be typed), ``{percent(free, bank_bytes):percent}`` 12.5%, ``{tensors:of tensor}`` 2 tensors.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a bank looked like when something did not fit: stretches of addresses or of bytes, to be drawn to scale."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ Each computation answers None where the message does not carry what it needs: a 
 twin would show. Where several tensors explain the figures, the one that saves least counts.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

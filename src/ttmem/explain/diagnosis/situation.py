@@ -7,8 +7,6 @@ around it: ``operation``, ``setting_l1_small_size`` (``context``). From a profil
 knowledge derives from these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

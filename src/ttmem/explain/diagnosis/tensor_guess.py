@@ -9,8 +9,6 @@ Refuses rather than guesses: what only one page size or one distinctive dimensio
 usual one of several explanations is ``possible``, and the rest is ``unknown``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

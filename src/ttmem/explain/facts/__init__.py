@@ -4,8 +4,6 @@
 Read and compiled when it is first needed: most runs never fail.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any

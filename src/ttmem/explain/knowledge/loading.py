@@ -21,8 +21,6 @@ Conditions, figures and sentences are written in the ``language`` of the knowled
 one may stand without its list.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pasted or logged text, freed of what loggers, terminals, test runners and people put around a message."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 
 from ttmem.explain.facts import pattern

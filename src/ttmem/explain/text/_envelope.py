@@ -4,8 +4,6 @@
 They name the source file of a known failure, and they are all there is of an unknown one (errors 2, log-formats 5).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@
 Nothing of it is needed to explain a failure; where it is there, the answer can name names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

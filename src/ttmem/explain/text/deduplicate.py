@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each failure once, without its echoes: the metal line, the PJRT line and the Python line are prints of one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, islice

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``find_failures``: from any text to the failures it tells of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 

@@ -7,8 +7,6 @@ neighbours, because a message's figures may stand below its first line and its e
 failure is decided by ``find_failures``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache

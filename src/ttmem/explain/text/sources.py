@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From any source, however long, to the failures that it tells of and what stands around each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain

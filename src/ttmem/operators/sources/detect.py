@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which format a list has, seen from its content."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

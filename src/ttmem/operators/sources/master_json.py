@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tt-metal's master list of traced operations: ``operations -> configurations -> arguments, executions``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ One row per call and no types or scalars: tensors are taken as bfloat16, and wha
 catalogue's assumption. The last part of a name is often a module's or an overload's name, not an operator.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter

@@ -4,8 +4,6 @@
 Only the module's name (the file's) says the operator; shapes are found by their parameters' names.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@
 such a row has no size and is left out. A file may also hold the bare strings, one operator and its arguments per line.
 """
 
-from __future__ import annotations
-
 import ast
 import csv
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What both sides know: the job, and why it could not be done. (The standard library alone.)"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

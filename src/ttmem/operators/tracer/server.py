@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers jobs, one JSON line each, until its input ends; importing torch takes seconds, so one process does many."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@
 The folder must not be put on ``sys.path``: a user's model may have modules of the same names.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

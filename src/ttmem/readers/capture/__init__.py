@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph captures of ttnn: nodes, their replay, and the profile in them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Where a snapshot of all live buffers exists, it is the truth and the replay is c
 operation then follows backwards: the snapshot without what the operation allocated, with what it freed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 

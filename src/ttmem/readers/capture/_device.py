@@ -5,8 +5,6 @@ A report names the chip and the L1 bank; nothing but the allocator itself knows 
 bank tables of the release. A bare node list names nothing: boards are ruled out until all that are left agree.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

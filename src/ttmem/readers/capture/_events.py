@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens in a capture, in one vocabulary for all its forms: node lists, reports and databases."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes of a captured graph, decoded and checked; what they mean is worked out elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replayed captures as a Profile: columns, buffer table, what programs needed in L1."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np

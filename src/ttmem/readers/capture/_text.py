@@ -6,8 +6,6 @@ everything here reads all spellings that were seen and gives up quietly on other
 without them.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from math import prod

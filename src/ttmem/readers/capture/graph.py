@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ttnn graph captures: a bare list of nodes, or the report that full_graph_capture writes."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

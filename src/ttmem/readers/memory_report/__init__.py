@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tt-metal's memory reports: ``EnableMemoryReports()`` writes three CSV files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

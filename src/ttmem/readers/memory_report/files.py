@@ -5,8 +5,6 @@ A row is the state when a program is launched for the first time, its results al
 is not written, only its number; rows within a group are DRAM, L1 and (since September 2025) L1_SMALL, unlabelled.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

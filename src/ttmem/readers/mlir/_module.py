@@ -7,8 +7,6 @@ KB for a large model) is the registry of weights. Only the latest annotated stag
 rename element types on the way down.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain

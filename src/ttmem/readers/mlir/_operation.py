@@ -6,8 +6,6 @@ properties, which may hold anything. Where a location could fool that (a quote i
 knows strings and brackets takes over.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

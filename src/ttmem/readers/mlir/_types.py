@@ -5,8 +5,6 @@ Storage follows the memref, not the element type: a bfloat8_b tensor prints bf16
 and the memref of a sharded tensor is one shard. Both layout grammars (before and after 2026-05) are read.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from math import prod

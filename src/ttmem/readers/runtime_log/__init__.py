@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runtime logs of tt-mlir and TT-XLA."""
 
-from __future__ import annotations
-
 from ttmem._lazy import lazy_names
 from ttmem.readers.byte_source import Head
 

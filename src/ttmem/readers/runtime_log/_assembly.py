@@ -5,8 +5,6 @@ A state is printed *before* its operation runs and nothing is printed after one,
 next state of the same process, whatever that state belongs to.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

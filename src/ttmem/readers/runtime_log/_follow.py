@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A log that is still being written: read what is there, wait for more, start over when the file is replaced."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

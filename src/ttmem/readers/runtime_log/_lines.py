@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of a log, those that tell of one failure, and what launchers and CI put in front of them (log-formats 1.5)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

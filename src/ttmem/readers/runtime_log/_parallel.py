@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Large plain logs are lexed in parts, one process each; the parts meet again before anything is put together."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os

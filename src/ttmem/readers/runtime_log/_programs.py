@@ -5,8 +5,6 @@ Programs nest (const-eval, traces, calls) and restart their SSA numbers; an exce
 a line that says so. Everything here is about the few lines that are not operations or memory views.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from ttmem.profile import CacheLookup, FailureText, Program

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tt-mlir / TT-XLA runtime logs: the operations that ran and the memory states printed before them."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators and shapes, as tools write them into names and reasons."""
 
-from __future__ import annotations
-
 import ast
 import re
 

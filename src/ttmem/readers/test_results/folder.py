@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of results: what each file is, is seen from its content; a test that is in two files counts once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

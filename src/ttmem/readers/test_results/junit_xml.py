@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """JUnit XML, as pytest and most CI write it."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

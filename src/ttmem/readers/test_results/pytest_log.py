@@ -2,8 +2,6 @@
 """A pytest log on the terminal's own terms: verbose lines, the FAILURES section and the short summary tell of the same
 tests, and each test is counted once."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of tt-metal's sweep framework as a table, with the names of its JSON."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -5,8 +5,6 @@ Its FAIL_L1_OUT_OF_MEM is set by a piece of the message and also for DRAM, and c
 the message is read anew.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttrt run --memory`` (and tt-mlir's builder): memory results in JSON."""
 
-from __future__ import annotations
-
 import re
 
 from ttmem._lazy import lazy_names

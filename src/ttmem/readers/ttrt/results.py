@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttrt run --memory`` (and tt-mlir's builder): a JSON entry per operation with the memory views *after* it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

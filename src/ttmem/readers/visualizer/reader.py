@@ -5,8 +5,6 @@ The table ``buffers`` lists what was alive *after* each operation; that is a flo
 and what its programs took, is in its captured graph, which is replayed where it exists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice

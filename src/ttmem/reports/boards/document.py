@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem boards --json`` says, and how other answers say which board they are about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boards for a person, and the line that says which one was opened."""
 
-from __future__ import annotations
-
 from ttmem.reports.boards.document import Boards, OpenedBoard
 from ttmem.reports.kit.tables import Table, mib_column, number_column, plain, text_column
 from ttmem.reports.kit.units import shape_text

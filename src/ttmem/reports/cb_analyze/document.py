@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem cb analyze --json`` says: the documents of its parts and what they say of each other."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ttmem.circular_buffers.analyze import Analysis, cross_checks

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole report as Markdown, for people and agents alike."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.analyze import Analysis
 from ttmem.reports.cb_analyze.sections import sections
 from ttmem.reports.kit.pages import Section

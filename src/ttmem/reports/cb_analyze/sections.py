@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the whole report, once for Markdown and for the page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem cb profile --json`` says."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ttmem.capture_nodes.programs import StaticBuffer

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a source says about circular buffers, as tables and sentences for every format."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
 from ttmem.evidence import log_facts
 from ttmem.evidence.log_facts import Fact, LogFacts

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem cb scan --json`` says: the keys of the contract, and beside them what they rest on."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import msgspec

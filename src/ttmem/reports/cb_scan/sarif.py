@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings of a scan as SARIF."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan import RULES, Scan
 from ttmem.reports.kit import sarif
 

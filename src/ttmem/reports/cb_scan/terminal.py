@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scan of C++ code for a person: programs and their buffers, kernels, and what breaks a rule."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput over depth, drawn as an SVG and as bars for a terminal."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of a simulation, once for the terminal, Markdown and the page; and the sentences that go with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from ttmem.circular_buffers.assumptions import TRANSFER_BYTES, TRANSFERS, VARIATIONS, Assumptions

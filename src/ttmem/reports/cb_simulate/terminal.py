@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulation for a person at a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ttmem.circular_buffers.depths import Curve

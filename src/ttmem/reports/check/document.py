@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem check --json`` says."""
 
-from __future__ import annotations
-
 from ttmem.analysis.budget import Verdict
 from ttmem.reports.kit.documents import Document
 

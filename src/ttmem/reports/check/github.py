@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts as GitHub workflow commands: annotations on the job, one line each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ttmem.analysis.budget import Verdict

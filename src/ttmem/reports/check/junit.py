@@ -4,8 +4,6 @@
 XML 1.0 has no way to write control characters, and logs have them: every text is made one line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from xml.etree import ElementTree
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts as SARIF: one result per verdict, at the operation's line in the log."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ttmem.analysis.budget import Verdict

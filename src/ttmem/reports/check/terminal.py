@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts for a person: one line each, what broke first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ttmem.analysis.budget import Verdict

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem device info``, ``install`` and ``doctor`` say with ``--json``."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ttmem.reports.kit.documents import Document

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can run ttnn here, for a person."""
 
-from __future__ import annotations
-
 from ttmem.reports.device.document import DeviceDoctor, DeviceInfo
 from ttmem.reports.kit.units import megabytes
 

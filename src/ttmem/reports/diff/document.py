@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem diff --json`` says: a contract, keys may be added."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ttmem.analysis.diff import CountChange, MemoryChange, MemoryDiff, TensorChange

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A diff for a person: which peak moved, and the tensors and operations that did it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A diagnosis as an issue report for a maintainer: everything one would ask for, nothing private."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A diagnosis as compact Markdown for an LLM agent: everything, in a fixed order, at most some 8,000 tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

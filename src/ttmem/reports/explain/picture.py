@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bank or a core drawn to scale in one line of characters, with a legend; readable without colour."""
 
-from __future__ import annotations
-
 from ttmem.explain import Picture, Stretch
 from ttmem.reports.kit.units import thousands
 

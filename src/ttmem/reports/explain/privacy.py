@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text fit to be shown to strangers: without paths, user names, hosts and addresses of the network."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the reports word a diagnosis: one place, so that terminal, Markdown, page and JSON say the same."""
 
-from __future__ import annotations
-
 from ttmem.explain import BoardGuess, Diagnosis, LiveTensor, Remedy
 from ttmem.reports.kit.tables import Table, name_column, number_column, text_column
 from ttmem.reports.kit.units import bytes_text, counted, one_line, shape_text, thousands

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A diagnosis for a person at a terminal: one sentence, a picture to scale, the arithmetic, then what to do."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Sequence
 

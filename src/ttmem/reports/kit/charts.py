@@ -4,8 +4,6 @@
 ``drawing`` gives an SVG that stands alone. A page that adds marks and a cursor of its own takes the paths and ticks.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

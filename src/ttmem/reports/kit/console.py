@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text for a person: one console for all reports, at least 40 columns wide, coloured only where asked."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console, JustifyMethod, RenderableType

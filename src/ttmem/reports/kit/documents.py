@@ -7,8 +7,6 @@ dataclass of the analysis is that dataclass. A text below a field describes it:
 ``tools/schemas.py`` writes it into ``docs/schemas``.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, TypeVar
 

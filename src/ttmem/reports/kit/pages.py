@@ -4,8 +4,6 @@
 No network, no library. Python prepares values; the templates draw them and escape every text that came from outside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

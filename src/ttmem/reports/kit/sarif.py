@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SARIF 2.1.0, which code scanning shows beside the code: one writer for every verb that judges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath

@@ -4,8 +4,6 @@
 In pages and drawings every text is escaped unless our own code vouches for it; Markdown (``.md.j2``) is plain text.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

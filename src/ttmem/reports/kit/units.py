@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How reports write amounts, shapes and names: one place, so that every format says the same."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ttmem.analysis.amounts import MIB as MIB

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem live --json`` says, once per sample."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ttmem.live import ChipCounters, Counters, UnreadableRegion

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What running processes hold, for a person: one table, a row per chip and below it a row per process."""
 
-from __future__ import annotations
-
 from dataclasses import astuple
 
 from rich.console import Group, RenderableType

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem ops map``, ``extract`` and ``tests`` say with ``--json``."""
 
-from __future__ import annotations
-
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an extraction gave: a table for a person, a document for a program."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ttmem.operators.extraction import Extraction

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mapping of operators: the three files of the first vision study, a compatibility matrix, a table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the reports of one profile share: every analysis, worked out once and only when a report wants it."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from ttmem.analysis.consumers import alive_at_peak

@@ -4,8 +4,6 @@
 Its history is made small enough to draw without ever losing a peak.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One row per memory state, for spreadsheets and data frames; bytes per bank."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

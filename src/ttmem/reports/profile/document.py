@@ -4,8 +4,6 @@
 All bytes are integers; ``*_per_bank`` is one slice of a memory, everything else is one whole chip.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the document ``ttmem.profile/1``, each a contract like the whole."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ttmem.analysis.states import OperationPlace, OperationRef

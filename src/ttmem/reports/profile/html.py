@@ -4,8 +4,6 @@
 Python prepares rows and numbers; the template draws them, and escapes every text that came out of a log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

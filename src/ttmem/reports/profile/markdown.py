@@ -5,8 +5,6 @@ A token is taken as 3.5 characters; tables get shorter and names are cut in the 
 section is ever dropped: an agent looks for its heading.
 """
 
-from __future__ import annotations
-
 from operator import attrgetter
 from typing import NamedTuple
 

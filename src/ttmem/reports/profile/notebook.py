@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profile in a cell of a notebook: what it is, its peaks, how it failed, and DRAM (else L1) over the operations."""
 
-from __future__ import annotations
-
 from ttmem.profile import Profile
 from ttmem.reports.kit import templates
 from ttmem.reports.kit.pages import LONGEST_NAME

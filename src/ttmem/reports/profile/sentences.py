@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentences that go with the figures: which threshold is passed, what leaks, what to run next."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Literal
 

@@ -5,8 +5,6 @@ The data files hold columns with dictionaries, not one object per operation: hal
 load at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a profile's reports: terminal, Markdown and page pick columns and rows from the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The summary for a person at a terminal: what filled the memory, a small picture of it, what to do next."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rich.console import RenderableType

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem replay --json`` says."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ttmem.allocator.failures import OutOfMemoryError

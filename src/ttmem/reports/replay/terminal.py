@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What came of an allocation script, for a person: the failures and the memories at the end."""
 
-from __future__ import annotations
-
 from ttmem.reports.boards.terminal import opened
 from ttmem.reports.kit.tables import Table, number_column, plain, text_column
 from ttmem.reports.replay.document import ReplayedScript

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reports of the store for a person."""
 
-from __future__ import annotations
-
 from ttmem.reports.kit.tables import Table, plain, text_column
 from ttmem.reports.kit.units import megabytes, percent, thousands
 from ttmem.reports.stored.document import StoredReport, StoredReports

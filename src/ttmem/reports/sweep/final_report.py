@@ -2,8 +2,6 @@
 """The final report: ``VISION_OPERATOR_FINAL_REPORT.md``, ``comprehensive_oom_report.json``,
 ``oom_failures_detailed.csv``; ``subset_test_analysis.json`` is ``document.report_document``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a sweep as one self-contained page."""
 
-from __future__ import annotations
-
 from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.units import one_line, share
 from ttmem.reports.sweep import tables

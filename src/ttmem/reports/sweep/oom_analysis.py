@@ -2,8 +2,6 @@
 """The memory failures: ``oom_analysis_report.md``, ``oom_detailed_data.json``, ``oom_operators_summary.csv`` and
 ``OOM_OPERATORS_FINAL_SUMMARY.txt``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ttmem.reports.kit.tables import Table

@@ -2,8 +2,6 @@
 """The operator analysis: ``OPERATOR_MEMORY_ANALYSIS_SUMMARY.md``, ``comprehensive_analysis_report.txt`` and
 ``detailed_analysis_data.json``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all reports of a sweep say in words: notes, severities, advice, where the figures come from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a sweep's reports: every file and the page pick columns and rows from the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

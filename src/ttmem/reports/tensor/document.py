@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem tensor --json`` says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ttmem.hardware import MemoryMap

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tensor costs, for a person: a bar to scale, the figures, what would be cheaper, the other boards."""
 
-from __future__ import annotations
-
 from ttmem.reports.boards.terminal import opened
 from ttmem.reports.kit.units import bytes_text, shape_text
 from ttmem.reports.tensor.document import TensorCost

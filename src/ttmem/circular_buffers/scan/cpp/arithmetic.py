@@ -4,8 +4,6 @@
 A function gets its arguments with None for the unknown ones and answers None when it needs one of them.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence

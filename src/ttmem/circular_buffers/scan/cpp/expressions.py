@@ -4,8 +4,6 @@
 Nodes are shared (a variable used ten times is one node), so everything that walks them remembers what it has seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ variables that it changes unknown; calls of functions and lambdas of the same fi
 into their bodies, so that a helper's parameters become the caller's arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 

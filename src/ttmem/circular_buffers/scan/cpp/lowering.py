@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """C++ expressions to `expressions` nodes, under what the variables are known to hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names and literals under what the variables are known to hold."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers

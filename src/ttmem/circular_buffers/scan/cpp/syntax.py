@@ -5,8 +5,6 @@ Kernels are full of attribute macros that no grammar knows (`FORCE_INLINE`, `tt_
 blanked with spaces of equal length before parsing, so that every line and column stays true.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What exists only while a function is followed: lambdas, objects that are still being filled in, and who listens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

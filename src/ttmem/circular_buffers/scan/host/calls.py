@@ -6,8 +6,6 @@ one literal or field by field) and `DataflowBufferSpec`. An object may be change
 until its function has been followed to the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp

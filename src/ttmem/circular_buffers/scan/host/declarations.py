@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drafts to declarations and kernel uses: which field of which API says what."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -5,8 +5,6 @@ Sizes that stay unknown are counted, not guessed: every sum says how many buffer
 exclude each other their buffers are never added up; the sum is the largest that the conditions allow.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels: what they do to which buffer, in order, and how large and complex they are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

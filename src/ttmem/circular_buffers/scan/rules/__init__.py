@@ -6,8 +6,6 @@ A rule speaks only where the numbers (or the difference of two expressions) are 
 a kernel may mean. What shipping kernels do too is a warning.
 """
 
-from __future__ import annotations
-
 import pkgutil
 from importlib import import_module
 

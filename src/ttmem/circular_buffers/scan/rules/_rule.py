@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rule is: its words, how severe it is, and how it is checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

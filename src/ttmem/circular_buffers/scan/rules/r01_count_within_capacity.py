@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R1: waiting for more pages than a buffer can hold."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan.cpp.expressions import render
 from ttmem.circular_buffers.scan.cpp.polynomials import (
     Polynomial,

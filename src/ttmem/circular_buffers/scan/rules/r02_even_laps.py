@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R2: steps that do not add up to the capacity."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan.cpp.polynomials import as_constant
 from ttmem.circular_buffers.scan.join import JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH

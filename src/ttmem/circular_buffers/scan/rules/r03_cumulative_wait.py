@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R3: popping pages that were not all waited for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ttmem.circular_buffers.scan.cpp.expressions import Expression, render

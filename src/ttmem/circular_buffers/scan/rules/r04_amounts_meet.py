@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R4: pushes and pops that do not balance, or never meet."""
 
-from __future__ import annotations
-
 import math
 from pathlib import PurePath
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R5: a kernel that waits for space which only itself could free."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
 from ttmem.circular_buffers.scan.join import JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, Branch, Loop, Trace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R6: two kernels on one side of a buffer."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
 
 from ttmem.circular_buffers.scan.cpp.expressions import render

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R7: one half of a pair without the other."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT, buffer_name, first_lines
 from ttmem.circular_buffers.scan.model import WARNING, Kernel

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R8: a cycle among what must be pushed before what."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan.join import JoinedKernel, JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import PUSH, WAIT, Loop, Operation, Trace
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule

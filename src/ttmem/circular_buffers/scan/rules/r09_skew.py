@@ -5,8 +5,6 @@ A deadlock does not depend on how fast the kernels are: each blocks until the ot
 steps that goes as far as it can ends in the same place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath

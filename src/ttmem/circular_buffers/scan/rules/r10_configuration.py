@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R10: a configuration that the library refuses, or that does not match its data."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan.cpp.arithmetic import format_of, tile_bytes
 from ttmem.circular_buffers.scan.cpp.expressions import Call, Enumerator, Evaluation, Expression, plain, render
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, Sized

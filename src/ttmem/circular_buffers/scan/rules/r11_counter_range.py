@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R11: more pages than the counters hold."""
 
-from __future__ import annotations
-
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
 from ttmem.circular_buffers.scan.kernel.trace import OPERATIONS, operations

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R12: a page that is handed over while a transfer still uses it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts

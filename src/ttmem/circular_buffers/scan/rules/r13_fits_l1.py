@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """R13: buffers that end above the top of L1, or above the lowest tensor."""
 
-from __future__ import annotations
-
 from ttmem.allocator import CIRCULAR, DATAFLOW, BufferClashError, BufferOverflowError, Region, check_regions
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
 from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, ERROR, WARNING
