@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from captures.fixtures import unpacked_capture
+from readers.captures.fixtures import unpacked_capture
 from support.build_profile import ProfileBuilder, tensor
 from ttmem import Profile, exports, read
 

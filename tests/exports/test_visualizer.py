@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from captures.fixtures import operation_names, unpacked_capture, views_before_operations
-from captures.schema_history import schema
+from readers.captures.fixtures import operation_names, unpacked_capture, views_before_operations
+from readers.captures.schema_history import schema
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import EXAMPLES, ROOT
 from ttmem import Profile, TtmemError, exports, read

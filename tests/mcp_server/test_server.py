@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from captures.fixtures import unpacked_capture
+from readers.captures.fixtures import unpacked_capture
 from support.command_line import FIVE_RUNS, REAL_OOM, call, command_line, environment
 from ttmem.commands import cli
 from ttmem.engines.interpreters import Interpreter

@@ -41,7 +41,8 @@ def failures(profile: Profile) -> list[RunFailure]:
             name, location = operation_place(profile, timeline, operation)
             found.append(
                 RunFailure(
-                    **{item.name: getattr(failure, item.name) for item in fields(failure)},
+                    **{item.name: getattr(failure, item.name) for item in fields(failure) if item.name != "line"},
+                    line=failure.line if profile.source.lines else None,  # captures have none
                     operation_index=known(operation),
                     operation_name=name,
                     operation_location=location,

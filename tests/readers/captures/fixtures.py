@@ -13,7 +13,7 @@ import numpy as np
 
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, Profile
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+DATA = Path(__file__).resolve().parents[2] / "data"
 
 View = list[int]
 

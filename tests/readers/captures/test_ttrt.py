@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from captures.fixtures import operation_names, views_before_operations
+from readers.captures.fixtures import operation_names, views_before_operations
 from ttmem import TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.peaks import peaks

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from captures.fixtures import operation_names, views_before_operations
-from captures.test_against_allocator import STEPS
 from oracle.real import find_ttnn, mock_environment
+from readers.captures.fixtures import operation_names, views_before_operations
+from readers.captures.test_against_allocator import STEPS
 from ttmem import read
 
 pytestmark = pytest.mark.oracle

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captures.fixtures import (
+from readers.captures.fixtures import (
     operation_names,
     truth,
     truth_before_steps,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.fixtures import operation_names, unpacked_report, views_before_operations
-from captures.schema_history import CHANGES, UNVERSIONED, copy_into, create, schema
+from readers.captures.fixtures import operation_names, unpacked_report, views_before_operations
+from readers.captures.schema_history import CHANGES, UNVERSIONED, copy_into, create, schema
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.failure import failure
 from ttmem.profile import STATE_NAMES, VIEW_ALLOCATED

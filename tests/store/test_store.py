@@ -295,7 +295,7 @@ def test_a_store_that_cannot_be_entered_holds_nothing(home: Path, monkeypatch: p
 
 WRITER = """
 import sys
-sys.path[:0] = sys.argv[1:2]
+sys.path[:0] = sys.argv[1].split(":")
 from test_store import small
 from ttmem.library.sources import keep
 from ttmem.store import folders, store
@@ -307,7 +307,7 @@ for step in range(times):
 
 def writers(count: int, *, origins: list[str], name: str, times: int) -> list[list[str]]:
     """Run writers at the same time; what each of them says it stored."""
-    tests = str(Path(__file__).parent)
+    tests = f"{Path(__file__).parent}:{Path(__file__).parents[1]}"
     started = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, tests, origins[number], name, str(times)],
@@ -335,7 +335,7 @@ def test_writers_of_different_sources_never_share_a_name(home: Path) -> None:
 def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(home: Path) -> None:
     # GIVEN a report that two writers replace again and again
     keep(small(), origin="/a", name="bert")
-    tests = str(Path(__file__).parent)
+    tests = f"{Path(__file__).parent}:{Path(__file__).parents[1]}"
     arguments = [sys.executable, "-c", WRITER, tests, "/a", "bert", "25"]
     started = [subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=environment()) for _ in range(2)]
     # WHEN a reader looks all the while THEN the name always leads to a whole profile

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.fixtures import DATA, operation_names, views_before_operations
+from readers.captures.fixtures import DATA, operation_names, views_before_operations
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.profile import STATE_NAMES

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.fixtures import (
+from readers.captures.fixtures import (
     capture,
     operation_names,
     truth_before_steps,

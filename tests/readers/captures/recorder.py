@@ -3,7 +3,7 @@
 
 Runs under the interpreter that has ttnn (standard library and ttnn alone), which this finds and prepares:
 
-    python tests/oracle/real.py BOARD tests/captures/recorder.py BOARD KIND FOLDER
+    python tests/oracle/real.py BOARD tests/readers/captures/recorder.py BOARD KIND FOLDER
 
 KIND is ``normal`` or ``no_dispatch`` (a bare list of nodes), or ``report`` (what full_graph_capture and the importer
 write). Beside the capture, ``truth.json`` holds the allocator's own memory views before and after every step.

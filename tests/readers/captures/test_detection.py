@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.fixtures import DATA, capture, unpacked_capture, unpacked_report
+from readers.captures.fixtures import DATA, capture, unpacked_capture, unpacked_report
 from support.command_line import FIVE_RUNS
 from ttmem import TtmemError, read
 
