@@ -41,8 +41,7 @@ def failures(profile: Profile) -> list[RunFailure]:
             name, location = operation_place(profile, timeline, operation)
             found.append(
                 RunFailure(
-                    **{item.name: getattr(failure, item.name) for item in fields(failure) if item.name != "line"},
-                    line=failure.line if profile.source.lines else None,  # captures have none
+                    **{item.name: getattr(failure, item.name) for item in fields(failure)},
                     operation_index=known(operation),
                     operation_name=name,
                     operation_location=location,
