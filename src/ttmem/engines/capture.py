@@ -200,8 +200,8 @@ class Capture:
             self._release(number, before=len(self._states))
 
     def _describe(self, message: dict[str, Any]) -> None:
-        for fact, told in (("tensor", "tensors"), ("name", "names")):
-            for number, described in message.get(told, []):
+        for fact, key in (("tensor", "tensors"), ("name", "names")):
+            for number, described in message.get(key, []):
                 if number in self._buffers:
                     setattr(self._buffers[number], fact, described)
 

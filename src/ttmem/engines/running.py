@@ -120,14 +120,14 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
 
 @contextmanager
 def _started(
-    place: Workspace, told: dict[str, Any], words: Sequence[str], output: int | None, own_session: bool
+    place: Workspace, job: dict[str, Any], words: Sequence[str], output: int | None, own_session: bool
 ) -> Iterator[tuple[Child, int]]:
     """The child, and the descriptor from which its messages are read; it does not outlive us."""
     reading, writing = os.pipe()
     try:
         try:
-            told = {"events": writing, **told}
-            child = place.start("script", told, words, stdout=output, pass_fds=[writing], start_new_session=own_session)
+            job = {"events": writing, **job}
+            child = place.start("script", job, words, stdout=output, pass_fds=[writing], start_new_session=own_session)
         finally:
             os.close(writing)
         try:

@@ -47,12 +47,12 @@ def run_tests(
         )
     with workspace(interpreter, board=settings.board, card=settings.card) as place:
         report = place.folder / "peaks.json"
-        told = worker_settings(settings, place) | {
+        job = worker_settings(settings, place) | {
             "label": "card" if settings.card else f"mock {place.board}",
             "values": settings.card or keep_values,
             "json_path": str(report),
         }
-        child = place.start("pytest_plugin", told, arguments, stdout=output, start_new_session=own_session)
+        child = place.start("pytest_plugin", job, arguments, stdout=output, start_new_session=own_session)
         timed_out = False
         with supervise(child):
             try:

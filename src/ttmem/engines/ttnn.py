@@ -90,7 +90,7 @@ class TtnnEngine(Engine):
         self._interpreter = self._interpreter or find_interpreter(settings.python)
         self._surroundings = ExitStack()
         place = self._surroundings.enter_context(workspace(self._interpreter, board=settings.board, card=settings.card))
-        told = {
+        opening = {
             "open": {
                 "l1_small_size": settings.l1_small_bytes,
                 "trace_region_size": settings.trace_region_bytes,
@@ -103,7 +103,7 @@ class TtnnEngine(Engine):
         }
         self._child = place.start(
             "server",
-            told,
+            opening,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -163,10 +163,10 @@ class TtnnEngine(Engine):
             if not line:
                 yield self._lost(child, time.perf_counter() - started)
                 return
-            told = protocol.decode(line)
-            if "bad_request" in told:
-                raise EngineFailedError(f"the worker did not understand a request: {told['bad_request']}")
-            yield outcome_of(told, len(steps))
+            answer = protocol.decode(line)
+            if "bad_request" in answer:
+                raise EngineFailedError(f"the worker did not understand a request: {answer['bad_request']}")
+            yield outcome_of(answer, len(steps))
 
     def _lost(self, child: subprocess.Popen[bytes], seconds: float) -> Outcome:
         """What to say of a request whose worker died or fell silent."""

@@ -43,6 +43,6 @@ def diff(
 
     ``fail_on`` is the growth of a peak from which on it is a regression: ``"5%"``, ``0.05`` or bytes per bank.
     """
-    limit = None if fail_on is None else parse_limit(fail_on)  # a wrong limit is told before minutes of reading
+    limit = None if fail_on is None else parse_limit(fail_on)  # a wrong limit is refused before minutes of reading
     first, second = (read(source, jobs=jobs, progress=progress) for source in (before, after))
     return Difference(compare(first, second), limit)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes.programs import nodes_of, programs_of
-from ttmem.circular_buffers import evidence as told
+from ttmem.circular_buffers import evidence as kinds
 from ttmem.circular_buffers.evidence import Evidence, FailureFact, ProgramPeakFact
 from ttmem.library import sources
 from ttmem.library.read import read
@@ -33,7 +33,7 @@ def circular_buffer_evidence(source: str, *, progress: Progress | None = None) -
             return _of_capture(opened)
         reader = registry.detect(head, registry.PROFILE, registry.PROFILER_FACTS, registry.LOG_FACTS)
         if reader is not None and reader.gives == registry.PROFILER_FACTS:
-            return Evidence(opened.name, told.PROFILER, profiler=reader.read(opened.lines(progress), opened.name))
+            return Evidence(opened.name, kinds.PROFILER, profiler=reader.read(opened.lines(progress), opened.name))
         if head.is_text:
             return _of_text(opened, progress)
         if reader in (None, registry.FALLBACK):
@@ -48,9 +48,9 @@ def _of_profile(source: str) -> Evidence:
     profile = read(source)
     peak = programs_peak(profile)
     if peak is None:
-        return Evidence(profile.name, told.PROFILE)
+        return Evidence(profile.name, kinds.PROFILE)
     where = f"#{peak.index} {peak.name}" + (f" at {peak.location}" if peak.location else "")
-    return Evidence(profile.name, told.PROFILE, peak=ProgramPeakFact(where, peak.parts, peak.unmeasured_operations))
+    return Evidence(profile.name, kinds.PROFILE, peak=ProgramPeakFact(where, peak.parts, peak.unmeasured_operations))
 
 
 def _of_capture(opened: OpenedSource) -> Evidence:
@@ -63,7 +63,7 @@ def _of_capture(opened: OpenedSource) -> Evidence:
         raise BadInputError(
             "is JSON, but no graph capture", where=opened.name, hint="a capture is a list of nodes with a node_type"
         )
-    return Evidence(opened.name, told.CAPTURE, programs=tuple(one for one in programs_of(nodes) if one.buffers))
+    return Evidence(opened.name, kinds.CAPTURE, programs=tuple(one for one in programs_of(nodes) if one.buffers))
 
 
 def _of_text(opened: OpenedSource, progress: Progress | None) -> Evidence:
@@ -87,7 +87,7 @@ def _of_text(opened: OpenedSource, progress: Progress | None) -> Evidence:
         raise BadInputError(f"cannot be read to its end: {error.reason}", where=opened.name) from error
     take(splitter.rest())
     watched = watcher.facts()
-    kind = told.WATCHER if watched is not None and watched.cores else told.LOG
+    kind = kinds.WATCHER if watched is not None and watched.cores else kinds.LOG
     failures = tuple(
         FailureFact(one.failure_class, one.message, dict(one.numbers), one.line)
         for one in found

@@ -165,8 +165,8 @@ def _result(job: TraceJob, answer: dict[str, Any]) -> SourceResult:
     for raw in answer["cases"]:
         use = ModelUse(job.model, raw["count"], answer["size"], tuple(raw.pop("modules")))
         cases.append(replace(case_from_json(raw), uses=(use,)))
-    told = {name: answer[name] for name in ("calls", "parameters", "size", "seconds")}
-    return SourceResult(job.target, job.model, tuple(cases), **told, remarks=tuple(answer["remarks"]))
+    figures = {name: answer[name] for name in ("calls", "parameters", "size", "seconds")}
+    return SourceResult(job.target, job.model, tuple(cases), **figures, remarks=tuple(answer["remarks"]))
 
 
 def _refused(job: TraceJob, why: str, seconds: float = 0.0) -> SourceResult:

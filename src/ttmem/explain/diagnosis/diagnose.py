@@ -143,9 +143,9 @@ def diagnose(
     name = failure.failure_class
     return Diagnosis(
         failure=failure,
-        headline=next((text for _, text in _said(Headline, situation)), failure_class_named(name).meaning),
+        headline=next((text for _, text in _sentences(Headline, situation)), failure_class_named(name).meaning),
         arithmetic=tuple(_arithmetic(situation)),
-        findings=tuple(Finding(rule.id, text, rule.evidence) for rule, text in _said(FindingRule, situation)),
+        findings=tuple(Finding(rule.id, text, rule.evidence) for rule, text in _sentences(FindingRule, situation)),
         remedies=tuple(_remedies(situation)),
         board=situation.board,
         tensor=situation.tensor,
@@ -165,7 +165,7 @@ def _confidence(failure: Failure) -> str:
     return LIKELY if by_likelihood and not failure.numbers.keys() & {"free", "allocated"} else CERTAIN
 
 
-def _said(kind: type[_Sentence], situation: Situation) -> Iterator[tuple[_Sentence, str]]:
+def _sentences(kind: type[_Sentence], situation: Situation) -> Iterator[tuple[_Sentence, str]]:
     """The sentences of a kind that hold and can be filled."""
     for rule in applying(kind, situation.failure.failure_class):
         if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):

@@ -108,8 +108,8 @@ class _Report:
             "Memory", "Peak", "% of bank", "Caused by", "Location", "State", "Free", "Largest free", "End"
         )
         remarks = [f"Note: {warning}" for warning in sentences.threshold_warnings(known)]
-        told = {"Growth": sentences.growth_text(known), "Load": sentences.load_text(known)}
-        remarks += [f"{label}: {text}" for label, text in told.items() if text]
+        optional = {"Growth": sentences.growth_text(known), "Load": sentences.load_text(known)}
+        remarks += [f"{label}: {text}" for label, text in optional.items() if text]
         remarks.append(short(sentences.l1_text(known), self._detail.message_width))
         remarks.append(f"Next: `{sentences.next_command(self._profile, known)}`")
         lines = self._table(table) or ["No memory state in the source."]

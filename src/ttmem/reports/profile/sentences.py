@@ -127,12 +127,12 @@ def l1_text(known: Analyses) -> str:
 def unattributed_text(live: LiveSet) -> str:
     """The part of a peak that no tensor accounts for; the listed parts and this one sum to the state's total."""
     left = live.unattributed_bytes_per_bank
-    told = f"{megabytes(left)}/bank (tensors that share a buffer or were freed)"
+    amount = f"{megabytes(left)}/bank (tensors that share a buffer or were freed)"
     if abs(left) <= live.peak.error_bytes * 2:
-        told = f"nothing beyond rounding ({megabytes(left, decimals=4, signed=True)}/bank)"
+        amount = f"nothing beyond rounding ({megabytes(left, decimals=4, signed=True)}/bank)"
     elif left > 0:
-        told = f"{megabytes(left)}/bank (uploads, outputs of earlier runs, temporaries)"
-    return f"Not attributed to any tensor: {told}"
+        amount = f"{megabytes(left)}/bank (uploads, outputs of earlier runs, temporaries)"
+    return f"Not attributed to any tensor: {amount}"
 
 
 def _peak(known: Analyses, memory: str) -> str:
