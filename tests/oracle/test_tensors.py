@@ -94,3 +94,11 @@ def test_page_counts_that_wrap_in_the_library_are_right_here_and_carry_a_warning
     assert placement.total_bytes == 1 << 43
     assert not placement.fits_empty
     assert "32-bit counters wrap" in placement.warnings[0]
+
+
+def test_a_tensor_without_elements_has_no_pages_however_many_rows_it_has(real_device: Callable[[str], Side]) -> None:
+    step = {"alloc": "a", "shape": [64, 8192, 8192, 0], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}
+    for side in (real_device("p150"), twin_side("p150")):
+        side.open()
+        answer, view = side.run([step, {"view": "DRAM"}])
+        assert (answer["ok"], answer["pages"], view["allocated"]) == (True, 0, 0)

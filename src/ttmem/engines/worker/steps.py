@@ -232,7 +232,7 @@ class Session:
             pages, elements = prod(outer) * -(-rows // height) * -(-columns // width), height * width
         else:
             pages, elements = prod(outer) * rows, columns
-        if pages < _MOST_PAGES:
+        if pages < _MOST_PAGES or 0 in shape:
             return
         memory = step.get("memory", "DRAM")
         view = self._library.view(self.device, memory)
