@@ -8,6 +8,7 @@ busy machine is no fault of ours.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,3 +41,20 @@ def ttnn_interpreter() -> Interpreter:
         return find_interpreter()
     except TtmemError as error:
         pytest.skip(f"THE REAL TTNN WAS NOT ASKED: {error}; run 'ttmem device install', or set TTMEM_TTNN_PYTHON")
+
+
+@pytest.fixture(scope="session")
+def engines_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One home for all tests of a run, so that they share a kernel cache and leave the user's alone."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "engines-home"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def with_ttnn(ttnn_interpreter: Interpreter, engines_home: Path, monkeypatch: pytest.MonkeyPatch) -> Interpreter:
+    """The surroundings of a test that starts workers."""
+    monkeypatch.setenv("TTMEM_HOME", str(engines_home))
+    monkeypatch.setenv("TTMEM_TTNN_PYTHON", ttnn_interpreter.path)
+    return ttnn_interpreter

@@ -28,28 +28,11 @@ def torch_python() -> str:
         pytest.skip(f"NO MODEL WAS TRACED: {error}; run 'python tools/torch_env.py', or set TTMEM_TORCH_PYTHON")
 
 
-@pytest.fixture(scope="session")
-def operators_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One home for all tests of a run, so that they share a kernel cache and leave the user's alone."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "operators-home"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-@pytest.fixture
-def with_ttnn(ttnn_interpreter: Interpreter, operators_home: Path, monkeypatch: pytest.MonkeyPatch) -> Interpreter:
-    """The surroundings of a test that starts workers."""
-    monkeypatch.setenv("TTMEM_HOME", str(operators_home))
-    monkeypatch.setenv("TTMEM_TTNN_PYTHON", ttnn_interpreter.path)
-    return ttnn_interpreter
-
-
 @pytest.fixture(scope="module")
-def engine(ttnn_interpreter: Interpreter, operators_home: Path) -> Iterator[TtnnEngine]:
+def engine(ttnn_interpreter: Interpreter, engines_home: Path) -> Iterator[TtnnEngine]:
     """A mock n150, opened as sweeps open it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TTMEM_HOME", str(operators_home))
+        patch.setenv("TTMEM_HOME", str(engines_home))
         with TtnnEngine(
             python=ttnn_interpreter.path, board="n150", l1_small_bytes=32768, measure_programs=False
         ) as opened:
