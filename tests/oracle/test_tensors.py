@@ -100,5 +100,5 @@ def test_a_tensor_without_elements_has_no_pages_however_many_rows_it_has(real_de
     step = {"alloc": "a", "shape": [64, 8192, 8192, 0], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}
     for side in (real_device("p150"), twin_side("p150")):
         side.open()
-        answer, view = side.run([step, {"view": "DRAM"}])
+        _, answer, view = side.run([{"clear": "cache"}, step, {"view": "DRAM"}])
         assert (answer["ok"], answer["pages"], view["allocated"]) == (True, 0, 0)
