@@ -65,13 +65,17 @@ def command(
 
 
 def _rendered(explained: Explained, form: str | None, *, to_file: bool) -> str:
-    from ttmem.reports.explain import issue, markdown, terminal
-
     if form == "json":
         return json_text(explained.to_json())
+    from ttmem.reports.explain import terminal
+
     if form == "llm":
+        from ttmem.reports.explain import markdown
+
         return markdown.render(explained.diagnoses)
     if form == "issue":
+        from ttmem.reports.explain import issue
+
         return issue.render(explained.diagnoses, private_names=_own_names())
     encoding = "utf-8" if to_file else (sys.stdout.encoding or "ascii")
     return terminal.render(
