@@ -45,6 +45,15 @@ def test_every_kind_is_known_by_its_content(tmp_path: Path, kind: str, content: 
     assert reader.kind == kind
 
 
+@pytest.mark.parametrize("kept", [8, 10, 20])
+def test_a_saved_profile_is_known_however_short_it_was_cut(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "x.ttmem"
+    path.write_bytes((CONTENTS["saved-profile"][:8] + b"x" * 20)[:kept])
+    reader = detect(path, PROFILE)
+    assert reader is not None
+    assert reader.kind == "saved-profile"
+
+
 def test_the_list_is_complete() -> None:
     assert {reader.kind for reader in READERS} == {*CONTENTS, "tt-mlir-log"}
     assert all(reader.title and callable(reader.read) for reader in READERS)

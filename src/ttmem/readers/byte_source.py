@@ -61,8 +61,9 @@ class Head:
 
     @property
     def is_text(self) -> bool:
-        """Neither a folder, nor JSON, nor binary as databases and saved profiles are."""
-        return not self.is_folder and b"\0" not in self.content and not self.is_json
+        """Neither a folder, nor JSON, nor binary as databases and saved profiles are, however short they were cut."""
+        is_binary = b"\0" in self.content or self.content.startswith(b"\x89")
+        return not (self.is_folder or is_binary or self.is_json)
 
     @property
     def lines(self) -> list[str]:
