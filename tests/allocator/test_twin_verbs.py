@@ -176,3 +176,10 @@ def test_replay_of_nonsense_says_where(run, tmp_path):
     assert code == 2
     assert f"{script}:1: free of 'x', which is not allocated" in err
     assert run("replay", "missing.jsonl")[0] == 2
+
+
+@pytest.mark.parametrize("shape", ["1xx2", "x2", "1x", "1,,2", "1x-2", "1x2.5"])
+def test_a_shape_with_a_gap_is_refused_and_not_guessed(run, shape):
+    code, out, err = run("tensor", "--", shape)
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) <= 2

@@ -17,9 +17,8 @@ def parse_shape(text: str) -> tuple[int, ...]:
     cleaned = text.strip().strip("[]()").strip()
     if cleaned in ("", "scalar"):
         return ()
-    parts = [part for part in re.split(r"[x,\s]+", cleaned) if part]
     try:
-        return tuple(int(part) for part in parts)
+        return tuple(int(part) for part in re.split(r"\s*[x,]\s*|\s+", cleaned.removesuffix(",")))
     except ValueError:
         raise BadInputError(f"{text!r} is not a shape", hint="write it as 1x96x2176x1920") from None
 
