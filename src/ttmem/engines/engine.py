@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,7 +38,7 @@ class EngineSettings:
     measure_programs: bool = True
 
 
-class Engine:
+class Engine(ABC):
     """One board that can be asked what steps come to: the twin, or the real library on a mock board or a card."""
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
@@ -50,13 +51,13 @@ class Engine:
         """
         return next(self.ask_all([steps], timeout=timeout, isolated=isolated, stop=stop))
 
+    @abstractmethod
     def ask_all(
         self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
         """One outcome per case, in order and as they come."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - the twin has nothing to give back
         """Give processes and files back, where there are any."""
 
     def __enter__(self: EngineT) -> EngineT:

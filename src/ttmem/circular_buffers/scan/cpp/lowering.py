@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """C++ expressions to `expressions` nodes, under what the variables are known to hold."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
@@ -17,9 +18,9 @@ _QUIET, _ARGUMENT_READERS = frozenset(LIBRARY["quiet"]), frozenset(LIBRARY["argu
 class Lowering(Names):
     """Expressions under an environment; statements are in `interpreter`."""
 
+    @abstractmethod
     def inline(self, function: Function, arguments: Sequence[cpp.Expression], node: Node) -> cpp.Expression | None:
         """Follow a call; None when it is too deep or too long to follow."""
-        raise NotImplementedError
 
     def lower(self, node: Node | None) -> cpp.Expression:
         """The value of an expression; calls inside it are reported to the listener on the way."""

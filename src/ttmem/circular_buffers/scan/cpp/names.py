@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names and literals under what the variables are known to hold."""
 
+from abc import ABC, abstractmethod
+
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
@@ -8,7 +10,7 @@ from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
 from ttmem.circular_buffers.scan.cpp.values import Lambda, Listener
 
 
-class Names:
+class Names(ABC):
     """Variables, constants and literals: what an expression is made of."""
 
     def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
@@ -26,9 +28,9 @@ class Names:
         self.uncalled: dict[int, Lambda] = {}
         """Lambdas that were defined and not called by name: they may still be called by somebody else."""
 
+    @abstractmethod
     def lower(self, node: Node | None) -> cpp.Expression:
         """The value of an expression; calls inside it are reported to the listener on the way."""
-        raise NotImplementedError
 
     def identifier(self, node: Node) -> cpp.Expression:
         return self.look_up(self.source.of(node))
