@@ -35,7 +35,8 @@ from ttmem.allocator.operations import (
     ProgramCache,
     WrittenCall,
     call_of,
-    plan_call,
+    no_plan,
+    planned,
     read_call,
     run_call,
 )
@@ -131,9 +132,10 @@ class TwinEngine(Engine):
         written = read_call(step)
         record = RECORDS.get(written.function)
         if record is None:
-            return Plan((), None, None, UNKNOWN, _no_record(written))
+            return no_plan(_no_record(written))
         inputs = [self._tensors.find(name)[1] for name in written.tensors]
-        return plan_call(call_of(record, written, inputs), self._opened().memory_map)
+        device = self._opened()
+        return planned(device, call_of(record, written, inputs), self._cache)
 
     def ask_all(
         self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
@@ -301,9 +303,9 @@ class TwinEngine(Engine):
         result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target)
         self._doubt(result.plan.confidence, result.plan.note)
         self._l1 = max(self._l1, result.l1_parts, key=sum)
-        if result.buffer is None or result.plan.result_spec is None:
+        if not result.made:
             raise NoRecordError(result.plan.note)
-        return self._made(step, result.buffer, result.plan.result_spec)
+        return self._made(step, result.made)
 
     def _without_record(self, written: WrittenCall, step: Step) -> Answer:
         """What can be said all the same: where the result's shape is known it must fit beside the inputs."""
@@ -318,22 +320,26 @@ class TwinEngine(Engine):
                 shape = broadcast_shape(shape, spec.shape)
             self._doubt(BOUNDED, f"{why}: taken to need its inputs and a result like them")
             if written.target is not None:
-                return self._made(step, *self._tensors.find(written.target))
+                return self._made(step, [self._tensors.find(written.target)])
         else:
             shape = tuple(makes[0])
             self._doubt(UNKNOWN, f"{why}: inputs and the recorded results alone")
         result = TensorSpec(shape, specs[0].dtype, specs[0].layout, written.memory or specs[0].memory)
-        return self._made(step, self._opened().allocate(result), result)
+        return self._made(step, [(self._opened().allocate(result), result)])
 
-    def _made(self, step: Step, buffer: Buffer, spec: TensorSpec) -> Answer:
-        """The result under its name; without one it is gone again, as in the library."""
+    def _made(self, step: Step, made: Sequence[tuple[Buffer, TensorSpec]]) -> Answer:
+        """The results under their names; those without one are gone again, as in the library."""
         device, out = self._opened(), step.get("out")
-        name = out if isinstance(out, str) else out[0] if out else ""
-        self._tensors.keep(name, buffer, spec, device)
-        described = self._described_at(Buffer(buffer.address, device.place(spec)))
-        if not name:
-            self._tensors.drop(name, device)
-        return {"results": [described]}
+        names = [out] if isinstance(out, str) else list(out or ())
+        described = []
+        for number, (buffer, spec) in enumerate(made):
+            name = names[number] if number < len(names) else ""
+            self._tensors.keep(name or f" {number}", buffer, spec, device)
+            described.append(self._described_at(Buffer(buffer.address, device.place(spec))))
+        for number in range(len(made)):
+            if number >= len(names) or not names[number]:
+                self._tensors.drop(f" {number}", device)
+        return {"results": described}
 
     def _described_at(self, buffer: Buffer) -> Answer:
         """What a tensor says of itself, in the worker's words."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each operation does to memory: `run_call(device, Call("relu", (spec,)), [buffer], ProgramCache())`."""
 
-from ttmem.allocator.operations.plan import BOUNDED, EXACT, UNKNOWN, Allocate, Call, Launch, Plan
+from ttmem.allocator.operations.plan import BOUNDED, EXACT, UNKNOWN, Allocate, Call, Launch, Plan, no_plan
 from ttmem.allocator.operations.record import Argument, OperationRecord
 from ttmem.allocator.operations.registry import NO_RECORD, RECORDS, confidence_in, plan_call
-from ttmem.allocator.operations.run import ProgramCache, run_call
+from ttmem.allocator.operations.run import ProgramCache, planned, run_call
 from ttmem.allocator.operations.written import WrittenCall, call_of, read_call, write_call
 
 __all__ = [
@@ -23,7 +23,9 @@ __all__ = [
     "WrittenCall",
     "call_of",
     "confidence_in",
+    "no_plan",
     "plan_call",
+    "planned",
     "read_call",
     "run_call",
     "write_call",

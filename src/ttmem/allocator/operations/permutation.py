@@ -58,12 +58,11 @@ def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...], *, nothing_mo
         source = replace(source, shape=(1,) * lead + source.shape)
         order = (*range(lead), *(d + lead for d in order))
     if order in _TRANSPOSES and _swaps_ones(source, order):  # these go through transpose
-        unchanged = _unchanged(replace(call, inputs=(source,)), plan)
-        return replace(unchanged, result_spec=replace(unchanged.result_spec or source, shape=shape))
+        return _unchanged(replace(call, inputs=(source,)), plan).with_shape(shape)
     result = replace(result_like(source, call.memory), shape=tuple(source.shape[d] for d in order))
     if source.shard is not None or result.shard is not None:
-        bounded = plan.one_program(result, [], at_least="sharded permutations pick their own kernels")
-        return replace(bounded, result_spec=replace(result, shape=shape))
+        why = "sharded permutations pick their own kernels"
+        return plan.one_program(result, [], at_least=why).with_shape(shape)
     through_bfloat16 = (
         source.dtype is BFLOAT8_B and len(order) == 4 and order not in ((0, 1, 3, 2), (1, 0, 2, 3), (1, 0, 3, 2))
     )

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operation does to memory, written down before it is done: allocations, launches and frees in order."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.programs import DATAFLOW
 from ttmem.hardware import Memory, MemoryMap
 from ttmem.tensors import TensorSpec
@@ -13,7 +16,7 @@ from ttmem.tensors import TensorSpec
 EXACT = "exact"
 """Every buffer and every static byte is known; random tests against the library found no difference."""
 BOUNDED = "bounded"
-"""The result is known; temporaries and static buffers are at least what is listed."""
+"""The result is known; temporaries and static buffers are at least what is listed, and at most what the steps say."""
 UNKNOWN = "unknown"
 """There is no rule; only what the caller says about the result is known."""
 _ORDER = (EXACT, BOUNDED, UNKNOWN)
@@ -32,6 +35,20 @@ class Call:
     """The result goes into a buffer that is there."""
     unknown_options: tuple[str, ...] = ()
     """Given to the call, and nobody compared with the library what they change."""
+    keywords: tuple[str, ...] = ()
+    """Of the last inputs, those that were given by name, in order: their names."""
+
+    def place_of(self, keyword: str, position: int | None = None) -> int | None:
+        """Which of the inputs was given under this name, or at this position; None: none was."""
+        by_position = len(self.inputs) - len(self.keywords)
+        if keyword in self.keywords:
+            return by_position + self.keywords.index(keyword)
+        return position if position is not None and position < by_position else None
+
+    def tensor(self, keyword: str, position: int | None = None) -> TensorSpec | None:
+        """The input of this name or position (a bias, a mask), None when it was left out."""
+        place = self.place_of(keyword, position)
+        return None if place is None else self.inputs[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +73,68 @@ class Launch:
     buffer_bytes: tuple[int, ...]
     family: str = DATAFLOW
     at_least: bool = False
+    at_most_bytes: int | None = None
+    """Of a sum that is known only from below: it is not more than this. None: nobody knows."""
 
 
-Step = Allocate | Free | Launch
+@dataclass(frozen=True, slots=True)
+class MayTake:
+    """Temporaries of which only this is known: together they never hold more than so many bytes of a bank."""
+
+    memory: Memory
+    bytes_per_bank: int
+
+
+Step = Allocate | Free | Launch | MayTake
+
+
+class _PlanEndsEarlyError(Exception):
+    """The steps so far do not fit, so the library never gets to what the rule would ask next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All steps of an operation, where its result is, and how far the plan can be trusted."""
+    """All steps of an operation, where its results are, and how far the plan can be trusted."""
 
     steps: tuple[Step, ...]
-    result: int | None
-    """The slot of the result; negative numbers are inputs (-1 the first): the result shares that buffer."""
-    result_spec: TensorSpec | None
+    results: tuple[tuple[int, TensorSpec], ...]
+    """Slot and spec of each; negative slots are inputs (-1 the first): the result shares that buffer. Empty: there is
+    no rule, or the plan ends in a failure."""
     confidence: str
     note: str = ""
+    is_bounded_above: bool = True
+    """Whether the operation never needs more than the steps say."""
+
+    def with_shape(self, shape: tuple[int, ...]) -> Plan:
+        """The same, its one result under another shape."""
+        return replace(self, results=tuple((slot, replace(spec, shape=shape)) for slot, spec in self.results))
 
 
 class PlanWriter:
     """Collects steps while a rule walks through its sub-operations."""
 
-    def __init__(self, memory_map: MemoryMap) -> None:
+    def __init__(
+        self, memory_map: MemoryMap, lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None
+    ) -> None:
+        """``lowest_l1_address``: where the lowest tensor of L1 begins when these steps are done, None when it is empty;
+        without it L1 holds nothing but what the plan allocates there. It raises DeviceFailureError when they fail.
+        """
         self.memory_map = memory_map
+        self._lowest_l1_address = lowest_l1_address
         self._steps: list[Step] = []
         self._slots = 0
         self._confidence = EXACT
         self._notes: list[str] = []
+        self._is_bounded_above = True
+
+    def l1_space(self) -> int:
+        """Bytes from L1's base up to its lowest tensor when the steps so far are done: what blocks are sized by."""
+        try:
+            lowest = self._lowest_l1_address(self._steps) if self._lowest_l1_address else None
+        except DeviceFailureError:
+            raise _PlanEndsEarlyError from None
+        limit = self.memory_map.architecture.l1_bytes_per_core if lowest is None else lowest
+        return limit - self.memory_map.l1_base_address
 
     def allocate(self, spec: TensorSpec, *, cache_key: Hashable = None) -> int:
         self._slots += 1
@@ -92,32 +145,68 @@ class PlanWriter:
         """Temporaries die here; inputs (slots below 1) are the caller's."""
         self._steps += [Free(slot) for slot in slots if slot > 0]
 
-    def launch(self, buffer_bytes: Sequence[int], family: str = DATAFLOW, *, at_least: str = "") -> None:
+    def launch(
+        self,
+        buffer_bytes: Sequence[int],
+        family: str = DATAFLOW,
+        *,
+        at_least: str = "",
+        at_most_bytes: int | None = None,
+    ) -> None:
         """A program. ``at_least`` says why its static part is known only from below; the plan is then bounded."""
-        self._steps.append(Launch(tuple(buffer_bytes), family, bool(at_least)))
+        self._steps.append(Launch(tuple(buffer_bytes), family, bool(at_least), at_most_bytes if at_least else None))
         if at_least:
-            self.doubt(BOUNDED, at_least)
+            self.doubt(BOUNDED, at_least, is_bounded_above=at_most_bytes is not None)
 
-    def doubt(self, confidence: str, why: str) -> None:
+    def may_take(self, memory: Memory, bytes_per_bank: int, why: str) -> None:
+        """Temporaries that are not known one by one, but together from above."""
+        self._steps.append(MayTake(memory, bytes_per_bank))
+        self.doubt(BOUNDED, why, is_bounded_above=True)
+
+    def doubt(self, confidence: str, why: str, *, is_bounded_above: bool = False) -> None:
         if _ORDER.index(confidence) > _ORDER.index(self._confidence):
             self._confidence = confidence
+        self._is_bounded_above = self._is_bounded_above and is_bounded_above
         if why not in self._notes:
             self._notes.append(why)
 
     def one_program(
-        self, result: TensorSpec, buffer_bytes: Sequence[int], family: str = DATAFLOW, *, at_least: str = ""
+        self,
+        result: TensorSpec,
+        buffer_bytes: Sequence[int],
+        family: str = DATAFLOW,
+        *,
+        at_least: str = "",
+        at_most_bytes: int | None = None,
     ) -> Plan:
         """The end of most plans: the result is allocated and one program fills it."""
         slot = self.allocate(result)
-        self.launch(buffer_bytes, family, at_least=at_least)
+        self.launch(buffer_bytes, family, at_least=at_least, at_most_bytes=at_most_bytes)
         return self.finish(slot, result)
 
     def give_up(self, why: str) -> Plan:
         """No rule covers this call: not even the result is certain."""
-        return Plan((), None, None, UNKNOWN, why)
+        return no_plan(why)
 
     def finish(self, result: int, spec: TensorSpec) -> Plan:
-        return Plan(tuple(self._steps), result, spec, self._confidence, "; ".join(self._notes))
+        return self.finish_all([(result, spec)])
+
+    def finish_all(self, results: Sequence[tuple[int, TensorSpec]]) -> Plan:
+        """As `finish`, for an operation that gives several tensors."""
+        return Plan(
+            tuple(self._steps), tuple(results), self._confidence, "; ".join(self._notes), self._is_bounded_above
+        )
+
+    def written_by(self, rule: Callable[[], Plan]) -> Plan:
+        """The rule's plan; where it ends early because its steps fail, the steps up to there."""
+        try:
+            return rule()
+        except _PlanEndsEarlyError:
+            return self.finish_all(())
+
+
+def no_plan(why: str) -> Plan:
+    return Plan((), (), UNKNOWN, why, is_bounded_above=False)
 
 
 def dimension(value: Any, rank: int, *, new: int = 0) -> int:

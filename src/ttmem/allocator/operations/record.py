@@ -69,6 +69,8 @@ class OperationRecord:
     is_sized_by_elements: Callable[[TensorSpec], bool] | None = None
     """The batch form: whether, for inputs of such a spec, only the tensors' sizes follow the shape and never the
     static buffers, so that many shapes are a few comparisons of columns. None: never."""
+    needs_tensor: bool = True
+    """Whether a call without any tensor is an error; not so for those that make one out of nothing."""
     has_in_place_form: bool = False
     """Whether ``<name>_`` writes into its first tensor."""
 

@@ -5,12 +5,12 @@ To add an operation, write its record at the end of the file of its family (``el
 else has to be kept in step: the twin, the oracle, ``ttmem ops map`` and the documentation ask ``RECORDS``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import elementwise, matrix, movement, permutation, reductions, reshaping
-from ttmem.allocator.operations.plan import BOUNDED, EXACT, UNKNOWN, Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
 
@@ -32,21 +32,27 @@ def confidence_in(operations: Iterable[str]) -> str:
     return max((record.confidence if record else NO_RECORD for record in found), key=_LEVELS.index, default=EXACT)
 
 
-def plan_call(call: Call, memory_map: MemoryMap) -> Plan:
-    """What a call does to memory; an operation without a record has an empty plan that says so."""
+def plan_call(
+    call: Call, memory_map: MemoryMap, lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None
+) -> Plan:
+    """What a call does to memory; an operation without a record has an empty plan that says so.
+
+    ``lowest_l1_address``: see `PlanWriter`; without it the device holds nothing.
+    """
     record = RECORDS.get(call.name)
     if record is None:
-        return Plan((), None, None, UNKNOWN, f"no rule for {call.name}")
-    if not call.inputs:
+        return no_plan(f"no rule for {call.name}")
+    if not call.inputs and record.needs_tensor:
         raise BadInputError(f"{call.name} needs a tensor")
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments
+    known_call, writer = replace(call, name=record.name, arguments=arguments), PlanWriter(memory_map, lowest_l1_address)
     try:
-        plan = record.plan(replace(call, name=record.name, arguments=arguments), PlanWriter(memory_map))
+        plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
     doubt = _outside_the_tests(call, memory_map)
     if doubt and plan.confidence == EXACT:
-        return replace(plan, confidence=BOUNDED, note=doubt)
+        return replace(plan, confidence=BOUNDED, note=doubt, is_bounded_above=False)
     return plan
 
 

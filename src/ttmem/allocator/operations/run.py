@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ttmem.allocator.device import Buffer, Device
 from ttmem.allocator.failures import DeviceFailureError
-from ttmem.allocator.operations.plan import Call, Free, Launch, Plan
+from ttmem.allocator.operations.plan import UNKNOWN, Allocate, Call, Free, Launch, MayTake, Plan, Step
 from ttmem.allocator.operations.registry import plan_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
 from ttmem.hardware import L1
-from ttmem.tensors import InvalidSpecError
+from ttmem.tensors import InvalidSpecError, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +21,21 @@ class Result:
     """What an operation left behind, and how high it reached meanwhile."""
 
     plan: Plan
-    buffer: Buffer | None
-    """None: the operation has no rule."""
+    made: tuple[tuple[Buffer, TensorSpec], ...]
+    """The results; empty: the operation has no rule."""
     peak_l1_bytes_per_bank: int
     """Tensors in L1 at the worst moment of the operation, without static buffers."""
     static_bytes_per_core: int
     """Largest static part of its programs; at least this much when the plan is bounded."""
     l1_parts: tuple[int, int, int]
     """Bytes per core at the worst moment: tensors, circular buffers, dataflow buffers."""
+    may_fail: str = ""
+    """Why the library may refuse what passed here: a plan that fits by its lower bounds, not by its upper ones."""
+
+    @property
+    def buffer(self) -> Buffer | None:
+        """Of the first result."""
+        return self.made[0][0] if self.made else None
 
 
 class ProgramCache:
@@ -59,14 +67,16 @@ def run_call(
 
     ``target`` takes the result in place of a new buffer.
     """
-    plan = plan_call(call, device.memory_map)
-    if plan.result is None or plan.result_spec is None:
-        return Result(plan, None, 0, 0, (0, 0, 0))
+    plan = planned(device, call, cache)
+    if plan.confidence == UNKNOWN:
+        return Result(plan, (), 0, 0, (0, 0, 0), plan.note)
     slots: dict[int, Buffer] = {}
     cached: list[Hashable] = []
+    result_slot = plan.results[0][0] if plan.results else None
     base, static = device.memory_map.l1_base_address, 0
     tensors = peak = device.allocated_bytes_per_bank(L1)
     worst = (peak, 0, 0)
+    may_fail = "" if plan.is_bounded_above else plan.note
     try:
         for step in plan.steps:
             if isinstance(step, Launch):
@@ -76,7 +86,13 @@ def run_call(
                     static = max(static, end - base)
                     if tensors + end - base > sum(worst):
                         worst = (tensors, end - base, 0) if step.family == CIRCULAR else (tensors, 0, end - base)
+                if step.at_most_bytes is not None and not _fits(device, base + step.at_most_bytes, step.family):
+                    may_fail = plan.note
                 cached.clear()
+                continue
+            if isinstance(step, MayTake):
+                if device.view(step.memory).largest_free_bytes_per_bank < step.bytes_per_bank:
+                    may_fail = plan.note
                 continue
             if isinstance(step, Free):
                 device.free(slots.pop(step.slot))
@@ -84,7 +100,7 @@ def run_call(
                 if step.cache_key not in cache:
                     cache.keep(step.cache_key, device.allocate(step.spec))
                     cached.append(step.cache_key)
-            elif target is None or step.slot != plan.result:
+            elif target is None or step.slot != result_slot:
                 slots[step.slot] = device.allocate(step.spec)
             tensors = device.allocated_bytes_per_bank(L1)
             peak = max(peak, tensors)
@@ -96,6 +112,41 @@ def run_call(
         raise
     if peak > sum(worst):
         worst = (peak, 0, 0)
-    # A view: freeing the result frees the input.
-    result = target or (inputs[-plan.result - 1] if plan.result < 0 else slots[plan.result])
-    return Result(plan, result, peak, static, worst)
+    made = tuple(
+        # A negative slot is a view: freeing the result frees the input.
+        (target if target and slot == result_slot else inputs[-slot - 1] if slot < 0 else slots[slot], spec)
+        for slot, spec in plan.results
+    )
+    return Result(plan, made, peak, static, worst, may_fail)
+
+
+def planned(device: Device, call: Call, cache: ProgramCache) -> Plan:
+    """What a call would do to the device as it is now."""
+    return plan_call(call, device.memory_map, partial(_lowest_l1_address, device, cache))
+
+
+def _fits(device: Device, end_address: int, family: str) -> bool:
+    try:
+        device.check_region(end_address, family)
+    except DeviceFailureError:
+        return False
+    return True
+
+
+def _lowest_l1_address(device: Device, cache: ProgramCache, steps: Sequence[Step]) -> int | None:
+    """Where L1's lowest tensor would begin after these steps; the device stays as it is."""
+    if not any(isinstance(step, Allocate) and step.spec.memory is L1 for step in steps):
+        return device.lowest_l1_address
+    with device.what_if():
+        slots: dict[int, Buffer] = {}
+        made: set[Hashable] = set()
+        for step in steps:
+            if isinstance(step, Free):
+                device.free(slots.pop(step.slot))
+            elif isinstance(step, Allocate) and (
+                step.cache_key is None or not (step.cache_key in cache or step.cache_key in made)
+            ):
+                made.add(step.cache_key)
+                # Not the method of the device at hand, which may be one that counts what is done to it.
+                slots[step.slot] = Device.allocate_placed(device, device.place(step.spec))
+        return device.lowest_l1_address

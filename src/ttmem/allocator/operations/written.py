@@ -30,6 +30,8 @@ class WrittenCall:
     memory: Memory | None
     target: str | None = None
     """The tensor that the result is written into, when it is one that is there."""
+    keywords: tuple[str, ...] = ()
+    """Of the last tensors, those that were given by name: the names of their arguments."""
 
 
 def read_call(step: Mapping[str, Any]) -> WrittenCall:
@@ -40,6 +42,7 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
     options: dict[str, Any] = {}
     memory: Memory | None = None
     target: str | None = None
+    keywords: list[str] = []
     for value in step.get("args", ()):
         if found := _tensor_names(value):
             tensors += found
@@ -56,11 +59,12 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
             target = value["tensor"]
         elif found := _tensor_names(value):
             tensors += found
+            keywords += [name] * len(found)
         else:
             options[name] = _plain(value)
     if function.endswith("_") and tensors:
         target = tensors[0]
-    return WrittenCall(function, tuple(tensors), tuple(values), options, memory, target)
+    return WrittenCall(function, tuple(tensors), tuple(values), options, memory, target, tuple(keywords))
 
 
 def _tensor_names(value: Any) -> list[str]:
@@ -93,7 +97,9 @@ def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[Tens
         elif argument.default is REQUIRED:
             raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
     unknown = tuple(name for name in written.options if name not in known)
-    return Call(record.name, tuple(inputs), arguments, written.memory, written.target is not None, unknown)
+    return Call(
+        record.name, tuple(inputs), arguments, written.memory, written.target is not None, unknown, written.keywords
+    )
 
 
 def write_call(
