@@ -31,7 +31,7 @@ def test_the_list(run: Run, home: Path) -> None:
     assert listed[0]["kind"] == profile["source"]["kind"]
     assert listed[0]["origin"] == str(FIVE_RUNS)
     header, first, second = run("reports").out.splitlines()
-    assert header.split("  ")[0] == "NAME"
+    assert header.split("  ")[0] == "Name"
     assert first.split()[0] == "gpt"
     assert second.split()[0] == "vit"
     assert f"{profile['operations']['executed']:,}" in first.split()

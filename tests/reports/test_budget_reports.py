@@ -67,7 +67,7 @@ def test_the_text() -> None:
         "1 of 2 limits broken\n"
     )
     assert budget_terminal.render([GOOD]).endswith("the limit holds\n")
-    assert len(budget_terminal.render([NASTY]).splitlines()) == 3
+    assert len(budget_terminal.render([NASTY], width=400).splitlines()) == 3
 
 
 def test_junit() -> None:

@@ -64,6 +64,11 @@ def color_wanted(stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
+def looks(output: Path | None = None) -> dict[str, Any]:
+    """How an answer is drawn: as wide as the terminal, in colour when a person looks at it."""
+    return {"width": columns(), "color": output is None and color_wanted(sys.stdout)}
+
+
 def columns() -> int:
     """How wide a table may be."""
     return max(NARROWEST_COLUMNS, shutil.get_terminal_size((100, 24)).columns)

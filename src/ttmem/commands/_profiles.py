@@ -70,7 +70,8 @@ def _show_state(profile: Profile) -> None:
         for memory, peak in peaks(profile).items()
         if memory in ("DRAM", "L1")
     ]
-    print(f"{_CLEAR_LINE}{' | '.join(parts)}", end="", file=sys.stderr, flush=True)
+    # A line that wraps cannot be cleared, and the next one would stand below it.
+    print(f"{_CLEAR_LINE}{' | '.join(parts)[: columns() - 1]}", end="", file=sys.stderr, flush=True)
 
 
 def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
@@ -115,11 +116,18 @@ def keep(profile: Profile, located: Located, *, name: str | None) -> StoredRepor
         return None
 
 
-def say_what_next(report: StoredReport | None, *, quiet: bool, stored_now: bool = True, check: bool = False) -> None:
+def say_what_next(
+    profile: Profile, report: StoredReport | None, *, quiet: bool, stored_now: bool = True, check: bool = False
+) -> None:
     """Where the report went, and the command that one would type next."""
     if report is None:
         return
     if stored_now:
         note(f"stored as '{report.name}' in {report.folder}", quiet=quiet)
-    words = f"check {report.name} --max-dram 80%" if check else f"profile {report.name} --llm"
+    from ttmem.analysis.failure import failures
+
+    if any(timeline.failures for timeline in profile.timelines) and failures(profile):
+        words = f"explain {report.name}"
+    else:
+        words = f"check {report.name} --max-dram 80%" if check else f"profile {report.name} --llm"
     note(f"next: ttmem {words}", quiet=quiet)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ttmem.commands._options import bytes_option, json_option, output_option, release_option
-from ttmem.commands._output import emit, json_text
+from ttmem.commands._output import emit, json_text, looks
 from ttmem.commands._runner import verb
 
 
@@ -33,4 +33,4 @@ def command(names: tuple[str, ...], as_json: bool, output: Path | None, **openin
     from ttmem.reports.boards import terminal
 
     found = boards(*names, **opening)
-    emit(json_text(found) if as_json else terminal.render(found), output)
+    emit(json_text(found) if as_json else terminal.render(found, **looks(output)), output)

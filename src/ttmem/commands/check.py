@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, note
+from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import verb
 
 _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
@@ -61,5 +61,5 @@ def command(
     if form == "github":
         emit(github.render(found.verdicts, found.source_name), output)
     else:
-        emit(json_text(found.to_json()) if form else terminal.render(found.verdicts), output)
+        emit(json_text(found.to_json()) if form else terminal.render(found.verdicts, **looks(output)), output)
     return 0 if found.ok else 1

@@ -75,4 +75,4 @@ def command(
         quiet=quiet,
         store=lambda: known or (None if no_store else _profiles.keep(profile, located, name=name)),
     )
-    _profiles.say_what_next(kept, quiet=quiet, stored_now=known is None, check=form is not None)
+    _profiles.say_what_next(profile, kept, quiet=quiet, stored_now=known is None, check=form is not None)

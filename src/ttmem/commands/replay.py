@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ttmem.commands._options import opening_options, output_option
-from ttmem.commands._output import emit, json_text, warn
+from ttmem.commands._output import emit, json_text, looks, warn
 from ttmem.commands._runner import verb
 
 
@@ -35,5 +35,5 @@ def command(steps: str, board: str | None, strict: bool, as_json: bool, output: 
     script = replay(steps, board=board, **opening)
     for text in script.warnings:
         warn(text)
-    emit(json_text(script) if as_json else terminal.render(script), output)
+    emit(json_text(script) if as_json else terminal.render(script, **looks(output)), output)
     return 1 if strict and script.failures else 0

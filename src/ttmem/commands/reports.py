@@ -7,7 +7,7 @@ import click
 
 from ttmem._errors import BadInputError
 from ttmem.commands._options import json_option
-from ttmem.commands._output import emit, json_text, note
+from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import GroupWithExamples, debug_option
 
 _EXAMPLES = """
@@ -35,7 +35,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         emit(json_text(found), None)
     elif found.reports:
-        emit(terminal.render(found), None)
+        emit(terminal.render(found, **looks()), None)
     else:
         note(f"no reports in {found.folder}; 'ttmem profile LOG' makes one")
 

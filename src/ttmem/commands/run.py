@@ -9,7 +9,7 @@ import click
 
 from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._output import note
+from ttmem.commands._output import note, warn
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
@@ -94,5 +94,7 @@ def command(
     if run.status:
         late = "ran out of time and " if run.timed_out else ""
         note(f"the script {late}ended with status {run.status}", quiet=quiet)
-    _profiles.say_what_next(kept, quiet=quiet)
+    elif not any(map(len, run.profile.timelines)):
+        warn(f"{script} called no ttnn operation: nothing was measured")
+    _profiles.say_what_next(run.profile, kept, quiet=quiet)
     return run.status

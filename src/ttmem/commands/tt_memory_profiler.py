@@ -108,8 +108,9 @@ def command(
         profile, kept = _read_and_keep(str(log_path), name=name, summary=True, quiet=quiet)
         _print_page(profile, kept, output=None, open_page=open_page)
     except (OSError, TtmemError) as error:
-        # The run is the user's, and its status too: what is wrong with the log is told, not returned.
+        # The run is the user's, and its status too; only what looks like success is not one without a profile.
         note(describe(error, "tt-memory-profiler")[1])
+        return status or OWN_FAILURE
     return status
 
 
@@ -190,7 +191,7 @@ def _read_and_keep(source: str, *, name: str | None, summary: bool, quiet: bool)
     kept = located.stored if located.stored and name is None else _profiles.keep(profile, located, name=name)
     if summary:
         emit(_profiles.render(profile, None, to_file=False), None)
-        _profiles.say_what_next(kept, quiet=quiet)
+        _profiles.say_what_next(profile, kept, quiet=quiet)
     return profile, kept
 
 

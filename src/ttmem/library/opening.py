@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.hardware import DEFAULT_RELEASE, MemoryMap, OpenSettings, open_board
+from ttmem.library.sources import STDIN, exists
 
 
 def opened_board(
@@ -46,9 +47,9 @@ def text_lines(source: str | Path) -> Iterator[str]:
 
 def _evidence_lines(like: str) -> Iterator[str]:
     """Of a file, or of the text itself when it is no file."""
-    if like == "-" or Path(like).exists():
+    if like == STDIN or exists(Path(like)):
         return text_lines(like)
-    if " " in like.strip():
+    if len(like.split()) > 1:
         return iter(like.splitlines())
     raise BadInputError(
         f"--like {like!r}: no such file", hint="name a log or a capture, or quote an out-of-memory message"

@@ -41,7 +41,7 @@ def locate(source: str | Path) -> Located:
     if str(source) == STDIN:
         return Located(STDIN, None)
     path = Path(source)
-    if _exists(path):
+    if exists(path):
         return Located(path, _report_that_owns(path))
     if stored := store.find(str(source)):
         return Located(stored.profile_path, stored)
@@ -68,7 +68,8 @@ def keep(profile: Profile, *, origin: str, name: str | None = None) -> store.Sto
     )
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
+    """False for what cannot be a path at all."""
     try:
         return path.exists()
     except (OSError, ValueError):  # a name too long for the system, or with a NUL

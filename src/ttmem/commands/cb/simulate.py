@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem cb simulate``: What depths cost in L1 and in time: predicted stall, strategies compared."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ttmem.commands._options import json_option, output_option, refuse_overwriting, writable_place
-from ttmem.commands._output import color_wanted, columns, emit, json_text
+from ttmem.commands._output import emit, json_text, looks
 from ttmem.commands._runner import verb
 from ttmem.commands.cb._options import assumption_options, predicted, workload_of
 
@@ -67,13 +66,12 @@ def command(
         emit(cb_chart.svg(curves), plot)
     if html:
         emit(cb_html.render(Analysis(found, curves)), html)
-    looks = {"width": columns(), "color": output is None and color_wanted(sys.stdout)}
     critical = critical_points(found)
     if as_json:
         answer = json_text(cb_document.multi(found, critical) if multi else cb_document.single(found[0], curves))
     elif multi:
-        answer = cb_terminal.multi(found, critical, **looks)  # type: ignore[arg-type]
+        answer = cb_terminal.multi(found, critical, **looks(output))
     else:
-        answer = cb_terminal.single(found[0], curves, **looks)  # type: ignore[arg-type]
+        answer = cb_terminal.single(found[0], curves, **looks(output))
     emit(answer, output)
     return 0 if all(one.works for one in found) else 1

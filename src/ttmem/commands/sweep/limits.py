@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, note
+from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def command(
     if form == "markdown":
         emit(report.markdown(frontiers), output)
     else:
-        emit(json_text(limits_document(frontiers)) if form else report.text(frontiers), output)
+        emit(json_text(limits_document(frontiers)) if form else report.text(frontiers, **looks(output)), output)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

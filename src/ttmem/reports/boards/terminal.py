@@ -2,20 +2,21 @@
 """The boards for a person, and the line that says which one was opened."""
 
 from ttmem.reports.boards.document import Boards, OpenedBoard
-from ttmem.reports.kit.tables import Table, mib_column, number_column, plain, text_column
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.tables import Table, mib_column, number_column, text_column
 from ttmem.reports.kit.units import shape_text
 
 _MEMORIES = ("DRAM", "L1")
 
 
-def render(boards: Boards) -> str:
+def render(boards: Boards, *, width: int = 100, color: bool = False) -> str:
     """One line per board; sizes are those of one chip."""
     columns = [text_column("board"), number_column("chips"), text_column("grid")]
     for memory in _MEMORIES:
         columns += [
             number_column(f"{memory} banks", unknown="not measured" if memory == "DRAM" else ""),
             number_column("B per bank", unknown=""),
-            mib_column("MB", decimals=1, unknown=""),
+            mib_column("MB", decimals=1, unknown="", spare=1),
         ]
     rows = []
     for board in boards.boards:
@@ -24,8 +25,10 @@ def render(boards: Boards) -> str:
             pool = (board.memories or {}).get(memory)
             figures += [pool.banks, pool.bytes_per_bank, pool.total_bytes] if pool else [None] * 3
         rows.append([board.name, board.chips, shape_text(board.grid), *figures, board.description])
-    table = plain(Table([*columns, text_column("")], rows))
-    return f"{table}\n\nBank sizes of ttnn {boards.release}, per chip; MB is 2^20 bytes."
+    report = TextReport(width, color=color)
+    report.print(Table([*columns, text_column("", spare=2)], rows))
+    report.print("", f"Bank sizes of ttnn {boards.release}, per chip; MB is 2^20 bytes.")
+    return report.text()
 
 
 def opened(board: OpenedBoard) -> str:

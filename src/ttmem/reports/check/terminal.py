@@ -4,24 +4,31 @@
 from collections.abc import Sequence
 
 from ttmem.analysis.budget import Verdict
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.tables import Table, name_column, text_column
 from ttmem.reports.kit.units import counted, one_line
 
+_STYLES = {"FAIL": "bold red", "ok": "green"}
+_COLUMNS = (text_column("", style=lambda word: _STYLES.get(word, "")), text_column(""), name_column(""))
 
-def render(verdicts: Sequence[Verdict]) -> str:
+
+def render(verdicts: Sequence[Verdict], *, width: int = 100, color: bool = False) -> str:
     """``FAIL max-dram  DRAM peak ...``, then the operation to look at."""
-    width = max((len(verdict.rule) for verdict in verdicts), default=0)
-    lines = []
+    rows = []
     for verdict in sorted(verdicts, key=lambda verdict: verdict.ok):
-        lines.append(f"{'ok  ' if verdict.ok else 'FAIL'}  {verdict.rule:<{width}}  {one_line(verdict.message)}")
+        rows.append(("ok" if verdict.ok else "FAIL", verdict.rule, verdict.message))
         if not verdict.ok and (place := verdict.operation):
             at = f" at {one_line(place.location)}" if place.location else ""
             line = f", line {verdict.line}" if verdict.line else ""
-            lines.append(f"{'':<{width + 8}}#{place.index} {one_line(place.name)}{at}{line}")
+            rows.append(("", "", f"#{place.index} {place.name}{at}{line}"))
+    report = TextReport(width, color=color)
+    if rows:
+        report.print(Table(_COLUMNS, rows))
     broken = sum(not verdict.ok for verdict in verdicts)
     if broken:
-        lines.append(f"{broken} of {counted(len(verdicts), 'limit')} broken")
+        report.print(f"{broken} of {counted(len(verdicts), 'limit')} broken", style="bold red")
     elif len(verdicts) > 1:
-        lines.append(f"all {len(verdicts)} limits hold")
+        report.print(f"all {len(verdicts)} limits hold")
     else:
-        lines.append("the limit holds" if verdicts else "no limit was given")
-    return "\n".join(lines) + "\n"
+        report.print("the limit holds" if verdicts else "no limit was given")
+    return report.text()

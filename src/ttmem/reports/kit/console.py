@@ -2,6 +2,7 @@
 """Text for a person: one console for all reports, at least 40 columns wide, coloured only where asked."""
 
 import io
+from typing import Any
 
 from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
@@ -10,6 +11,8 @@ from rich.text import Text
 from ttmem.reports.kit.tables import Table
 
 NARROWEST = 40
+_GAP = 2
+_NARROWEST_NAME = 14
 
 
 class TextReport:
@@ -36,7 +39,19 @@ class TextReport:
     def print(self, *parts: RenderableType | Table, style: str = "") -> None:
         """Each part on lines of its own; nothing at all is an empty line."""
         for part in parts or ("",):
-            self._console.print(rich_table(part) if isinstance(part, Table) else part, style=style or None)
+            if isinstance(part, Table):
+                self._print_table(part)
+            else:
+                self._console.print(part, style=style or None)
+
+    def _print_table(self, table: Table) -> None:
+        """Where even the least does not fit, lines are longer than the terminal: a broken figure is a wrong one."""
+        drawn = rich_table(table, self.width)
+        needed = sum((column.width or 0) + _GAP for column in drawn.columns)
+        self._console.print(drawn, width=max(needed, self.width), crop=False)
+        shown = [str(column.header) for column in drawn.columns]
+        if missing := list(dict.fromkeys(head for head in table.heads if head and head not in shown)):
+            self.print(f"(no room for {', '.join(missing)})", style="dim")
 
     def print_unfolded(self, line: str) -> None:
         """A line of a drawing: cut at the edge, because a folded one shows nothing."""
@@ -55,14 +70,55 @@ class TextReport:
         return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
 
 
-def rich_table(table: Table) -> RichTable:
-    """For a terminal: no borders, figures to the right, names folded where the width ends."""
-    drawn = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in table.columns:
-        is_number = column.kind == "number"
-        justify: JustifyMethod = "right" if is_number else "left"
-        drawn.add_column(Text(column.head), justify=justify, no_wrap=is_number, overflow="fold")
-    for row, cells in zip(table.rows, table.cells(), strict=True):
+def rich_table(table: Table, width: int = 100) -> RichTable:
+    """For a terminal of this width: no borders, figures to the right and never broken.
+
+    What is too much for the width is taken from the columns that can spare it, then from names.
+    """
+    table, widths = _fitted(table, width)
+    drawn = RichTable(
+        box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0), show_header=any(table.heads)
+    )
+    cells: list[list[str]] = []
+    for column, values, fitting in zip(table.columns, _columns_of(table), widths, strict=True):
+        texts = column.texts_of(values)
+        is_cut = column.kind == "name" and not column.whole and fitting < max(map(len, texts), default=0)
+        if is_cut and not any(" " in text for text in texts):
+            texts = column.texts_of(values, fitting)
+            is_cut = False
+        justify: JustifyMethod = "right" if column.kind == "number" else "left"
+        drawn.add_column(Text(column.head), justify=justify, width=fitting, no_wrap=not is_cut, overflow="fold")
+        cells.append(texts)
+    for row, texts_of_row in zip(table.rows, zip(*cells, strict=True), strict=True):
         styles = (column.style(value) if column.style else "" for column, value in zip(table.columns, row, strict=True))
-        drawn.add_row(*map(Text, cells, styles))
+        drawn.add_row(*map(Text, texts_of_row, styles))
     return drawn
+
+
+def _columns_of(table: Table) -> list[tuple[Any, ...]]:
+    return list(zip(*table.rows, strict=True)) if table.rows else [()] * len(table.columns)
+
+
+def _fitted(table: Table, width: int) -> tuple[Table, list[int]]:
+    """The columns that there is room for, and how wide each is."""
+    while True:
+        natural = [
+            max(len(column.head), *(len(text) for text in column.texts_of(values)), 0)
+            for column, values in zip(table.columns, _columns_of(table), strict=True)
+        ]
+        narrowest = [
+            min(size, max(_NARROWEST_NAME, len(column.head))) if column.kind == "name" and not column.whole else size
+            for column, size in zip(table.columns, natural, strict=True)
+        ]
+        room = width - _GAP * (len(natural) - 1)
+        spare = [(column.spare, place) for place, column in enumerate(table.columns) if column.spare]
+        if sum(narrowest) <= room or not spare:
+            break
+        table = table.without(max(spare)[1])
+    widths = list(natural)
+    while sum(widths) > room:
+        widest = max(range(len(widths)), key=lambda at: (widths[at] > narrowest[at], widths[at]))
+        if widths[widest] <= narrowest[widest]:
+            break
+        widths[widest] -= 1
+    return table, widths

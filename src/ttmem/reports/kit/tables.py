@@ -24,8 +24,8 @@ _CSV_SPECIAL = re.compile(r'[",\r\n]')
 class Column:
     """One fact about every row.
 
-    ``number`` is set to the right and sorts as one, ``name`` may wrap and is cut in the middle, ``text`` stays on its
-    line.
+    ``number`` is set to the right and sorts as one, ``name`` is cut where there is no room for it (or folded, when it
+    is several words), ``text`` stays on its line.
     """
 
     head: str
@@ -40,16 +40,16 @@ class Column:
     """The longest text in this column, whatever the renderer allows."""
     whole: bool = False
     """Never cut: a place such as ``#12-#340`` says nothing without its end."""
+    spare: int = 0
+    """Left out where a terminal is too narrow for all columns, the highest first; 0: never."""
 
-    def text_of(self, value: Any, longest: int | None = None) -> str:
-        """A value as the cell's text; names and texts of any length are cut to fit."""
-        if value is None:
-            return self.unknown
-        text = self.write(value)
+    def texts_of(self, values: Sequence[Any], longest: int | None = None) -> list[str]:
+        """The column's cells; names and texts of any length are cut to fit, and stay distinct where that can be."""
+        texts = [self.unknown if value is None else units.one_line(self.write(value)) for value in values]
         widths = [width for width in (self.most, longest) if width is not None]
         if self.kind == "number" or self.whole or not widths:
-            return units.one_line(text)
-        return units.short(text, min(widths))
+            return texts
+        return units.shortened(texts, min(widths))
 
 
 def text_column(head: str, **more: Any) -> Column:
@@ -114,10 +114,14 @@ class Table:
 
     def cells(self, longest: int | None = None) -> list[list[str]]:
         """Every row as texts; ``longest`` is what a name or text may take."""
-        return [
-            [column.text_of(value, longest) for column, value in zip(self.columns, row, strict=True)]
-            for row in self.rows
-        ]
+        columns = zip(*self.rows, strict=True) if self.rows else ()
+        texts = [column.texts_of(values, longest) for column, values in zip(self.columns, columns, strict=False)]
+        return [list(row) for row in zip(*texts, strict=True)]
+
+    def without(self, place: int) -> Table:
+        """All columns but the one at this place."""
+        columns = [column for at, column in enumerate(self.columns) if at != place]
+        return replace(self, columns=columns, rows=[[*row[:place], *row[place + 1 :]] for row in self.rows])
 
     @property
     def heads(self) -> list[str]:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """How reports write amounts, shapes and names: one place, so that every format says the same."""
 
+import re
 from collections.abc import Sequence
 
 from ttmem.analysis.amounts import MIB as MIB
 from ttmem.analysis.amounts import megabytes as megabytes
 from ttmem.analysis.amounts import percent as percent
+
+_WORDS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
+_SHORTEST_WORD = 1
 
 KIB, GIB = 1 << 10, 1 << 30
 
@@ -95,3 +99,27 @@ def short(text: str, width: int) -> str:
         return text
     tail = (width - 1) * 2 // 3
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def abbreviated(name: str, width: int) -> str:
+    """``b…_0_mlp_fc1_w…``: words are shortened, longest first, and numbers stay, because they tell layers apart."""
+    parts = _WORDS.findall(one_line(name))
+    kept = [len(part) for part in parts]
+    excess = sum(kept) - width
+    while excess > 0:
+        longest = max(range(len(parts)), key=lambda at: kept[at] if parts[at].isalpha() else 0, default=-1)
+        if longest < 0 or not parts[longest].isalpha() or kept[longest] <= _SHORTEST_WORD:
+            return short(name, width)
+        # The mark takes a place of its own, so the first cut of a word takes two letters.
+        cut = 2 if kept[longest] == len(parts[longest]) else 1
+        kept[longest] -= cut
+        excess -= cut - (cut == 2)
+    return "".join(p if len(p) == size else f"{p[:size]}…" for p, size in zip(parts, kept, strict=True))
+
+
+def shortened(names: Sequence[str], width: int) -> list[str]:
+    """Names of one column, cut so that as many as possible stay distinct."""
+    if all(len(one_line(name)) <= width for name in names):
+        return [one_line(name) for name in names]
+    ways = ([way(name, width) for name in names] for way in (short, abbreviated))
+    return max(ways, key=lambda cut: len(set(cut)))

@@ -8,7 +8,7 @@ from typing import Any
 from ttmem.allocator.operations import confidence_in
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
-from ttmem.reports.kit.console import TextReport, rich_table
+from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, markdown, name_column, number_column, text_column
 from ttmem.reports.kit.units import share, thousands
 from ttmem.reports.ops.document import OpsMap
@@ -124,7 +124,7 @@ def _table(mapped: Mapped) -> Table:
     tried = CELLS if any(one.cells for one in mapped.operators) else ()
     count = number_column if mapped.from_cases else text_column
     columns = [
-        text_column("operator", whole=True),
+        name_column("operator"),
         name_column("ttnn"),
         *map(text_column, ("kind", "support", "twin")),
         *(count(head, unknown="") for head in ("calls", "cases", "runnable")),
@@ -180,8 +180,6 @@ def render(mapped: Mapped, *, width: int = 100, color: bool = False) -> str:
     counts = () if mapped.from_cases else ("calls", "cases", "runnable")
     report = TextReport(width, color=color)
     shown = table.only(*(head for head in table.heads if head not in (*counts, "notes")))
-    drawn = rich_table(replace(shown, columns=[replace(one, head=_headline(one.head)) for one in shown.columns]))
-    drawn.columns[0].no_wrap = True  # such names are copied
-    report.print(drawn)
+    report.print(replace(shown, columns=[replace(one, head=_headline(one.head)) for one in shown.columns]))
     report.print(_sentence(mapped), style="bold")
     return report.text()

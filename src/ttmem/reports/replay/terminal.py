@@ -2,13 +2,14 @@
 """What came of an allocation script, for a person: the failures and the memories at the end."""
 
 from ttmem.reports.boards.terminal import opened
-from ttmem.reports.kit.tables import Table, number_column, plain, text_column
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.tables import Table, number_column, text_column
 from ttmem.reports.replay.document import ReplayedScript
 
 _MOST_FAILURES = 10
 
 
-def render(script: ReplayedScript) -> str:
+def render(script: ReplayedScript, *, width: int = 100, color: bool = False) -> str:
     """The first failures in the library's own words."""
     failed = script.failures
     lines = [
@@ -24,4 +25,6 @@ def render(script: ReplayedScript) -> str:
         for name, use in script.memories.items()
         if use.total_bytes_per_bank
     ]
-    return "\n".join([*lines, "", plain(Table(columns, rows), gap="   ")])
+    report = TextReport(width, color=color)
+    report.print(*lines, "", Table(columns, rows))
+    return report.text()

@@ -8,21 +8,23 @@ from math import ceil, floor, log2
 from typing import TYPE_CHECKING
 
 from ttmem.reports.kit.charts import Axis, Curve, LineChart, Tick, drawing
+from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.pages import Section
 from ttmem.reports.kit.pages import page as render_page
 from ttmem.reports.kit.tables import Table, text_column
 from ttmem.reports.kit.units import compact_bytes, shape_list
 from ttmem.reports.sweep.document import LIMITS_NOTE
-from ttmem.reports.sweep.tables import as_markdown, as_text
+from ttmem.reports.sweep.tables import as_markdown
 
 if TYPE_CHECKING:
     from ttmem.sweep.frontier import Frontier, Limit
 
 _HEADS = ("Operator", "Board", "Memory", "Layout", "Largest that passes", "Inputs", "Fails at", "Status", "Confidence")
+_SPARE = {"Inputs": 4, "Layout": 3, "Confidence": 2, "Fails at": 1}
 
 
-def _table(limits: Sequence[Limit], *, upper: bool = False) -> Table:
-    columns = [text_column(head.upper() if upper else head, whole=True) for head in _HEADS]
+def _table(limits: Sequence[Limit]) -> Table:
+    columns = [text_column(head, whole=True, spare=_SPARE.get(head, 0)) for head in _HEADS]
     rows = [
         (
             limit.op,
@@ -40,9 +42,10 @@ def _table(limits: Sequence[Limit], *, upper: bool = False) -> Table:
     return Table(columns, rows)
 
 
-def text(frontiers: Sequence[Frontier]) -> str:
+def text(frontiers: Sequence[Frontier], *, width: int = 100, color: bool = False) -> str:
     """Maximum supported sizes per operator, then the frontier of each where it has one."""
-    parts = [as_text(_table(frontiers, upper=True))]
+    report = TextReport(width, color=color)
+    report.print(_table(frontiers))
     for one in frontiers:
         if len(one.frontier) > 1:
             rows = [
@@ -50,9 +53,10 @@ def text(frontiers: Sequence[Frontier]) -> str:
                  compact_bytes(limit.padded_bytes), limit.status)
                 for limit in one.frontier
             ]  # fmt: skip
-            widths = Table.of_texts(("WIDTH", "LARGEST THAT PASSES", "INPUTS", "THEN"), rows)
-            parts.append(f"{one.op} {one.board} {one.memory} {one.layout}\n{as_text(widths)}")
-    return "\n\n".join([*parts, LIMITS_NOTE])
+            title = f"{one.op} {one.board} {one.memory} {one.layout}"
+            report.titled(Table.of_texts(("Width", "Largest that passes", "Inputs", "Then"), rows, title=title))
+    report.print("", LIMITS_NOTE)
+    return report.text()
 
 
 def markdown(frontiers: Sequence[Frontier]) -> str:
