@@ -12,7 +12,7 @@ NARROWEST_COLUMNS = 60
 
 def emit(answer: str, output: Path | None) -> None:
     """The answer, whole: into the file if one was named, else alone on stdout."""
-    text = answer if answer.endswith("\n") else f"{answer}\n"
+    text = answer if not answer or answer.endswith("\n") else f"{answer}\n"
     if output is None:
         sys.stdout.flush()
         write_fully(sys.stdout.buffer, text.encode(sys.stdout.encoding, "backslashreplace"))

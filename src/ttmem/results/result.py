@@ -135,7 +135,7 @@ class Result(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """A line of ``results.jsonl``. ``isolated``: the case had the whole device to itself; how much of it a model
-        leaves for an operation is what ``ttmem fit`` answers."""
+        leaves for an operation is another question."""
         outcome = self.outcome
         line: dict[str, Any] = {
             "id": self.id,

@@ -5,7 +5,7 @@ from ttmem.commands._group import VerbGroup
 
 _HELP = """Which operators and shapes fail on which board and memory, what the largest are, and what to do about it.
 
-Every case runs alone on an empty device; how much room a whole model leaves is what 'ttmem fit' answers.
+Every case runs alone on an empty device: the residents of a whole model leave less room.
 """
 _EXAMPLES = """
 ttmem sweep run cases.jsonl --board n150 --memory DRAM,L1 -o results

@@ -8,12 +8,13 @@ from ttmem.reports.kit.units import one_line
 
 
 def render(verdicts: Sequence[Verdict], source_name: str) -> str:
-    """An error for each broken limit, a notice for each one that holds."""
+    """An error for each broken limit; what holds needs nobody's attention."""
     commands = ""
     for verdict in verdicts:
-        level = "notice" if verdict.ok else "error"
+        if verdict.ok:
+            continue
         place = f"file={_property(source_name)},line={verdict.line or 1},title={_property(f'ttmem {verdict.rule}')}"
-        commands += f"::{level} {place}::{_data(one_line(verdict.message))}\n"
+        commands += f"::error {place}::{_data(one_line(verdict.message))}\n"
     return commands
 
 

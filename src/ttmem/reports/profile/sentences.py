@@ -4,11 +4,12 @@
 import shlex
 from typing import Literal
 
+from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
-from ttmem.reports.kit.units import counted, megabytes, operation_label, percent, short
+from ttmem.reports.kit.units import counted, megabytes, one_line, operation_label, percent, short
 from ttmem.reports.profile.analyses import Analyses
 
 TARGETS_PERCENT = {"DRAM": (80, 90), "L1": (90, 95)}
@@ -172,3 +173,14 @@ def _padding(known: Analyses) -> str:
     if share <= PADDING_HIGH_PERCENT:
         return ""
     return f"Padding overhead {percent(share)} is above 50%: prefer trailing dimensions that are multiples of 32"
+
+
+def board_text(profile: Profile) -> str:
+    """``a mock n150 (1 chip)``, or ``wormhole`` by its banks; empty when nothing tells."""
+    facts = profile.facts
+    chips = facts.get("chips")
+    count = f" ({counted(chips, 'chip')})" if isinstance(chips, int) and chips > 0 else ""
+    if board := facts.get("board"):
+        return f"{'a mock ' if facts.get('engine') == 'mock' else ''}{one_line(str(board))}{count}"
+    has_states = any(len(timeline.state_operation) for timeline in profile.timelines)
+    return f"{architecture_of(profile).name}{count}" if has_states or "system" in facts else ""

@@ -57,8 +57,11 @@ def _title(profile: Profile, known: Analyses) -> Text:
     about = (
         f"{counted(counts.executed, 'operation')} ({thousands(counts.compute)} compute), {sentences.runs_text(known)}"
     )
+    board = sentences.board_text(profile)
     worst = f", {counted(len(ranks), 'rank')} (each memory: its worst rank)" if len(ranks) > 1 else ""
-    return Text.assemble((one_line(profile.name), "bold"), (f"  {profile.source.kind}, {about}{worst}", "dim"))
+    return Text.assemble(
+        (one_line(profile.name), "bold"), (f"  {profile.source.kind}{board and f' on {board}'}, {about}{worst}", "dim")
+    )
 
 
 def _peaks(known: Analyses, width: int) -> Table:
