@@ -48,8 +48,8 @@ $(TORCH_READY): $(READY) $(wildcard tools/torch_env.py)
 # The page is tested in a real browser; where none can be installed those tests say that they are skipped.
 $(BROWSER_READY): $(READY)
 	@if { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then touch $@; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
-		echo "installing chromium for the tests of the page"; \
+	elif [ -z "$(NO_SYSTEM_PACKAGES)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing the system package chromium for the tests of the page (NO_SYSTEM_PACKAGES=1 forbids it)"; \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >/dev/null 2>&1 \
 		&& touch $@ || echo "chromium could not be installed; going on without the tests of the page" >&2; \
 	else echo "no chromium; going on without the tests of the page (install your system's chromium)" >&2; fi

@@ -60,3 +60,18 @@ def test_every_example_parses(path: tuple[str, ...], command: click.Command) -> 
             parsed, rest = child, rest[1:]
         with contextlib.suppress(BadInputError):  # files of an example need not exist; its words must be right
             parsed.make_context(words[0], rest)
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    found, pending = set(), [ROOT / "README.md"]
+    while pending:
+        page = pending.pop()
+        if page in found:
+            continue
+        found.add(page)
+        for target in re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text()):
+            linked = (page.parent / target).resolve()
+            assert linked.is_file(), f"{page.relative_to(ROOT)} links to {target}"
+            pending.append(linked)
+    pages = {*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md"}
+    assert {str(page.relative_to(ROOT)) for page in pages - found} == set()

@@ -37,7 +37,7 @@ def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType
     if known.peaks:
         parts += [_peaks(known, width), ""]
         for memory in ("DRAM", "L1"):
-            if memory in known.peaks:
+            if memory in known.peaks and known.peaks[memory].peak_bytes_per_bank:
                 parts += [_chart(profile, known.peaks[memory], width), ""]
     if known.dram is not None and known.dram.tensors:
         parts += [Text("Alive at the DRAM peak", style="bold"), _consumers(known.dram, width)]
