@@ -205,6 +205,7 @@ def test_help_names_only_verbs_that_there_are() -> None:
     for path in sorted((ROOT / "src" / "ttmem").rglob("*.py")):
         for verb in re.findall(r"['`\"]ttmem ([a-z][a-z-]+)", path.read_text()):
             assert verb in verbs, f"{path.relative_to(ROOT)} speaks of 'ttmem {verb}'"
-    for path in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    for path in (page for page in pages if page.name != "extending.md"):  # which makes a verb of its own
         for verb in re.findall(r"`ttmem ([a-z][a-z-]+)", path.read_text()):
             assert verb in verbs, f"{path.relative_to(ROOT)} speaks of 'ttmem {verb}'"
