@@ -90,15 +90,6 @@ def test_the_librarys_table_wins() -> None:
     assert account.live["DRAM"][1000] is kept
 
 
-def test_equal_contents_of_l1_have_equal_keys() -> None:
-    one, other = Account(POOLS, 32), Account(POOLS, 32)
-    one.apply([take("L1", 0, 32), take("L1", 64, 32)])
-    other.apply([take("L1", 64, 32), take("L1", 512, 64), take("L1", 0, 32), give("L1", 512)])
-    assert one.l1_key() == other.l1_key()
-    other.apply([give("L1", 0)])
-    assert one.l1_key() != other.l1_key()
-
-
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 200)), max_size=40))
 def test_the_fullest_moment_is_the_maximum_of_a_running_sum(script: list[tuple[bool, int, int]]) -> None:
     # GIVEN a random but possible sequence of moves

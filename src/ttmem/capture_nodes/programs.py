@@ -219,18 +219,17 @@ def innermost(functions: Sequence[tuple[str, str]]) -> str:
     return next((program for _, program in reversed(functions) if program), "")
 
 
-def program_key(nodes: Iterable[Node]) -> str:
-    """Equal for two captures that ran the same device operations on equally described tensors."""
-    digest = hashlib.blake2b(digest_size=16)
+def made_programs(nodes: Iterable[Node], *, hits: bool = False) -> list[str]:
+    """The device operations that had to make a program (with ``hits``: that found one), each as a key.
+
+    Equal for equal factories and equally described arguments; a program config does not show in the description.
+    """
+    keys = []
     for node in nodes:
-        if node["node_type"] == "function_start":
-            params = node["params"] or {}
+        params = node["params"] or {}
+        if node["node_type"] != "function_start" or params.get("program_cache_hit") is None:
+            continue
+        if flag(params, "program_cache_hit") == hits:
             called = (params.get("name"), params.get("program_factory_type"), node.get("arguments"))
-            digest.update(_POINTER.sub("", repr(called)).encode())
-    return digest.hexdigest()
-
-
-def used_cached_programs(nodes: Iterable[Node]) -> bool:
-    """Whether every device operation found its program made before."""
-    starts = (node["params"] or {} for node in nodes if node["node_type"] == "function_start")
-    return all(params.get("program_cache_hit") is None or flag(params, "program_cache_hit") for params in starts)
+            keys.append(hashlib.blake2b(_POINTER.sub("", repr(called)).encode(), digest_size=16).hexdigest())
+    return keys

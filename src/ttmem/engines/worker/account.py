@@ -120,11 +120,6 @@ class Account:
         ]
         return came, gone
 
-    def l1_key(self) -> int:
-        """Equal for equal L1 contents: programs of some operations depend on what is free when they are made."""
-        live = self.live.get("L1", {})
-        return hash(frozenset((buffer.address, buffer.bytes_per_bank) for buffer in live.values()))
-
     def add(self, memory: str, address: int, bytes_per_bank: int, total_bytes: int) -> Buffer:
         """A buffer came."""
         buffer = Buffer(self._next, memory, address, bytes_per_bank, total_bytes)

@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operation's programs need in L1, measured in a forked copy of this process right after the operation ran.
+"""What an operation's programs need in L1, asked right after the operation ran, in the same process.
 
 No single capture tells it: a NORMAL one never lists dataflow buffers, and circular buffers only for programs that are
-new; a NO_DISPATCH one lists both but allocates nothing. And the sizes are not the operation's alone: some operations
-make smaller programs when L1 is full. So the operation really runs first, which leaves its programs in the cache; then
-the copy gives the results back, which restores the L1 that the operation found, and asks for the same operation without
-dispatch. It finds the same programs in the cache and lists what they hold. A copy, because giving back inside a
-NO_DISPATCH capture loses memory for good, and because a crash then costs nothing.
+new; a NO_DISPATCH one lists both but allocates nothing. So the operation really runs first, which leaves its programs
+in the cache; then it is called again without dispatch and with cache misses forbidden. A hit lists the cached program
+itself; a program that would be another one is refused and leaves nothing behind.
+
+Some operations make smaller programs when L1 is full, and which one ran depends on whether their results were there
+already when they looked. Where that may matter (the same operation made more than one program, or the question missed)
+the results are given back, the question is asked once more, and the operation is repeated; its second results, which
+lie where the first ones lay, are what the program gets. Only a mock, which computes nothing, may do that.
 """
 
+import gc
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from .isolation import Fork, Send
-from .library import Library, Pool, address_key
-from .nodes import ProgramNeeds, needs_of, used_cached_programs
+from .library import Library, address_key
+from .nodes import Node, ProgramNeeds, made_programs, needs_of
 from .protocol import error_text
 
-TIMEOUT_SECONDS = 60.0
-
+_MISS = "cache misses are forbidden"
 REFUSED = "refused"
 """Stands for a program that clashed or did not fit."""
 
@@ -44,30 +48,115 @@ class Measured(NamedTuple):
     needs: tuple[ProgramNeeds | None, ...]
     problem: str
     """Why something is not known, empty when all is."""
+    results: Any = None
+    """What the program gets: of the operation's first run, or of its second."""
 
 
-def measure(
-    library: Library, call: Call, *, device: Any, launched: list[str], l1_before: Mapping[int, int], l1: Pool
-) -> Measured:
-    """The needs of the programs that ``launched`` names, in the L1 that the operation found (address -> bytes)."""
+_Needs = tuple[ProgramNeeds | None, ...]
 
-    def work(send: Send) -> None:
-        try:
-            send(_dry_run(library, call, device, l1_before, l1))
-        except Exception as error:
-            send({"error": f"{type(error).__name__}: {error_text(error)[:300]}"})
 
-    fork = Fork(work)
-    answer = next(iter([*fork.messages(TIMEOUT_SECONDS)]), {"error": fork.ending or "no answer"})
-    if "error" in answer:
-        return Measured((None,) * len(launched), str(answer["error"]))
-    found = [ProgramNeeds(*row) for row in answer["needs"]]
-    needs = align(launched, found)
-    missing = sum(need is None for need in needs)
-    problem = (
-        f"{missing} of {len(launched)} programs were not seen without dispatch" if missing else str(answer["note"])
-    )
-    return Measured(needs, problem)
+class Footprints:
+    """Asks for the programs of one device, and remembers what it needs for the next question."""
+
+    def __init__(self, library: Library, device: Any, *, may_repeat: bool) -> None:
+        self._library = library
+        self._device = device
+        self._may_repeat = may_repeat
+        self._made: Counter[str] = Counter()
+        """How often each device operation had to make a program for arguments of the same description."""
+        self._known: dict[tuple[str, ...], set[_Needs]] = {}
+        """All answers so far, by the programs that were launched."""
+        self.moved = False
+        """A second run's results lie elsewhere than the first's: the account of buffers has to be compared."""
+
+    def measure(self, nodes: list[Node], call: Call, launched: list[str]) -> Measured:
+        """The needs of the programs that ``launched`` names; ``nodes`` are those of the run."""
+        made = made_programs(nodes)
+        self._made.update(made)
+        answer, results = self._asked(call, launched), call.results
+        known = self._known.setdefault(tuple(launched), set())
+        is_doubtful = answer.problem or any(self._made[key] > 1 for key in (*made, *made_programs(nodes, hits=True)))
+        if is_doubtful and self._may_repeat and results is not None and not self._has_eaten(call):
+            own = _not_there_before(self._library, call)
+            places = [address_key(tensor) for tensor in own]
+            for tensor in own:
+                self._library.ttnn.deallocate(tensor)
+            without_results = self._asked(call, launched)
+            results = call.function(*call.arguments, **call.options)
+            again = [address_key(tensor) for tensor in _not_there_before(self._library, call._replace(results=results))]
+            self.moved = self.moved or places != again
+            answer = _chosen(answer, without_results, known if made else set())
+        if not answer.problem:
+            known.add(answer.needs)
+        return answer._replace(results=results)
+
+    def _asked(self, call: Call, launched: list[str]) -> Measured:
+        """The answer with memory as it is now, and what is wrong with it."""
+        library, device = self._library, self._device
+        nodes: list[Node] = []
+        problem = ""
+        cached = device.num_program_cache_entries() > 0  # a program may have switched the cache off
+        with _garbage_kept(), _misses_forbidden(device if cached else None):
+            library.graph.begin_graph_capture(library.graph.RunMode.NO_DISPATCH)
+            try:
+                arguments = _revived(library, call.arguments, device)
+                options = {name: _revived(library, value, device) for name, value in call.options.items()}
+                call.function(*arguments, **options)
+            except Exception as error:
+                missed = _MISS in str(error)
+                told = f"{type(error).__name__}: {error_text(error)[:300]}"
+                problem = "another program was made without dispatch" if missed else told
+            finally:
+                nodes = list(library.graph.end_graph_capture())
+        needs = align(launched, needs_of(nodes))
+        missing = sum(need is None for need in needs)
+        if missing and not problem:
+            problem = f"{missing} of {len(launched)} programs were not seen without dispatch"
+        return Measured(needs, problem if missing else "")
+
+    def _has_eaten(self, call: Call) -> bool:
+        """Whether the operation freed an argument, so that it cannot be repeated."""
+        library = self._library
+        given = library.tensors_in((call.arguments, dict(call.options)))
+        on_device = library.ttnn.DEVICE_STORAGE_TYPE
+        return any(tensor.storage_type() == on_device and not tensor.is_allocated() for tensor in given)
+
+
+def _chosen(with_results: Measured, without: Measured, known: set[_Needs]) -> Measured:
+    """Of two answers the one that ran: where both are possible, the one that was not there before."""
+    answers = {answer.needs: answer for answer in (with_results, without) if not answer.problem}
+    if not answers:
+        return with_results
+    if len(answers) == 2 and len(answers.keys() - known) == 1:
+        return answers[next(iter(answers.keys() - known))]
+    if len(answers) == 2:
+        return with_results._replace(problem="one of two programs ran, which differ in size")
+    return next(iter(answers.values()))
+
+
+@contextmanager
+def _misses_forbidden(device: Any) -> Iterator[None]:
+    """None: there is no cache that could be missed."""
+    if device is None:
+        yield
+        return
+    device.set_program_cache_misses_allowed(False)
+    try:
+        yield
+    finally:
+        device.set_program_cache_misses_allowed(True)
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """A buffer that is freed without dispatch is lost for good, so nothing may be collected meanwhile."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def align(launched: list[str], found: list[ProgramNeeds]) -> tuple[ProgramNeeds | None, ...]:
@@ -109,26 +198,9 @@ def settle_refused(measured: Measured, error: str, l1_base: int) -> Measured:
     if last is None or sum(last[1:]) != needed:
         circular = found[1] == "circular"
         last = ProgramNeeds(REFUSED, needed if circular else 0, 0 if circular else needed, 0)
-    return Measured((*earlier, last), "" if all(need is not None for need in earlier) else measured.problem)
-
-
-def _dry_run(library: Library, call: Call, device: Any, l1_before: Mapping[int, int], l1: Pool) -> dict[str, Any]:
-    graph = library.graph
-    made = _not_there_before(library, call)
-    for tensor in made:
-        library.ttnn.deallocate(tensor)
-    arguments = _revived(library, call.arguments, device)
-    options = {name: _revived(library, value, device) for name, value in call.options.items()}
-    same = library.blocks(device, "L1", l1.base) == dict(l1_before)
-    graph.begin_graph_capture(graph.RunMode.NO_DISPATCH)
-    try:
-        call.function(*arguments, **options)
-    finally:
-        nodes = graph.end_graph_capture()
-    note = "" if same else "L1 could not be brought back to what the operation found"
-    if same and call.results is not None and not used_cached_programs(nodes):
-        note = "another program was made without dispatch"
-    return {"needs": needs_of(nodes), "note": note}
+    return measured._replace(
+        needs=(*earlier, last), problem="" if all(need is not None for need in earlier) else measured.problem
+    )
 
 
 def _not_there_before(library: Library, call: Call) -> list[Any]:
@@ -144,11 +216,13 @@ def _not_there_before(library: Library, call: Call) -> list[Any]:
 
 
 def _revived(library: Library, value: Any, device: Any) -> Any:
-    """Arguments that the operation consumed (a convolution frees its input), allocated anew as they were."""
+    """Arguments that the operation consumed (a convolution frees its input), described anew as they were."""
     if isinstance(value, library.ttnn.Tensor):
         consumed = value.storage_type() == library.ttnn.DEVICE_STORAGE_TYPE and not value.is_allocated()
         return library.ttnn.allocate_tensor_on_device(value.spec, device) if consumed else value
-    if isinstance(value, (list, tuple)):
+    if type(value) is dict:
+        return {name: _revived(library, item, device) for name, item in value.items()}
+    if type(value) in (list, tuple):
         items = [_revived(library, item, device) for item in value]
         return items if isinstance(value, list) else tuple(items)
     return value

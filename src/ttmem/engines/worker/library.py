@@ -2,6 +2,7 @@
 """ttnn as this process has it: the few calls that the rest of the worker needs, with their odd corners rounded off."""
 
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any, NamedTuple
@@ -47,6 +48,11 @@ class Library:
             return metadata.version("ttnn")
         except metadata.PackageNotFoundError:
             return ""
+
+    @property
+    def is_mock(self) -> bool:
+        """Nothing is computed here, so an operation may be done twice."""
+        return "TT_METAL_MOCK_CLUSTER_DESC_PATH" in os.environ
 
     @property
     def folder(self) -> str:

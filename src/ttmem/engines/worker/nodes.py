@@ -15,8 +15,7 @@ else:
     from ttmem_capture_nodes import parameters, programs
 
 Node = programs.Node
-program_key = programs.program_key
-used_cached_programs = programs.used_cached_programs
+made_programs = programs.made_programs
 
 
 class ProgramNeeds(NamedTuple):

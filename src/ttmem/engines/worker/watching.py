@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from .account import LAUNCH, Account, Buffer, Effect, Move
 from .captures import Captures
-from .footprint import REFUSED, Call, Measured, measure, settle_refused
+from .footprint import REFUSED, Call, Footprints, Measured, settle_refused
 from .library import Library, View
-from .nodes import Node, ProgramNeeds, moves_of, program_key, used_cached_programs
+from .nodes import Node, ProgramNeeds, moves_of
 from .protocol import MEMORIES
 
 
@@ -40,7 +40,12 @@ class Watch:
     """Follows the memory of one device. Only calls made through it are seen from inside."""
 
     def __init__(
-        self, library: Library, device: Any, *, captures: Captures | None = None, measure_programs: bool = True
+        self,
+        library: Library,
+        device: Any,
+        *,
+        captures: Captures | None = None,
+        measure_programs: bool = True,
     ) -> None:
         self.device = device
         self._captures = captures or Captures(library)
@@ -53,7 +58,7 @@ class Watch:
         self._library = library
         self._number = device.id()
         self._measures = measure_programs
-        self._known: dict[tuple[str, int], Measured] = {}
+        self._footprints = Footprints(library, device, may_repeat=library.is_mock)
         self.others_seen = False
         """Buffers of another device came by (a second one, a submesh), which are not followed."""
 
@@ -77,11 +82,12 @@ class Watch:
                 continue
             view = self._library.view(self.device, memory)
             views.append(view)
-            if view.allocated != self.account.allocated[memory]:
+            if view.allocated != self.account.allocated[memory] or self._footprints.moved:
                 blocks = self._library.blocks(self.device, memory, pool.base)
                 new, missed = self.account.reconcile(memory, blocks)
                 came |= {buffer.number: buffer for buffer in new}
                 gone += [number for number in missed if came.pop(number, None) is None]
+        self._footprints.moved = False
         self._listen()
         return State(views, list(came.values()), gone)
 
@@ -107,8 +113,6 @@ class Watch:
         """Call it, tell ``then`` what it did, and give its results or its error to the caller as if nobody watched."""
         __tracebackhide__ = True
         self.rest()
-        l1_before = {address: buffer.bytes_per_bank for address, buffer in self.account.live["L1"].items()}
-        key = self.account.l1_key()
         captures = not self._captures.by_program  # a capture inside one without dispatch would tell nonsense
         if captures:
             self._captures.begin()
@@ -120,16 +124,15 @@ class Watch:
                 if captures:
                     nodes = self._captures.end()
         except BaseException as error:
-            then(self._seen(nodes, Call(function, arguments, options, None), l1_before, key, error))
+            then(self._seen(nodes, Call(function, arguments, options, None), error))
             self._listen()
             raise
-        then(self._seen(nodes, Call(function, arguments, options, results), l1_before, key, None))
+        seen = self._seen(nodes, Call(function, arguments, options, results), None)
+        then(seen)
         self._listen()
-        return results
+        return seen.results
 
-    def _seen(
-        self, nodes: list[Node], call: Call, l1_before: Mapping[int, int], l1_key: int, error: BaseException | None
-    ) -> Seen:
+    def _seen(self, nodes: list[Node], call: Call, error: BaseException | None) -> Seen:
         if not nodes:
             return Seen(
                 self.account.apply(()), (self.account.allocated["L1"], 0, 0, 0), (), _BLIND, call.results, error
@@ -142,7 +145,7 @@ class Watch:
         if _refuses_program(error):
             launched.append(REFUSED)
             l1_at_launch = (*l1_at_launch, effect.highest_l1)
-        measured = self._measured(own, call, l1_before, l1_key, launched)
+        measured = self._measured(own, call, launched)
         if launched[-1:] == [REFUSED]:
             measured = settle_refused(measured, str(error), self.account.pools["L1"].base)
         worst = (effect.highest_l1, 0, 0, 0)
@@ -150,25 +153,17 @@ class Watch:
             circular, dataflow, scratchpads = need[1:] if need is not None else (0, 0, 0)
             moment = (tensors, circular, dataflow, scratchpads)
             worst = max(worst, moment, key=sum)
-        return Seen(effect, worst, measured.needs, measured.problem, call.results, error)
+        return Seen(effect, worst, measured.needs, measured.problem, measured.results, error)
 
-    def _measured(
-        self, nodes: list[Node], call: Call, l1_before: Mapping[int, int], l1_key: int, launched: list[str]
-    ) -> Measured:
+    def _measured(self, nodes: list[Node], call: Call, launched: list[str]) -> Measured:
         unknown: tuple[ProgramNeeds | None, ...] = (None,) * len(launched)
         if not launched:
-            return Measured((), "")
+            return Measured((), "", call.results)
         if not self._measures:
-            return Measured(unknown, "not asked for")
+            return Measured(unknown, "not asked for", call.results)
         if self._is_tracing():
-            return Measured(unknown, "inside a trace capture")
-        key = (program_key(nodes), l1_key)
-        known = self._known.get(key)
-        if known is None or REFUSED in launched or not used_cached_programs(nodes):
-            l1 = self.account.pools["L1"]
-            known = measure(self._library, call, device=self.device, launched=launched, l1_before=l1_before, l1=l1)
-            self._known[key] = known
-        return known
+            return Measured(unknown, "inside a trace capture", call.results)
+        return self._footprints.measure(nodes, call, launched)
 
     def _is_tracing(self) -> bool:
         active = getattr(self._library.core.device, "is_trace_capture_active", None)
