@@ -43,7 +43,7 @@ def pytest_configure(config: Any) -> None:
     except TtmemError as error:
         hint = f" ({error.hint})" if error.hint else ""
         raise pytest.UsageError(f"--ttmem-board: {error}{hint}") from None
-    environment = place.environment(os.environ)
+    environment, users_own = place.environment(os.environ), place.users_own
     for name in place.unset:
         os.environ.pop(name, None)
     os.environ.update(environment)
@@ -53,9 +53,9 @@ def pytest_configure(config: Any) -> None:
 
     plugin = MemoryPlugin(
         label="card" if card else f"mock {place.board}",
-        options={"worker_dispatch": place.worker_dispatch},
         values=card or config.getoption("--ttmem-values"),
         measure=not config.getoption("--ttmem-no-programs"),
         json_path=config.getoption("--ttmem-json"),
+        environment=users_own,
     )
     config.pluginmanager.register(plugin, _NAME)

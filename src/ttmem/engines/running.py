@@ -110,10 +110,10 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
         "open": {
             "l1_small_size": settings.l1_small_bytes,
             "trace_region_size": settings.trace_region_bytes,
-            "worker_dispatch": place.worker_dispatch,
         },
         "measure": settings.measure_programs,
         "temporary": tempfile.gettempdir(),
+        "environment": place.users_own,
         "parent": os.getpid(),
     }
 

@@ -97,7 +97,6 @@ class TtnnEngine(Engine):
                 "worker_l1_size": settings.worker_l1_bytes,
                 "mesh": settings.mesh,
             },
-            "worker_dispatch": place.worker_dispatch,
             "memory_cap": settings.memory_cap_bytes,
             "measure": settings.measure_programs,
         }

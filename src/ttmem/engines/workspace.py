@@ -37,6 +37,7 @@ _UNWANTED_ON_MOCK = (
 """What a user may have set for a real machine and what would change the mock."""
 
 _START = Path(__file__).parent / "worker" / "start.py"
+_OF_PROJECTS = ("TT_METAL_HOME", "TT_METAL_RUNTIME_ROOT")
 _QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
 _CARDS = Path("/dev/tenstorrent")
 
@@ -54,9 +55,9 @@ class Workspace:
     """Private to the process and removed afterwards."""
 
     @property
-    def worker_dispatch(self) -> bool:
-        """Whether dispatch must run on worker cores, whatever the program asks for."""
-        return bool(self.board and self.board.mock and self.board.mock.worker_dispatch)
+    def users_own(self) -> dict[str, str | None]:
+        """Variables that projects find their own files through, as the user has them; the library alone gets ours."""
+        return {name: os.environ.get(name) for name in _OF_PROJECTS if name in self.variables}
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """The child's environment: the user's, with ours on top; a log level that the user chose stays."""

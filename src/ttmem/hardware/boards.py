@@ -61,8 +61,6 @@ class Mock:
     """Where each chip lies in a Wormhole box; Blackhole descriptors leave it out."""
     buses: tuple[int, ...] = ()
     """PCIe bus of each chip, where the library reads a place from it."""
-    worker_dispatch: bool = False
-    """Dispatch must run on worker cores, whatever the program asks for (see ``n300``)."""
 
 
 @dataclass(frozen=True, slots=True)

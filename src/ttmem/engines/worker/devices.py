@@ -14,16 +14,10 @@ class OpenOptions(NamedTuple):
     l1_small_size: int | None = None
     trace_region_size: int | None = None
     worker_l1_size: int | None = None
-    worker_dispatch: bool = False
-    """Dispatch on worker cores: a mock n300 has its true 8x8 grid only so."""
 
-    def arguments(self, library: Library) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """As keyword arguments of the library's opening calls."""
-        changed: dict[str, Any] = {name: value for name, value in self._asdict().items() if value is not None}
-        if changed.pop("worker_dispatch"):
-            device = library.ttnn.device
-            changed["dispatch_core_config"] = device.DispatchCoreConfig(type=device.DispatchCoreType.WORKER)
-        return changed
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 _REGIONS = ("l1_small_size", "trace_region_size")
@@ -45,7 +39,7 @@ def watch_devices(
     closing: Callable[[Any], None],
 ) -> None:
     """Call back when the program opens or closes a device."""
-    changed = options.arguments(library)
+    changed = options.arguments()
 
     def opening(name: str, original: Any) -> Any:
         @functools.wraps(original, updated=())

@@ -39,6 +39,8 @@ class Library:
         self.core: Any = self.ttnn._ttnn
         # The C++ layer: the Python one switches on a recording that needs torch.
         self.graph: Any = self.core.graph
+        self.is_mock = "TT_METAL_MOCK_CLUSTER_DESC_PATH" in os.environ
+        """Nothing is computed here, so an operation may be done twice."""
         self._types = {name: getattr(self.ttnn.BufferType, name) for name in MEMORIES}
 
     @property
@@ -48,11 +50,6 @@ class Library:
             return metadata.version("ttnn")
         except metadata.PackageNotFoundError:
             return ""
-
-    @property
-    def is_mock(self) -> bool:
-        """Nothing is computed here, so an operation may be done twice."""
-        return "TT_METAL_MOCK_CLUSTER_DESC_PATH" in os.environ
 
     @property
     def folder(self) -> str:

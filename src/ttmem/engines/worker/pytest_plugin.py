@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 
 from .comparisons import Comparisons
 from .devices import OpenOptions
+from .environment import show
 from .isolation import end_with
 from .library import Library
 from .protocol import MEMORIES
@@ -94,24 +95,33 @@ class MemoryPlugin:
     """One session's plugin object."""
 
     def __init__(
-        self, *, label: str, options: dict[str, Any], values: bool, measure: bool = True, json_path: str = ""
+        self,
+        *,
+        label: str,
+        values: bool,
+        options: dict[str, Any] | None = None,
+        measure: bool = True,
+        json_path: str = "",
+        environment: Mapping[str, str | None] | None = None,
     ) -> None:
-        """``values`` keeps value comparisons on: right on a card, pointless on a mock."""
+        """``values`` keeps value comparisons on: right on a card, pointless on a mock. ``environment`` is what tests
+        shall read, whatever the library needs."""
         self._label = label
-        self._options = options
+        self._options = options or {}
         self._values = values
         self._measure = measure
         self._json_path = json_path
         self._peaks = Peaks()
         self._comparisons = Comparisons()
-        self._library: Library | None = None
+        # Before any test or conftest.py loads ttnn, so that what they import is the recorded one.
+        self._library = Library()
+        show(environment or {})
         self._recorder: Recorder | None = None
         self._rows: dict[str, dict[str, Any]] = {}
 
     def pytest_configure(self, config: Any) -> None:
-        """Load ttnn before any test does, so that what tests import is the recorded one."""
+        """Put the recorder between the tests and the library."""
         config.addinivalue_line("markers", MARK)
-        self._library = Library()
         self._recorder = Recorder(
             self._library, self._peaks.hear, options=OpenOptions(**self._options), measure_programs=self._measure
         )
@@ -135,7 +145,6 @@ class MemoryPlugin:
     @pytest.fixture
     def device(self, device_params: dict[str, Any]) -> Iterator[Any]:
         """One chip."""
-        assert self._library is not None
         ttnn = self._library.ttnn
         device = ttnn.open_device(device_id=0, **device_params)
         yield device
@@ -144,7 +153,6 @@ class MemoryPlugin:
     @pytest.fixture
     def mesh_device(self, request: Any, device_params: dict[str, Any]) -> Iterator[Any]:
         """All chips of the board, or the mesh that the test asks for."""
-        assert self._library is not None
         ttnn = self._library.ttnn
         wanted = getattr(request, "param", None)
         shape = (1, wanted) if isinstance(wanted, int) else tuple(wanted) if wanted else None

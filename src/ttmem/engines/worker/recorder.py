@@ -17,6 +17,7 @@ from .account import Buffer
 from .captures import Captures
 from .devices import OpenOptions, device_facts, watch_devices
 from .library import Library, Patches, address_key, describe
+from .mock_gaps import MockGaps
 from .protocol import MEMORIES, error_text
 from .sites import Site, Sites
 from .watching import Seen, State, Watch
@@ -55,6 +56,7 @@ class Recorder:
         for method in _TENSOR_METHODS:
             self._wrap(self._library.ttnn.Tensor, method, f"ttnn.Tensor.{method}")
         self._captures.watch_program(self._library, self._patches)
+        MockGaps(self._library, lambda text: self._send({"note": text})).install(self._patches)
         opened, closing = self.device_opened, self.device_closing
         watch_devices(self._library, self._options, self._patches, opened=opened, closing=closing)
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import protocol
+from . import environment, protocol
 from .devices import OpenOptions
 from .isolation import end_with
 from .library import Library
@@ -30,6 +30,7 @@ def main(words: list[str]) -> int:
     # TMPDIR leads the library's leftovers to a folder that is removed; the script's own files belong elsewhere.
     tempfile.tempdir = settings["temporary"]
     library = Library()
+    environment.show(settings["environment"])
     send({"hello": protocol.VERSION, "ttnn": library.version})
     options = OpenOptions(**settings["open"])
     recorder = Recorder(library, send, options=options, measure_programs=settings["measure"])

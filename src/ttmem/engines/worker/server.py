@@ -97,7 +97,7 @@ def main(words: list[str]) -> int:
     # The library prints failures to stdout: that stream must hold answers alone.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     library = Library()
-    session = Session(library, worker_dispatch=settings["worker_dispatch"], measure_programs=settings["measure"])
+    session = Session(library, measure_programs=settings["measure"])
     hello: dict[str, Any] = {"hello": protocol.VERSION, "ttnn": library.version}
     try:
         hello["device"] = session.open(settings["open"])

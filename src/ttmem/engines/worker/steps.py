@@ -36,9 +36,8 @@ _PLAUSIBLE_BANK_BYTES = 1 << 40
 class Session:
     """One open device and the tensors that steps gave names to."""
 
-    def __init__(self, library: Library, *, worker_dispatch: bool, measure_programs: bool = True) -> None:
+    def __init__(self, library: Library, *, measure_programs: bool = True) -> None:
         self._library = library
-        self._worker_dispatch = worker_dispatch
         self._measures = measure_programs
         self._watch: Watch | None = None
         self._is_mesh = False
@@ -109,8 +108,7 @@ class Session:
         ttnn, core = self._library.ttnn, self._library.core
         settings = dict(settings)
         mesh, dispatch = settings.pop("mesh", None), settings.pop("dispatch", None)
-        options = OpenOptions(worker_dispatch=self._worker_dispatch and not dispatch, **settings)
-        arguments = options.arguments(self._library)
+        arguments = OpenOptions(**settings).arguments()
         if dispatch:
             arguments["dispatch_core_config"] = self._dispatch(dispatch)
         self._is_mesh = mesh is not None

@@ -166,6 +166,8 @@ class Watch:
         return self._footprints.measure(nodes, call, launched)
 
     def _is_tracing(self) -> bool:
+        if self._library.is_mock:  # whose traces are only told (see `mock_gaps`)
+            return False
         active = getattr(self._library.core.device, "is_trace_capture_active", None)
         return bool(active(self.device)) if active else False
 

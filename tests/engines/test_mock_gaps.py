@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the library cannot do on a mock board: programs that use it go on, and the profile says what is not known."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ttmem.engines.interpreters import Interpreter
+from ttmem.engines.running import CapturedRun, RunSettings, run_script
+
+pytestmark = pytest.mark.oracle
+
+TRACED = """
+import sys
+import ttnn
+
+queues, mesh = int(sys.argv[1]), int(sys.argv[2])
+device = ttnn.open_mesh_device(ttnn.MeshShape(1, mesh), trace_region_size=1_000_000, num_command_queues=queues)
+x = ttnn.ones((1, 1, 64, 64), layout=ttnn.TILE_LAYOUT, device=device)
+y = ttnn.relu(x)
+trace = ttnn.begin_trace_capture(device, cq_id=0)
+assert ttnn.is_trace_capture_active(device)
+z = ttnn.matmul(ttnn.add(x, y), y)
+ttnn.end_trace_capture(device, trace, cq_id=0)
+assert not ttnn.is_trace_capture_active(device)
+for _ in range(3):
+    if queues > 1:
+        ttnn.wait_for_event(0, ttnn.record_event(device, 1))
+        with ttnn.command_queue(1):
+            ttnn.relu(x)
+    ttnn.relu(x)
+    ttnn.execute_trace(device, trace, cq_id=0, blocking=False)
+ttnn.synchronize_device(device)
+ttnn.release_trace(device, trace)
+ttnn.close_mesh_device(device)
+"""
+
+SUB_DEVICES = """
+import ttnn
+
+device = ttnn.open_device(device_id=0)
+x = ttnn.ones((1, 1, 64, 64), layout=ttnn.TILE_LAYOUT, device=device)
+some = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(3, 3))})
+manager = device.create_sub_device_manager([ttnn.SubDevice([some])], 3200)
+device.load_sub_device_manager(manager)
+device.set_sub_device_stall_group([ttnn.SubDeviceId(0)])
+ttnn.relu(x)
+device.reset_sub_device_stall_group()
+device.clear_loaded_sub_device_manager()
+device.remove_sub_device_manager(manager)
+ttnn.close_device(device)
+"""
+
+
+def run(folder: Path, text: str, *arguments: str, **settings: str) -> CapturedRun:
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(text))
+    return run_script(script, arguments, settings=RunSettings(**settings), output=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("board", "queues", "mesh"), [("n150", 1, 1), ("n150", 2, 1), ("t3k", 2, 8), ("p300", 2, 2)])
+def test_a_traced_program_is_profiled_like_others(
+    with_ttnn: Interpreter, tmp_path: Path, board: str, queues: int, mesh: int
+) -> None:
+    ended = run(tmp_path, TRACED, str(queues), str(mesh), board=board)
+    assert ended.status == 0
+    (timeline,) = ended.profile.timelines
+    assert timeline.programs_l1 is not None
+    assert timeline.programs_l1.measured.all()
+    assert sum("trace" in warning for warning in ended.profile.source.warnings) == 1
+
+
+def test_sub_devices_do_not_end_the_program(with_ttnn: Interpreter, tmp_path: Path) -> None:
+    ended = run(tmp_path, SUB_DEVICES)
+    assert ended.status == 0
+    assert any("sub-devices" in warning for warning in ended.profile.source.warnings)
+
+
+@pytest.mark.parametrize("value", [None, "somewhere"])
+def test_a_program_reads_its_own_environment(
+    with_ttnn: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    for name in ("TT_METAL_HOME", "TT_METAL_RUNTIME_ROOT"):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    text = f"""
+        import os
+        import ttnn
+        for name in ("TT_METAL_HOME", "TT_METAL_RUNTIME_ROOT"):
+            assert os.environ.get(name) == os.getenv(name) == {value!r}
+        device = ttnn.open_device(device_id=0)
+        ttnn.relu(ttnn.ones((32, 32), layout=ttnn.TILE_LAYOUT, device=device))
+    """
+    assert run(tmp_path, text).status == 0
