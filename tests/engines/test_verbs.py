@@ -179,6 +179,67 @@ class TestDevice:
         assert "mock p150: opens and adds" in done.out
 
 
+LOST = """
+import os
+import signal
+import time
+
+import pytest
+import ttnn
+
+
+@pytest.fixture(scope="module")
+def shared():
+    device = ttnn.open_device(device_id=0)
+    yield device
+    ttnn.close_device(device)
+
+
+def ones(device):
+    return ttnn.ones((1, 1, 64, 64), layout=ttnn.TILE_LAYOUT, device=device)
+
+
+def test_first(shared):
+    ttnn.relu(ones(shared))
+
+
+def test_segmentation_fault(shared):
+    ones(shared)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_exit(shared):
+    os._exit(3)
+
+
+def test_hang(shared):
+    time.sleep(1000)
+
+
+def test_out_of_memory(shared):
+    shape = ttnn.Shape([1, 1, 100000, 100000])
+    ttnn.allocate_tensor_on_device(shape, ttnn.bfloat16, ttnn.TILE_LAYOUT, shared, ttnn.DRAM_MEMORY_CONFIG)
+
+
+@pytest.fixture
+def broken():
+    raise RuntimeError("broken")
+
+
+def test_broken_fixture(broken):
+    pass
+
+
+@pytest.mark.skip
+def test_skipped():
+    pass
+
+
+def test_last(shared):
+    ttnn.relu(ones(shared))
+"""
+
+
 @pytest.fixture
 def suite(here: Path, with_ttnn: Interpreter) -> Path:
     if not with_ttnn.pytest_version:
@@ -209,6 +270,35 @@ class TestSuites:
         assert "memory only: 1 value comparisons in 1 tests were skipped" in done.err
         assert "an assertion on values cannot hold here" in done.err
         assert "recorder.py" not in done.err
+
+    def test_a_test_that_does_not_come_back_costs_itself_alone(self, suite: Path) -> None:
+        # GIVEN a segmentation fault, an exit, a hang and an out-of-memory among tests that share a device
+        (suite / "test_lost.py").write_text(LOST)
+        words = ("test", "test_lost.py", "-p", "no:cacheprovider", "--test-timeout", "4", "--json")
+        done = call(*words)
+        told = json.loads(done.out)
+        rows = {row["id"].partition("::")[2]: row for row in told["tests"]}
+        # THEN each is named, and all others ran
+        assert {name: row["outcome"] for name, row in rows.items()} == {
+            "test_first": "passed",
+            "test_segmentation_fault": "crashed",
+            "test_exit": "crashed",
+            "test_hang": "timeout",
+            "test_out_of_memory": "failed",
+            "test_broken_fixture": "error",
+            "test_skipped": "skipped",
+            "test_last": "passed",
+        }
+        assert rows["test_segmentation_fault"]["failure"]["class"] == "crash"
+        assert "SIGSEGV after ttnn.ones" in rows["test_segmentation_fault"]["failure"]["message"]
+        assert rows["test_hang"]["failure"]["class"] == "timeout"
+        full = rows["test_out_of_memory"]["failure"]
+        assert (full["class"], full["memory"]) == ("oom/too-big", "DRAM")
+        assert full["operation"]["name"] == "ttnn.allocate_tensor_on_device"
+        assert rows["test_last"]["operations"] == 2
+        assert (done.code, rows["test_last"]["unmeasured_programs"]) == (1, 0)
+        # AND -x stops at the first of them
+        assert "1 failed, 1 passed" in call(*words[:-1], "-x").out
 
     def test_values_may_be_kept(self, suite: Path) -> None:
         words = ("test", "test_suite.py", "-p", "no:cacheprovider", "-k", "compared", "--values", "--no-programs")

@@ -24,15 +24,21 @@ ttmem test test_block.py --json
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
 @python_option("ttnn and pytest")
 @click.option("--timeout", type=float, metavar="SECONDS", help="End pytest after so long.")
+@click.option(
+    "--test-timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="End a test that does nothing for so long (default 300).",
+)
 @click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
 @no_programs_option
 def command(arguments: tuple[str, ...], as_json: bool, no_programs: bool, **settings: Any) -> int:
     """Run a pytest suite of ttnn programs on a mock board and tell the peak memory of every test.
 
     The fixtures device and mesh_device are there unless the suite has its own; @pytest.mark.ttmem(max_l1="90%",
-    max_dram="700MiB") limits a test. Nothing is computed on a mock, so comparisons of values are skipped and counted.
-    The exit status is pytest's; 125 means that ttmem itself failed. The same without ttmem around it, where all share
-    one environment: pytest --ttmem-board n150.
+    max_dram="700MiB") limits a test. A test that crashes or hangs costs itself alone. Nothing is computed on a mock, so
+    comparisons of values are skipped and counted. The exit status is pytest's; 125 means that ttmem itself failed. The
+    same without ttmem around it, where all share one environment: pytest --ttmem-board n150.
     """
     import ttmem
 

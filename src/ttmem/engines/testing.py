@@ -32,6 +32,7 @@ def run_tests(
     *,
     settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
     keep_values: bool = False,
+    seconds_per_test: float | None = None,
     output: int | None = None,
     own_session: bool = False,
     supervise: Supervision = lambda _: nullcontext(),
@@ -39,6 +40,7 @@ def run_tests(
     """Run pytest with these arguments on a mock board (or the card) and collect each test's peak memory.
 
     On a mock value comparisons are skipped, and the summary says how many; ``keep_values`` leaves them on.
+    A test that is silent for ``seconds_per_test`` is ended.
     """
     interpreter = find_interpreter(settings.python)
     if not interpreter.pytest_version:
@@ -52,6 +54,8 @@ def run_tests(
             "values": settings.card or keep_values,
             "json_path": str(report),
         }
+        if seconds_per_test is not None:
+            job["seconds_per_test"] = seconds_per_test
         child = place.start("pytest_plugin", job, arguments, stdout=output, start_new_session=own_session)
         timed_out = False
         with supervise(child):

@@ -18,6 +18,7 @@ def test(
     card: bool = False,
     python: str | None = None,
     timeout: float | None = None,
+    test_timeout: float | None = None,
     programs: bool = True,
     values: bool = False,
     output: int | None = None,
@@ -26,12 +27,19 @@ def test(
 ) -> SuiteRun:
     """Run pytest with these arguments in the interpreter that has ttnn; the result holds its ``status`` and the peaks.
 
+    A test that crashes, or does nothing for ``test_timeout`` seconds (300), costs itself alone.
     Nothing is computed on a mock, so comparisons of values are skipped there unless ``values`` keeps them. The other
     parameters are those of ``ttmem.run``.
     """
     settings = RunSettings(board=board, card=card, python=python, timeout_seconds=timeout, measure_programs=programs)
     suite = run_tests(
-        arguments, settings=settings, keep_values=values, output=output, own_session=own_session, supervise=supervise
+        arguments,
+        settings=settings,
+        keep_values=values,
+        seconds_per_test=test_timeout,
+        output=output,
+        own_session=own_session,
+        supervise=supervise,
     )
     peaks = suite.peaks or {"board": board, "tests": []}
     return document(suite.status, peaks["board"], peaks["tests"], timed_out=suite.timed_out)

@@ -30,8 +30,16 @@ _PR_SET_PDEATHSIG = 1
 class Fork:
     """A forked copy at work. What it sends is kept even if it dies later."""
 
-    def __init__(self, work: Callable[[Send], None], *, memory_cap: int | None = None, own_group: bool = False) -> None:
-        """``memory_cap`` bounds its data, in bytes; with ``own_group`` the processes that it starts end with it."""
+    def __init__(
+        self,
+        work: Callable[[Send], None],
+        *,
+        memory_cap: int | None = None,
+        own_group: bool = False,
+        silent: bool = True,
+    ) -> None:
+        """``memory_cap`` bounds its data, in bytes; with ``own_group`` the processes that it starts end with it; unless
+        it is ``silent`` it speaks on the streams of this process."""
         self._own_group = own_group
         self._reading, writing = os.pipe()
         parent = os.getpid()
@@ -40,12 +48,14 @@ class Fork:
             warnings.simplefilter("ignore", DeprecationWarning)  # Python's general warning about threads and fork
             self._process = os.fork()
         if self._process == 0:
-            _become_fork(work, writing, memory_cap, own_group, parent)
+            _become_fork(work, writing, memory_cap, own_group, silent, parent)
         os.close(writing)
         self._lines = LineReader(self._reading)
         self.signal = 0
         """Which killed it, 0 when none did."""
         self.timed_out = False
+        self.status = 0
+        """What it gave to ``exit``, when it ended so."""
 
     def messages(self, silence: float) -> Iterator[Message]:
         """What it sends, until it ends or has said nothing for so many seconds; then it is gone."""
@@ -55,8 +65,10 @@ class Fork:
                     yield decode(line)
         except TimeoutError:
             self.timed_out = True
-        finally:
-            self._end()
+        except BaseException:  # nobody will listen to it any more
+            self._end(kill=True)
+            raise
+        self._end(kill=self.timed_out)
 
     @property
     def ending(self) -> str:
@@ -65,15 +77,17 @@ class Fork:
             return "no answer in time"
         return signal.Signals(self.signal).name if self.signal else ""
 
-    def _end(self) -> None:
+    def _end(self, *, kill: bool) -> None:
         os.close(self._reading)
-        for kill in (os.killpg, os.kill) if self._own_group else (os.kill,):  # the group may not exist yet
-            if self.timed_out:
+        for send in (os.killpg, os.kill) if self._own_group else (os.kill,):  # the group may not exist yet
+            if kill:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    kill(self._process, signal.SIGKILL)
+                    send(self._process, signal.SIGKILL)
         status = os.waitpid(self._process, 0)[1]
-        if os.WIFSIGNALED(status) and not self.timed_out:
+        if os.WIFSIGNALED(status) and not kill:
             self.signal = os.WTERMSIG(status)
+        elif os.WIFEXITED(status):
+            self.status = os.WEXITSTATUS(status)
 
 
 def _let_threads_settle() -> None:
@@ -98,16 +112,16 @@ def _is_running(task: str) -> bool:
 
 
 def _become_fork(
-    work: Callable[[Send], None], writing: int, memory_cap: int | None, own_group: bool, parent: int
+    work: Callable[[Send], None], writing: int, memory_cap: int | None, own_group: bool, silent: bool, parent: int
 ) -> None:
-    """Never returns: the copy must not run exit handlers of the process it came from, nor speak on its streams."""
+    """Never returns: the copy must not run exit handlers of the process it came from."""
     try:
         end_with(parent)
         if own_group:
             os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
+        for stream in (0, 1, 2) if silent else (0,):
             os.dup2(nowhere, stream)
         if memory_cap is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory_cap, memory_cap))

@@ -19,6 +19,7 @@ import pytest
 from .comparisons import Comparisons
 from .devices import OpenOptions
 from .environment import show
+from .isolated_tests import FAILURE, OUTCOME, IsolatedTests
 from .isolation import end_with
 from .library import Library
 from .protocol import MEMORIES
@@ -26,6 +27,7 @@ from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
 
+SECONDS_PER_TEST = 300.0
 _PREFIX = "ttmem_"
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
 _MOST_ROWS = 20
@@ -73,6 +75,10 @@ class Peaks:
         self.l1_with_programs = 0
         """Bytes per core: tensors and the programs' own buffers together."""
         self.operations = 0
+        self.unmeasured_programs = 0
+        self.failed: dict[str, Any] | None = None
+        """The operation that raised last: index, name, location."""
+        self.begun: dict[str, Any] = {}
 
     def hear(self, message: dict[str, Any]) -> None:
         """One message of the recorder."""
@@ -81,7 +87,12 @@ class Peaks:
                 self.bank_bytes[memory] = total
                 self._see(memory, allocated)
         if "start" in message:
+            location = f"{message['file']}:{message['line']}" if message["file"] else ""
+            self.begun = {"index": self.operations, "name": message["name"], "location": location}
             self.operations += 1
+        self.unmeasured_programs += "unmeasured" in message
+        if "end" in message:
+            self.failed = self.begun if "error" in message else None
         for memory, top in message.get("fullest", {}).items():
             self._see(memory, top[0])
         if "l1" in message:
@@ -103,6 +114,7 @@ class MemoryPlugin:
         measure: bool = True,
         json_path: str = "",
         environment: Mapping[str, str | None] | None = None,
+        seconds_per_test: float = SECONDS_PER_TEST,
     ) -> None:
         """``values`` keeps value comparisons on: right on a card, pointless on a mock. ``environment`` is what tests
         shall read, whatever the library needs."""
@@ -112,6 +124,7 @@ class MemoryPlugin:
         self._measure = measure
         self._json_path = json_path
         self._peaks = Peaks()
+        self._isolated = IsolatedTests(seconds_per_test, begun=lambda: self._peaks.begun, in_copy=self._follow_here)
         self._comparisons = Comparisons()
         # Before any test or conftest.py loads ttnn, so that what they import is the recorded one.
         self._library = Library()
@@ -123,9 +136,18 @@ class MemoryPlugin:
         """Put the recorder between the tests and the library."""
         config.addinivalue_line("markers", MARK)
         self._recorder = Recorder(
-            self._library, self._peaks.hear, options=OpenOptions(**self._options), measure_programs=self._measure
+            self._library, self._hear, options=OpenOptions(**self._options), measure_programs=self._measure
         )
         self._recorder.install()
+        config.pluginmanager.register(self._isolated, "ttmem-isolated-tests")
+
+    def _follow_here(self) -> None:
+        if self._recorder is not None:
+            self._recorder.follow_here()
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        self._peaks.hear(message)
+        self._isolated.heard(message)
 
     def pytest_unconfigure(self) -> None:
         """Leave the library as it was."""
@@ -182,6 +204,9 @@ class MemoryPlugin:
         if report.when != "call":
             return
         report.user_properties += [(f"{_PREFIX}{name}", value) for name, value in self._measured().items()]
+        if report.failed and call.excinfo:
+            failure = {"text": str(call.excinfo.value), "operation": self._peaks.failed}
+            report.user_properties.append((FAILURE, json.dumps(failure)))
         broken = self._broken_limits(item)
         if broken and report.passed:
             report.outcome = "failed"
@@ -195,6 +220,7 @@ class MemoryPlugin:
         measured |= {f"{memory.lower()}_bank_bytes": total for memory, total in peaks.bank_bytes.items()}
         measured["l1_with_programs_bytes_per_core"] = peaks.l1_with_programs
         measured["operations"] = peaks.operations
+        measured["unmeasured_programs"] = peaks.unmeasured_programs
         measured["skipped_comparisons"] = self._comparisons.skipped
         return measured
 
@@ -227,9 +253,19 @@ class MemoryPlugin:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the controlling process, where the table is printed."""
-        measured = {name[len(_PREFIX) :]: value for name, value in report.user_properties if name.startswith(_PREFIX)}
-        if report.when == "call" and measured:
-            self._rows[report.nodeid] = {"outcome": report.outcome, **measured}
+        row = self._rows.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0.0})
+        row["seconds"] += getattr(report, "duration", 0.0)
+        if report.when == "call":
+            properties = report.user_properties
+            row |= {name[len(_PREFIX) :]: value for name, value in properties if name.startswith(_PREFIX)}
+            row.setdefault("failure", json.dumps({"text": report.longreprtext, "operation": None}))
+            if OUTCOME not in dict(properties):
+                row["outcome"] = report.outcome
+        elif report.failed:
+            row["outcome"] = "error"
+            row["failure"] = json.dumps({"text": report.longreprtext, "operation": None})
+        elif report.skipped:
+            row["outcome"] = "skipped"
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The tests that need most, and what was not checked."""
@@ -238,6 +274,7 @@ class MemoryPlugin:
             Path(self._json_path).write_text(
                 json.dumps({"board": self._label, "tests": [{"test": name, **row} for name, row in rows]})
             )
+        rows = [(name, row) for name, row in rows if "operations" in row]
         if not rows:
             return
         terminalreporter.section(f"peak memory per test ({self._label})")

@@ -60,6 +60,10 @@ class Recorder:
         opened, closing = self.device_opened, self.device_closing
         watch_devices(self._library, self._options, self._patches, opened=opened, closing=closing)
 
+    def follow_here(self) -> None:
+        """Record this process from now on: a copy of the one that made the recorder, before it opened any device."""
+        self._process = os.getpid()
+
     def uninstall(self) -> None:
         """Leave the library as it was."""
         self._patches.undo()

@@ -32,7 +32,6 @@ from ttmem.reports.profile.tables import overhead_percent
 _MOST_CONSUMERS = 1000
 """A run that never frees holds tens of thousands of tensors; the rest is summed up, not listed."""
 _MOST_PADDED = 100
-_FAILURE_FIGURES = ("requested_bytes", "bytes_per_bank", "bank_bytes", "banks", "allocated", "free", "largest_free")
 
 
 class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.profile/1"):
@@ -181,7 +180,7 @@ def _failure(item: RunFailure, diagnosis: Diagnosis | None = None) -> parts.Fail
     return parts.FailureEntry.of(
         item,
         operation=None if at is None else OperationPlace(at, item.operation_name, item.operation_location),
-        **{name: item.numbers.get(name) for name in _FAILURE_FIGURES},
+        **{name: item.numbers.get(name) for name in parts.FAILURE_FIGURES},
         rank=known(item.rank),
         diagnosis=diagnosis.text if diagnosis else UNSET,
         remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies] if diagnosis else UNSET,

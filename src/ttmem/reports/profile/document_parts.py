@@ -117,11 +117,11 @@ class ConsumersNotListed(Document, frozen=True):
     bytes_per_bank: int
 
 
-class FailureEntry(Document, frozen=True):
-    """A failure that the source tells of; ``bytes_per_bank`` is what each bank needed.
+FAILURE_FIGURES = ("requested_bytes", "bytes_per_bank", "bank_bytes", "banks", "allocated", "free", "largest_free")
 
-    ``diagnosis`` and ``remedies`` go with the one that ended the run; ``ttmem explain`` gives the whole of it.
-    """
+
+class FailureFacts(Document, frozen=True):
+    """A failure and its figures; ``bytes_per_bank`` is what each bank needed."""
 
     failure_class: str = msgspec.field(name="class")
     memory: str | None
@@ -134,6 +134,14 @@ class FailureEntry(Document, frozen=True):
     allocated: int | None
     free: int | None
     largest_free: int | None
+
+
+class FailureEntry(FailureFacts, frozen=True):
+    """A failure that the source tells of.
+
+    ``diagnosis`` and ``remedies`` go with the one that ended the run; ``ttmem explain`` gives the whole of it.
+    """
+
     numbers: dict[str, int]
     texts: dict[str, str]
     line: int
