@@ -6,6 +6,7 @@ the fullest moment inside one (where that was fuller than the states around it),
 """
 
 import os
+import re
 import signal
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from ttmem.profile import (
     MEMORIES,
     SNAPSHOT,
     WITHIN_OPERATION,
+    Argument,
     FailureText,
     Profile,
     Source,
@@ -37,6 +39,14 @@ from ttmem.profile.tables import (
 )
 
 KIND = "ttnn-capture"
+
+_UPLOADS = re.compile(r"\.(from_torch|as_tensor|to_device|load_tensor|to|from_buffer|allocate_tensor_on_device)$")
+_PREPARES = re.compile(
+    r"\.(to_layout|typecast|to_memory_config|to_dtype|tilize\w*|prepare_conv\w*|preprocess\w*|copy|clone)$"
+)
+"""Operations that bring a tensor from the host, and those that weights go through once when they are loaded."""
+_WRITES = re.compile(r"update|fill_cache|\.fill|\.copy(_host_to_device_tensor)?$|assign|write|_$")
+"""Operations that change what is in their first tensor."""
 
 _NO_PROGRAMS = (-1, 0, 0, 0, 0)
 _ALLOCATED = 2
@@ -67,6 +77,13 @@ class _Buffer:
     tensor: dict[str, Any] | None = None
     """As the worker describes the tensor that owns it."""
     name: str = ""
+    """What the statement calls it that made it."""
+    path: str = ""
+    """Where the program keeps it."""
+    is_lasting: bool = False
+    """Kept by an object, not only by a variable."""
+    is_written: bool = False
+    """An operation changed what is in it (a cache, a preallocated output)."""
 
 
 class Capture:
@@ -96,6 +113,8 @@ class Capture:
             self._end(message)
         elif "device" in message:
             self.device = message["device"]
+        elif "paths" in message:
+            self._keep_paths(message["paths"])
         elif "closed" in message:
             self._close(message)
         elif "note" in message:
@@ -116,6 +135,8 @@ class Capture:
         for number in operation.operands:
             if number in self._buffers:
                 self._buffers[number].last_use = index
+        if operation.operands and _WRITES.search(operation.name) and operation.operands[0] in self._buffers:
+            self._buffers[operation.operands[0]].is_written = True
         self._describe(message)
 
     def _end(self, message: dict[str, Any]) -> None:
@@ -205,6 +226,13 @@ class Capture:
                 if number in self._buffers:
                     setattr(self._buffers[number], fact, described)
 
+    def _keep_paths(self, paths: list[list[Any]]) -> None:
+        """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
+        for number, path, is_lasting in paths:
+            buffer = self._buffers.get(number)
+            if buffer is not None and not (buffer.path and path.startswith("self")):
+                buffer.path, buffer.is_lasting = path, buffer.is_lasting or is_lasting
+
     def _fail(self, text: str, line: int, operation: int) -> None:
         """In one line, so that the failure's line is the operation's and not one of its own text."""
         flat = " ".join(text.split())
@@ -232,8 +260,31 @@ class Capture:
         self._release_all()
         timeline = self._timeline(script)
         return self._tables.profile(
-            [timeline], name=name, source=_source_of(script, self._warnings()), facts=self._facts(engine, board)
+            [timeline],
+            name=name,
+            source=_source_of(script, self._warnings()),
+            facts=self._facts(engine, board),
+            arguments=self._arguments(),
         )
+
+    def _arguments(self) -> list[Argument]:
+        """What was uploaded and is kept: weights, and caches, which are written to."""
+        found: dict[str, Argument] = {}
+        for buffer in sorted(self._finished, key=lambda buffer: buffer.first_state):
+            if not (buffer.is_lasting and buffer.tensor and buffer.last_use >= 0 and self._is_uploaded(buffer)):
+                continue
+            shape, dtype = tuple(buffer.tensor["shape"]), buffer.tensor["dtype"]
+            kind = "input" if buffer.is_written else "parameter"
+            size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
+            found[buffer.path] = Argument(
+                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=buffer.is_written
+            )
+        return list(found.values())
+
+    def _is_uploaded(self, buffer: _Buffer) -> bool:
+        """From the host, or made of such by an operation that only changes its form."""
+        maker = self._operations[buffer.producer] if buffer.producer >= 0 else None
+        return maker is None or bool(_UPLOADS.search(maker.name) or _PREPARES.search(maker.name))
 
     def _timeline(self, script: str) -> Timeline:
         operations = self._operations
@@ -270,6 +321,8 @@ class Capture:
 
     def _name(self, buffer: _Buffer) -> str:
         """What the program calls it, else what it is."""
+        if buffer.path and (buffer.is_lasting or not buffer.name):
+            return buffer.path
         if buffer.name:
             return buffer.name
         if buffer.producer < 0:

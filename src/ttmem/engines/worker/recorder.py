@@ -8,6 +8,7 @@ numbers: ``came`` and ``gone`` changed outside operations (``del x``), ``born`` 
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +19,14 @@ from .captures import Captures
 from .devices import OpenOptions, device_facts, watch_devices
 from .library import Library, Patches, address_key, describe
 from .mock_gaps import MockGaps
+from .names import tensors_by_path
 from .protocol import MEMORIES, error_text
 from .sites import Site, Sites
 from .watching import Seen, State, Watch
 
 Send = Callable[[dict[str, Any]], None]
 
+_FIRST_WALK, _WALK_GROWTH = 8, 1.5
 _TENSOR_METHODS = ("to", "cpu", "deallocate")
 """Ways to move memory that are not registered operations."""
 
@@ -45,6 +48,8 @@ class Recorder:
         self._watch: Watch | None = None
         self._typed: set[int] = set()
         """Buffers whose tensor was described already."""
+        self._next_walk = _FIRST_WALK
+        """The operation before which the program's objects are looked through for names again."""
         self._others_noted = False
         self._patches = Patches()
 
@@ -99,6 +104,7 @@ class Recorder:
         """The last view of a device that is about to be closed."""
         with self._lock:
             if self._watch is not None and device is self._watch.device and os.getpid() == self._process:
+                self._send_paths(self._watch)
                 self._send({"closed": True, **_state_message(self._watch.state())})
                 self._watch.rest()
                 self._watch = None
@@ -140,6 +146,9 @@ class Recorder:
             self._send({"end": index})
             return results
         self._send({**started, **_state_message(watch.state()), **self._inputs(watch, (arguments, options))})
+        if index >= self._next_walk:
+            self._next_walk = int(index * _WALK_GROWTH) + 1
+            self._send_paths(watch)
         return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
@@ -160,6 +169,16 @@ class Recorder:
         if watch.others_seen and not self._others_noted:
             self._others_noted = True
             self._send({"note": "memory of another device or of a submesh was used too; it is not followed"})
+
+    def _send_paths(self, watch: Watch) -> None:
+        """Where the program keeps its tensors, as far as it can be found now."""
+        paths: dict[int, list[Any]] = {}
+        for found in tensors_by_path(self._library.ttnn.Tensor, self._sites.is_users, sys._getframe(1)):
+            buffer = _buffer_of(watch, found.tensor) if self._library.is_on_device(found.tensor) else None
+            if buffer is not None:
+                paths.setdefault(buffer.number, [buffer.number, found.path, found.is_lasting])
+        if paths:
+            self._send({"paths": list(paths.values())})
 
     def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
         """The buffers an operation reads, and descriptions of those not seen before."""

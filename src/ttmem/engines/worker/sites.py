@@ -17,6 +17,7 @@ _OPERATORS = {
     ast.MatMult: "matmul",
     ast.Pow: "pow",
 }
+_INSTALLED = (os.path.realpath(sys.base_prefix) + os.sep, os.path.realpath(sys.prefix) + os.sep)
 HANDED_ON = ("<handed on>",)
 _MOST_HANDED_ON = 8
 _METHODS_CALLED_AS_OBJECTS = ("__call__", "forward")
@@ -48,6 +49,14 @@ class Sites:
         if frame is None:
             return Site("", 0, ())
         return Site(frame.f_code.co_filename, frame.f_lineno, _names(frame, operation.rpartition(".")[2]))
+
+    def is_users(self, file: str) -> bool:
+        """Whether a file belongs to the program itself: not ours, not the library's, not installed."""
+        return (
+            not self._skipped(file)
+            and not os.path.realpath(file).startswith(_INSTALLED)
+            and "site-packages" not in file
+        )
 
     def _skipped(self, file: str) -> bool:
         if file not in self._is_own:

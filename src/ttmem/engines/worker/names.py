@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of tensors: where the program keeps them, ``model.layers[3].attention.wqkv``.
+
+The program's objects are walked breadth first from the variables of its functions and modules, so that the shortest
+path wins. Objects with attributes come before lists and dictionaries, which often hold the same things once more.
+"""
+
+import functools
+import sys
+import time
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+_ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, types.ModuleType, types.CodeType)
+_FOREIGN = ("torch", "numpy", "ttnn", "transformers", "builtins", "logging", "threading", "_io", "pathlib", "pytest")
+"""Top packages whose objects are not looked into; classes of a user that derive from theirs are the user's."""
+_MOST_OBJECTS = 300_000
+_MOST_SECONDS = 1.0
+_MOST_ITEMS = 20_000
+"""Of one container."""
+
+
+class Found(NamedTuple):
+    """A tensor and where it is kept."""
+
+    tensor: Any
+    path: str
+    is_lasting: bool
+    """Kept by an object, a list or a dictionary, not only by a variable."""
+
+
+def tensors_by_path(
+    tensor_type: type, is_users: Callable[[str], bool], frame: types.FrameType | None
+) -> Iterator[Found]:
+    """Every tensor that the program can reach from here, each object once."""
+    objects: deque[tuple[Any, str, int]] = deque()
+    containers: deque[tuple[Any, str, int]] = deque()
+    seen: set[int] = set()
+    ends = time.monotonic() + _MOST_SECONDS
+
+    def add(value: Any, path: str, depth: int) -> Iterator[Found]:
+        if isinstance(value, _ATOMS) or id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, tensor_type):
+            yield Found(value, path, depth > 0)
+        elif isinstance(value, (list, tuple, dict, set, frozenset, deque, types.FunctionType)):
+            containers.append((value, path, depth))
+        elif isinstance(value, (types.MethodType, functools.partial)) or _is_open(value):
+            objects.append((value, path, depth))
+
+    for variables in _roots(frame, is_users):
+        for name, value in list(variables.items()):
+            if isinstance(name, str) and not name.startswith("__"):
+                yield from add(value, name, 0)
+    while (objects or containers) and len(seen) < _MOST_OBJECTS and time.monotonic() < ends:
+        value, path, depth = (objects or containers).popleft()
+        for part, inner in _parts(value):
+            yield from add(inner, f"{path}{part}", depth + 1)
+
+
+def _roots(frame: types.FrameType | None, is_users: Callable[[str], bool]) -> Iterator[dict[str, Any]]:
+    """Variables of the functions that are running, outermost first, then those of the program's modules."""
+    frames: list[types.FrameType] = []
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            frames.append(frame)
+        frame = frame.f_back
+    for one in reversed(frames):
+        yield one.f_globals if one.f_code.co_name == "<module>" else one.f_locals
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and is_users(file):
+            yield vars(module)
+
+
+def _is_open(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] not in _FOREIGN
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object holds, and how one writes that."""
+    try:
+        if isinstance(value, dict):
+            for key, item in list(value.items())[:_MOST_ITEMS]:
+                yield f"[{key!r}]" if isinstance(key, (str, int)) else "[...]", item
+        elif isinstance(value, (list, tuple, deque)):
+            for place, item in enumerate(list(value)[:_MOST_ITEMS]):
+                yield f"[{place}]", item
+        elif isinstance(value, (set, frozenset)):
+            for item in list(value)[:_MOST_ITEMS]:
+                yield "[...]", item
+        elif isinstance(value, types.FunctionType):
+            for cell in value.__closure__ or ():
+                yield "", cell.cell_contents
+        elif isinstance(value, types.MethodType):
+            yield "", value.__self__
+        elif isinstance(value, functools.partial):
+            for item in (value.func, *value.args, *value.keywords.values()):
+                yield "", item
+        else:
+            yield from _attributes(value)
+    except Exception:  # whatever a program's objects do when they are looked at, it is not ours to fail
+        return
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    for name, item in list(getattr(value, "__dict__", {}).items()):
+        if name in ("_modules", "_parameters", "_buffers") and isinstance(item, dict):  # torch keeps attributes there
+            for own, inner in item.items():
+                yield f".{own}", inner
+        else:
+            yield f".{name}", item
+    for kind in type(value).__mro__:
+        for name in getattr(kind, "__slots__", ()):
+            if isinstance(name, str) and hasattr(value, name):
+                yield f".{name}", getattr(value, name)
