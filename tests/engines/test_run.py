@@ -251,7 +251,7 @@ def test_the_transformer_block_of_the_examples(with_ttnn: Interpreter, monkeypat
     # tensors have the names that the script gives them, and nothing is left over
     live = alive_at_peak(profile)
     assert live is not None
-    assert {"self.qkv", "self.up", "self.down", "attended", "x"} <= {life.name for life in live.tensors}
+    assert {"block.qkv", "block.up", "block.down", "attended", "x"} <= {life.name for life in live.tensors}
     assert live.unattributed_bytes_per_bank == 0
     assert document["failure"] is None
     assert document["facts"]["board"] == "n150"
@@ -376,19 +376,24 @@ def test_a_script_that_captures_a_graph_itself_gets_its_own_graph(run: Running, 
 # --- how scripts end ----------------------------------------------------------------------------------------------
 
 
-def test_a_segfault_in_a_trace_is_a_crash_with_its_operation(run: Running) -> None:
+def test_a_segfault_is_a_crash_with_its_operation(run: Running) -> None:
     body = """\
+    import ctypes
     x = make(1, 1, 64, 64)
     ttnn.silu(x)
-    ttnn.begin_trace_capture(device, cq_id=0)
-    ttnn.silu(x)
+
+    @ttnn.register_python_operation(name="ttnn.broken")
+    def broken(x):
+        return ctypes.string_at(0)
+
+    ttnn.broken(x)
     """
     captured = run(body)
     found = failure(captured.profile)
     assert captured.status == 128 + signal.SIGSEGV
     assert found is not None
     assert (found.failure_class, found.texts["signal"]) == ("crash", "SIGSEGV")
-    assert (found.operation_index, found.operation_name) == (2, "ttnn.silu")
+    assert (found.operation_index, found.operation_name) == (2, "ttnn.broken")
     # what was seen before is there
     assert peaks(captured.profile)["DRAM"].peak_bytes_per_bank == 4096
 
