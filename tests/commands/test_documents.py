@@ -71,6 +71,7 @@ LINES: dict[str, list[list[object]]] = {
     "sweep run": [["cases.jsonl", "-o", "results"], ["cases.jsonl", "-o", "results", "--strict"]],
     "sweep limits": [["--op", "silu"]],
     "sweep report": [["results", "-o", "report"]],
+    "sweep diff": [["results", "results"]],
 }
 """Verb -> real command lines, without ``--json``. An installation is too slow to be tried here."""
 
@@ -151,7 +152,7 @@ def _check(out: str) -> None:
 def test_a_real_answer_keeps_to_its_schema(run: Run, place: Path, verb: str, line: list[object]) -> None:
     if verb == "reports":
         run("profile", FIVE_RUNS, "--name", "gpt")
-    if verb == "sweep report":
+    if verb in ("sweep report", "sweep diff"):
         run("sweep", "run", "cases.jsonl", "-o", "results", "-q")
     _check(run(*verb.split(), *line, "--json").out)
 

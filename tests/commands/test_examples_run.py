@@ -154,6 +154,8 @@ def shell(folder: Path, engines_home: Path, tmp_path_factory: pytest.TempPathFac
     variables = environment(PATH=path, HOME=str(home), TTMEM_HOME=str(store), NO_COLOR="1")
     _run("ttmem ops extract all_cnn_models.csv ttnn_operations_master.json -q -o cases.jsonl", folder, variables)
     _run("ttmem sweep run cases.jsonl -q -o results && cp results/results.jsonl expected.jsonl", folder, variables)
+    for name in ("results-0.78.0", "before", "after"):
+        shutil.copytree(folder / "results", folder / name)
     return variables
 
 

@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from ttmem._errors import MissingPartError
+from ttmem._errors import BadInputError, MissingPartError
 from ttmem.engines import install as installing
 from ttmem.engines import interpreters
 from ttmem.engines.install import install
-from ttmem.engines.interpreters import Interpreter, find_interpreter, installed_pythons, managed_python, probe
+from ttmem.engines.interpreters import (
+    PINNED_TTNN,
+    Interpreter,
+    chosen_python,
+    find_interpreter,
+    installed_pythons,
+    managed_python,
+    probe,
+)
 
 TOLD = {
     "python_version": "3.12.1",
@@ -168,3 +177,25 @@ def test_an_environment_that_is_there_is_found_and_not_made_again(alone: Path) -
     pretend(managed_python())
     done = install()
     assert (done.made_now, done.interpreter.path) == (False, str(managed_python()))
+
+
+@pytest.mark.parametrize("release", ["", "latest", "0.81", "../x", "0.81.1; rm", "-r", "0.78.0rc1"])
+def test_a_release_is_a_version_and_nothing_else(release: str) -> None:
+    is_version = bool(re.fullmatch(r"[0-9.rc]+", release))
+    with pytest.raises(MissingPartError if is_version else BadInputError) as error:
+        chosen_python(None, release)
+    assert error.value.hint
+
+
+def test_releases_lie_beside_one_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTMEM_HOME", str(tmp_path))
+    python = managed_python("0.78.0")
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert chosen_python(None, "0.78.0") == str(tmp_path / "device-0.78.0" / "bin" / "python")
+    assert managed_python(PINNED_TTNN).parent.parent.name == "device"
+    assert chosen_python("mine", None) == "mine"
+    with pytest.raises(BadInputError, match="choose one"):
+        chosen_python("mine", "0.78.0")
+    with pytest.raises(BadInputError, match="need ttnn"):
+        chosen_python(None, "0.60.0")

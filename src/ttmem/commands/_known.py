@@ -63,6 +63,7 @@ _OF_OPTIONS = {
     "--layout": Known("layout", lambda: _names(_room("tensors").LAYOUTS)),
     "--memory": Known("memory", lambda: _names(_room("hardware").MEMORIES)),
     "--release": Known("version", lambda: _names(_room("hardware").RELEASES)),
+    "--ttnn": Known("version", lambda: _names(_room("hardware").RELEASES)),
     "--op": Known("operator", lambda: _room("operators").catalogue().operators),
     "--baseline": SOURCE,
 }

@@ -127,6 +127,9 @@ def python_option(what: str = "ttnn", *, variable: str = "TTMEM_TTNN_PYTHON") ->
     return click.option("--python", metavar="PATH", help=f"An interpreter that has {what} (also: {variable}).")
 
 
+ttnn_option = click.option(
+    "--ttnn", metavar="VERSION", help="The ttnn release to run ('ttmem device install --ttnn VERSION' makes it)."
+)
 mock_or_card_options = together(
     board_option("The mock board; see 'ttmem boards'."),
     click.option("--card", is_flag=True, help="Run on the card in this machine instead of a mock."),

@@ -38,19 +38,27 @@ def info(as_json: bool, python: str | None) -> None:
     emit(json_text(found) if as_json else terminal.info(found), None)
 
 
-@command.command("install", epilog="ttmem device install\nttmem device install --force")
+_INSTALL_EXAMPLES = """
+ttmem device install
+ttmem device install --force
+ttmem device install --ttnn 0.78.0
+"""
+
+
+@command.command("install", epilog=_INSTALL_EXAMPLES)
 @json_option
 @click.option("--python", metavar="PATH", help="Make it with this CPython 3.12 or 3.10 (default: one is looked for).")
+@click.option("--ttnn", "release", metavar="VERSION", help="This release, beside the others (default: the tested one).")
 @click.option("--force", is_flag=True, help="Make it anew even if it is there.")
 @quiet_option
-def install_verb(as_json: bool, python: str | None, force: bool, quiet: bool) -> None:
-    """Make the managed environment with the ttnn release that ttmem was tested with.
+def install_verb(as_json: bool, python: str | None, release: str | None, force: bool, quiet: bool) -> None:
+    """Make the managed environment with the ttnn release that ttmem was tested with, or with another one beside it.
 
     Needs a CPython 3.12 or 3.10 (looked for on PATH, in pyenv, uv and conda), the network once, and no rights.
     """
     from ttmem.library import device
 
-    done = device.install(python, force=force, say=lambda text: note(text, quiet=quiet))
+    done = device.install(python, release=release, force=force, say=lambda text: note(text, quiet=quiet))
     emit(json_text(done) if as_json else done.interpreter.path, None)
     if not as_json:
         note("made" if done.made_now else "there already", quiet=quiet)

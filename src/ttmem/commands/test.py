@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._options import mock_or_card_options, no_programs_option, python_option
+from ttmem.commands._options import mock_or_card_options, no_programs_option, python_option, ttnn_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
@@ -23,6 +23,7 @@ ttmem test test_block.py --json
 @mock_or_card_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
 @python_option("ttnn and pytest")
+@ttnn_option
 @click.option("--timeout", type=float, metavar="SECONDS", help="End pytest after so long.")
 @click.option(
     "--test-timeout",

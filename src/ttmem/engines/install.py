@@ -15,14 +15,15 @@ from ttmem.engines.interpreters import (
     PINNED_TTNN,
     WHEEL_PYTHONS,
     Interpreter,
+    check_release,
     installed_pythons,
     managed_folder,
     managed_python,
     probe,
 )
 
-PACKAGES = (f"ttnn=={PINNED_TTNN}", "pytest>=8.2")
-"""pytest too, because ``ttmem test`` runs it beside ttnn."""
+_TESTS = ("pytest>=8.2",)
+"""Because ``ttmem test`` runs it beside ttnn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +34,41 @@ class Installed:
     made_now: bool
 
 
-def installed() -> Interpreter | None:
-    """The managed environment, if it is whole and has the pinned ttnn."""
-    if not managed_python().exists():
+def installed(release: str = PINNED_TTNN) -> Interpreter | None:
+    """The managed environment, if it is whole and has this ttnn."""
+    if not managed_python(release).exists():
         return None
-    found = probe(managed_python(), "the managed environment")
-    return found if isinstance(found, Interpreter) and found.ttnn_version == PINNED_TTNN else None
+    found = probe(managed_python(release), "the managed environment")
+    return found if isinstance(found, Interpreter) and found.ttnn_version == release else None
 
 
 def install(
-    python: str | None = None, *, force: bool = False, say: Callable[[str], None] = lambda _: None
+    python: str | None = None,
+    *,
+    release: str = PINNED_TTNN,
+    force: bool = False,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Installed:
-    """Make the environment, or find it made. ``python`` names the interpreter to make it with."""
-    with _locked(managed_folder().with_suffix(".lock")):
-        there = installed()
+    """Make the environment of a release, or find it made. ``python`` names the interpreter to make it with."""
+    check_release(release)
+    folder = managed_folder(release)
+    with _locked(folder.with_name(f"{folder.name}.lock")):
+        there = installed(release)
         if there is not None and not force:
             if not there.pytest_version:  # an environment of before 'ttmem test'
-                _add(managed_python(), PACKAGES[1:])
-            return Installed(installed() or there, made_now=False)
-        base = _base(python)
-        folder = managed_folder()
+                _add(managed_python(release), _TESTS)
+            return Installed(installed(release) or there, made_now=False)
+        base = _base(python, release)
         say(f"making {folder} with Python {base.python_version} ({base.found_by})")
         shutil.rmtree(folder, ignore_errors=True)
         try:
             _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
-            say(f"installing {' and '.join(PACKAGES)} (about 220 MB to download, 700 MB on disk)")
-            _add(managed_python(), PACKAGES)
+            say(f"installing ttnn {release} and pytest (about 220 MB to download, 700 MB on disk)")
+            _add(managed_python(release), (f"ttnn=={release}", *_TESTS))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    made = installed()
+    made = installed(release)
     if made is None:
         raise MissingPartError("the environment was made but has no working ttnn", where=str(folder))
     return Installed(made, made_now=True)
@@ -73,7 +79,7 @@ def _add(python: Path, packages: Sequence[str]) -> None:
     _run([*pip, *packages], f"pip could not install {packages[0]}")
 
 
-def _base(python: str | None) -> Interpreter:
+def _base(python: str | None, release: str) -> Interpreter:
     """The interpreter to make the environment with: one that really runs and can make environments."""
     reasons: list[str] = []
     for path, found_by in [(python, "--python")] if python else installed_pythons():
@@ -88,7 +94,7 @@ def _base(python: str | None) -> Interpreter:
             return found
     wanted = " or ".join(WHEEL_PYTHONS)
     raise MissingPartError(
-        f"no CPython {wanted} that runs, and ttnn {PINNED_TTNN} has wheels for no other"
+        f"no CPython {wanted} that runs, and ttnn {release} has wheels for no other"
         + (f" ({'; '.join(reasons)})" if reasons else ""),
         hint="install one (for example 'uv python install 3.12'), or name it: ttmem device install --python PATH",
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._errors import MissingPartError
+from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.hardware import DEFAULT_RELEASE
 
@@ -21,6 +21,7 @@ OLDEST_TTNN = (0, 75)
 """Older releases crash on a mock cluster or do not check for clashes there (measured, release by release)."""
 WHEEL_PYTHONS = ("3.12", "3.10")
 """CPython versions that the pinned release has wheels for, the better one first."""
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,6}){0,2}(?:rc\d{1,4}|\.dev\d{1,10})?")
 VARIABLE = "TTMEM_TTNN_PYTHON"
 NAMED = ("--python", VARIABLE)
 """How a user names an interpreter."""
@@ -70,14 +71,38 @@ class Interpreter:
         return "" if self.package else f"{self.path} (Python {self.python_version}) has no ttnn"
 
 
-def managed_folder() -> Path:
-    """Where ``ttmem device install`` puts its environment."""
-    return home_folder() / "device"
+def managed_folder(release: str = PINNED_TTNN) -> Path:
+    """Where ``ttmem device install`` puts its environment; other releases than the pinned one lie beside it."""
+    return home_folder() / ("device" if release == PINNED_TTNN else f"device-{release}")
 
 
-def managed_python() -> Path:
-    """The interpreter of the managed environment; it may not exist."""
-    return managed_folder() / "bin" / "python"
+def managed_python(release: str = PINNED_TTNN) -> Path:
+    """The interpreter of a managed environment; it may not exist."""
+    return managed_folder(release) / "bin" / "python"
+
+
+def chosen_python(python: str | None, release: str | None) -> str | None:
+    """What ``--python PATH`` or ``--ttnn VERSION`` names: the latter is a managed environment; None: neither does."""
+    if release is None:
+        return python
+    if python is not None:
+        raise BadInputError("--python and --ttnn both say which ttnn is run; choose one")
+    check_release(release)
+    if not managed_python(release).exists():
+        raise MissingPartError(
+            f"ttnn {release} is not installed", hint=f"ttmem device install --ttnn {release}", where="--ttnn"
+        )
+    return str(managed_python(release))
+
+
+def check_release(release: str) -> None:
+    """A version as the index writes it; anything else would end up in a path and on pip's command line."""
+    numbers = _RELEASE.fullmatch(release)
+    if numbers is None:
+        raise BadInputError(f"'{release}' is no release of ttnn", hint="write a version such as 0.78.0")
+    if (int(numbers[1]), int(numbers[2])) < OLDEST_TTNN:
+        oldest = ".".join(map(str, OLDEST_TTNN))
+        raise BadInputError(f"mock boards need ttnn {oldest} or newer, not {release}")
 
 
 def probe(path: str | Path, found_by: str) -> Interpreter | str:

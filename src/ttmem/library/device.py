@@ -23,10 +23,15 @@ def info(python: str | None = None) -> DeviceInfo:
 
 
 def install(
-    python: str | None = None, *, force: bool = False, say: Callable[[str], None] = lambda _: None
+    python: str | None = None,
+    *,
+    release: str | None = None,
+    force: bool = False,
+    say: Callable[[str], None] = lambda _: None,
 ) -> DeviceInstall:
-    """Make the managed environment with the ttnn release that ttmem was tested with; ``say`` hears of each step."""
-    done = installing.install(python, force=force, say=say)
+    """Make the managed environment with the ttnn release that ttmem was tested with, or with another one beside it;
+    ``say`` hears of each step."""
+    done = installing.install(python, release=release or interpreters.PINNED_TTNN, force=force, say=say)
     return DeviceInstall(done.made_now, _interpreter(done.interpreter))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from ttmem.engines.interpreters import chosen_python
 from ttmem.engines.running import CapturedRun, RunSettings, Supervision, run_script
 
 
@@ -16,6 +17,7 @@ def run(
     card: bool = False,
     name: str | None = None,
     python: str | None = None,
+    ttnn: str | None = None,
     l1_small: int | None = None,
     trace_region: int | None = None,
     timeout: float | None = None,
@@ -27,14 +29,14 @@ def run(
     """Run the user's own, unedited script in a process of its own and capture its memory.
 
     The result holds its ``profile``, whose failure is the script's, and its exit ``status``. ``python`` is an
-    interpreter that has ttnn, ``l1_small`` and ``trace_region`` are bytes, ``timeout`` seconds; ``programs=False``
-    saves the time to measure what programs need in L1. ``output`` is a file descriptor for what the script prints,
-    ``own_session`` and ``supervise`` are for callers that pass signals on.
+    interpreter that has ttnn, ``ttnn`` a release that ``ttmem device install`` made, ``l1_small`` and ``trace_region``
+    are bytes, ``timeout`` seconds; ``programs=False`` saves the time to measure what programs need in L1. ``output`` is
+    a descriptor for what the script prints, ``own_session`` and ``supervise`` are for callers that pass signals on.
     """
     settings = RunSettings(
         board=board,
         card=card,
-        python=python,
+        python=chosen_python(python, ttnn),
         l1_small_bytes=l1_small,
         trace_region_bytes=trace_region,
         timeout_seconds=timeout,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ttmem.engines.interpreters import chosen_python
 from ttmem.operators import Case, read_cases
 from ttmem.reports.sweep import document as reports
 from ttmem.results import Result
@@ -53,6 +54,7 @@ def sweep(
     trace_region: int = 0,
     timeout: float = 60.0,
     python: str | None = None,
+    ttnn: str | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
     expect: str | Path | None = None,
@@ -64,9 +66,11 @@ def sweep(
     ``cases`` is a file of ``ttmem ops extract`` or the cases themselves. ``out`` is a folder: its journal is the truth,
     so a second call resumes. Unless others are named, the board is n150, the memories are DRAM and L1, the layout is
     tile. ``dtype`` is what the models' floats are on the device (``"model"``: as recorded),
-    ``timeout`` seconds per call, ``scheduler`` a Dask cluster (``tcp://host:port``). ``expect`` is a file of known
-    failures; ``strict`` finds every other case that does not pass. ``watch`` is called with the progress.
+    ``timeout`` seconds per call, ``ttnn`` a release that ``ttmem device install`` made, ``scheduler`` a Dask cluster
+    (``tcp://host:port``). ``expect`` is a file of known failures; ``strict`` finds every other case that does not pass.
+    ``watch`` is called with the progress.
     """
+    python = chosen_python(python, ttnn)
     settings = Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
     expected = expectations.read(Path(expect)) if expect is not None else None
     named, known = (Path(cases), read_cases(cases)) if isinstance(cases, (str, Path)) else (None, cases)

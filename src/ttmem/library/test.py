@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 
+from ttmem.engines.interpreters import chosen_python
 from ttmem.engines.running import RunSettings, Supervision
 from ttmem.engines.testing import run_tests
 from ttmem.reports.test.document import SuiteRun, document
@@ -17,6 +18,7 @@ def test(
     board: str = "n150",
     card: bool = False,
     python: str | None = None,
+    ttnn: str | None = None,
     timeout: float | None = None,
     test_timeout: float | None = None,
     programs: bool = True,
@@ -31,6 +33,7 @@ def test(
     Nothing is computed on a mock, so comparisons of values are skipped there unless ``values`` keeps them. The other
     parameters are those of ``ttmem.run``.
     """
+    python = chosen_python(python, ttnn)
     settings = RunSettings(board=board, card=card, python=python, timeout_seconds=timeout, measure_programs=programs)
     suite = run_tests(
         arguments,

@@ -31,6 +31,7 @@ ttmem sweep run cases.jsonl -o results --expect expected.jsonl
 @click.option("--scheduler", metavar="ADDRESS", help="Hand the cases to this Dask cluster: tcp://HOST:PORT.")
 @options.seconds_option("--timeout", 0.1, 60.0, "Longest a single call may take.")
 @options.case_options
+@options.ttnn_option
 @options.folder_option("Journal and results; a second call resumes.")
 @click.option(
     "--strict",

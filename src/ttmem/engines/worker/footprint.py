@@ -136,8 +136,8 @@ def _chosen(with_results: Measured, without: Measured, known: set[_Needs]) -> Me
 
 @contextmanager
 def _misses_forbidden(device: Any) -> Iterator[None]:
-    """None: there is no cache that could be missed."""
-    if device is None:
+    """None: there is no cache that could be missed. Releases that cannot forbid it make the program anew."""
+    if not hasattr(device, "set_program_cache_misses_allowed"):
         yield
         return
     device.set_program_cache_misses_allowed(False)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two sweeps of the same cases, held against one another: what fails now, what passes now, what needs more."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ttmem.results import PASS, Result
+
+NEWLY_FAILS, NEWLY_PASSES, FAILS_OTHERWISE, NEEDS_MORE, NEEDS_LESS = (
+    "newly-fails", "newly-passes", "fails-otherwise", "needs-more", "needs-less",
+)  # fmt: skip
+CHANGES = (NEWLY_FAILS, FAILS_OTHERWISE, NEEDS_MORE, NEEDS_LESS, NEWLY_PASSES)
+"""In the order in which people want to see them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One case in one memory and layout of one board that did not end as before."""
+
+    change: str
+    before: Result
+    after: Result
+
+    @property
+    def growth_bytes_per_bank(self) -> int | None:
+        """Of the peak; None when one of the two is not known."""
+        peaks = self.before.peak_bytes_per_bank, self.after.peak_bytes_per_bank
+        return None if peaks[0] is None or peaks[1] is None else peaks[1] - peaks[0]
+
+    @property
+    def growth_percent(self) -> float | None:
+        """Of the peak before; None also when that was nothing."""
+        growth, before = self.growth_bytes_per_bank, self.before.peak_bytes_per_bank
+        return None if growth is None or not before else 100 * growth / before
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that differs, the worst first."""
+
+    compared: int
+    unchanged: int
+    changes: tuple[Change, ...]
+    only_before: int
+    """Results that the other sweep does not have."""
+    only_after: int
+
+    def of_kind(self, change: str) -> Sequence[Change]:
+        return [one for one in self.changes if one.change == change]
+
+
+def compare(before: Iterable[Result], after: Iterable[Result]) -> Comparison:
+    """Cases are the same when their id, board, memory and layout are."""
+    first, second = ({result.place: result for result in results} for results in (before, after))
+    both = [(first[place], second[place]) for place in first if place in second]
+    changes = [
+        Change(change, one, other) for one, other in both if (change := _change(one, other)) is not None
+    ]  # fmt: skip
+    changes.sort(key=lambda one: (CHANGES.index(one.change), -abs(one.growth_bytes_per_bank or 0), one.after.place))
+    return Comparison(
+        compared=len(both),
+        unchanged=len(both) - len(changes),
+        changes=tuple(changes),
+        only_before=len(first) - len(both),
+        only_after=len(second) - len(both),
+    )
+
+
+def _change(before: Result, after: Result) -> str | None:
+    if before.status != after.status:
+        if after.status == PASS:
+            return NEWLY_PASSES
+        return NEWLY_FAILS if before.status == PASS else FAILS_OTHERWISE
+    growth = Change("", before, after).growth_bytes_per_bank
+    if not growth or after.status != PASS:
+        return None
+    return NEEDS_MORE if growth > 0 else NEEDS_LESS
