@@ -22,7 +22,16 @@ def mock_of(board: Board) -> Mock:
     return board.mock
 
 
-def descriptor(board: Board) -> str:
+def chip_ids(board: Board, number: int = 0) -> dict[int, int]:
+    """What tells the chips apart, for everybody on this machine when the number is nobody else's (below 2^32)."""
+    mock = mock_of(board)
+    if board.chips == 1:
+        return {0: number} if number else {}
+    place = {chip: (card, slot) for card, chips in enumerate(mock.cards) for slot, chip in enumerate(chips)}
+    return {chip: ((slot + 1) << 56) + (number << 16) + card + 1 for chip, (card, slot) in sorted(place.items())}
+
+
+def descriptor(board: Board, number: int = 0) -> str:
     """The text the library reads. It expects YAML; JSON with a blank before each colon is valid YAML too."""
     mock = mock_of(board)
     numbers = range(board.chips)
@@ -34,8 +43,8 @@ def descriptor(board: Board) -> str:
             for a, channel_a, b, channel_b in mock.links
         ],
         "harvesting": {
-            number: {"noc_translation": True, "harvest_mask": chip.tensix_mask, **dict(chip.more_masks)}
-            for number, chip in enumerate(mock.chips)
+            place: {"noc_translation": True, "harvest_mask": chip.tensix_mask, **dict(chip.more_masks)}
+            for place, chip in enumerate(mock.chips)
         },
         "boards": [
             [
@@ -47,13 +56,12 @@ def descriptor(board: Board) -> str:
         ],
     }
     if mock.chip_coordinates:  # x, y, rack, shelf
-        document["chips"] = {number: [x, y, 0, 0] for number, (x, y) in enumerate(mock.chip_coordinates)}
+        document["chips"] = {chip: [x, y, 0, 0] for chip, (x, y) in enumerate(mock.chip_coordinates)}
     if mock.buses:
-        document["chip_to_bus_id"] = {number: f"0x{bus:04x}" for number, bus in enumerate(mock.buses)}
+        document["chip_to_bus_id"] = {chip: f"0x{bus:04x}" for chip, bus in enumerate(mock.buses)}
     if board.chips > 1:
-        place = {chip: (card, slot) for card, chips in enumerate(mock.cards) for slot, chip in enumerate(chips)}
-        document["asic_locations"] = {number: place[number][1] for number in numbers}
-        document["chip_unique_ids"] = {
-            number: ((place[number][1] + 1) << 56) + place[number][0] + 1 for number in numbers
-        }
+        slots = {chip: slot for chips in mock.cards for slot, chip in enumerate(chips)}
+        document["asic_locations"] = {chip: slots[chip] for chip in numbers}
+    if ids := chip_ids(board, number):
+        document["chip_unique_ids"] = ids
     return json.dumps(document, separators=(", ", " : "))

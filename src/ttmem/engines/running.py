@@ -79,7 +79,7 @@ def run_script(
     if not Path(script).exists():
         raise BadInputError(f"no such script '{script}'")
     interpreter = find_interpreter(settings.python)
-    with workspace(interpreter, board=settings.board, card=settings.card) as place:
+    with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         capture = Capture()
         words = [str(script), *arguments]
         started = _started(place, worker_settings(settings, place), words, output, own_session)

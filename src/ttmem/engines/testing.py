@@ -47,7 +47,7 @@ def run_tests(
         raise MissingPartError(
             "no pytest beside ttnn", where=interpreter.path, hint=f"{interpreter.path} -m pip install pytest"
         )
-    with workspace(interpreter, board=settings.board, card=settings.card) as place:
+    with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         report = place.folder / "peaks.json"
         job = worker_settings(settings, place) | {
             "label": "card" if settings.card else f"mock {place.board}",

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ from typing import Any
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.engines import stub_compiler
-from ttmem.engines.clusters import descriptor
+from ttmem.engines.clusters import chip_ids, descriptor
 from ttmem.engines.interpreters import Interpreter
 from ttmem.hardware import BOARDS, Board
 
@@ -40,6 +41,7 @@ _START = Path(__file__).parent / "worker" / "start.py"
 _OF_PROJECTS = ("TT_METAL_HOME", "TT_METAL_RUNTIME_ROOT")
 _QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
 _CARDS = Path("/dev/tenstorrent")
+_SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,19 @@ class Workspace:
 
 
 @contextmanager
-def workspace(interpreter: Interpreter, *, board: str | None, card: bool = False) -> Iterator[Workspace]:
-    """Everything a process needs to open the board (or the card), removed afterwards as far as it is private."""
+def workspace(
+    interpreter: Interpreter, *, board: str | None, card: bool = False, counters: bool = False
+) -> Iterator[Workspace]:
+    """Everything a process needs to open the board (or the card), removed afterwards as far as it is private.
+
+    With ``counters`` the library publishes what it holds in shared memory, for ``ttmem live``, under chips of its own.
+    """
     if card and not cards():
         raise MissingPartError(
             "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
         )
     folder = Path(tempfile.mkdtemp(prefix="ttmem-"))
+    published: list[Path] = []
     # Where the library's leftovers go: reports, MPI session folders, driver folders.
     variables = {"TT_METAL_LOGS_PATH": str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
     try:
@@ -88,10 +96,15 @@ def workspace(interpreter: Interpreter, *, board: str | None, card: bool = False
             yield Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
         else:
             mocked = BOARDS.find(board or "n150")
-            variables |= _mock_variables(interpreter, mocked, folder)
+            number = secrets.randbits(32) if counters else 0
+            variables |= _mock_variables(interpreter, mocked, folder, number)
+            published = [_SHARED_MEMORY / f"tt_device_{chip}_memory" for chip in chip_ids(mocked, number).values()]
             yield Workspace(interpreter.path, mocked, variables, _UNWANTED_ON_MOCK, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        for region in published if counters else ():
+            with contextlib.suppress(OSError):
+                region.unlink(missing_ok=True)
 
 
 def cards() -> list[str]:
@@ -101,9 +114,9 @@ def cards() -> list[str]:
     return []
 
 
-def _mock_variables(interpreter: Interpreter, board: Board, folder: Path) -> dict[str, str]:
+def _mock_variables(interpreter: Interpreter, board: Board, folder: Path, number: int) -> dict[str, str]:
     described = folder / f"{board.name}.yaml"
-    described.write_text(descriptor(board))
+    described.write_text(descriptor(board, number))
     cache = cache_folder(interpreter)
     root = runtime_root(interpreter, cache)
     return {
@@ -111,7 +124,7 @@ def _mock_variables(interpreter: Interpreter, board: Board, folder: Path) -> dic
         "TT_METAL_HOME": str(root),  # releases before the variable above
         "TT_METAL_CACHE": str(cache / "kernels"),
         "TT_METAL_MOCK_CLUSTER_DESC_PATH": str(described),
-        "TT_METAL_SHM_TRACKING_DISABLED": "1",
+        **({} if number else {"TT_METAL_SHM_TRACKING_DISABLED": "1"}),
     }
 
 
