@@ -110,10 +110,10 @@ class Liveness:
         self.tensors = [held for held in self.tensors if held.producer >= 0 or id(held) in cached]
         self._values.clear()
         if self._names:
-            for known, type_number in resident_arguments(self.profile, self.timeline, self._names, end):
+            for known, type_number, last_use in resident_arguments(self.profile, self.timeline, self._names, end):
                 held = self._hold("", known.name, type_number, -1, -1, self.timeline.first_index)
                 if held:
-                    held.weight, held.stays = known.weight, True
+                    held.weight, held.stays, held.last_use = known.weight, True, last_use
                     self._residents[known.name, type_number] = held
 
     # --- what an operation does ---------------------------------------------------------------------------------
