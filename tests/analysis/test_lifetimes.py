@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from readers.log_lines import DEVICE, HOST_TWO_MB, ONE_MB, TWO_MB, Log, tensor
 from readers.test_module_dumps import ALIASES, LOGURU
 from ttmem.analysis.consumers import alive_at_peak
@@ -461,3 +463,17 @@ def test_without_program_lines_a_state_tells_that_a_process_began_anew() -> None
     log.op(op("%6", "relu", "%5", FOUR_MB, FOUR_MB), 4.0)
     log.free("%6", FOUR_MB, 8.0)
     assert parts(log.profile()) == ({"%5": 4.0, "%6": 4.0}, 0.0)
+
+
+@pytest.mark.parametrize("blocks", [True, False], ids=["with states", "without states of its own"])
+def test_an_argument_that_came_sharded_counts_one_part(blocks: bool) -> None:
+    # GIVEN a JAX graph: its argument has the type of the whole, a chip holds half of it
+    log = Log()
+    log.start()
+    log.op(DEVICE, 2.0)
+    shard = '"ttnn.mesh_shard"(%arg0, %0) <{shard_direction = #ttcore.shard_direction<full_to_shard>}>'
+    log.op(f'%1 = {shard} : ({FOUR_MB}, !ttnn.device) -> {TWO_MB} loc("shard")', 2.0 if blocks else None)
+    log.op(op("%2", "relu", "%1", TWO_MB, TWO_MB), 2.0)
+    log.free("%2", TWO_MB, 4.0)
+    log.finish()
+    assert parts(log.profile()) == ({"%arg0": 2.0, "%2": 2.0}, 0.0)

@@ -23,7 +23,7 @@ START = Path(__file__).parent / "tracer" / "start.py"
 VARIABLE = "TTMEM_TORCH_PYTHON"
 INSTALL = "pip install 'ttmem[torch]'"
 _TORCH_VARIABLES = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
-"""Some virtual machines announce AMX and end by SIGILL who uses it; a trace computes nothing that AMX would speed up."""
+"""Some machines announce AMX and end by SIGILL who uses it; a trace computes nothing that AMX would speed up."""
 _AFTER_DEATH = {
     "SIGILL": "the processor announces instructions that it may not use: set ONEDNN_MAX_CPU_ISA=AVX2",
     "SIGKILL": "the host's memory is the usual reason: trace fewer models at once (-j 1), or at a smaller size",
