@@ -51,7 +51,7 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     padding: parts.PaddingEntry
     consumers: list[parts.Consumer]
     consumers_not_listed: parts.ConsumersNotListed
-    unattributed_bytes_per_bank: int
+    unattributed_bytes_per_bank: int | None
     fragmentation: dict[str, Fragmentation]
     growth: dict[str, Growth]
     load_phase: LoadPhase | None
@@ -92,7 +92,7 @@ def document(profile: Profile) -> ProfileDocument:
         consumers_not_listed=parts.ConsumersNotListed(
             count=len(unlisted), bytes_per_bank=sum(life.bytes_per_bank for life in unlisted)
         ),
-        unattributed_bytes_per_bank=live.unattributed_bytes_per_bank if live else 0,
+        unattributed_bytes_per_bank=live.unattributed_bytes_per_bank if live else None,
         fragmentation=asked.fragmentation,
         growth=asked.growth,
         load_phase=asked.load_phase,

@@ -91,11 +91,11 @@ class PaddedTensor(_TensorEntry, frozen=True):
 
 
 class PaddingEntry(Document, frozen=True):
-    """All DRAM tensors alive at the DRAM peak."""
+    """All DRAM tensors alive at the DRAM peak; null where the source does not tell them."""
 
-    logical_bytes: int
-    padded_bytes: int
-    overhead_percent: float
+    logical_bytes: int | None
+    padded_bytes: int | None
+    overhead_percent: float | None
     top: list[PaddedTensor]
 
 

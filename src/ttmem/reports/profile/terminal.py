@@ -120,10 +120,15 @@ def _facts(profile: Profile, known: Analyses) -> Grid:
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
     padding, found = known.padding, known.weights
-    wasted = megabytes(padding.padded_bytes - padding.logical_bytes)
-    facts.add_row("Padding", f"{percent(padding.overhead_percent)} of the tensors alive at the DRAM peak ({wasted})")
+    if padding.wasted_bytes is None:
+        facts.add_row("Padding", f"{sentences.UNKNOWN}: which tensors were alive at the DRAM peak is not told")
+    else:
+        wasted = f"tensors alive at the DRAM peak ({megabytes(padding.wasted_bytes)})"
+        facts.add_row("Padding", f"{sentences.padding_text(known)} of the {wasted}")
     if found.count:
-        facts.add_row("Weights", f"{thousands(found.count)}, {megabytes(found.bytes)} logical on one chip")
+        facts.add_row("Weights", f"{thousands(found.count)}, {sentences.weights_text(known)} logical on one chip")
+    elif found.bytes is None:
+        facts.add_row("Weights", f"{sentences.UNKNOWN}: nothing in the source tells what a weight is")
     for label, text in (
         ("L1", one_line(sentences.l1_text(known))),
         ("Growth", sentences.growth_text(known)),
