@@ -51,12 +51,16 @@ def _counts(clean: CleanText, template: Template, match: Match) -> bool:
         return clean.starts_row(match.start)
     if template.place == "line":
         return _is_whole_row(clean, match)
+    if template.place == "line-end":
+        return _ends_row(clean, match)
     return bool(match.numbers) or is_within_error(clean, match.start) or _is_whole_row(clean, match)
 
 
 def _is_whole_row(clean: CleanText, match: Match) -> bool:
-    if not clean.starts_row(match.start):
-        return False
+    return clean.starts_row(match.start) and _ends_row(clean, match)
+
+
+def _ends_row(clean: CleanText, match: Match) -> bool:
     rest = clean.rows[match.end : clean.row_end(match.end)]
     return not strip_source_suffix(rest).strip(" .!`'\"")
 
@@ -77,6 +81,8 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
             del numbers["region_end"]  # no clash at all: the last figure of the sentence was cut
     if failure_class == "crash" and (signal := _signal_of(texts.pop("death", ""), numbers.get("exit_code", 0))):
         texts["signal"] = signal
+        if signal == "SIGKILL" and "exit_code" in numbers:
+            failure_class = "host/memory"  # what a status of 137 means nearly always; the headline says its doubt
     return Failure(
         failure_class=failure_class,
         memory=memory,

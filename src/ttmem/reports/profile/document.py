@@ -23,7 +23,7 @@ from ttmem.analysis.states import OperationPlace, OperationRef, known, state_col
 from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
 from ttmem.profile import Profile, Source
-from ttmem.reports.explain.document import RemedyEntry
+from ttmem.reports.explain.document import RemedyEntry, live_entries
 from ttmem.reports.kit.documents import UNSET, Document, rounded
 from ttmem.reports.profile import document_parts as parts
 from ttmem.reports.profile.analyses import analyses
@@ -183,6 +183,7 @@ def _failure(item: RunFailure, diagnosis: Diagnosis | None = None) -> parts.Fail
         operation=None if at is None else OperationPlace(at, item.operation_name, item.operation_location),
         **{name: item.numbers.get(name) for name in _FAILURE_FIGURES},
         rank=known(item.rank),
+        alive=live_entries(diagnosis) if diagnosis else UNSET,
         diagnosis=diagnosis.text if diagnosis else UNSET,
         remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies] if diagnosis else UNSET,
     )

@@ -4,7 +4,7 @@
 import msgspec
 
 from ttmem.analysis.states import OperationPlace, OperationRef
-from ttmem.reports.explain.document import RemedyEntry
+from ttmem.reports.explain.document import LiveTensorEntry, RemedyEntry
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 
 
@@ -140,5 +140,7 @@ class FailureEntry(Document, frozen=True):
     rank: int | None
     survived: bool
     is_warning: bool
+    alive: list[LiveTensorEntry] | UnsetType = UNSET
+    """What was in the memory concerned, largest first; goes with the one that ended the run."""
     diagnosis: str | UnsetType = UNSET
     remedies: list[RemedyEntry] | UnsetType = UNSET

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ttmem.profile import Profile
-from ttmem.reports.explain.sentences import advice
+from ttmem.reports.explain.sentences import advice, live_lines
 from ttmem.reports.kit import tables as kit
 from ttmem.reports.kit.units import counted, megabytes, operation_label, percent, short, thousands
 from ttmem.reports.profile import sentences, tables
@@ -201,6 +201,8 @@ class _Report:
             lines.append(f"- Numbers: {self._message(figures)}")
         if (diagnosis := self._known.diagnosis) is not None:
             lines.append(f"- Diagnosis: {self._message(diagnosis.text)}")
+            alive = live_lines(diagnosis, self._detail.rows)
+            lines += [f"- Alive in {failure.memory} when it failed: {self._message(text)}" for text in alive]
             lines += [f"- Remedy {n}: {self._message(text)}" for n, text in enumerate(advice(diagnosis), 1)]
         others = len(self._known.failures) - 1
         if others > 0:

@@ -11,7 +11,7 @@ from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
-from ttmem.reports.explain.sentences import advice
+from ttmem.reports.explain.sentences import advice, live_lines
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import counted, megabytes, one_line, operation_label, percent, shape_text, short, thousands
@@ -20,6 +20,7 @@ from ttmem.reports.profile.analyses import Analyses, analyses
 from ttmem.reports.profile.chart import highest_per_column, series
 
 _ROWS = 10
+_LIVE_ROWS = 5
 _BARS = " ▁▂▃▄▅▆▇█"
 _CHART_ROWS = 3
 _STYLES = {"ok": "", "warn": "yellow", "alarm": "bold red"}
@@ -152,6 +153,10 @@ def _failure(failure: RunFailure, known: Analyses) -> Text:
     text = Text.assemble((f"Failed {where}", "bold red"), (about, "dim"), one_line(failure.message))
     if (diagnosis := known.diagnosis) is not None:
         text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
+        if diagnosis.live:
+            text.append(f"\nAlive in {failure.memory} when it failed:")
+            for line in live_lines(diagnosis, _LIVE_ROWS):
+                text.append(f"\n  - {line}")
         for number, line in enumerate(advice(diagnosis), 1):
             text.append(f"\n{number}. {line}")
     return text
