@@ -1,29 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arithmetic that tells the classes of the allocator's failures apart; what each means is in ``knowledge/``."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ttmem.hardware import Board
+
+
+def _boards() -> list[Board]:
+    """Those that operations run on, and whose messages people have."""
+    from ttmem.hardware import BOARDS  # here, because most messages name the bank and need no board
+
+    return [board for board in BOARDS if board.runs_operations]
+
 
 def largest_bank_bytes(memory: str | None, banks: int | None = None) -> int | None:
     """The most that a bank of any board has, before any build takes its part; of those with so many DRAM banks."""
-    from ttmem.hardware import BOARDS  # here, because most messages name the bank and need no board
-
+    boards = _boards()
     if memory in ("L1", "L1_SMALL"):
-        return max(board.architecture.l1_bytes_per_core for board in BOARDS)
+        return max(board.architecture.l1_bytes_per_core for board in boards)
     if memory != "DRAM":
         return None
-    fitting = [board for board in BOARDS if board.dram_banks == banks] or list(BOARDS)
+    fitting = [board for board in boards if board.dram_banks == banks] or boards
     return max(board.architecture.dram_bytes_per_bank for board in fitting)
 
 
 def _most_bytes(memory: str | None) -> int | None:
     """All banks of the largest chip together."""
-    from ttmem.hardware import BOARDS
-
+    boards = _boards()
     if memory == "DRAM":
-        return max(board.dram_banks * board.architecture.dram_bytes_per_bank for board in BOARDS)
+        return max(board.dram_banks * board.architecture.dram_bytes_per_bank for board in boards)
     if memory not in ("L1", "L1_SMALL"):
         return None
-    most_cores = max(grid.cores for board in BOARDS for _, grid in board.grids)
-    return most_cores * max(board.architecture.l1_bytes_per_core for board in BOARDS)
+    most_cores = max(grid.cores for board in boards for _, grid in board.grids)
+    return most_cores * max(board.architecture.l1_bytes_per_core for board in boards)
 
 
 def classify_oom(

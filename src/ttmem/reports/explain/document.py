@@ -98,7 +98,8 @@ class PictureEntry(Document, frozen=True):
     """A bank or core to scale; ``schematic`` says that sizes are known and places are not."""
 
     title: str
-    end: int
+    end: int | None
+    """Null: the size is unknown, and the stretches have an order but no scale."""
     is_schematic: bool = msgspec.field(name="schematic")
     stretches: list[Stretch]
     request: Stretch | None
