@@ -211,7 +211,7 @@ def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange
         limit,
         share_percent if limit.unit == PERCENT else float(delta),
         f"{change.memory} {what} {megabytes(delta, signed=True)} per {unit} ({share}) against the baseline{cause}; "
-        f"the limit is {limit}{''.join(f'; {remark}' for remark in compared.remarks)}",
+        f"the limit is {limit}{''.join(f'; {remark}' for remark in compared.remarks_about(change.memory))}",
         (grown.operation_index, grown.operation_name, grown.location) if grown else None,
         ok=not change.grows_over(limit.amount, in_percent=limit.unit == PERCENT),
     )

@@ -150,6 +150,11 @@ class MemoryDiff:
     remarks: tuple[str, ...] = ()
     """Why the figures may not compare: another board, chip or way to open the device."""
 
+    def remarks_about(self, memory: str) -> list[str]:
+        """Those that concern a memory: all but what is said of another one."""
+        others = [other for other in MEMORIES if other != memory]
+        return [text for text in self.remarks if not any(text.startswith((f"{o} ", f"a {o} ")) for o in others)]
+
     def grows_over(self, limit: float, *, in_percent: bool = True) -> bool:
         """Whether any memory's peak grew by more than this: the regression of ``--fail-on``."""
         return any(change.grows_over(limit, in_percent=in_percent) for change in self.memories.values())

@@ -49,7 +49,8 @@ def _more(diff: MemoryDiff) -> Iterator[str]:
     """What the table cannot say: chip totals where banks differ, L1 with what programs take."""
     for change in diff.memories.values():
         before, after = change.before_peak, change.after_peak
-        if before and after and before.banks != after.banks:
+        used = change.before_bytes_per_bank or change.after_bytes_per_bank
+        if before and after and before.banks != after.banks and used:
             totals = (megabytes(change.before_device_bytes or 0), megabytes(change.after_device_bytes or 0))
             yield f"{change.memory} over all banks of a chip: {totals[0]} -> {totals[1]}"
         if change.before_programs and change.after_programs:
