@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from support.build_profile import MIB, ProfileBuilder, tensor
@@ -10,6 +13,7 @@ from ttmem._errors import BadInputError
 from ttmem.analysis.budget import BYTES, PERCENT, Limit, Limits, Verdict, check, parse_limit
 from ttmem.analysis.states import OperationPlace
 from ttmem.profile import Profile
+from ttmem.profile.model import ProgramsL1
 
 
 def small(peak_mib: int = 800, rows: int = 32) -> Profile:
@@ -61,6 +65,56 @@ def test_a_memory_that_was_never_printed_cannot_pass() -> None:
         check(build.build(), Limits({"L1": Limit(90.0)}))
     assert caught.value.message == "no L1 state in this source, so its limit cannot be checked"
     assert caught.value.hint == "memories in it: DRAM"
+
+
+def with_programs(circular_mib: float, *, unmeasured: bool = False) -> Profile:
+    """A capture: tensors take half of L1, what programs take comes on top."""
+    profile = small()
+    (timeline,) = profile.timelines
+    tensors = np.array([0, 1000, MIB // 2], np.int64)
+    circular = np.array([0, int(circular_mib * MIB), 0], np.int64)
+    none, measured = np.zeros(3, np.int64), np.array([1, 1, not unmeasured], np.int8)
+    needs = ProgramsL1(tensors, circular, none, none, measured)
+    return replace(profile, timelines=(replace(timeline, programs_l1=needs),))
+
+
+def test_l1_is_judged_with_what_programs_take() -> None:
+    # GIVEN tensors of half a bank at one moment, and 0.9 of a bank of circular buffers at another
+    (verdict,) = check(with_programs(0.9), Limits({"L1": Limit(80.0)}))
+    assert (verdict.ok, verdict.measured) == (False, pytest.approx(90.1, abs=0.01))
+    assert verdict.operation == OperationPlace(1, "ttnn.matmul", "dot.7")
+    assert verdict.message == (
+        "L1 peak with programs 0.901 MB per core (90.1% of the bank: tensors 0.001 MB, circular buffers 0.900 MB) in "
+        "ttnn.matmul (operation 1); the limit is 80%"
+    )
+    (in_bytes,) = check(with_programs(0.9), Limits({"L1": Limit(MIB // 2, BYTES)}))
+    assert (in_bytes.ok, in_bytes.measured) == (False, int(0.9 * MIB) + 1000)
+    # AND a log, which does not know programs, says that it judges tensors alone
+    (of_log,) = check(small(), Limits({"L1": Limit(80.0)}))
+    assert of_log.ok
+    assert "tensors alone, this source does not tell what programs take" in of_log.message
+
+
+def test_programs_that_nobody_measured_leave_a_doubt() -> None:
+    (verdict,) = check(with_programs(0.9, unmeasured=True), Limits({"L1": Limit(95.0)}))
+    assert "at least, the programs of 1 operations were not measured" in verdict.message
+
+
+def test_growth_of_programs_is_growth_of_l1() -> None:
+    verdicts = check(with_programs(0.9), Limits(growth=Limit(2.0)), baseline=with_programs(0.6))
+    l1 = next(verdict for verdict in verdicts if verdict.rule == "max-growth-l1")
+    assert (l1.ok, l1.measured) == (False, pytest.approx(49.9, abs=0.1))
+    assert l1.message.startswith("L1 peak with programs +0.300 MB per core (+49.9%) against the baseline")
+    # AND against a log only the tensors compare
+    (of_log,) = (v for v in check(small(), Limits(), baseline=with_programs(0.6)) if v.rule == "max-growth-l1")
+    assert of_log.ok
+
+
+def test_a_baseline_of_another_board_is_named() -> None:
+    other = ProfileBuilder("other", banks={"DRAM": 8, "L1": 130, "L1_SMALL": 130, "TRACE": 8})
+    other.operation("ttnn.add", dram=MIB, l1=0)
+    (dram, _) = check(small(), Limits(), baseline=other.build())
+    assert "DRAM has 8 banks of 1,000.000 MB before and 12 of 1,000.000 MB after" in dram.message
 
 
 def test_padding() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from readers.log_lines import DEVICE, HOST_TWO_MB, ONE_MB, TWO_MB, Log, tensor
 from readers.test_module_dumps import ALIASES, LOGURU
 from ttmem.analysis.consumers import alive_at_peak
@@ -394,3 +396,84 @@ def test_a_miss_for_a_hash_that_was_there_replaces_what_was_cached() -> None:
     live = alive_at_peak(log.profile())
     assert live is not None
     assert [(life.producer_index, life.weight) for life in live.tensors] == [(8, False), (7, True)]
+
+
+LOAD = f"%0 = ttcore.load_cached(@main_const_eval_0, [%arg1]) : ({HOST_TWO_MB}) -> {TWO_MB} loc(unknown)"
+OOM = "TT_FATAL: Out of Memory: Not enough space to allocate 99 B DRAM buffer across 12 banks"
+
+
+def _folding_run(log: Log, before: float, key: str, result: str = FOUR_MB, *, dies: bool = False) -> None:
+    """A run that folds a weight of 2 MB (``before`` is what DRAM held), then makes a result; it may die of it."""
+    log.start()
+    log.op(LOAD, before)
+    log.load_cached("main_const_eval_0", key=key, hit=False)
+    log.start("main_const_eval_0")
+    log.op(DEVICE, before)
+    log.op(op("%1", "to_device", "%arg0, %0", f"{HOST_TWO_MB}, !ttnn.device", TWO_MB), before)
+    log.finish("main_const_eval_0")
+    log.op(op("%1", "add", "%0, %0", f"{TWO_MB}, {TWO_MB}", result), before + 2)
+    if dies:
+        log.line(f"2026-05-14 01:00:31.755 | critical |          Always | {OOM} (assert.hpp:104)")
+    else:
+        log.free("%1", result, before + (6 if result == FOUR_MB else 4))
+        log.finish()
+
+
+def test_a_run_that_died_leaves_nothing_once_a_state_shows_empty_memory() -> None:
+    # GIVEN two attempts that die after folding their weight, and a third that lives: each finds empty memory
+    log = Log()
+    _folding_run(log, 0.0, "aa", TWO_MB, dies=True)
+    _folding_run(log, 0.0, "bb", TWO_MB, dies=True)
+    _folding_run(log, 0.0, "cc")
+    # THEN its own weight and result are there, and nothing of the dead
+    assert parts(log.profile()) == ({"%0": 2.0, "%1": 4.0}, 0.0)
+
+
+def test_what_a_survived_error_left_is_still_there() -> None:
+    log = Log()
+    _folding_run(log, 0.0, "aa", TWO_MB, dies=True)
+    _folding_run(log, 2.0, "bb")
+    profile = log.profile()
+    live = alive_at_peak(profile)
+    assert live is not None
+    assert sorted(life.bytes_per_bank / MIB for life in live.tensors) == [2.0, 2.0, 4.0]
+    assert live.unattributed_bytes_per_bank == 0
+
+
+def test_of_several_left_behind_the_older_ones_are_gone_when_a_state_has_no_room_for_all() -> None:
+    # GIVEN weights of three runs, but the last one found only as much as one of them takes
+    log = Log()
+    _folding_run(log, 0.0, "aa", TWO_MB)
+    _folding_run(log, 2.0, "bb", TWO_MB, dies=True)
+    _folding_run(log, 2.0, "cc")
+    live = alive_at_peak(log.profile())
+    assert live is not None
+    assert [life.producer_index for life in live.tensors] == [12, 7, 11]
+    assert live.unattributed_bytes_per_bank == 0
+
+
+def test_without_program_lines_a_state_tells_that_a_process_began_anew() -> None:
+    log = Log()
+    log.op(DEVICE, 0.0)
+    log.op(op("%1", "full", "%0", "!ttnn.device", FOUR_MB), 0.0)
+    log.op(op("%2", "relu", "%1", FOUR_MB, FOUR_MB), 4.0)
+    log.line(OOM)
+    log.op(DEVICE, 0.0)
+    log.op(op("%5", "full", "%0", "!ttnn.device", FOUR_MB), 0.0)
+    log.op(op("%6", "relu", "%5", FOUR_MB, FOUR_MB), 4.0)
+    log.free("%6", FOUR_MB, 8.0)
+    assert parts(log.profile()) == ({"%5": 4.0, "%6": 4.0}, 0.0)
+
+
+@pytest.mark.parametrize("blocks", [True, False], ids=["with states", "without states of its own"])
+def test_an_argument_that_came_sharded_counts_one_part(blocks: bool) -> None:
+    # GIVEN a JAX graph: its argument has the type of the whole, a chip holds half of it
+    log = Log()
+    log.start()
+    log.op(DEVICE, 2.0)
+    shard = '"ttnn.mesh_shard"(%arg0, %0) <{shard_direction = #ttcore.shard_direction<full_to_shard>}>'
+    log.op(f'%1 = {shard} : ({FOUR_MB}, !ttnn.device) -> {TWO_MB} loc("shard")', 2.0 if blocks else None)
+    log.op(op("%2", "relu", "%1", TWO_MB, TWO_MB), 2.0)
+    log.free("%2", TWO_MB, 4.0)
+    log.finish()
+    assert parts(log.profile()) == ({"%arg0": 2.0, "%2": 2.0}, 0.0)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from analysis.test_lifetimes import op
-from readers.log_lines import TWO_MB, Log, tensor
+from readers.log_lines import DEVICE, TWO_MB, Log, tensor
 from ttmem.analysis.padding import Padding, padding_at_peak
 
 
@@ -48,5 +48,13 @@ def test_most_wasteful_first_and_only_dram() -> None:
 
 def test_nothing_alive_nothing_padded() -> None:
     log = Log()
-    log.block("before operation MatmulOp", 7.0)
+    log.block("before operation MatmulOp", 0.0)
     assert padding_at_peak(log.profile()) == Padding(0, 0, 0.0, ())
+
+
+def test_tensors_that_nothing_tells_of_have_no_known_padding() -> None:
+    without_operations, without_states = Log(), Log()
+    without_operations.block("before operation MatmulOp", 7.0)
+    without_states.op(DEVICE)
+    for log in (without_operations, without_states):
+        assert padding_at_peak(log.profile()) == Padding(None, None, None, ())

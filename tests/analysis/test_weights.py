@@ -40,4 +40,4 @@ def test_a_weight_that_feeds_const_eval_only_stays_on_the_host() -> None:
 
 
 def test_no_registry_no_weights() -> None:
-    assert (weights(ProfileBuilder().build()).count, weights(ProfileBuilder().build()).bytes) == (0, 0)
+    assert (weights(ProfileBuilder().build()).count, weights(ProfileBuilder().build()).bytes) == (0, None)

@@ -19,6 +19,7 @@ from ttmem.allocator import Device
 from ttmem.allocator.operations import EXACT, Call, ProgramCache, run_call
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
+from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.running import CapturedRun, RunSettings, run_script
@@ -396,6 +397,72 @@ def test_a_segfault_is_a_crash_with_its_operation(run: Running) -> None:
     assert (found.operation_index, found.operation_name) == (2, "ttnn.broken")
     # what was seen before is there
     assert peaks(captured.profile)["DRAM"].peak_bytes_per_bank == 4096
+
+
+@pytest.mark.parametrize(
+    ("use", "failure_class"),
+    [
+        ("ttnn.add(x, y)", "lifetime/use-after-free"),
+        ("ttnn.softmax(x, dim=-1)", "lifetime/use-after-free"),
+        ("ttnn.concat([y, x], dim=0)", "lifetime/use-after-free"),
+        ("ttnn.relu(x)", "crash"),
+    ],
+)
+def test_a_freed_input_is_named_with_where_it_was_freed_and_by_whom(run: Running, use: str, failure_class: str) -> None:
+    # GIVEN a tensor that a helper frees before its last use; some operations refuse it, some die of it
+    body = f"""\
+        x = make(1, 1, 64, 64)
+        y = make(1, 1, 64, 64)
+        def tidy(tensor):
+            ttnn.deallocate(tensor)
+        tidy(x)
+        z = {use}
+    """
+    profile = run(body).profile
+    found = failure(profile)
+    assert found is not None
+    assert found.failure_class == failure_class
+    assert found.texts["freed_tensor"] == "'x' (1x1x64x64 bfloat16)"
+    assert found.texts["freed_by"] == "ttnn.deallocate (operation 2)"
+    assert (found.texts["freed_at"], found.texts["made_at"]) == ("script.py:10", "script.py:4")
+    # THEN the explanation says so, and what is enough to mend it
+    (told,) = (diagnose_failure(profile, item) for item in failures(profile))
+    assert "'x' (1x1x64x64 bfloat16)" in told.headline
+    assert "ttnn.deallocate (operation 2) at script.py:10" in told.headline
+    assert (told.remedies[0].id, told.remedies[0].solves) == ("free-it-later", True)
+
+
+def test_an_input_that_another_operation_freed_is_named_too(run: Running) -> None:
+    body = """\
+        x = make(1, 1, 64, 64)
+        y = make(1, 1, 64, 64)
+        moved = ttnn.move(x)
+        try:
+            ttnn.add(y, x)
+        except RuntimeError:
+            pass
+        x = make(1, 1, 32, 32)
+        ttnn.add(x, x)
+    """
+    profile = run(body).profile
+    (found,) = failures(profile)
+    assert (found.failure_class, found.survived) == ("lifetime/use-after-free", True)
+    assert found.texts["freed_tensor"] == "'x' (1x1x64x64 bfloat16)"
+    assert found.texts["freed_by"] == "ttnn.move (operation 2)"
+    assert found.texts["freed_at"] == "script.py:9"
+
+
+def test_an_error_of_living_inputs_speaks_of_no_freed_one(run: Running) -> None:
+    body = """\
+        x = make(1, 1, 64, 64)
+        y = make(1, 1, 64, 32)
+        ttnn.deallocate(x)
+        x = make(1, 1, 64, 64)
+        ttnn.matmul(x, ttnn.matmul(y, y))
+    """
+    found = failure(run(body).profile)
+    assert found is not None
+    assert "freed_tensor" not in found.texts
 
 
 def test_a_killed_script_is_a_crash(run: Running) -> None:

@@ -25,6 +25,7 @@ SOURCE = textwrap.dedent(
     def f():
         return ttnn.relu(x)
     out = self.mlp(x)
+    one = make(1); two = make(2)
     """
 )
 
@@ -43,6 +44,7 @@ SOURCE = textwrap.dedent(
         (12, "relu", HANDED_ON),
         (13, "forward", ("out",)),
         (13, "mlp", ("out",)),
+        (14, "make", ()),
         (99, "add", ()),
     ],
 )

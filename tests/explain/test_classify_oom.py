@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttmem.explain import classify_oom, find_failures
+from ttmem.explain import classify_oom, explain, find_failures
 
 BANK = 1_000_000
 
@@ -114,3 +114,33 @@ def test_a_mistyped_paste_is_noted() -> None:
         "store 100 B, but bank size is 1000 B (allocated: 941 B, free: 95 B, largest free block: 95 B)"
     )
     assert failure.texts["note"] == "allocated + free is 1036 B but the bank is 1000 B: a figure is mistyped"
+
+
+GIB = 1 << 30
+OLD = "Out of Memory: Not enough space to allocate {} B {} buffer across {} banks, where each bank needs to store {} B"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # beyond the largest bank that a board with so many banks can have
+        (OLD.format(18 * GIB, "DRAM", 12, 18 * GIB // 12), "oom/too-big"),
+        (OLD.format(40 * GIB, "DRAM", 8, 5 * GIB), "oom/too-big"),
+        (OLD.format(64 * 2_000_000, "L1", 64, 2_000_000), "oom/too-big"),
+        (OLD.format(64 * 1_600_000, "L1_SMALL", 64, 1_600_000), "oom/too-big"),
+        ("Out of Memory: Not enough space to allocate 42949672960 B DRAM buffer across 8 banks", "oom/too-big"),
+        ("Out of Memory: Not enough space to allocate 99999999999 B DRAM buffer", "oom/too-big"),
+        ("Cannot allocate 99999999 KB sized buffer in banks!", "oom/unknown"),  # of a memory that is not named
+        # within a bank of the board: the message cannot tell
+        (OLD.format(2 * GIB * 8, "DRAM", 8, 2 * GIB), "oom/unknown"),
+        (OLD.format(12 * 999_999_968, "DRAM", 12, 999_999_968), "oom/unknown"),
+        (OLD.format(64 * 1_400_000, "L1", 64, 1_400_000), "oom/unknown"),
+        (OLD.format(8 * 9 * GIB, "TRACE", 8, 9 * GIB), "trace/region"),
+    ],
+)
+def test_more_than_any_board_has_is_too_big_whatever_the_message_lacks(text: str, expected: str) -> None:
+    (told,) = explain(text)
+    assert told.failure.failure_class == expected
+    if expected == "oom/too-big":
+        assert told.headline.startswith("Too big for")
+        assert told.confidence == "certain"

@@ -72,7 +72,7 @@ def test_look_alikes_are_told_apart() -> None:
         "RuntimeError: Bad StatusOr access: INTERNAL: Error code: 13": ("none", "the reason stands above it"),
         "Failed to allocate the TLB with size 1048576": ("host/memory", "Not a shortage of memory"),
         "tt_tlb_alloc failed with error code -12 for TLB size 2097152": ("host/memory", "Not a shortage of memory"),
-        "##[error]Process completed with exit code 137.": ("crash", "only the kernel's log can prove it"),
+        "##[error]Process completed with exit code 137.": ("host/memory", "only the kernel's log can prove it"),
         "posix_spawnp failed: Argument list too long": ("none", "could not start a process"),
     }
     for text, (failure_class, words) in looks.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.explain import Failure, find_failures
+from ttmem.explain import Failure, explain, find_failures
 
 
 def told(text: str, *, include_other: bool = False) -> list[tuple[str, str | None]]:
@@ -32,16 +32,40 @@ def told(text: str, *, include_other: bool = False) -> list[tuple[str, str | Non
         ("subprocess.CalledProcessError: Command 'x' died with <Signals.SIGABRT: 6>.", "SIGABRT"),
         ("*** SIGSEGV received at time=1757 on cpu 3 ***", "SIGSEGV"),
         ("Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)", "SIGSEGV"),
-        ("##[error]Process completed with exit code 137.", "SIGKILL"),
-        ("container exited with code 137", "SIGKILL"),
         ("Command 'pytest' returned non-zero exit status 139.", "SIGSEGV"),
-        ("exit code 137", "SIGKILL"),
         ("Exit code: 134", "SIGABRT"),
         ("terminate called after throwing an instance of 'std::runtime_error'", "SIGABRT"),
     ],
 )
 def test_a_dead_process_is_a_crash_with_its_signal(text: str, signal: str) -> None:
     assert told(text) == [("crash", signal)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "##[error]Process completed with exit code 137.",
+        "container exited with code 137",
+        "exit code 137",
+        "exit status 137",
+        "ERROR: Job failed: exit status 137",
+        "Error: waiting for process: exit status: 137",
+        "subprocess.CalledProcessError: Command 'pytest' returned non-zero exit status 137.",
+        "make: *** [Makefile:7: test] Error 137",
+        "command terminated with exit code 137",
+        'b2c4 ttnn "python run.py" 2 hours ago Exited (137) 5 minutes ago',
+        "script returned exit code 137",
+        "Exit code: 137",
+        "./run.sh: line 12: 12345 Killed                  python model.py\nexit status 137",
+    ],
+)
+def test_a_status_of_137_is_most_likely_the_hosts_memory_and_says_its_doubt(text: str) -> None:
+    (told,) = explain(text)
+    assert (told.failure.failure_class, told.failure.texts["signal"]) == ("host/memory", "SIGKILL")
+    assert (told.confidence, told.failure.numbers["exit_code"]) == ("likely", 137)
+    assert "most likely the host ran out of memory" in told.headline
+    assert "a kill by hand" in told.headline
+    assert "ask-the-kernel" in {remedy.id for remedy in told.remedies}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
+from ttmem.explain import LiveTensor, diagnose, find_failures
 from ttmem.profile import BufferTable, Profile
 from ttmem.reports.profile import html, terminal
 from ttmem.reports.profile import markdown as llm
@@ -177,3 +178,81 @@ def test_a_capture_names_the_tensor_in_the_way() -> None:
         ("tensors", 267_616, 999_136),
         ("tensors", 999_136, 1_499_136),
     ]
+
+
+L1_OOM = (
+    "TT_FATAL: Out of Memory: Not enough space to allocate 33554432 B L1 buffer across 64 banks, where each bank needs "
+    "to store 524288 B, but bank size is 1393312 B (allocated: 1081344 B, free: 311968 B, largest free block: 311968 B)"
+)
+
+
+def l1_run() -> Profile:
+    """A log that ends for want of L1: an L1 tensor in the way, and one of DRAM that is not."""
+    large, small = tensor(4096, 4096, memory="L1"), tensor(1024, 1024, memory="L1")
+    build = ProfileBuilder("l1", error_bytes=0)
+    with build.program("main", finished=False):
+        build.operation("ttnn.relu", results={"%1": large}, location="model.py:7", dram=0, l1=0)
+        build.operation("ttnn.exp", results={"%2": small}, location="model.py:8", dram=0, l1=524_288)
+        build.operation("ttnn.full", results={"%3": tensor(64, 64)}, dram=0, l1=557_056)
+        build.operation("ttnn.add", operands={"%2": small}, location="model.py:9", dram=4096, l1=557_056)
+        build.fail(L1_OOM)
+    return build.build()
+
+
+def test_a_failure_in_l1_lists_what_was_in_l1_with_who_made_it_and_where() -> None:
+    profile = l1_run()
+    (told,) = (diagnose_failure(profile, item) for item in failures(profile))
+    assert [(item.name, item.memory, item.producer_index, item.location) for item in told.live] == [
+        ("%1", "L1", 0, "model.py:7"),
+        ("%2", "L1", 1, "model.py:8"),
+    ]
+    alive = profile.to_json()["failure"]["alive"]
+    assert [(item["tensor"], item["producer"], item["location"], item["line"]) for item in alive] == [
+        ("%1", "ttnn.relu", "model.py:7", told.live[0].line),
+        ("%2", "ttnn.exp", "model.py:8", told.live[1].line),
+    ]
+    shown = " ".join(terminal.render(profile, width=200).split())
+    assert "Alive in L1 when it failed: - %1 4096x4096 (bf16), 524,288 B per bank, from #0 ttnn.relu at model" in shown
+    assert "- Alive in L1 when it failed: %1 4096x4096 (bf16), 524,288 B per bank, from #0" in llm.render(profile)
+
+
+def test_a_remedy_that_is_enough_by_itself_is_marked() -> None:
+    profile = l1_run()
+    (told,) = (diagnose_failure(profile, item) for item in failures(profile))
+    move = next(remedy for remedy in told.remedies if remedy.id == "live-tensor-to-dram")
+    # THEN the tensor whose part of a bank is large enough is named, not the small one
+    assert "'%1' of ttnn.relu at model.py:7" in move.do
+    assert (move.saves_bytes_per_bank, move.solves) == (524_288, True)
+
+
+def test_neighbours_of_a_tensor_count_where_addresses_are_known() -> None:
+    def live(name: str, address: int, size: int, **more: Any) -> LiveTensor:
+        return LiveTensor(name, "L1", size, address=address, **more)
+
+    # GIVEN 300,000 B on both sides of a small tensor: alone it is too small, with its neighbours it is not
+    others = [live("low", 200_000, 100_000), live("small", 600_000, 32_768), live("high", 932_768, 500_000)]
+    (found,) = find_failures(L1_OOM.replace("311968", "700000"))
+    told = diagnose(found, board="n150", live=others)
+    move = next(remedy for remedy in told.remedies if remedy.id == "live-tensor-to-dram")
+    assert "'small'" in move.do
+    assert move.solves
+
+
+def test_an_input_of_the_operation_cannot_leave_dram() -> None:
+    (found,) = find_failures(OOM.replace("free: 97083936", "free: 8083936"))
+    alive = [LiveTensor("input", "DRAM", 99_000_000, is_input=True), LiveTensor("old", "DRAM", 1_000)]
+    told = diagnose(found, live=alive)
+    (less,) = (remedy for remedy in told.remedies if remedy.id == "one-live-tensor-less")
+    assert "'old'" in less.do
+    assert less.solves is False
+
+
+def test_what_was_left_is_listed_for_a_failure_outside_any_program() -> None:
+    build = ProfileBuilder("upload")
+    with build.program("main"):
+        build.operation("ttnn.relu", results={"%1": tensor(4096, 4096)}, location="model.py:7", dram=0)
+        build.operation("ttnn.get_device", dram=3_000_000)
+    build.fail(OOM, outside=True)
+    profile = build.build()
+    (told,) = (diagnose_failure(profile, item) for item in failures(profile))
+    assert [item.name for item in told.live] == ["%1"]

@@ -156,3 +156,20 @@ def test_an_explanation_of_nothing_known_is_a_document_too() -> None:
     (found,) = explain_document.document(explain("the weather is fine"))
     answer = found.to_json()
     assert (answer["schema"], answer["class"], answer["line"]) == ("ttmem.explanation/1", "none", None)
+
+
+def test_a_clash_on_an_unknown_chip_is_drawn_without_a_scale() -> None:
+    text = (
+        "Statically allocated circular buffers in program 38 clash with L1 buffers on core range [0-0 - 3-3]. "
+        "L1 buffer allocated at 875008 and static circular buffer region ends at 949664"
+    )
+    (told,) = explain(text)
+    assert told.board.architecture is None
+    shown = explain_terminal.render([told], width=100)
+    assert "L1 of one core, size unknown; not to scale" in shown
+    assert "unknown  tensors and free blocks up to the end of L1" in shown
+    assert "one cell is" not in shown
+    assert explain_document.document([told])[0].to_json()["picture"]["end"] is None
+    # AND with a board it is to scale again
+    (known,) = explain(text, board="n150")
+    assert "L1 of one core, 1,499,136 B; one cell is" in explain_terminal.render([known], width=100)

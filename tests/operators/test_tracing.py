@@ -149,6 +149,34 @@ def test_a_refused_size_and_a_crash_cost_one_result_each(torch_python: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("signal", "remedy"), [("SIGILL", "ONEDNN_MAX_CPU_ISA"), ("SIGKILL", "memory"), ("SIGSEGV", "faulthandler")]
+)
+def test_a_tracing_process_that_died_is_told_with_its_signal_and_a_remedy(
+    torch_python: str, tmp_path: Path, signal: str, remedy: str
+) -> None:
+    model = tmp_path / "dies.py"
+    model.write_text(f"import os, signal\ndef load_model():\n    os.kill(os.getpid(), signal.{signal})\n")
+    (_, found), *_ = trace_all([TraceJob(f"{model}::load_model")], python=torch_python)
+    assert found.refusal.startswith(f"the tracing process was ended by {signal}; ")
+    assert remedy in found.refusal
+
+
+def test_traces_keep_away_from_matrix_instructions_that_may_not_be_there(
+    torch_python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "asks.py"
+    model.write_text("import os\ndef load_model():\n    raise RuntimeError(os.environ['ONEDNN_MAX_CPU_ISA'])\n")
+
+    def isa() -> str:
+        (_, found), *_ = trace_all([TraceJob(f"{model}::load_model")], python=torch_python)
+        return found.refusal
+
+    assert "AVX512_CORE_BF16" in isa()
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")  # the user's word counts
+    assert "AVX2" in isa()
+
+
+@pytest.mark.parametrize(
     ("job", "problem"),
     [
         (TraceJob("nowhere.py::load_model"), "no such file"),

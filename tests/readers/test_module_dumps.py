@@ -245,6 +245,31 @@ def test_a_sharded_bfp8_argument_counts_as_it_is_stored() -> None:
     assert registered(profile) == [("w", "parameter", (64, 32), "bfloat8_b", 2176, True)]
 
 
+@pytest.mark.parametrize(
+    ("type_", "local", "shape", "byte_count"),
+    [
+        # A rotary table of a JAX model: complex numbers are pairs on the device, the annotation keeps its old type.
+        ("tensor<16x8x2xf32>", "tensor<16x8xcomplex<f32>>", (16, 8, 2), 1024),
+        ("tensor<16x8x2xf32>", "tensor<8x8xcomplex<f32>>", (8, 8, 2), 512),
+        ("tensor<16x8xcomplex<f32>>", "tensor<8x8xcomplex<f32>>", (8, 8, 2), 512),
+        ("tensor<16x8xcomplex<f32>>", "tensor<16x8xcomplex<f32>>", (16, 8, 2), 1024),
+        ("tensor<16xsi32>", "tensor<16xi64>", (16,), 64),
+        # A type that is the chip's own already, and an annotation that fits nothing.
+        ("tensor<8x8xf32>", "tensor<16x8xf32>", (8, 8), 256),
+        ("tensor<9x8xf32>", "tensor<5x8xf32>", (9, 8), 288),
+    ],
+)
+def test_a_sharded_constant_of_a_jax_module_counts_what_a_chip_holds(
+    type_: str, local: str, shape: tuple[int, ...], byte_count: int
+) -> None:
+    key = f"ttcore.local_shape = #ttcore<local_shape local_shape = {local}>, ttcore.shard_status = <presharded>"
+    text = argument(0, type_, "constant", more=key, loc='"freqs"')
+    (found,) = weights(
+        log_with(module(text, stage="ttir", head="func.func public @main", name="jit_f")).profile()
+    ).entries
+    assert (found.name, found.kind, found.shape, found.bytes) == ("freqs", "constant", shape, byte_count)
+
+
 def test_attributes_with_commas_braces_and_arrows_inside() -> None:
     dump = module(
         argument(0, ON_DEVICE, "input", "a", more='mhlo.sharding = "{devices=[1,2]<=[2]}"'),

@@ -34,7 +34,7 @@ def test_figures_of_a_skip_that_hides_an_oom() -> None:
 
     assert (first.op, first.shape, first.failed_memory) == ("clampmin", (1, 3, 2176, 3840), "L1")
     assert (first.needed_bytes, first.bytes_per_bank, first.banks) == (534773760, 8355840, 64)
-    assert first.first_logical_bytes == 50135040  # the device was asked for ten times that
+    assert first.shape_logical_bytes == 50135040  # the device was asked for ten times that
 
 
 def test_dram_l1_and_clashes_are_told_apart_and_a_teardown_error_is_no_second_test() -> None:
@@ -182,6 +182,51 @@ def test_sweep_framework_json(document: object) -> None:
     found = sweep_json.read(json.dumps(document), "s.json")
 
     assert [(test.op, test.status, test.failed_memory) for test in found] == TRUTH
+
+
+OOM_TEXT = "Out of Memory: Not enough space to allocate 99 B L1 buffer across 64 banks"
+SHAPES = ((1, 32, 64), (64, 128))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"op_params": {"input_shape": "(1, 32, 64)", "weight_shape": "[64, 128]", "input_a_dtype": "DataType.FLOAT32"}},
+        {"op_params": "{'input_shapes': '[[1, 32, 64], [64, 128]]', 'dtype': 'ttnn.float32'}"},
+        {"op_params": '{"input_shape": {"self": [1, 32, 64], "other": [64, 128]}, "dtype": "float32"}'},
+        {"op_params": {"spec": "{'input_shape': (1, 32, 64), 'other_shape': (64, 128), 'input_dtype': 'float32'}"}},
+        {"op_params": {"a_shape": "torch.Size([1, 32, 64])", "b_shape": "Shape([64, 128])", "dtype": "float32"}},
+        {"op_params": {"a_shape": "1x32x64", "b_shape": "64x128", "dtype": "float32"}},
+        {
+            "inputs": None,
+            "op_params": None,
+            "op_params_set": [
+                {"param_name": "spec.input_a_shape", "param_value_text": "(1, 32, 64)"},
+                {"param_name": "spec.input_b_shape", "param_value_json": [64, 128]},
+                {"param_name": "memory_config.data.shard_spec.shape", "param_value_json": [32, 32]},
+                {"param_name": "output_shape", "param_value_text": "(1, 32, 128)"},
+                {"param_name": "input_a_dtype", "param_value_text": "DataType.FLOAT32"},
+                {"param_name": "scalar", "param_value_numeric": 2.0},
+            ],
+        },
+        {"inputs": [{"shape": [1, 32, 64]}, {"shape": "[64, 128]"}], "op_params": {"dtype": "float32"}},
+        {"input_shapes": "[(1, 32, 64), (64, 128)]", "input_a_dtype": "DataType.FLOAT32"},
+    ],
+)
+def test_shapes_and_types_wherever_the_framework_writes_the_vector(told: dict[str, object]) -> None:
+    item = {"status": "fail_l1_out_of_mem", "op_name": "matmul", "exception": OOM_TEXT, **told}
+    (found,) = sweep_json.read(json.dumps([item]), "s.json")
+    assert (found.shapes, found.dtype, found.status) == (SHAPES, "float32", "oom")
+
+
+@pytest.mark.parametrize(
+    ("told", "board"),
+    [("wormhole_b0 (N150)", "n150"), ("blackhole (P150)", "p150"), ("n/a", ""), ("wormhole_b0", "wormhole_b0")],
+)
+def test_the_card_of_a_sweep_is_a_board_where_it_names_one(told: str, board: str) -> None:
+    item = {"status": "pass", "op_name": "add"}
+    assert sweep_json.read(json.dumps([{**item, "card_type": told}]), "s.json")[0].board == board
+    assert sweep_json.read(json.dumps({"card_type": told, "tests": [item]}), "s.json")[0].board == board
 
 
 def test_sweep_framework_csv() -> None:

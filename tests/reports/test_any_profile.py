@@ -114,7 +114,8 @@ def assert_every_report(profile: Profile) -> None:
     assert 'id="ttmem-report"' in html.render(profile)
     assert csv_table.render(profile).count("\n") >= 1 + sum(len(timeline.state_kind) for timeline in profile.timelines)
     assert len(list(stored_files.files(profile))) == 5
-    limits = Limits({memory: Limit(50.0) for memory in peaks(profile)}, padding=Limit(10.0), growth=Limit(1.0))
+    padding = Limit(10.0) if document["padding"]["overhead_percent"] is not None else None
+    limits = Limits({memory: Limit(50.0) for memory in peaks(profile)}, padding=padding, growth=Limit(1.0))
     verdicts = check(profile, limits, baseline=profile)
     json.dumps(BudgetCheck(tuple(verdicts), "run.log").to_json(), allow_nan=False)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from support.build_profile import ProfileBuilder, tensor
+from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.analysis.diff import diff
 from ttmem.profile import Profile
 from ttmem.reports.diff import document as diff_document
@@ -44,6 +45,10 @@ def test_the_document() -> None:
                 "delta_percent": 67.1916,
                 "unattributed_delta_bytes_per_bank": 0,
                 "error_bytes_per_bank": 0,
+                "before_device_bytes": 3048,
+                "after_device_bytes": 5096,
+                "before_with_programs_bytes_per_core": None,
+                "after_with_programs_bytes_per_core": None,
                 "peak_moved": False,
                 "caused_by_before": cause,
                 "caused_by_after": cause,
@@ -63,6 +68,7 @@ def test_the_document() -> None:
         ],
         "shrank": [],
         "operation_counts": [],
+        "remarks": [],
         "regression": True,
     }
     assert json.loads(json.dumps(document, allow_nan=False)) == document
@@ -83,3 +89,37 @@ def test_odd_profiles_can_be_compared() -> None:
         assert max(map(len, text.splitlines())) <= 80
         assert "\x1b" not in text
         json.dumps(diff_document.document(found, regression=False).to_json(), allow_nan=False)
+
+
+def of_board(board: str, dram_banks: int, l1_banks: int, **facts: str) -> Profile:
+    banks = {"DRAM": dram_banks, "L1": l1_banks, "L1_SMALL": l1_banks, "TRACE": dram_banks}
+    build = ProfileBuilder(board or "log", banks=banks, facts={**({"board": board} if board else {}), **facts})
+    build.operation("ttnn.add", dram=24 * MIB // dram_banks, l1=0)
+    return build.build()
+
+
+def test_two_boards_are_said_to_be_two() -> None:
+    # GIVEN the same 24 MB on a chip, over 12 banks and over 8
+    found = diff(of_board("n150", 12, 64), of_board("p150", 8, 130))
+    shown = diff_terminal.render(found, width=200)
+    assert "the boards differ: n150 -> p150" in shown
+    assert "DRAM has 12 banks of 1,000.000 MB before and 8 of 1,000.000 MB after, so figures per bank do not" in shown
+    assert "DRAM over all banks of a chip: 24.000 MB -> 24.000 MB" in shown
+    document = diff_document.document(found, regression=False).to_json()
+    assert document["remarks"][0] == "the boards differ: n150 -> p150"
+    dram = document["memories"]["DRAM"]
+    assert (dram["before_device_bytes"], dram["after_device_bytes"]) == (24 * MIB, 24 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "remarks"),
+    [
+        (of_board("n150", 12, 64), of_board("n150", 12, 64), 0),
+        (of_board("", 12, 64), of_board("", 12, 64), 0),
+        (of_board("", 12, 64), of_board("", 12, 56), 1),  # logs name no board; their banks do
+        (of_board("n300", 12, 56, chips="1"), of_board("n300", 12, 56, chips="2"), 1),
+        (of_board("", 12, 64, system="wormhole"), of_board("", 8, 64, system="blackhole"), 2),
+    ],
+)
+def test_what_tells_two_places_apart(before: Profile, after: Profile, remarks: int) -> None:
+    assert len(diff(before, after).remarks) == remarks

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.profile import Profile
 from ttmem.reports.profile import markdown as llm
+from ttmem.reports.profile import terminal
 
 from .stories import ALL, OOM, hostile, many_weights, two_layers, without_operations, without_states
 
@@ -19,7 +20,7 @@ SECTIONS = [
     "## Peak Memory",
     "## Top 10 Memory Consumers (DRAM)",
     "## Top 10 Padding Overhead",
-    r"## Model Weights \([\d,]+\.\d{3} MB total\)",
+    r"## Model Weights \((?:[\d,]+\.\d{3}|unknown) MB total\)",
     "## Operation Distribution",
 ]
 
@@ -45,6 +46,19 @@ def test_header_and_summary() -> None:
         "> Peak DRAM: 0.370 MB/bank (0.4%) | Peak L1: 0.004 MB/bank | Ops: 10 | Weights: 2.002 MB"
         " | Padding Overhead: 0.4%"
     )
+
+
+def test_what_is_unknown_is_not_called_nothing() -> None:
+    # GIVEN a log with operations and no states, and a log with states and no operations
+    silent, blind = ALL["without-states"](), ALL["without-operations"]()
+    for profile in (silent, blind):
+        document = profile.to_json()
+        assert (document["weights"]["count"], document["weights"]["bytes"]) == (0, None)
+        assert llm.render(profile).splitlines()[2].endswith("Weights: unknown | Padding Overhead: unknown")
+        assert {document["padding"][key] for key in ("logical_bytes", "padded_bytes", "overhead_percent")} == {None}
+        shown = " ".join(terminal.render(profile).split())
+        assert "Padding unknown" in shown
+        assert "Weights unknown" in shown
 
 
 @pytest.mark.parametrize("story", ALL)

@@ -25,9 +25,9 @@ shapes = st.lists(st.integers(1, 300), max_size=5).map(tuple)
 def test_padding_never_makes_a_tensor_smaller(dtype, shape: tuple[int, ...], layout: str) -> None:  # type: ignore[no-untyped-def]
     result = Result("x", "silu", Outcome("clash"), layout=layout, shapes=(shape,), dtype=dtype.name)
 
-    assert result.first_logical_bytes is not None
+    assert result.shape_logical_bytes is not None
     assert result.device_bytes is not None
-    assert result.first_logical_bytes <= result.device_bytes
+    assert result.shape_logical_bytes <= result.device_bytes
 
 
 @given(shapes, st.sampled_from(["bfloat16", "float32", "bfloat8_b", "bfloat4_b", "uint32"]))

@@ -101,6 +101,72 @@ def test_tables_and_json_agree(own: Findings) -> None:
     assert "TOTAL OOM OCCURRENCES: 3" in files["OOM_OPERATORS_FINAL_SUMMARY.txt"]
 
 
+@pytest.fixture(scope="module")
+def two_boards(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    """An addmm with its bias first, and a silu that only one of two boards can hold in L1."""
+    folder = tmp_path_factory.mktemp("boards")
+    cases = [
+        Case("addmm", (CaseTensor((4096,)), CaseTensor((16384, 8192)), CaseTensor((8192, 4096)))),
+        Case("silu", (CaseTensor((1, 1, 32 * 64, 32 * 18)),), uses=(ModelUse("net", 1),)),
+        Case("silu", (CaseTensor((1, 1, 8192, 3072)),), uses=(ModelUse("net", 1),)),
+    ]
+    run_sweep(make_plan(cases, settings=Settings(), boards=["n150", "p150"], memories=["L1"]), folder)
+    return find_in(folder, generated="today", most_advised=0)
+
+
+def test_the_worst_shape_is_that_of_the_largest_tensor(two_boards: Findings) -> None:
+    files = sweep_files.render_all(two_boards)
+
+    (addmm, *_) = (one for one in json.loads(files["oom_detailed_data.json"]) if one["operator"] == "addmm")
+    assert (addmm["shape"], addmm["memory_bytes"]) == ([16384, 8192], 16384 * 8192 * 2)
+    advised = tables_of("Recommendations", files["OPERATOR_MEMORY_ANALYSIS_SUMMARY.md"])
+    assert "worst [16384, 8192]" in advised
+    assert "[4096]" not in advised
+    assert "no change that was tried passes" not in advised  # none was
+
+
+def tables_of(title: str, text: str) -> str:
+    """A section of a Markdown report."""
+    return text.partition(f"## {title}")[2].partition("\n## ")[0]
+
+
+def test_boards_have_rows_of_their_own(two_boards: Findings) -> None:
+    files = sweep_files.render_all(two_boards)
+
+    status = tables_of("Operator Status Breakdown", files["OPERATOR_MEMORY_ANALYSIS_SUMMARY.md"])
+    assert [line.split(" | ")[:6] for line in status.splitlines() if line.startswith("| **")] == [
+        ["| **addmm**", "n150", "1", "0", "0", "1"],
+        ["| **addmm**", "p150", "1", "0", "0", "1"],
+        ["| **silu**", "n150", "2", "1", "0", "1"],
+        ["| **silu**", "p150", "2", "2", "0", "0"],
+    ]
+    rows = list(csv.DictReader(io.StringIO(files["oom_operators_summary.csv"])))
+    assert sorted((row["Operator"], row["Board"]) for row in rows) == [
+        ("addmm", "n150"), ("addmm", "p150"), ("silu", "n150"),
+    ]  # fmt: skip
+    # THEN every table of failures names the board, and JSON still counts an operator or a model once
+    for name in ("OPERATOR_MEMORY_ANALYSIS_SUMMARY.md", "oom_analysis_report.md", "VISION_OPERATOR_FINAL_REPORT.md"):
+        heads = [line for line in files[name].splitlines() if line.startswith(("| Operator", "| Shape", "| Model"))]
+        assert heads
+        assert all("| Board |" in line for line in heads), name
+    metrics = json.loads(files["subset_test_analysis.json"])
+    assert (metrics["operators"]["silu"]["total"], metrics["models"]["net"]["tests"]) == (4, 4)
+    assert metrics["unique_problematic_shapes"] == 2
+    assert "Memory failures on p150 | 1 | 33.3% of its tests" in files["OPERATOR_MEMORY_ANALYSIS_SUMMARY.md"].replace(
+        "*", ""
+    )
+
+
+def test_it_is_said_which_file_to_open_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "report", str(LOGS), "-o", str(tmp_path / "out"), "--advice", "none"]) == 0
+
+    told = capsys.readouterr().out.splitlines()
+    files = [line for line in told if line.startswith(str(tmp_path))]
+    assert {Path(line.split()[0]).name for line in files} == NAMES
+    assert "open this first" in files[0]
+    assert told[-1] == f"next: open {tmp_path / 'out' / 'sweep_report.html'}"
+
+
 def test_foreign_logs_give_the_same_files(tmp_path: Path) -> None:
     findings = find_in(LOGS, generated="today")
     written = sweep_files.write_all(findings, tmp_path / "out")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which chip a profile was taken on, as far as its memory states tell."""
+"""Which chip a profile was taken on, as far as its memory states tell, and whether two were taken on the same."""
 
+from ttmem.analysis.amounts import megabytes
 from ttmem.analysis.states import bank_size
 from ttmem.hardware import ARCHITECTURES, BOARDS, WORMHOLE, Architecture
 from ttmem.profile import Profile
@@ -24,3 +25,36 @@ def architecture_of(profile: Profile) -> Architecture:
         if fitting:
             return min(fitting, key=lambda chip: chip.dram_bytes_per_bank - bytes_per_bank)
     return WORMHOLE
+
+
+def different_places(before: Profile, after: Profile) -> tuple[str, ...]:
+    """What is not the same about where two profiles were taken, in sentences; bytes per bank compare only without."""
+    found = []
+    for name, words in (("board", "boards"), ("system", "chips"), ("chips", "numbers of chips"), ("mesh", "meshes")):
+        first, second = (str(profile.facts.get(name, "")) for profile in (before, after))
+        if first and second and first != second:
+            found.append(f"the {words} differ: {first} -> {second}")
+            if name == "board":
+                break  # it explains the others
+    sizes = [{memory: _bank_size(profile, memory) for memory in ("DRAM", "L1")} for profile in (before, after)]
+    for memory, (banks, bank_bytes) in sizes[0].items():
+        other_banks, other_bytes = sizes[1][memory]
+        if not banks or not other_banks:
+            continue
+        if banks != other_banks:
+            found.append(
+                f"{memory} has {banks} banks of {megabytes(bank_bytes)} before and {other_banks} of "
+                f"{megabytes(other_bytes)} after, so figures per bank do not compare"
+            )
+        elif abs(bank_bytes - other_bytes) > before.source.state_error_bytes + after.source.state_error_bytes:
+            found.append(
+                f"a {memory} bank has {megabytes(bank_bytes)} before and {megabytes(other_bytes)} after: another "
+                "build, or the device was opened with other regions"
+            )
+    return tuple(found)
+
+
+def _bank_size(profile: Profile, memory: str) -> tuple[int, int]:
+    """(banks, bytes per bank) of the first process that shows the memory."""
+    sizes = (bank_size(profile, timeline, memory) for timeline in profile.timelines)
+    return next((size for size in sizes if size[0]), (0, 0))

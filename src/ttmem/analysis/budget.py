@@ -11,6 +11,7 @@ from ttmem.analysis.diff import MemoryChange, MemoryDiff, diff
 from ttmem.analysis.failure import failure
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import Peak, peaks
+from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.states import OperationPlace, operation_line
 from ttmem.profile import Profile
 
@@ -125,14 +126,18 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
             hint=f"memories in it: {', '.join(measured) or 'none'}",
             where=profile.source.name,
         )
-    if limit.unit == PERCENT and peak.peak_percent is None and peak.peak_bytes_per_bank:
+    if limit.unit == PERCENT and not peak.bytes_per_bank and peak.peak_bytes_per_bank:
         raise BadInputError(
             f"the size of a {memory} bank is not known, so a share of it cannot be checked",
             hint=f"give the limit in bytes: --max-{memory.lower().replace('_', '-')} 700MiB",
             where=profile.source.name,
         )
+    programs = programs_peak(profile) if memory == "L1" else None
+    if programs is not None and programs.total_bytes_per_core >= peak.peak_bytes_per_bank:
+        return _programs_verdict(profile, peak, programs, limit)
     at = peak.caused_by_index
     cause = f" after {peak.caused_by_name} (operation {at})" if at is not None else ""
+    judged = "; tensors alone, this source does not tell what programs take" if memory == "L1" else ""
     return _verdict(
         profile,
         _rule("max", memory),
@@ -140,14 +145,41 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
         limit,
         (peak.peak_percent or 0.0) if limit.unit == PERCENT else float(peak.peak_bytes_per_bank),
         f"{memory} peak {megabytes(peak.peak_bytes_per_bank)} per bank ({percent(peak.peak_percent)} of the bank)"
-        f"{cause}; the limit is {limit}",
+        f"{cause}{judged if programs is None else ''}; the limit is {limit}",
         (at, peak.caused_by_name, peak.caused_by_location),
+    )
+
+
+def _programs_verdict(profile: Profile, peak: Peak, programs: ProgramPeak, limit: Limit) -> Verdict:
+    """Of L1 with everything in it: what programs take is not in the allocator's own figure."""
+    total = programs.total_bytes_per_core
+    share = round(100 * total / peak.bytes_per_bank, 4) if peak.bytes_per_bank else None
+    parts = ", ".join(
+        f"{name.replace('_', ' ')} {megabytes(amount)}" for name, amount in programs.parts.items() if amount
+    )
+    unmeasured = programs.unmeasured_operations
+    doubt = f"; at least, the programs of {unmeasured} operations were not measured" if unmeasured else ""
+    return _verdict(
+        profile,
+        _rule("max", "L1"),
+        "L1",
+        limit,
+        (share or 0.0) if limit.unit == PERCENT else float(total),
+        f"L1 peak with programs {megabytes(total)} per core ({percent(share)} of the bank: {parts or 'empty'}) in "
+        f"{programs.name} (operation {programs.index}){doubt}; the limit is {limit}",
+        (programs.index, programs.name, programs.location),
     )
 
 
 def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
     padding = padding_at_peak(profile)
-    wasted = padding.padded_bytes - padding.logical_bytes
+    wasted = padding.wasted_bytes
+    if wasted is None or padding.overhead_percent is None:
+        raise BadInputError(
+            "this source does not tell which tensors were alive at the DRAM peak, so their padding cannot be checked",
+            hint="log operations with their memory states (TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG), or leave the limit out",
+            where=profile.source.name,
+        )
     first = padding.top[0] if padding.top else None
     place = f"{first.name} {first.type.describe()} of {first.producer_name or 'the inputs'}" if first else ""
     allowed = str(limit) if limit.unit == PERCENT else megabytes(limit.amount)
@@ -164,9 +196,11 @@ def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
 
 
 def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange, limit: Limit) -> Verdict:
-    delta = change.delta_bytes_per_bank
+    delta = change.judged_delta_bytes
     grown = next((tensor for tensor in compared.grew if tensor.memory == change.memory), None)
-    share = "from nothing" if change.delta_percent is None else percent(change.delta_percent, signed=True)
+    share_percent = change.judged_delta_percent
+    share = "from nothing" if share_percent is None else percent(share_percent, signed=True)
+    what, unit = ("peak with programs", "core") if change.programs_delta_bytes is not None else ("peak", "bank")
     cause = ""
     if grown is not None and delta > 0:
         cause = f"; first suspect {grown.tensor} {grown.describe()} of {grown.operation_name or 'the inputs'}"
@@ -175,9 +209,9 @@ def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange
         _rule("max-growth", change.memory),
         change.memory,
         limit,
-        change.delta_percent if limit.unit == PERCENT else float(delta),
-        f"{change.memory} peak {megabytes(delta, signed=True)} per bank ({share}) against the baseline{cause}; "
-        f"the limit is {limit}",
+        share_percent if limit.unit == PERCENT else float(delta),
+        f"{change.memory} {what} {megabytes(delta, signed=True)} per {unit} ({share}) against the baseline{cause}; "
+        f"the limit is {limit}{''.join(f'; {remark}' for remark in compared.remarks_about(change.memory))}",
         (grown.operation_index, grown.operation_name, grown.location) if grown else None,
         ok=not change.grows_over(limit.amount, in_percent=limit.unit == PERCENT),
     )

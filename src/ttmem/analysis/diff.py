@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ttmem.analysis._alignment import partners, result_types
+from ttmem.analysis.architecture import different_places
 from ttmem.analysis.consumers import LiveSet, alive_at_peak
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak
+from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.profile import MEMORIES, Profile, TensorType
 
 LARGER, NEW, ALIVE_LONGER = "larger", "new", "alive longer"
@@ -34,6 +36,9 @@ class MemoryChange:
     """Part of the change that belongs to no known tensor."""
     error_bytes: int
     """How far rounding of both figures can move the difference."""
+    before_programs: ProgramPeak | None = None
+    after_programs: ProgramPeak | None = None
+    """L1 with the programs' own buffers; both or none, because a log does not know them."""
 
     @property
     def before_bytes_per_bank(self) -> int | None:
@@ -44,24 +49,53 @@ class MemoryChange:
         return self.after_peak.peak_bytes_per_bank if self.after_peak else None
 
     @property
+    def before_device_bytes(self) -> int | None:
+        return self.before_peak.peak_bytes_per_bank * self.before_peak.banks if self.before_peak else None
+
+    @property
+    def after_device_bytes(self) -> int | None:
+        return self.after_peak.peak_bytes_per_bank * self.after_peak.banks if self.after_peak else None
+
+    @property
     def delta_bytes_per_bank(self) -> int:
         return (self.after_bytes_per_bank or 0) - (self.before_bytes_per_bank or 0)
 
     @property
     def delta_percent(self) -> float | None:
         """Against the first profile; None when that was zero and the second is not."""
-        if not self.delta_bytes_per_bank:
-            return 0.0
-        before = self.before_bytes_per_bank
-        return 100.0 * self.delta_bytes_per_bank / before if before else None
+        return _percent(self.delta_bytes_per_bank, self.before_bytes_per_bank)
+
+    @property
+    def programs_delta_bytes(self) -> int | None:
+        """Per core, tensors and programs together; None where a profile does not know what programs take."""
+        if self.before_programs is None or self.after_programs is None:
+            return None
+        return self.after_programs.total_bytes_per_core - self.before_programs.total_bytes_per_core
+
+    @property
+    def judged_delta_bytes(self) -> int:
+        """What a limit is held against: L1 with programs where both profiles know it, else the allocator's figure."""
+        return self.delta_bytes_per_bank if self.programs_delta_bytes is None else self.programs_delta_bytes
+
+    @property
+    def judged_delta_percent(self) -> float | None:
+        if self.before_programs is None or self.programs_delta_bytes is None:
+            return self.delta_percent
+        return _percent(self.programs_delta_bytes, self.before_programs.total_bytes_per_core)
 
     def grows_over(self, limit: float, *, in_percent: bool) -> bool:
-        """Whether the peak grew by more than so many percent, or bytes per bank."""
-        if self.delta_bytes_per_bank <= 0:
+        """Whether the judged figure grew by more than so many percent, or bytes per bank."""
+        if self.judged_delta_bytes <= 0:
             return False
         if not in_percent:
-            return self.delta_bytes_per_bank > limit
-        return self.delta_percent is None or self.delta_percent > limit
+            return self.judged_delta_bytes > limit
+        return self.judged_delta_percent is None or self.judged_delta_percent > limit
+
+
+def _percent(delta: int, before: int | None) -> float | None:
+    if not delta:
+        return 0.0
+    return 100.0 * delta / before if before else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +147,13 @@ class MemoryDiff:
     shrank: tuple[TensorChange, ...]
     operation_counts: tuple[CountChange, ...]
     """Operations that ran more or less often, largest difference first."""
+    remarks: tuple[str, ...] = ()
+    """Why the figures may not compare: another board, chip or way to open the device."""
+
+    def remarks_about(self, memory: str) -> list[str]:
+        """Those that concern a memory: all but what is said of another one."""
+        others = [other for other in MEMORIES if other != memory]
+        return [text for text in self.remarks if not any(text.startswith((f"{o} ", f"a {o} ")) for o in others)]
 
     def grows_over(self, limit: float, *, in_percent: bool = True) -> bool:
         """Whether any memory's peak grew by more than this: the regression of ``--fail-on``."""
@@ -123,6 +164,7 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
     """Compare ``after`` with ``before``."""
     memories: dict[str, MemoryChange] = {}
     changes: list[TensorChange] = []
+    programs = programs_peak(before), programs_peak(after)
     for memory in MEMORIES:
         first, second = alive_at_peak(before, memory), alive_at_peak(after, memory)
         if first is None and second is None:
@@ -135,6 +177,8 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
             after_peak=second.peak if second else None,
             unattributed_delta_bytes_per_bank=left_after - left_before,
             error_bytes=before.source.state_error_bytes + after.source.state_error_bytes,
+            before_programs=programs[0] if memory == "L1" and all(programs) else None,
+            after_programs=programs[1] if memory == "L1" and all(programs) else None,
         )
     changes.sort(key=lambda change: (_SUSPICION.index(change.reason), -abs(change.delta_bytes)))
     return MemoryDiff(
@@ -144,6 +188,7 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
         grew=tuple(change for change in changes if change.reason in _SUSPICION[:3]),
         shrank=tuple(change for change in changes if change.reason in _SUSPICION[3:]),
         operation_counts=_count_changes(before, after),
+        remarks=different_places(before, after),
     )
 
 

@@ -10,6 +10,7 @@ from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
 from ttmem.analysis.runs import run_at
+from ttmem.analysis.states import operation_line
 from ttmem.explain import Context, Diagnosis, KnownTensor, LiveTensor, diagnose
 from ttmem.hardware import BOARDS
 from ttmem.profile import MEMORIES, Profile, Timeline
@@ -51,9 +52,12 @@ def _candidates(profile: Profile, timeline: Timeline, failure: RunFailure) -> It
 
 
 def _live(profile: Profile, timeline: Timeline, failure: RunFailure) -> Iterator[LiveTensor]:
-    if failure.memory not in MEMORIES or failure.operation_index is None:
+    operation = failure.operation_index
+    if operation is None and not failure.survived:
+        operation = timeline.end_index  # outside any program, after everything: what was left
+    if failure.memory not in MEMORIES or operation is None:
         return
-    for life in _alive(profile, timeline, failure.operation_index, failure.memory):
+    for life in _alive(profile, timeline, operation, failure.memory):
         type_ = life.type
         is_typed = bool(type_.layout)  # not a buffer that no tensor of the user's owns
         yield LiveTensor(
@@ -64,8 +68,12 @@ def _live(profile: Profile, timeline: Timeline, failure: RunFailure) -> Iterator
             dtype=type_.dtype if is_typed else "",
             layout="" if type_.shard_bytes else type_.layout,
             is_weight=life.weight,
+            is_input=life.last_use_index == failure.operation_index,
             is_idle=timeline.buffers is None and _is_idle(life, failure),
             producer=life.producer_name,
+            producer_index=life.producer_index,
+            location=life.location,
+            line=operation_line(timeline, life.producer_index) or None,
             address=life.address,
         )
 

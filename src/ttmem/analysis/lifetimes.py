@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ttmem.analysis._unseen_frees import bury
 from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, TrackedTensor
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.runs import runs_of
@@ -54,6 +55,7 @@ def lifetimes(profile: Profile, timeline: Timeline, run: int | None, *, at: int 
         liveness.leave_runs(top.first_operation)
         first, end = top.first_operation, top.end_operation
     liveness.run(first, end, at=at)
+    bury(profile, timeline, liveness.tensors, end if at is None else at)
     return [
         _of_tracked(profile, timeline, tensor, end - 1)
         for tensor in liveness.tensors

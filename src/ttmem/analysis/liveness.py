@@ -20,7 +20,8 @@ LOAD_CACHED = ("ttcore.load_cached", "tt.load_cached")
 """Today's name and the one before 2025-06."""
 CAPTURE_TRACE = "ttnn.capture_or_execute_trace"
 _CALLS = (*LOAD_CACHED, "func.call", CAPTURE_TRACE)
-_VIEWS = ("ttnn.reshape", "ttnn.view", "ttnn.mesh_shard", "ttnn.squeeze", "ttnn.unsqueeze")
+_MESH_SHARD = "ttnn.mesh_shard"
+_VIEWS = ("ttnn.reshape", "ttnn.view", _MESH_SHARD, "ttnn.squeeze", "ttnn.unsqueeze")
 """Operations whose result is the operand under another name when nothing says otherwise."""
 _UNKNOWN = -(1 << 62)
 _BLOCK = 1 << 15
@@ -110,10 +111,10 @@ class Liveness:
         self.tensors = [held for held in self.tensors if held.producer >= 0 or id(held) in cached]
         self._values.clear()
         if self._names:
-            for known, type_number in resident_arguments(self.profile, self.timeline, self._names, end):
+            for known, type_number, last_use in resident_arguments(self.profile, self.timeline, self._names, end):
                 held = self._hold("", known.name, type_number, -1, -1, self.timeline.first_index)
                 if held:
-                    held.weight, held.stays = known.weight, True
+                    held.weight, held.stays, held.last_use = known.weight, True, last_use
                     self._residents[known.name, type_number] = held
 
     # --- what an operation does ---------------------------------------------------------------------------------
@@ -141,6 +142,9 @@ class Liveness:
             if base:
                 base.names += 1
                 values[name] = base
+                if form.name == _MESH_SHARD and (part := self._bytes_per_bank(type_number)) < base.bytes_per_bank:
+                    # An argument that came sharded has the type of the whole; on this chip is one part of it.
+                    base.type, base.bytes_per_bank = self.profile.tensor_types[type_number], part
             else:
                 self._hold(name, name, type_number, index, program, index)
 
@@ -325,7 +329,8 @@ class Liveness:
         grown = self._growth[MEMORIES.index(memory)][index - self._first]
         if grown != _UNKNOWN and needed > 4 * self.profile.source.state_error_bytes:  # a change that can be seen
             return base if grown + freed_bytes < needed // 2 and base.bytes_per_bank >= needed // 2 else None
-        return base if form.name in _VIEWS and base.type.padded_bytes == type_.padded_bytes else None
+        is_same = base.type.padded_bytes == type_.padded_bytes or form.name == _MESH_SHARD
+        return base if form.name in _VIEWS and is_same else None
 
     def _freed_input(self, index: int, operand: TrackedTensor, form: OperationForm) -> bool:
         """Whether an operation that may free its input did so by itself."""

@@ -41,15 +41,17 @@ def resident_names(profile: Profile) -> Names:
 
 def resident_arguments(
     profile: Profile, timeline: Timeline, names: Names, end: int
-) -> Iterator[tuple[ResidentName, int]]:
-    """(name, type number) of what the runs before operation ``end`` used and did not free, each once."""
+) -> Iterator[tuple[ResidentName, int, int]]:
+    """(name, type number, last use) of what the runs before operation ``end`` used and did not free, each once."""
     tops = np.array([program.parent < 0 for program in timeline.programs] + [False])
     before = slice(0, max(0, end - timeline.first_index))
-    used = np.unique(timeline.form[before][tops[timeline.program[before]]]).tolist()
+    in_runs = np.flatnonzero(tops[timeline.program[before]])
+    used, from_behind = np.unique(timeline.form[before][in_runs[::-1]], return_index=True)
+    last_uses = timeline.first_index + in_runs[::-1][from_behind]
     kept_anyway = {int(timeline.form[index - timeline.first_index]) for index in timeline.retained}
-    found: dict[tuple[ResidentName, int], None] = {}
+    found: dict[tuple[ResidentName, int], int] = {}
     freed = set()
-    for number in used:
+    for number, last_use in zip(used.tolist(), last_uses.tolist(), strict=True):
         if b"%arg" not in profile.forms.values(number):
             continue
         form = profile.forms[number]
@@ -61,8 +63,8 @@ def resident_arguments(
             if known and form.name == "ttnn.deallocate" and number not in kept_anyway:
                 freed.add((known, type_number))
             elif known:
-                found[known, type_number] = None
-    yield from (entry for entry in found if entry not in freed)
+                found[known, type_number] = max(last_use, found.get((known, type_number), -1))
+    yield from ((*entry, last_use) for entry, last_use in found.items() if entry not in freed)
 
 
 def argument_number(name: str) -> int:

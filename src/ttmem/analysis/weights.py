@@ -29,14 +29,17 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All weights, largest first; logical bytes on one chip, wherever they lie."""
+    """All weights, largest first; logical bytes on one chip, wherever they lie.
+
+    The sums are None where nothing in the source tells what a weight is: unknown is not nothing.
+    """
 
     count: int
-    bytes: int
+    bytes: int | None
     constants: int
-    device_bytes: int
-    host_only_bytes: int
-    unknown_bytes: int
+    device_bytes: int | None
+    host_only_bytes: int | None
+    unknown_bytes: int | None
     entries: tuple[Weight, ...]
 
 
@@ -53,13 +56,14 @@ def weights(profile: Profile) -> Weights:
     bytes_in: Counter[str] = Counter()
     for weight in entries:
         bytes_in[weight.where] += weight.bytes
+    is_told = bool(profile.arguments)
     return Weights(
         count=len(entries),
-        bytes=bytes_in.total(),
+        bytes=bytes_in.total() if is_told else None,
         constants=sum(weight.constant for weight in entries),
-        device_bytes=bytes_in["device"],
-        host_only_bytes=bytes_in["host"],
-        unknown_bytes=bytes_in["unknown"],
+        device_bytes=bytes_in["device"] if is_told else None,
+        host_only_bytes=bytes_in["host"] if is_told else None,
+        unknown_bytes=bytes_in["unknown"] if is_told else None,
         entries=tuple(entries),
     )
 

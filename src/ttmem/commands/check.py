@@ -39,8 +39,9 @@ def command(
 ) -> int:
     """Whether SOURCE stays within a memory budget: exit 0 when every limit holds, 1 when one does not.
 
-    Without any limit the usual targets hold: DRAM at most 80% of a bank, L1 at most 90%. A run that failed is over
-    budget whatever its peaks say. SOURCE is read as by 'ttmem profile'; nothing is stored.
+    Without any limit the usual targets hold: DRAM at most 80% of a bank, L1 at most 90%. L1 is judged with what
+    programs take where SOURCE knows it (captured runs), else by its tensors alone; the verdict says which. A run that
+    failed is over budget whatever its peaks say. SOURCE is read as by 'ttmem profile'; nothing is stored.
     """
     import ttmem
     from ttmem.commands import _profiles

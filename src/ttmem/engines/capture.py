@@ -60,6 +60,8 @@ class _Operation:
     line: int
     operands: list[int] = field(default_factory=list)
     """Buffers it reads, by number."""
+    freed: str = ""
+    """What is to be said of inputs that had been freed before, should it fail."""
     l1: tuple[int, ...] = _NO_PROGRAMS
     ended: bool = False
 
@@ -101,6 +103,10 @@ class Capture:
         self._finished: list[_Buffer] = []
         self._states = States()
         self._failures: list[FailureText] = []
+        self._errors: list[str] = []
+        """The texts of the failures as the program printed them."""
+        self._freed: dict[int, tuple[_Buffer, int]] = {}
+        """Buffers that are gone, by number, and the operation that freed them; -1 outside operations."""
         self._notes: Counter[str] = Counter()
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
@@ -138,6 +144,22 @@ class Capture:
         if operation.operands and _WRITES.search(operation.name) and operation.operands[0] in self._buffers:
             self._buffers[operation.operands[0]].is_written = True
         self._describe(message)
+        operation.freed = " ".join(self._freed_input(*told) for told in message.get("freed", []))
+
+    def _freed_input(self, number: int, shape: list[int], dtype: str) -> str:
+        """The sentence that ``explain`` knows as U9: which input, freed where, made where."""
+        what = f"{'x'.join(map(str, shape))} {dtype}"
+        buffer, freer = self._freed.get(number, (None, -1))
+        name = f"'{self._name(buffer)}' ({what})" if buffer is not None else f"of {what}"
+        made, freed = (self._place(one) for one in (buffer.producer if buffer is not None else -1, freer))
+        return f"ttmem saw: input {name} was freed by {freed}; it was made by {made} (seen before the call)"
+
+    def _place(self, index: int) -> str:
+        """``ttnn.deallocate (operation 3) at model.py:41``."""
+        if index < 0:
+            return "the program outside operations at an unknown place"
+        one = self._operations[index]
+        return f"{one.name} (operation {index}) at {_location(one) or 'an unknown place'}"
 
     def _end(self, message: dict[str, Any]) -> None:
         index = message["end"]
@@ -180,7 +202,7 @@ class Capture:
             self._states.add(WITHIN_OPERATION, index, index, views)
         self._describe(message)
         for number in message["gone"]:
-            self._release(number, before=inside if inside is not None and number in absent else state)
+            self._release(number, before=inside if inside is not None and number in absent else state, by=index)
 
     def _close(self, message: dict[str, Any]) -> None:
         self._between(message, SNAPSHOT, -1)
@@ -209,9 +231,11 @@ class Capture:
             views[number] = (banks, total, allocated, total - allocated, largest_free_block(base, total, taken))
         return views
 
-    def _release(self, number: int, *, before: int) -> None:
+    def _release(self, number: int, *, before: int, by: int = -1) -> None:
         """A buffer's last state is the one before ``before``; one that shows in no state is forgotten."""
         buffer = self._buffers.pop(number, None)
+        if buffer is not None:
+            self._freed[number] = (buffer, by)
         if buffer is not None and buffer.first_state < before:
             buffer.last_state = before - 1
             self._finished.append(buffer)
@@ -236,6 +260,9 @@ class Capture:
     def _fail(self, text: str, line: int, operation: int) -> None:
         """In one line, so that the failure's line is the operation's and not one of its own text."""
         flat = " ".join(text.split())
+        self._errors.append(flat)
+        if operation >= 0 and (freed := self._operations[operation].freed):
+            flat = f"{flat}\n{freed}"
         self._failures.append(FailureText(flat, line, operation, len(self._operations), is_exception=True))
 
     def process_ended(self, *, signal_number: int | None = None, timeout_seconds: float | None = None) -> None:
@@ -252,7 +279,7 @@ class Capture:
     def _is_known(self, error: str) -> bool:
         """An operation's own error that the program let pass is the same failure, not a second one."""
         flat = " ".join(error.split())
-        return any(failure.text in flat for failure in self._failures)
+        return any(known in flat for known in self._errors)
 
     def profile(self, *, name: str, script: str, engine: str, board: str) -> Profile:
         """The profile of everything so far."""
@@ -304,14 +331,10 @@ class Capture:
             )
             for buffer in ended
         ]
-        here, script_file = str(Path.cwd()) + os.sep, os.path.realpath(script)
+        script_file = os.path.realpath(script)
         in_script = {file: os.path.realpath(file) == script_file for file in {one.file for one in operations}}
         return captured_timeline(
-            [
-                # As short as it stays clear: relative to where the user is, when the file is below it.
-                self._tables.form_number(one.name, location=one.file and f"{one.file.removeprefix(here)}:{one.line}")
-                for one in operations
-            ],
+            [self._tables.form_number(one.name, location=_location(one)) for one in operations],
             self._states,
             lines=[one.line if in_script[one.file] else 0 for one in operations],
             failures=self._failures,
@@ -353,6 +376,11 @@ _DEATHS = {
     signal.SIGILL: "Illegal instruction",
 }
 """As a shell says it, which is how ``explain`` knows them."""
+
+
+def _location(operation: _Operation) -> str:
+    """As short as it stays clear: relative to where the user is, when the file is below it."""
+    return operation.file and f"{operation.file.removeprefix(str(Path.cwd()) + os.sep)}:{operation.line}"
 
 
 def _death(number: int) -> str:

@@ -1,6 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arithmetic that tells the classes of the allocator's failures apart; what each means is in ``knowledge/``."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ttmem.hardware import Board
+
+
+def _boards() -> list[Board]:
+    """Those that operations run on, and whose messages people have."""
+    from ttmem.hardware import BOARDS  # here, because most messages name the bank and need no board
+
+    return [board for board in BOARDS if board.runs_operations]
+
+
+def largest_bank_bytes(memory: str | None, banks: int | None = None) -> int | None:
+    """The most that a bank of any board has, before any build takes its part; of those with so many DRAM banks."""
+    boards = _boards()
+    if memory in ("L1", "L1_SMALL"):
+        return max(board.architecture.l1_bytes_per_core for board in boards)
+    if memory != "DRAM":
+        return None
+    fitting = [board for board in boards if board.dram_banks == banks] or boards
+    return max(board.architecture.dram_bytes_per_bank for board in fitting)
+
+
+def _most_bytes(memory: str | None) -> int | None:
+    """All banks of the largest chip together."""
+    boards = _boards()
+    if memory == "DRAM":
+        return max(board.dram_banks * board.architecture.dram_bytes_per_bank for board in boards)
+    if memory not in ("L1", "L1_SMALL"):
+        return None
+    most_cores = max(grid.cores for board in boards for _, grid in board.grids)
+    return most_cores * max(board.architecture.l1_bytes_per_core for board in boards)
+
 
 def classify_oom(
     need: int | None,
@@ -44,13 +80,26 @@ def oom_class_of(numbers: dict[str, int], memory: str | None) -> str:
         numbers.get(name) for name in ("bank_bytes", "allocated", "free", "largest_free")
     )
     need = numbers.get("bytes_per_bank")
+    requested, banks = numbers.get("requested_bytes"), numbers.get("banks")
+    if bank_bytes is None and memory != "TRACE" and _is_beyond_any_bank(need, requested, banks, memory):
+        return "oom/too-big"
     if need is not None:
         return classify_oom(need, bank_bytes, allocated, free, largest_free, memory)
     # Pages are dealt round robin, so no bank can need less than its even share: a bound that can prove a shortage,
     # but not that a free block was large enough, hence no largest_free here.
-    requested, banks = numbers.get("requested_bytes"), numbers.get("banks")
     least_need = -(-requested // banks) if requested is not None and banks else None
     return classify_oom(least_need, bank_bytes, allocated, free, None, memory)
+
+
+def _is_beyond_any_bank(need: int | None, requested: int | None, banks: int | None, memory: str | None) -> bool:
+    """Whether no board has a bank for it, though the message does not say how large its banks are."""
+    if need is None and requested is not None and banks:
+        need = -(-requested // banks)
+    if need is not None:
+        largest = largest_bank_bytes(memory, banks)
+        return largest is not None and need > largest
+    most = _most_bytes(memory)
+    return requested is not None and most is not None and requested > most
 
 
 def statistics_note(numbers: dict[str, int]) -> str | None:

@@ -12,6 +12,7 @@ from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
 from ttmem.operators.bound import device_dtype
 from ttmem.readers.test_results.folder import read_place
 from ttmem.results import BOUNDED, UNKNOWN, Result
+from ttmem.results.result import largest
 from ttmem.sweep.advice import Adviser
 from ttmem.sweep.journal import is_results, read_results
 from ttmem.sweep.plan import Point, Settings
@@ -92,9 +93,10 @@ def _with_case(result: Result, case: Case | None, float_dtype: str | None) -> Re
     """With what the case knows: a line of results has its id alone."""
     if case is None:
         return result._replace(shapes=_shapes_of_id(result.id, result.op), dtype=float_dtype or "bfloat16")
-    dtype = device_dtype(case.tensors[0].dtype if case.tensors else "bfloat16", float_dtype)
+    shapes = tuple(tensor.shape for tensor in case.tensors)
+    dtype = device_dtype(case.tensors[largest(shapes)].dtype if shapes else "bfloat16", float_dtype)
     return result._replace(
-        shapes=tuple(tensor.shape for tensor in case.tensors),
+        shapes=shapes,
         dtype=dtype if dtype in DATA_TYPES else "",
         models=case.models,
     )

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,12 @@ from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, TraceJob
 START = Path(__file__).parent / "tracer" / "start.py"
 VARIABLE = "TTMEM_TORCH_PYTHON"
 INSTALL = "pip install 'ttmem[torch]'"
+_TORCH_VARIABLES = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+"""Some machines announce AMX and end by SIGILL who uses it; a trace computes nothing that AMX would speed up."""
+_AFTER_DEATH = {
+    "SIGILL": "the processor announces instructions that it may not use: set ONEDNN_MAX_CPU_ISA=AVX2",
+    "SIGKILL": "the host's memory is the usual reason: trace fewer models at once (-j 1), or at a smaller size",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +134,7 @@ class _Tracer:
             child.stdin.flush()
             line = child.stdout.readline()
         if not line:
-            status = child.wait()
-            how = f"signal {-status}" if status < 0 else f"status {status}"
-            return _refused(job, f"the tracing process ended with {how}")
+            return _refused(job, _death(child.wait()))
         return _result(job, json.loads(line))
 
     def close(self) -> None:
@@ -148,6 +153,7 @@ class _Tracer:
                 stderr=subprocess.DEVNULL,
                 text=True,
                 encoding="utf-8",
+                env={**_TORCH_VARIABLES, **os.environ},
                 start_new_session=True,  # a Ctrl-C is ours to handle
             )
         return self._child
@@ -167,6 +173,16 @@ def _result(job: TraceJob, answer: dict[str, Any]) -> SourceResult:
         cases.append(replace(case_from_json(raw), uses=(use,)))
     figures = {name: answer[name] for name in ("calls", "parameters", "size", "seconds")}
     return SourceResult(job.target, job.model, tuple(cases), **figures, remarks=tuple(answer["remarks"]))
+
+
+def _death(status: int) -> str:
+    """How a tracing process ended, and what to do about it."""
+    if status >= 0:
+        return f"the tracing process ended with status {status}"
+    known = -status in set(signal.Signals)
+    name = signal.Signals(-status).name if known else f"signal {-status}"
+    remedy = _AFTER_DEATH.get(name, "run the model by itself with python -X faulthandler to see where")
+    return f"the tracing process was ended by {name}; {remedy}"
 
 
 def _refused(job: TraceJob, why: str, seconds: float = 0.0) -> SourceResult:

@@ -9,7 +9,7 @@ import re
 
 from ttmem.explain import Failure, find_failures
 from ttmem.explain.knowledge.loading import failure_class_named, status_of_wording
-from ttmem.results.outcome import ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
+from ttmem.results.outcome import CRASH, ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
 
 _REFUSALS = ("TypeError", "ValueError", "RuntimeError", "IndexError")
 _MEMORY = re.compile(r"\b(DRAM|L1_SMALL|L1|TRACE)\b")
@@ -48,8 +48,10 @@ def _failure(text: str) -> Failure | None:
 
 def _of_class(failure: Failure) -> Outcome:
     known = failure_class_named(failure.failure_class)
+    # A status such as 137 says that the process died, whatever is the likely reason.
+    status = CRASH if "exit_code" in failure.numbers else known.status
     return Outcome(
-        known.status,
+        status,
         failure_class=known.name,
         memory=failure.memory or known.memory,
         message=failure.message,

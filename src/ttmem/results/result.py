@@ -25,6 +25,12 @@ def tile_count(shape: Sequence[int]) -> int:
     return prod(outer) * -(-height // 32) * -(-width // 32)
 
 
+def largest(shapes: Sequence[Sequence[int]]) -> int:
+    """Which of some shapes has most elements, the first of equal ones."""
+    sizes = [prod(shape) for shape in shapes]
+    return sizes.index(max(sizes))
+
+
 def padded_size(shape: Sequence[int], dtype: DataType, layout: str) -> int:
     """Bytes of all elements with the padding of their tiles; row-major tensors have none."""
     return tile_count(shape) * dtype.tile_bytes() if layout == "tile" else dtype.logical_bytes(prod(shape))
@@ -52,7 +58,7 @@ class Result(NamedTuple):
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the tensors. A line of ``results.jsonl`` does not have these two: they are the case's."""
     dtype: str = ""
-    """Of the first tensor, on the device."""
+    """Of the largest tensor, on the device."""
     models: tuple[str, ...] = ()
     source: str = ""
     """The file of another tool that says it."""
@@ -113,12 +119,12 @@ class Result(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the first tensor."""
-        return self.shapes[0] if self.shapes else ()
+        """Of the largest tensor: the first one may be a bias."""
+        return self.shapes[largest(self.shapes)] if self.shapes else ()
 
     @property
-    def first_logical_bytes(self) -> int | None:
-        """Of the first tensor, without any padding; one of another tool is taken for bfloat16."""
+    def shape_logical_bytes(self) -> int | None:
+        """Of that tensor, without any padding; one of another tool is taken for bfloat16."""
         if not self.shapes:
             return None
         dtype = DATA_TYPES.find(self.dtype) if self.dtype else BFLOAT16
@@ -126,10 +132,10 @@ class Result(NamedTuple):
 
     @property
     def device_bytes(self) -> int | None:
-        """What the device was asked for: the allocation that failed, else the first tensor in the layout that ran."""
+        """What the device was asked for: the allocation that failed, else the largest tensor in the layout that ran."""
         if self.needed_bytes is not None or not (self.shapes and self.dtype and self.layout):
             return self.needed_bytes
-        if self.logical_bytes == self.first_logical_bytes:
+        if self.logical_bytes == self.shape_logical_bytes:
             return self.padded_bytes  # of the only tensor, and in the shape that the device had it in
         return padded_size(self.shape, DATA_TYPES.find(self.dtype), self.layout)
 

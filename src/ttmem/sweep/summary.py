@@ -8,7 +8,7 @@ executed test has no verdict; DRAM and L1 are never added up.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +21,13 @@ SEVERITIES = (("CRITICAL", 500), ("HIGH", 100), ("MEDIUM", 50), ("LOW", 0))
 
 PASSED, MEMORY, FAILED, NOT_RUN, NO_TESTS = "PASS", "OOM", "FAIL", "SKIPPED", "NO TESTS"
 UNKNOWN_MEMORY = "unknown"
+UNKNOWN_BOARD = "not named"
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d[\d,_.]*")
 
 
 def severity_of(result: Result) -> str:
     """The class of a memory failure, by its size; UNKNOWN when none is known."""
-    size = result.device_bytes or result.first_logical_bytes
+    size = result.device_bytes or result.shape_logical_bytes
     if size is None:
         return "UNKNOWN"
     return next(name for name, least in SEVERITIES if size > least * MIB or least == 0)
@@ -59,6 +60,8 @@ class OperatorSummary(Tally):
     results: tuple[Result, ...]
     worst: Result | None
     """The memory failure that asked for most."""
+    board: str = ""
+    """Whose results these are; empty: of all boards."""
 
     @property
     def status(self) -> str:
@@ -75,7 +78,7 @@ class OperatorSummary(Tally):
 class ModelSummary(OperatorSummary):
     """What the failures mean for one model."""
 
-    operators: tuple[str, ...]
+    operators: tuple[str, ...] = ()
     """That run out of memory."""
 
 
@@ -90,6 +93,7 @@ class ShapeSummary:
     operators: tuple[str, ...]
     occurrences: int
     by_memory: Mapping[str, int]
+    board: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +113,18 @@ class Summary(Tally):
     """Everything that the reports say."""
 
     results: tuple[Result, ...]
+    boards: tuple[OperatorSummary, ...]
+    """One per board, where there are several: banks and cores differ, so tables keep them apart."""
     operators: tuple[OperatorSummary, ...]
+    by_board: tuple[OperatorSummary, ...]
+    """The operators, each once per board that it ran on."""
     failures: tuple[Result, ...]
     """Memory failures, the largest first."""
     shapes: tuple[ShapeSummary, ...]
     severities: Mapping[str, int]
     patterns: tuple[Pattern, ...]
     models: tuple[ModelSummary, ...]
+    models_by_board: tuple[ModelSummary, ...]
     notes: tuple[str, ...] = ()
     """What the source left open, or contradicted itself in."""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -124,6 +133,10 @@ class Summary(Tally):
     def operators_tested(self) -> int:
         """Those with at least one test that was not skipped."""
         return sum(one.tests > one.skipped for one in self.operators)
+
+    @property
+    def problematic_shapes(self) -> int:
+        return len({one.shape for one in self.shapes})
 
     @property
     def operators_with_memory_failures(self) -> int:
@@ -166,22 +179,37 @@ def summarise(
             by_model.setdefault(model, []).append(result)
     failures = [result for result in results if result.is_memory_failure]
     sized = Counter(map(severity_of, failures))
-    models = [
-        ModelSummary(
-            **_named(name, used),
-            operators=tuple(sorted({result.op for result in used if result.is_memory_failure})),
-        )
-        for name, used in by_model.items()
+    boards = list(dict.fromkeys(result.board for result in results))
+    models = [_model(name, used) for name, used in by_model.items()]
+    models_by_board = [
+        _model(name, used, board) for name, every in by_model.items() for board, used in _by_board(every, boards)
+    ]
+    by_board = [
+        OperatorSummary(**_named(name, found), board=board)
+        for name, every in sorted(by_operator.items())
+        for board, found in _by_board(every, boards)
     ]
     return Summary(
         **_tally(results),
         results=tuple(results),
+        boards=tuple(
+            OperatorSummary(**_named(board, found), board=board) for board, found in _by_board(results, boards)
+        )
+        if len(boards) > 1
+        else (),
+        by_board=tuple(by_board),
         operators=tuple(OperatorSummary(**_named(name, found)) for name, found in sorted(by_operator.items())),
         failures=tuple(sorted(failures, key=lambda result: -(result.device_bytes or 0))),
-        shapes=_shapes(failures),
+        shapes=tuple(
+            sorted(
+                (one for board, found in _by_board(failures, boards) for one in _shapes(found, board)),
+                key=lambda one: (-(one.device_bytes or one.logical_bytes), -one.occurrences),
+            )
+        ),
         severities={name: sized[name] for name in (*(n for n, _ in SEVERITIES), "UNKNOWN") if name in sized},
         patterns=_patterns(results),
         models=tuple(sorted(models, key=lambda one: (-one.memory_failures, one.name))),
+        models_by_board=tuple(sorted(models_by_board, key=lambda one: (-one.memory_failures, one.name))),
         notes=tuple(notes),
         facts=dict(facts),
     )
@@ -208,27 +236,38 @@ def _by_memory(results: Iterable[Result]) -> dict[str, int]:
 
 def _named(name: str, results: Sequence[Result]) -> dict[str, Any]:
     failures = [result for result in results if result.is_memory_failure]
-    worst = max(failures, key=lambda one: one.device_bytes or one.first_logical_bytes or 0, default=None)
+    worst = max(failures, key=lambda one: one.device_bytes or one.shape_logical_bytes or 0, default=None)
     return {**_tally(results), "name": name, "results": tuple(results), "worst": worst}
 
 
-def _shapes(failures: Sequence[Result]) -> tuple[ShapeSummary, ...]:
+def _model(name: str, used: Sequence[Result], board: str = "") -> ModelSummary:
+    failing = tuple(sorted({result.op for result in used if result.is_memory_failure}))
+    return ModelSummary(**_named(name, used), board=board, operators=failing)
+
+
+def _by_board(results: Sequence[Result], boards: Sequence[str]) -> list[tuple[str, list[Result]]]:
+    """The results of each board that has any; one board (or none that is named) is not worth a name."""
+    if len(boards) < 2:
+        return [("", list(results))]
+    found = [(board, [result for result in results if result.board == board]) for board in boards]
+    return [(board or UNKNOWN_BOARD, here) for board, here in found if here] or [("", [])]
+
+
+def _shapes(failures: Sequence[Result], board: str) -> Iterator[ShapeSummary]:
     by_shape: dict[tuple[int, ...], list[Result]] = {}
     for result in failures:
         if result.shapes:
             by_shape.setdefault(result.shape, []).append(result)
-    found = [
-        ShapeSummary(
+    for shape, results in by_shape.items():
+        yield ShapeSummary(
             shape,
-            max(result.first_logical_bytes or 0 for result in results),
+            max(result.shape_logical_bytes or 0 for result in results),
             max((result.device_bytes for result in results if result.device_bytes is not None), default=None),
             tuple(dict.fromkeys(result.op for result in results)),
             len(results),
             _by_memory(results),
+            board,
         )
-        for shape, results in by_shape.items()
-    ]
-    return tuple(sorted(found, key=lambda one: (-(one.device_bytes or one.logical_bytes), -one.occurrences)))
 
 
 def _patterns(results: Sequence[Result]) -> tuple[Pattern, ...]:

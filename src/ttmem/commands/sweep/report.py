@@ -34,7 +34,7 @@ def command(source: Path, folder: Path, as_json: bool, quiet: bool, **asked: Any
     """
     from ttmem.library.sweep_findings import find_in
     from ttmem.reports.sweep.document import report_document
-    from ttmem.reports.sweep.files import write_all
+    from ttmem.reports.sweep.files import listing, write_all
     from ttmem.reports.sweep.tables import headline_text
 
     with progress_bar("asking what passes", quiet=quiet, of_bytes=False) as progress:
@@ -45,4 +45,4 @@ def command(source: Path, folder: Path, as_json: bool, quiet: bool, **asked: Any
     if as_json:
         emit(json_text(report_document(findings)), None)
         return
-    emit("\n".join([headline_text(findings.summary), "", *map(str, written)]), None)
+    emit("\n".join([headline_text(findings.summary), "", listing(written), "", f"next: open {written[0]}"]), None)

@@ -97,6 +97,10 @@ class Library:
         """Whether the tensor has a buffer of its own on a device right now."""
         return bool(tensor.storage_type() == self.ttnn.DEVICE_STORAGE_TYPE and tensor.is_allocated())
 
+    def is_freed(self, tensor: Any) -> bool:
+        """Whether it is a tensor of a device whose buffer was given back."""
+        return bool(tensor.storage_type() == self.ttnn.DEVICE_STORAGE_TYPE and not tensor.is_allocated())
+
     def tensors_in(self, value: Any, depth: int = 0) -> Iterator[Any]:
         """Every tensor in a structure of lists, tuples and dictionaries."""
         if isinstance(value, self.ttnn.Tensor):

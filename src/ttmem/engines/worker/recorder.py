@@ -50,6 +50,8 @@ class Recorder:
         """Buffers whose tensor was described already."""
         self._next_walk = _FIRST_WALK
         """The operation before which the program's objects are looked through for names again."""
+        self._held: dict[int, int] = {}
+        """Tensor objects by identity -> the buffer they had when last seen: a tensor that was freed cannot tell it."""
         self._others_noted = False
         self._patches = Patches()
 
@@ -96,6 +98,7 @@ class Recorder:
             if self._watch is None:
                 self._watch = Watch(self._library, device, captures=self._captures, measure_programs=self._measures)
                 self._typed.clear()
+                self._held.clear()
                 self._send({"device": device_facts(self._library, device)})
             elif device is not self._watch.device:
                 self._send({"note": "more than one device is open: only the memory of the first is followed"})
@@ -181,17 +184,23 @@ class Recorder:
             self._send({"paths": list(paths.values())})
 
     def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
-        """The buffers an operation reads, and descriptions of those not seen before."""
-        uses, described = [], []
-        for tensor in self._library.device_tensors(values):
-            buffer = _buffer_of(watch, tensor)
+        """The buffers an operation reads, descriptions of those not seen before, and those that were freed before it.
+
+        The latter are told beforehand: some operations do not refuse such an input but die of it.
+        """
+        uses, described, freed = [], [], []
+        for tensor in self._library.tensors_in(values):
+            if self._library.is_freed(tensor):
+                freed.append([self._held.get(id(tensor), -1), list(tensor.shape), tensor.dtype.name.lower()])
+            buffer = _buffer_of(watch, tensor) if self._library.is_on_device(tensor) else None
             if buffer is None:
                 continue
             uses.append(buffer.number)
+            self._held[id(tensor)] = buffer.number
             if buffer.number not in self._typed:
                 self._typed.add(buffer.number)
                 described.append([buffer.number, describe(tensor)])
-        return {"uses": uses, "tensors": described}
+        return {"uses": uses, "tensors": described, **({"freed": freed} if freed else {})}
 
     def _results(self, watch: Watch, seen: Seen, site: Site) -> tuple[list[list[Any]], list[list[Any]]]:
         """Descriptions and names of the buffers that the results brought."""
@@ -200,6 +209,8 @@ class Recorder:
         tensors = list(self._library.tensors_in(seen.results))
         for position, tensor in enumerate(tensors):
             buffer = _buffer_of(watch, tensor) if self._library.is_on_device(tensor) else None
+            if buffer is not None:
+                self._held[id(tensor)] = buffer.number
             if buffer is None or buffer.number not in born or buffer.number in self._typed:
                 continue
             self._typed.add(buffer.number)

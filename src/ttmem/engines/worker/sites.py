@@ -80,18 +80,23 @@ def _names(frame: FrameType | None, called: str) -> tuple[str, ...]:
 def outcome(file: str, line: int, called: str) -> tuple[str, ...]:
     """``("q", "k")`` for ``q, k = ttnn.split(...)``, ``HANDED_ON`` for ``return ttnn.split(...)``.
 
-    Only when the statement's value is this very call; empty when the statement does something else with it.
+    Only when the statement's value is this very call; empty when the statement does something else with it, or when two
+    on one line do (``a = make(); b = make()``): a line is all that a frame tells.
     """
-    for statement in _statements(file):
-        last_line = statement.end_lineno or statement.lineno
-        if statement.lineno <= line <= last_line and _calls(statement.value, called):
-            if isinstance(statement, ast.Return):
-                return HANDED_ON
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            target = targets[0]
-            each = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-            return tuple(map(ast.unparse, each))
-    return ()
+    here = [
+        statement
+        for statement in _statements(file)
+        if statement.lineno <= line <= (statement.end_lineno or statement.lineno) and _calls(statement.value, called)
+    ]
+    if len(here) != 1:
+        return ()
+    (statement,) = here
+    if isinstance(statement, ast.Return):
+        return HANDED_ON
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    target = targets[0]
+    each = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    return tuple(map(ast.unparse, each))
 
 
 @lru_cache(maxsize=64)

@@ -28,6 +28,7 @@ from ttmem.explain.knowledge.loading import (
 )
 from ttmem.explain.text._template import Part, parse
 from ttmem.explain.text.context import Context, KnownTensor
+from ttmem.explain.text.paraphrase import TEMPLATE as PARAPHRASED
 from ttmem.explain.text.sources import Found, find_in_text
 
 _Sentence = TypeVar("_Sentence", bound=Headline)
@@ -153,7 +154,7 @@ def diagnose(
         confidence=_confidence(failure),
         derived=_derived(situation),
         picture=picture_of(situation),
-        nearest=_nearest_template(failure.message) if name == "none" else None,
+        nearest=_nearest_template(failure.message) if name == "none" or failure.template == PARAPHRASED else None,
         live=situation.live,
     )
 
@@ -161,6 +162,8 @@ def diagnose(
 def _confidence(failure: Failure) -> str:
     if failure.failure_class in ("none", "oom/unknown"):
         return UNKNOWN
+    if failure.template == PARAPHRASED or (failure.failure_class == "host/memory" and "exit_code" in failure.numbers):
+        return LIKELY
     by_likelihood = failure.failure_class == "oom/capacity" and "bank_bytes" in failure.numbers
     return LIKELY if by_likelihood and not failure.numbers.keys() & {"free", "allocated"} else CERTAIN
 

@@ -8,6 +8,8 @@ from ttmem.explain.diagnosis.situation import LiveTensor, Situation
 
 RESERVED, BUFFERS, OVERLAP, BEYOND = "reserved", "buffers", "overlap", "beyond"
 TENSORS, FREE, SMALL, REQUEST = "tensors", "free", "l1_small", "request"
+UNKNOWN = "unknown"
+"""Of a stretch whose content, or whose end, is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,9 @@ class Picture:
     """One bank or core from its lowest address up, and the request that did not fit."""
 
     title: str
-    end: int
-    """Where the drawing ends: the size of the bank or core, or what wanted more."""
+    end: int | None
+    """Where the drawing ends: the size of the bank or core, or what wanted more. None: nobody knows, and what is drawn
+    is the order of things without any scale."""
     stretches: tuple[Stretch, ...]
     request: Stretch | None = None
     is_schematic: bool = False
@@ -64,8 +67,7 @@ def _static_buffers(situation: Situation) -> Picture | None:
         if situation.number("l1_base_error"):
             notes.append(f"the L1 base moves with the release; {start:,} is drawn")
     if top is None:
-        notes.append("the text does not say which chip: where L1 ends is not known (--board names it)")
-        top = max(end, lowest or 0) * 2 - start
+        return _without_scale(family, lowest or 0, end)
     border = min(end, top) if lowest is None else max(lowest, start)
     stretches.append(Stretch(BUFFERS, start, border, f"{family} buffers, growing up"))
     if lowest is None:
@@ -82,6 +84,17 @@ def _static_buffers(situation: Situation) -> Picture | None:
             stretches.append(Stretch(SMALL, top - small, top, "L1_SMALL"))
     whole = max(top, end) if lowest is None else top
     return Picture(f"L1 of one core, {top:,} B", whole, tuple(stretches), notes=tuple(notes))
+
+
+def _without_scale(family: str, lowest: int, end: int) -> Picture:
+    """A clash on a chip that nobody named: the order is known, and how much both want; where L1 ends is not."""
+    stretches = (
+        Stretch(BUFFERS, 0, lowest, f"what is reserved and {family} buffers, growing up"),
+        Stretch(OVERLAP, lowest, end, "wanted by both"),
+        Stretch(UNKNOWN, end, end, "tensors and free blocks up to the end of L1"),
+    )
+    notes = ("not to scale: the text does not say which chip, so where L1 ends is unknown (--board names it)",)
+    return Picture("L1 of one core, size unknown", None, stretches, notes=notes)
 
 
 def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:
@@ -121,7 +134,7 @@ def _bank(situation: Situation) -> Picture:
     if known := _known_layout(situation):
         end = max(known[-1].end, known[0].start + need)
         return Picture(f"one {memory} bank, {bank:,} B", end, known, request, start=known[0].start)
-    stretches = [Stretch("unknown", 0, bank, "the message does not say what was allocated")]
+    stretches = [Stretch(UNKNOWN, 0, bank, "the message does not say what was allocated")]
     if (allocated := numbers.get("allocated")) is not None:
         stretches = [Stretch(TENSORS, 0, allocated, "allocated")]
         block_end = min(allocated + numbers.get("largest_free", bank), bank)

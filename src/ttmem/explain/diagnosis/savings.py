@@ -40,6 +40,7 @@ def fits_free_block(situation: Situation, need_bytes_per_bank: int) -> bool | No
     taken = round_up(need_bytes_per_bank, situation.quantum_bytes)
     if largest_free is not None:
         return taken <= largest_free
+    bank_bytes = situation.number("largest_bank_bytes") if bank_bytes is None else bank_bytes
     return False if bank_bytes is not None and taken > bank_bytes else None
 
 
@@ -48,6 +49,32 @@ def room_solves(situation: Situation, gained_bytes_per_bank: int) -> bool | None
     need, free = situation.number("bytes_per_bank"), situation.number("free")
     is_short = need is not None and free is not None and free + gained_bytes_per_bank < need
     return False if is_short else None
+
+
+def without(situation: Situation, removed: Sequence[LiveTensor]) -> bool | None:
+    """Whether the request fits once these tensors are gone.
+
+    A tensor is one piece of every bank, so one that is large enough makes room for sure; where addresses are known,
+    the free blocks beside it count too.
+    """
+    need, free = situation.number("bytes_per_bank"), situation.number("free")
+    if need is None:
+        return None
+    wanted = round_up(need, situation.quantum_bytes)
+    if free is not None and free + sum(tensor.bytes_per_bank for tensor in removed) < need:
+        return False
+    if max((tensor.bytes_per_bank for tensor in removed), default=0) >= wanted:
+        return True
+    return True if _largest_gap(situation, removed) >= wanted else None
+
+
+def _largest_gap(situation: Situation, removed: Sequence[LiveTensor]) -> int:
+    """The largest stretch between two tensors that stay, once some are gone; 0 where addresses are not known."""
+    if any(tensor.address is None for tensor in situation.live):
+        return 0
+    kept = [(at, tensor) for at, tensor in situation.placed() if tensor not in removed]
+    ends = [at + tensor.bytes_per_bank for at, tensor in kept]
+    return max((at - end for end, (at, _) in zip(ends, kept[1:], strict=False)), default=0)
 
 
 def region_solves(situation: Situation, gained_bytes_per_core: int) -> bool | None:
@@ -74,7 +101,8 @@ def _in_parts(situation: Situation, counts: Sequence[int]) -> Saving | None:
     """The fewest parts of which each fits; without a printed free block the fewest that an empty bank could take."""
     pages, need = _pages(situation), situation.number("bytes_per_bank")
     largest = situation.number("largest_free")
-    largest = situation.number("bank_bytes") if largest is None else largest
+    for name in ("bank_bytes", "largest_bank_bytes"):
+        largest = situation.number(name) if largest is None else largest
     if not pages or not need or not largest or max(page for _, page in pages) > largest:
         return None
     fewest = min(count for count, _ in pages)
@@ -161,7 +189,28 @@ def _idle_tensors(situation: Situation, _: str) -> Saving | None:
     if not saved:
         return None
     largest = max(idle, key=lambda tensor: tensor.bytes_per_bank)
-    return Saving(saved, room_solves(situation, saved), {"idle": len(idle), "which": largest.name})
+    return Saving(saved, without(situation, idle), {"idle": len(idle), "which": largest.name})
+
+
+def _one_live_tensor(situation: Situation, _: str) -> Saving | None:
+    """The smallest tensor whose going is enough by itself, else the largest.
+
+    Weights stay, and in DRAM the operation's own inputs: there is nowhere else to read them from.
+    """
+    stays = situation.failure.memory == "DRAM"
+    candidates = [
+        tensor
+        for tensor in situation.live
+        if tensor.bytes_per_bank and not tensor.is_weight and not (stays and tensor.is_input)
+    ]
+    if not candidates:
+        return None
+    enough = [tensor for tensor in candidates if without(situation, [tensor])]
+    chosen = min(enough or candidates, key=lambda tensor: tensor.bytes_per_bank if enough else -tensor.bytes_per_bank)
+    made = f" of {chosen.producer}" if chosen.producer else ""
+    place = f" at {chosen.location}" if chosen.location else f" in line {chosen.line}" if chosen.line else ""
+    names = {"which": chosen.name, "made": made + (place if made else "")}
+    return Saving(chosen.bytes_per_bank, without(situation, [chosen]), names)
 
 
 def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
@@ -197,6 +246,7 @@ COMPUTATIONS: dict[str, Callable[[Situation, str], Saving | None]] = {
     "padding": _without_padding,
     "weights": _lighter_weights,
     "idle-tensors": _idle_tensors,
+    "one-live-tensor": _one_live_tensor,
     "lowest-tensors": _lowest_tensors,
     "narrower-rows": _narrower_rows,
 }

@@ -10,6 +10,7 @@ knowledge derives from these.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ttmem.explain.classes import largest_bank_bytes
 from ttmem.explain.diagnosis.builds import BoardGuess, core_range_of, guess_board, l1_bases
 from ttmem.explain.diagnosis.language import Value, evaluate
 from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor, shape_text
@@ -32,9 +33,16 @@ class LiveTensor:
     dtype: str = ""
     layout: str = ""
     is_weight: bool = False
+    is_input: bool = False
+    """The failing operation reads it."""
     is_idle: bool = False
     """No operation from the failing one on reads it, as far as the source shows."""
     producer: str = ""
+    producer_index: int | None = None
+    location: str = ""
+    """Where the program's source makes it."""
+    line: int | None = None
+    """Of the producer in the log."""
     address: int | None = None
     """Captures know it, logs do not."""
 
@@ -93,6 +101,7 @@ def situation_of(
         _of_context(context),
         _of_tensor(tensor),
         _of_live(there),
+        {"largest_bank_bytes": largest_bank_bytes(failure.memory, failure.numbers.get("banks"))},
     )
     names = {name: value for source in sources for name, value in source.items() if value is not None}
     for quantity in applying(Quantity, failure.failure_class):

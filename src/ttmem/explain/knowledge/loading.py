@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known about failures, read from ``knowledge/*.toml`` when it is first needed: a new message is a new entry.
 
-One file per family of classes. Three tables are about texts:
+One file per family of classes. Four tables are about texts:
 
 - ``[[class]]`` what a class means and which status its results have;
 - ``[[template]]`` what the library prints (``_template`` describes the language);
-- ``[[wording]]`` what texts say that are no failures of memory.
+- ``[[wording]]`` what texts say that are no failures of memory;
+- ``[[paraphrase]]`` how people speak of a class in their own words.
 
 The others are each ``for`` the classes they name:
 
@@ -62,6 +63,17 @@ class Wording:
 
 
 @dataclass(frozen=True, slots=True)
+class Paraphrase:
+    """How people speak of a class; ``oom``: the figures decide which one, ``none``: they speak of something else."""
+
+    words: tuple[str, ...]
+    """Regular expressions of which each has to be met."""
+    failure_class: str
+    memory: str | None = None
+    texts: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
     """One sentence of the library and what it means."""
 
@@ -77,7 +89,8 @@ class Template:
     something else failed, ``chatter`` is what a planner prints about a choice that it dropped."""
     place: str = "anywhere"
     """Where a match without any figure counts: ``anywhere`` inside an error or alone on a line; ``line`` and
-    ``line-start`` only there, for words that prose uses too; ``itself`` when the wording is proof enough."""
+    ``line-start`` only there, ``line-end`` at the end of one, for words that prose uses too; ``itself`` when the
+    wording is proof enough."""
     texts: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -140,6 +153,7 @@ _TABLES: dict[str, type] = {
     "class": FailureClass,
     "wording": Wording,
     "template": Template,
+    "paraphrase": Paraphrase,
     "quantity": Quantity,
     "headline": Headline,
     "arithmetic": ArithmeticRow,
@@ -191,7 +205,7 @@ def _applying(failure_class: str) -> dict[type, list[Any]]:
 def _fields(entry: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for key, value in entry.items():
-        if isinstance(value, str) and key in _SEVERAL:
+        if isinstance(value, str) and (key in _SEVERAL or (key == "words" and "class" in entry)):
             value = (value,)
         found[_FIELDS.get(key, key)] = tuple(value) if isinstance(value, list) else value
     return found

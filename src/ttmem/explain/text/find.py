@@ -13,6 +13,8 @@ from ttmem.explain.text._envelope import Hit, envelopes, exception_sites, is_wit
 from ttmem.explain.text._template import Match, anchor_of, matches
 from ttmem.explain.text.deduplicate import deduplicate
 
+_FREED_INPUT, _FREED_INPUT_WIDTH = "U9", 40_000
+"""The template of our recorder's sentence, and how long the exception before it may be, backtrace and all."""
 _SITE_WIDTH = 600
 """How far before its message the ``TT_FATAL @ file:line`` of an exception may stand."""
 
@@ -30,7 +32,7 @@ def find_failures(text: str, *, first_line: int = 1, include_other: bool = False
         hits = sorted([*hits, *_unknown(clean, hits)], key=lambda hit: hit.start)
     else:
         hits = [hit for hit in hits if hit.failure.failure_class != "none"]
-    return deduplicate(_with_sites(clean, hits))
+    return deduplicate(_with_sites(clean, _with_freed_inputs(hits)))
 
 
 def _known(clean: CleanText) -> Iterator[Hit]:
@@ -49,12 +51,16 @@ def _counts(clean: CleanText, template: Template, match: Match) -> bool:
         return clean.starts_row(match.start)
     if template.place == "line":
         return _is_whole_row(clean, match)
+    if template.place == "line-end":
+        return _ends_row(clean, match)
     return bool(match.numbers) or is_within_error(clean, match.start) or _is_whole_row(clean, match)
 
 
 def _is_whole_row(clean: CleanText, match: Match) -> bool:
-    if not clean.starts_row(match.start):
-        return False
+    return clean.starts_row(match.start) and _ends_row(clean, match)
+
+
+def _ends_row(clean: CleanText, match: Match) -> bool:
     rest = clean.rows[match.end : clean.row_end(match.end)]
     return not strip_source_suffix(rest).strip(" .!`'\"")
 
@@ -75,6 +81,8 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
             del numbers["region_end"]  # no clash at all: the last figure of the sentence was cut
     if failure_class == "crash" and (signal := _signal_of(texts.pop("death", ""), numbers.get("exit_code", 0))):
         texts["signal"] = signal
+        if signal == "SIGKILL" and "exit_code" in numbers:
+            failure_class = "host/memory"  # what a status of 137 means nearly always; the headline says its doubt
     return Failure(
         failure_class=failure_class,
         memory=memory,
@@ -112,6 +120,21 @@ def _unknown(clean: CleanText, known: list[Hit]) -> Iterator[Hit]:
             start = next(starts, None)
         if start is None or start > hit.end:
             yield hit
+
+
+def _with_freed_inputs(hits: list[Hit]) -> list[Hit]:
+    """What our recorder says about a freed input belongs to the failure that it was sent with, whatever its words."""
+    kept: list[Hit] = []
+    for hit in hits:
+        told, before = hit.failure, kept[-1] if kept else None
+        if told.template != _FREED_INPUT or before is None or hit.start - before.end > _FREED_INPUT_WIDTH:
+            kept.append(hit)
+            continue
+        known = before.failure.failure_class
+        failure_class = told.failure_class if known == "none" else known
+        texts = {**told.texts, **before.failure.texts}  # of several inputs the first
+        kept[-1] = Hit(before.start, hit.end, replace(before.failure, failure_class=failure_class, texts=texts))
+    return kept
 
 
 def _with_sites(clean: CleanText, hits: list[Hit]) -> Iterator[Failure]:

@@ -31,12 +31,13 @@ MARKERS: tuple[bytes, ...] = (
     b"Aborted",
     b"Killed",
     b"Timeout",
+    b"xit",  # exit status 137, Exited (137)
 )
 """Plain byte strings, so that a reader can ask ``marker in line``: each line that begins a failure contains one of
 these; lines of ordinary runtime logs contain none.
 
 A hit proves nothing (``find_failures`` decides); a miss is final. More than the few wordings would need, because a
-failure that is missed costs more than eleven substring tests on a line that nothing else recognised.
+failure that is missed costs more than twelve substring tests on a line that nothing else recognised.
 """
 
 LINES_BEFORE, LINES_AFTER = 12, 48

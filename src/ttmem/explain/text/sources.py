@@ -9,6 +9,7 @@ from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
 from ttmem.explain.text.deduplicate import deduplicate
 from ttmem.explain.text.find import find_failures
+from ttmem.explain.text.paraphrase import paraphrased
 from ttmem.explain.text.scan import LogScanner, Piece, is_runtime_log
 
 _WHOLE_BYTES = 2 << 20
@@ -60,6 +61,9 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
                 around[failure.line] = _context(rows, failure.line - piece.first_line, piece.operation)
     unique = deduplicate(prints)
     concerning = [failure for failure in unique if failure.failure_class != "none"]
+    if not unique and not is_runtime_log(head) and (guess := paraphrased(head.decode("utf-8", "replace"))):
+        unique = concerning = [guess]  # a person's own words
+        around[1] = read_context(guess.message)
     shown = concerning or unique
     return Found(
         failures=tuple(shown),

@@ -34,7 +34,7 @@ _BUFFER_ALIAS = re.compile(rb"memref<.*, #(\w+)>")
 _KIND = re.compile(rb"argument_type<(\w+)>")
 _NAME = re.compile(rb'ttir\.name = "((?:[^"\\]|\\.)*)"')
 _LOCATION = re.compile(rb'loc\("((?:[^"\\]|\\.)*)"')
-_LOCAL_SHAPE = re.compile(rb"local_shape = (tensor<[^>]*>)")
+_LOCAL_SHAPE = re.compile(rb"local_shape = (tensor<[^<>]*(?:<[^<>]*>)?>)")
 STAGE_END_MARKS = (b"END OF MLIR MODULE", b"// IR Dump ")
 _CALLED = re.compile(rb"_const_eval_\d|^cpu_hoisted_|trace_\d+_")
 """Names of functions that the compiler splits off an entry (log-formats 3.2, 3.3)."""
@@ -115,7 +115,7 @@ def _argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
         kind[1].decode() if kind else "unknown",
         unescaped(name[1]).decode("utf-8", "replace") if name else "",
         local[1] if local else b"",
-        b"ttcore.kv_cache" in rest,
+        b"ttcore.kv_cache" in rest or b"tt.kv_cache" in rest,
     )
 
 
@@ -164,7 +164,7 @@ def _arguments(function: ModuleItem, graph: str, aliases: dict[bytes, bytes]) ->
         full = parse_tensor_type(_resolve(type_text, aliases))
         if full is None:
             continue
-        on_chip = parse_tensor_type(local) if local else None
+        on_chip = _part_of(full, parse_tensor_type(local) if local else None)
         yield Argument(
             graph=graph,
             position=position,
@@ -176,6 +176,13 @@ def _arguments(function: ModuleItem, graph: str, aliases: dict[bytes, bytes]) ->
             on_device=None if not full.memory else full.memory != HOST,
             kv_cache=kv_cache,
         )
+
+
+def _part_of(full: TensorType, on_chip: TensorType | None) -> TensorType | None:
+    """What one chip has of a tensor, where the two go together: passes rewrite types and leave annotations."""
+    if on_chip is None or not (elements := prod(on_chip.shape)) or prod(full.shape) % elements:
+        return None
+    return on_chip
 
 
 def _bytes_on_one_chip(full: TensorType, on_chip: TensorType | None) -> int:

@@ -16,6 +16,7 @@ from ttmem.profile.tensor_type import pages_of
 
 _STORED = rb"((?:\d{1,15}x)*)(?:!tt(?:core)?\.tile<([1-9]\d{0,3})x([1-9]\d{0,3}), ?(\w{1,32})>|([A-Za-z]\w{0,31}))"
 _ELEMENT = re.compile(rb"tensor<" + _STORED)
+_COMPLEX = re.compile(rb"complex<(\w{1,16})>")
 _MEMREF = re.compile(rb"memref<" + _STORED + rb", ?#(?:(?:ttnn\.)?buffer_type<)?(\w+)")
 _GRID = re.compile(rb"(?:\), <|nd_layout<<?)(\d{1,6}(?:x\d{1,6})*)[,>]")
 _PLACEMENT = re.compile(rb"<(interleaved|height_sharded|width_sharded|block_sharded|nd_sharded)>")
@@ -38,7 +39,10 @@ def storage_type(text: bytes) -> tuple[str, DataType | None]:
 
 
 def parse_tensor_type(text: bytes) -> TensorType | None:
-    """The tensor type at the start of ``text``, or None when it is not a tensor (a device, a semaphore)."""
+    """The tensor type at the start of ``text``, or None when it is not a tensor (a device, a semaphore).
+
+    Complex numbers are pairs: the compiler stores them with a last dimension of 2, and so they are given here.
+    """
     element = _ELEMENT.match(text)
     if not element:
         return None
@@ -48,6 +52,8 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
         return None
     memref = _MEMREF.search(text, element.end())
     if not memref:
+        if element[5] == b"complex":
+            return _complex(text, element.start(5), shape)
         name, dtype = storage_type(element[4] or element[5])
         logical_bytes = dtype.logical_bytes(elements) if dtype else 0
         return TensorType(shape, name, "", "", "", logical_bytes, logical_bytes, 0, 0)
@@ -81,3 +87,10 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
         page_bytes=page_bytes,
         shard_bytes=0 if interleaved else memref_bytes,
     )
+
+
+def _complex(text: bytes, start: int, shape: tuple[int, ...]) -> TensorType:
+    part = _COMPLEX.match(text, start)
+    name, dtype = storage_type(part[1] if part else b"complex")
+    logical_bytes = dtype.logical_bytes(2 * prod(shape)) if dtype else 0
+    return TensorType((*shape, 2), name, "", "", "", logical_bytes, logical_bytes, 0, 0)

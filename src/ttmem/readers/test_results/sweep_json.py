@@ -5,11 +5,15 @@ Its FAIL_L1_OUT_OF_MEM is set by a piece of the message and also for DRAM, and c
 the message is read anew.
 """
 
+import ast
+import contextlib
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError, operator_of, shapes_in
 from ttmem.results import PASS, SKIPPED, Outcome, Result
@@ -18,6 +22,13 @@ from ttmem.results.classify import classify
 KIND = "sweep-json"
 TITLE = "JSON of tt-metal's sweep framework"
 GIVES = "test results"
+_NO_PARAMETERS = frozenset(
+    ("inputs", "outputs", "op_params", "op_params_set", "config", "metrics", "message", "exception", "error_message")
+)
+"""Keys of a test that hold no parameter of the vector by themselves."""
+_OTHER_SHAPES = re.compile(r"shard|grid|output|mesh|tile_shape|kernel")
+"""Words of parameters whose shape is not that of an input."""
+_MOST_DEPTH = 8
 _NAMES = ("op_name", "full_test_name", "sweep_name", "test_name")
 _PASSED = {"pass", "passed", "success", "xpass"}
 _UNEXPLAINED: dict[str, dict[str, Any]] = {
@@ -39,42 +50,51 @@ def read(text: str, source: str) -> list[Result]:
         document = json.loads(text.lstrip("\ufeff"))
     except ValueError as error:
         raise BadInputError(f"not JSON: {error}", where=source) from None
+    card_type = ""
     if isinstance(document, Mapping) and isinstance(document.get("tests"), list):
+        card_type = str(document.get("card_type") or "")
         document = document["tests"]
     if isinstance(document, Mapping) and document and all(isinstance(value, Mapping) for value in document.values()):
         document = [{"input_hash": key, **value} for key, value in document.items()]
     if not isinstance(document, list) or not all(isinstance(item, Mapping) and "status" in item for item in document):
         raise NoResultsError(source)
-    return results_of(document, source)
+    return results_of(document, source, card_type)
 
 
-def results_of(items: Iterable[Mapping[str, Any]], source: str) -> list[Result]:
+def results_of(items: Iterable[Mapping[str, Any]], source: str, card_type: str = "") -> list[Result]:
     """One result per vector; the framework's own column names."""
     found: dict[str, Result] = {}
     for number, item in enumerate(items):
-        result = _result(item, number, source)
+        result = _result(item, number, source, card_type)
         before = found.get(result.id)
         if before is None or before.status == PASS:
             found[result.id] = result
     return list(found.values())
 
 
-def _result(item: Mapping[str, Any], number: int, source: str) -> Result:
+def _result(item: Mapping[str, Any], number: int, source: str, card_type: str) -> Result:
     status = str(item.get("status") or "").lower().removeprefix("teststatus.")
     text = "\n".join(str(item[key]) for key in ("exception", "message", "error_message") if item.get(key))
     operator = next((str(item[name]) for name in _NAMES if item.get(name)), source)
-    inputs = item.get("inputs") or item.get("input_shape") or item.get("input_shapes") or item.get("shape") or ""
     hashed = str(item.get("input_hash") or item.get("vector_id") or number)
     full = str(item.get("full_test_name") or item.get("test_case_name") or "")
     return Result(
         f"{full}#{hashed}",
         operator_of(operator.removeprefix("ttnn.")),
         _outcome(status, text),
-        board=str(item.get("card_type") or ""),
-        shapes=_shapes(inputs),
+        board=_board(str(item.get("card_type") or card_type)),
+        shapes=_shapes(item),
+        dtype=_dtype(item),
         models=(str(item["model_name"]),) if item.get("model_name") else (),
         source=source,
     )
+
+
+def _board(card_type: str) -> str:
+    """``wormhole_b0 (N150)`` -> ``n150``; a card that is no board of ours keeps its words."""
+    named = (BOARDS.get(word) for word in re.findall(r"[A-Za-z0-9-]+", card_type))
+    known = next((board.name for board in named if board is not None), "")
+    return known or ("" if card_type.lower() in ("n/a", "unknown") else card_type)
 
 
 def _outcome(status: str, text: str) -> Outcome:
@@ -84,7 +104,60 @@ def _outcome(status: str, text: str) -> Outcome:
     return outcome if outcome.failure_class else outcome._replace(**_UNEXPLAINED.get(status, {}))
 
 
-def _shapes(inputs: Any) -> tuple[tuple[int, ...], ...]:
-    if isinstance(inputs, list) and all(isinstance(item, Mapping) for item in inputs):
-        return tuple(tuple(item["shape"]) for item in inputs if isinstance(item.get("shape"), list))
-    return shapes_in(inputs if isinstance(inputs, str) else json.dumps(inputs))
+def _shapes(item: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """Of the inputs, else of the parameters that are called a shape: lists, texts of lists, texts of dicts of them."""
+    if inputs := item.get("inputs"):
+        described = inputs if isinstance(inputs, list) else []
+        told = [one["shape"] for one in described if isinstance(one, Mapping) and one.get("shape")]
+        if found := _sizes(told or inputs):
+            return found
+    named = [value for name, value in _parameters(item) if "shape" in name and not _OTHER_SHAPES.search(name)]
+    return tuple(shape for value in named for shape in _sizes(value))
+
+
+def _sizes(value: Any) -> tuple[tuple[int, ...], ...]:
+    return shapes_in(value if isinstance(value, str) else json.dumps(value))
+
+
+def _dtype(item: Mapping[str, Any]) -> str:
+    """``DataType.BFLOAT16`` of the first parameter that names an input's; empty where none is known."""
+    for name, value in _parameters(item):
+        if "dtype" in name and "output" not in name and isinstance(value, str):
+            known = DATA_TYPES.get(value.rpartition(".")[2].lower())
+            if known is not None:
+                return known.name
+    return ""
+
+
+def _parameters(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The vector, wherever a version of the framework writes it: columns, ``op_params``, or name and value in a list.
+
+    Names are lower case and dotted where parameters hold others.
+    """
+    yield from _named("", {name: value for name, value in item.items() if name not in _NO_PARAMETERS})
+    for place in ("op_params", "config"):
+        yield from _named("", _parsed(item.get(place)))
+    listed = _parsed(item.get("op_params_set"))
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, Mapping) and isinstance(one.get("param_name"), str):
+            values = (one.get(f"param_value_{kind}") for kind in ("json", "text", "numeric"))
+            yield from _named(one["param_name"].lower(), next((value for value in values if value is not None), None))
+
+
+def _named(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    inner = _parsed(value) if isinstance(value, str) and value.lstrip()[:1] == "{" else value
+    if isinstance(inner, Mapping) and depth < _MOST_DEPTH:
+        for key, part in inner.items():
+            yield from _named(f"{name}.{key}".strip(".").lower(), part, depth + 1)
+    elif name:
+        yield name, value
+
+
+def _parsed(value: Any) -> Any:
+    """A text that holds JSON, or what Python prints of a dict; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    for parse in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return parse(value)
+    return None

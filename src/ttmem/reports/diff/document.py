@@ -18,6 +18,12 @@ class MemoryChangeEntry(Document, frozen=True):
     delta_percent: float | None
     unattributed_delta_bytes_per_bank: int
     error_bytes: int = msgspec.field(name="error_bytes_per_bank")
+    before_device_bytes: int | None
+    """Over all banks of a chip: what compares where the number of banks does not."""
+    after_device_bytes: int | None
+    before_with_programs_bytes_per_core: int | None
+    """L1 with the programs' own buffers; null unless both profiles know them."""
+    after_with_programs_bytes_per_core: int | None
     peak_moved: bool
     caused_by_before: OperationPlace | None
     caused_by_after: OperationPlace | None
@@ -62,6 +68,8 @@ class DiffDocument(Document, frozen=True, tag_field="schema", tag="ttmem.diff/1"
     grew: list[TensorChangeEntry]
     shrank: list[TensorChangeEntry]
     operation_counts: list[CountChange]
+    remarks: list[str]
+    """Why the figures may not compare: another board, another way to open the device."""
     regression: bool
 
 
@@ -78,8 +86,16 @@ def document(diff: MemoryDiff, regression: bool) -> DiffDocument:
 
 def _memory(change: MemoryChange) -> MemoryChangeEntry:
     before, after = ((peak and caused_by(peak)) for peak in (change.before_peak, change.after_peak))
+    programs = (change.before_programs, change.after_programs)
+    with_programs = [peak.total_bytes_per_core if peak else None for peak in programs]
     return MemoryChangeEntry.of(
-        change, decimals=4, peak_moved=before != after, caused_by_before=before, caused_by_after=after
+        change,
+        decimals=4,
+        before_with_programs_bytes_per_core=with_programs[0],
+        after_with_programs_bytes_per_core=with_programs[1],
+        peak_moved=before != after,
+        caused_by_before=before,
+        caused_by_after=after,
     )
 
 

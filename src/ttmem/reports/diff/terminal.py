@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A diff for a person: which peak moved, and the tensors and operations that did it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, TensorChange
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, mib_column, name_column, percent_column, text_column
-from ttmem.reports.kit.units import one_line, operation_label, thousands
+from ttmem.reports.kit.units import megabytes, one_line, operation_label, thousands
 from ttmem.reports.profile.tables import Columns, table_of
 
 _ROWS = 10
@@ -19,6 +19,10 @@ def render(diff: MemoryDiff, *, width: int = 100, color: bool = False) -> str:
     report = TextReport(width, color=color)
     report.print(f"{one_line(diff.before_name)} -> {one_line(diff.after_name)}", style="bold")
     report.print("", _memories(diff))
+    for text in diff.remarks:
+        report.print(f"! {one_line(text)}", style="yellow")
+    for text in _more(diff):
+        report.print(one_line(text), style="dim")
     for title, changes in (("Grew", diff.grew), ("Shrank", diff.shrank)):
         if changes:
             report.print("", _tensors(title, changes, report.width))
@@ -39,6 +43,22 @@ def _memories(diff: MemoryDiff) -> Table:
         (mib_column("Not attributed", signed=True), _unattributed),
     ]
     return table_of(diff.memories.values(), columns)
+
+
+def _more(diff: MemoryDiff) -> Iterator[str]:
+    """What the table cannot say: chip totals where banks differ, L1 with what programs take."""
+    for change in diff.memories.values():
+        before, after = change.before_peak, change.after_peak
+        used = change.before_bytes_per_bank or change.after_bytes_per_bank
+        if before and after and before.banks != after.banks and used:
+            totals = (megabytes(change.before_device_bytes or 0), megabytes(change.after_device_bytes or 0))
+            yield f"{change.memory} over all banks of a chip: {totals[0]} -> {totals[1]}"
+        if change.before_programs and change.after_programs:
+            first, second = change.before_programs, change.after_programs
+            yield (
+                f"L1 with programs: {megabytes(first.total_bytes_per_core)} ({first.name}) -> "
+                f"{megabytes(second.total_bytes_per_core)} ({second.name}) per core; a limit is held against this"
+            )
 
 
 def _unattributed(change: MemoryChange) -> int | None:

@@ -85,7 +85,12 @@ class LiveTensorEntry(Document, frozen=True):
     layout: str
     is_weight: bool = msgspec.field(name="weight")
     is_idle: bool = msgspec.field(name="idle")
+    is_input: bool = msgspec.field(name="input")
+    """The failing operation reads it."""
     producer: str
+    producer_index: int | None
+    location: str
+    line: int | None
     address: int | None
 
 
@@ -93,7 +98,8 @@ class PictureEntry(Document, frozen=True):
     """A bank or core to scale; ``schematic`` says that sizes are known and places are not."""
 
     title: str
-    end: int
+    end: int | None
+    """Null: the size is unknown, and the stretches have an order but no scale."""
     is_schematic: bool = msgspec.field(name="schematic")
     stretches: list[Stretch]
     request: Stretch | None
@@ -140,7 +146,6 @@ def document(diagnoses: Sequence[Diagnosis]) -> list[Explanation]:
 
 def _explanation(diagnosis: Diagnosis) -> Explanation:
     failure, guess, context = diagnosis.failure, diagnosis.tensor, diagnosis.context
-    largest = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)[:_MOST_LIVE]
     return Explanation.of(
         diagnosis,
         failure,
@@ -151,8 +156,14 @@ def _explanation(diagnosis: Diagnosis) -> Explanation:
         remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies],
         findings=[FindingEntry.of(finding, evidence=_threads(finding.evidence)) for finding in diagnosis.findings],
         context=ContextEntry.of(context, operation=context.operation or None, test=context.test or None),
-        alive=largest,
+        alive=live_entries(diagnosis),
     )
+
+
+def live_entries(diagnosis: Diagnosis) -> list[LiveTensorEntry]:
+    """What was alive in the memory concerned, largest first."""
+    largest = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)[:_MOST_LIVE]
+    return [LiveTensorEntry.of(tensor) for tensor in largest]
 
 
 def _threads(threads: Iterable[str]) -> list[Thread]:

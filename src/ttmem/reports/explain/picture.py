@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bank or a core drawn to scale in one line of characters, with a legend; readable without colour."""
 
+from collections.abc import Sequence
+
 from ttmem.explain import Picture, Stretch
 from ttmem.reports.kit.units import thousands
 
@@ -25,15 +27,19 @@ Line = tuple[tuple[str, str], ...]
 def draw(picture: Picture, *, width: int, ascii_only: bool = False) -> list[Line]:
     """Title, the bar, the request below it to the same scale, and a legend with the figures."""
     cells = max(20, width - 4)
-    width_bytes = picture.end - picture.start
-    columns = _columns(picture, cells)
+    if picture.end is None:
+        scale, columns = "not to scale", [(one, cells // len(picture.stretches)) for one in picture.stretches]
+    else:
+        scale = f"one cell is {thousands(max(1, (picture.end - picture.start) // cells))} B"
+        columns = _columns(picture.stretches, picture.start, picture.end, cells)
     bar = [(_look(stretch, ascii_only), count) for stretch, count in columns]
     lines: list[Line] = [
-        ((f"{picture.title}; one cell is {thousands(max(1, width_bytes // cells))} B", ""),),
+        ((f"{picture.title}; {scale}", ""),),
         tuple((cell * count, style) for (cell, style), count in bar),
     ]
     shown = [stretch for stretch, _ in columns]
-    if picture.request is not None:
+    if picture.request is not None and picture.end is not None:
+        width_bytes = picture.end - picture.start
         cell, style = _look(picture.request, ascii_only)
         wide = max(1, round(picture.request.bytes * cells / width_bytes))
         lines.append(((cell * min(wide, cells), style),))
@@ -51,13 +57,13 @@ def _look(stretch: Stretch, ascii_only: bool) -> tuple[str, str]:
     return plain if ascii_only else block, style
 
 
-def _columns(picture: Picture, cells: int) -> list[tuple[Stretch, int]]:
+def _columns(every: Sequence[Stretch], start: int, end: int, cells: int) -> list[tuple[Stretch, int]]:
     """How many cells each stretch gets: rounded at its borders, so that errors do not add up; at least one."""
-    stretches = [stretch for stretch in picture.stretches if stretch.bytes > 0]
+    stretches = [stretch for stretch in every if stretch.bytes > 0]
     counts: list[int] = []
     for stretch in stretches:
-        end = round((stretch.end - picture.start) * cells / (picture.end - picture.start))
-        counts.append(max(1, end - sum(counts)))
+        border = round((stretch.end - start) * cells / (end - start))
+        counts.append(max(1, border - sum(counts)))
     while sum(counts) > cells and max(counts) > 1:
         counts[counts.index(max(counts))] -= 1  # tiny stretches got a cell each: the largest gives them up
     return list(zip(stretches, counts, strict=True))
@@ -70,12 +76,14 @@ def _legend(stretches: list[Stretch], ascii_only: bool, *, addresses: bool) -> l
         is_one_of_many = addresses and stretch.kind == "tensors" and not stretch.label.startswith("tensors")
         label = "tensors, growing down" if is_one_of_many else stretch.label
         merged.setdefault((stretch.kind, label), []).append(stretch)
-    amounts = [f"{thousands(sum(stretch.bytes for stretch in group))} B" for group in merged.values()]
+    totals = [sum(stretch.bytes for stretch in group) for group in merged.values()]
+    amounts = [f"{thousands(total)} B" if total else "unknown" for total in totals]
     wide = max(map(len, amounts), default=0)
     lines: list[Line] = []
     for amount, ((kind, label), group) in zip(amounts, merged.items(), strict=True):
         has_place = addresses and len(group) == 1 and kind != "request"
-        place = f"  {thousands(group[0].start)} to {thousands(group[-1].end)}" if has_place else ""
+        upper = thousands(group[-1].end) if group[-1].bytes else "?"
+        place = f"  {thousands(group[0].start)} to {upper}" if has_place else ""
         cell, style = _look(group[0], ascii_only)
         lines.append(((f"{cell} {amount:>{wide}}  {label}{place}", style),))
     return lines

@@ -3,7 +3,7 @@
 
 from ttmem.explain import BoardGuess, Diagnosis, LiveTensor, Remedy
 from ttmem.reports.kit.tables import Table, name_column, number_column, text_column
-from ttmem.reports.kit.units import bytes_text, counted, one_line, shape_text, thousands
+from ttmem.reports.kit.units import bytes_text, counted, one_line, operation_label, shape_text, thousands
 
 _OWNER = "tenstorrent"
 
@@ -53,14 +53,19 @@ def place_text(diagnosis: Diagnosis) -> str:
 
 
 def live_text(tensor: LiveTensor, *, with_name: bool = True) -> str:
-    """``%5 1x32x64 (bf16), 2.00 MB per bank, from ttnn.add``."""
+    """``%5 1x32x64 (bf16), 2.00 MB per bank, from #12 ttnn.add at model.py:41``."""
     shape = shape_text(tensor.shape, tensor.dtype) if tensor.shape else tensor.dtype
     parts = [f"{one_line(tensor.name)} {shape}".strip() if with_name else shape or "a buffer"]
     parts.append(f"{bytes_text(tensor.bytes_per_bank)} per bank")
     if tensor.is_weight:
         parts.append("a weight")
     if tensor.producer:
-        parts.append(f"from {one_line(tensor.producer)}")
+        made = f"from {one_line(operation_label(tensor.producer_index, tensor.producer))}"
+        if with_name and tensor.location:
+            made += f" at {one_line(tensor.location)}"
+        if with_name and tensor.line and not tensor.location.endswith(f":{tensor.line}"):
+            made += f", line {thousands(tensor.line)}"
+        parts.append(made)
     return ", ".join(parts)
 
 

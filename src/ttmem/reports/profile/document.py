@@ -23,7 +23,7 @@ from ttmem.analysis.states import OperationPlace, OperationRef, known, state_col
 from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
 from ttmem.profile import Profile, Source
-from ttmem.reports.explain.document import RemedyEntry
+from ttmem.reports.explain.document import RemedyEntry, live_entries
 from ttmem.reports.kit.documents import UNSET, Document, rounded
 from ttmem.reports.profile import document_parts as parts
 from ttmem.reports.profile.analyses import analyses
@@ -50,7 +50,7 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     padding: parts.PaddingEntry
     consumers: list[parts.Consumer]
     consumers_not_listed: parts.ConsumersNotListed
-    unattributed_bytes_per_bank: int
+    unattributed_bytes_per_bank: int | None
     fragmentation: dict[str, Fragmentation]
     growth: dict[str, Growth]
     load_phase: LoadPhase | None
@@ -91,7 +91,7 @@ def document(profile: Profile) -> ProfileDocument:
         consumers_not_listed=parts.ConsumersNotListed(
             count=len(unlisted), bytes_per_bank=sum(life.bytes_per_bank for life in unlisted)
         ),
-        unattributed_bytes_per_bank=live.unattributed_bytes_per_bank if live else 0,
+        unattributed_bytes_per_bank=live.unattributed_bytes_per_bank if live else None,
         fragmentation=asked.fragmentation,
         growth=asked.growth,
         load_phase=asked.load_phase,
@@ -182,6 +182,7 @@ def _failure(item: RunFailure, diagnosis: Diagnosis | None = None) -> parts.Fail
         operation=None if at is None else OperationPlace(at, item.operation_name, item.operation_location),
         **{name: item.numbers.get(name) for name in parts.FAILURE_FIGURES},
         rank=known(item.rank),
+        alive=live_entries(diagnosis) if diagnosis else UNSET,
         diagnosis=diagnosis.text if diagnosis else UNSET,
         remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies] if diagnosis else UNSET,
     )

@@ -4,7 +4,7 @@
 import msgspec
 
 from ttmem.analysis.states import OperationPlace, OperationRef
-from ttmem.reports.explain.document import RemedyEntry
+from ttmem.reports.explain.document import LiveTensorEntry, RemedyEntry
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 
 
@@ -91,11 +91,11 @@ class PaddedTensor(_TensorEntry, frozen=True):
 
 
 class PaddingEntry(Document, frozen=True):
-    """All DRAM tensors alive at the DRAM peak."""
+    """All DRAM tensors alive at the DRAM peak; null where the source does not tell them."""
 
-    logical_bytes: int
-    padded_bytes: int
-    overhead_percent: float
+    logical_bytes: int | None
+    padded_bytes: int | None
+    overhead_percent: float | None
     top: list[PaddedTensor]
 
 
@@ -148,5 +148,7 @@ class FailureEntry(FailureFacts, frozen=True):
     rank: int | None
     survived: bool
     is_warning: bool
+    alive: list[LiveTensorEntry] | UnsetType = UNSET
+    """What was in the memory concerned, largest first; goes with the one that ended the run."""
     diagnosis: str | UnsetType = UNSET
     remedies: list[RemedyEntry] | UnsetType = UNSET

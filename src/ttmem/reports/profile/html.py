@@ -105,10 +105,12 @@ def _cards(known: Analyses) -> Iterator[Card]:
         yield _programs_card(programs, l1)
     yield Card(
         "Padding",
-        percent(padding.overhead_percent),
-        "overhead",
-        f"{megabytes(padding.padded_bytes - padding.logical_bytes)} of the tensors alive at the DRAM peak",
-        level="warn" if padding.overhead_percent > sentences.PADDING_HIGH_PERCENT else "ok",
+        sentences.padding_text(known),
+        "overhead" if padding.wasted_bytes is not None else "",
+        f"{megabytes(padding.wasted_bytes)} of the tensors alive at the DRAM peak"
+        if padding.wasted_bytes is not None
+        else "the tensors alive at the DRAM peak are not told",
+        level="warn" if (padding.overhead_percent or 0.0) > sentences.PADDING_HIGH_PERCENT else "ok",
     )
     if found.count:
         places = [
@@ -117,7 +119,7 @@ def _cards(known: Analyses) -> Iterator[Card]:
             if amount
         ]
         about = ", ".join([f"{counted(found.count, 'weight')}, logical bytes on one chip", *places])
-        figure, unit = megabytes(found.bytes, decimals=1).rsplit(" ", 1)
+        figure, unit = megabytes(found.bytes or 0, decimals=1).rsplit(" ", 1)
         yield Card("Weights", figure, unit, about)
     growth = known.growth.get("DRAM")
     if growth is not None and growth.compared_runs:
@@ -145,7 +147,8 @@ def _sections(profile: Profile, known: Analyses) -> list[Section]:
         "peaks": "MB per bank. A state is printed before its operation, so the operation before it caused it.",
         "operations": "Distinct operations that added most to DRAM in one execution: state after minus state before, "
         "MB per bank.",
-        "padding": f"{megabytes(padding.logical_bytes)} of elements take {megabytes(padding.padded_bytes)} on the "
+        "padding": f"{megabytes(padding.logical_bytes or 0)} of elements take "
+        f"{megabytes(padding.padded_bytes or 0)} on the "
         "device because shapes are rounded up to tiles of 32 x 32 (or to shards).",
         "weights": "Logical bytes on one chip, each weight once over all graphs. Host: it only feeds const-eval.",
         "distribution": f"{thousands(counts.executed)} executed, {thousands(counts.compute)} of them compute.",

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ttmem.profile import Profile
-from ttmem.reports.explain.sentences import advice
+from ttmem.reports.explain.sentences import advice, live_lines
 from ttmem.reports.kit import tables as kit
 from ttmem.reports.kit.units import counted, megabytes, operation_label, percent, short, thousands
 from ttmem.reports.profile import sentences, tables
@@ -48,6 +48,7 @@ class _Report:
         self._detail = detail
 
     def text(self) -> str:
+        weights = sentences.weights_text(self._known)
         sections = [
             [f"# Memory Profile: {self._name(self._profile.name)}"],
             [f"> {self._summary()}"],
@@ -55,7 +56,7 @@ class _Report:
             ["## Peak Memory", *self._peaks()],
             ["## Top 10 Memory Consumers (DRAM)", *self._consumers()],
             ["## Top 10 Padding Overhead", *self._padding()],
-            [f"## Model Weights ({megabytes(self._known.weights.bytes)} total)", *self._weights()],
+            [f"## Model Weights ({weights.removesuffix(' MB')} MB total)", *self._weights()],
             ["## Operation Distribution", *self._distribution()],
         ]
         if self._known.failure is not None:
@@ -72,7 +73,7 @@ class _Report:
         share = f" ({percent(known.peaks['DRAM'].peak_percent)})" if "DRAM" in known.peaks else ""
         return (
             f"Peak DRAM: {dram}{share} | Peak L1: {l1} | Ops: {known.distribution.compute} | "
-            f"Weights: {megabytes(known.weights.bytes)} | Padding Overhead: {percent(known.padding.overhead_percent)}"
+            f"Weights: {sentences.weights_text(known)} | Padding Overhead: {sentences.padding_text(known)}"
         )
 
     def _configuration(self) -> list[str]:
@@ -132,6 +133,8 @@ class _Report:
 
     def _padding(self) -> list[str]:
         padding = self._known.padding
+        if padding.logical_bytes is None or padding.padded_bytes is None:
+            return ["Unknown: the source does not tell which tensors were alive at the DRAM peak."]
         logical, padded = megabytes(padding.logical_bytes), megabytes(padding.padded_bytes)
         overhead = percent(padding.overhead_percent)
         lines = self._table(tables.padding(self._known, self._detail.rows))
@@ -198,6 +201,8 @@ class _Report:
             lines.append(f"- Numbers: {self._message(figures)}")
         if (diagnosis := self._known.diagnosis) is not None:
             lines.append(f"- Diagnosis: {self._message(diagnosis.text)}")
+            alive = live_lines(diagnosis, self._detail.rows)
+            lines += [f"- Alive in {failure.memory} when it failed: {self._message(text)}" for text in alive]
             lines += [f"- Remedy {n}: {self._message(text)}" for n, text in enumerate(advice(diagnosis), 1)]
         others = len(self._known.failures) - 1
         if others > 0:

@@ -23,6 +23,7 @@ _ABOVE_TARGETS = {"DRAM": ": little headroom", "L1": " (circular buffers come on
 
 Level = Literal["ok", "warn", "alarm"]
 
+UNKNOWN = "unknown"
 _LONGEST_COMMAND = 200
 _LONGEST_NAME = 80
 
@@ -136,6 +137,17 @@ def unattributed_text(live: LiveSet) -> str:
     return f"Not attributed to any tensor: {amount}"
 
 
+def weights_text(known: Analyses) -> str:
+    """``268.750 MB``; a capture, and a log without a module dump, do not say what a weight is."""
+    return UNKNOWN if known.weights.bytes is None else megabytes(known.weights.bytes)
+
+
+def padding_text(known: Analyses) -> str:
+    """``12.5%``; without states or operations nobody knows."""
+    share = known.padding.overhead_percent
+    return UNKNOWN if share is None else percent(share)
+
+
 def _peak(known: Analyses, memory: str) -> str:
     target, risk = TARGETS_PERCENT[memory]
     share = known.peaks[memory].peak_percent if memory in known.peaks else None
@@ -170,7 +182,7 @@ def _fragmentation(known: Analyses) -> str:
 
 def _padding(known: Analyses) -> str:
     share = known.padding.overhead_percent
-    if share <= PADDING_HIGH_PERCENT:
+    if share is None or share <= PADDING_HIGH_PERCENT:
         return ""
     return f"Padding overhead {percent(share)} is above 50%: prefer trailing dimensions that are multiples of 32"
 

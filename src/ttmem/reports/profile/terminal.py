@@ -11,7 +11,7 @@ from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
-from ttmem.reports.explain.sentences import advice
+from ttmem.reports.explain.sentences import advice, live_lines
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import counted, megabytes, one_line, operation_label, percent, shape_text, short, thousands
@@ -20,6 +20,7 @@ from ttmem.reports.profile.analyses import Analyses, analyses
 from ttmem.reports.profile.chart import highest_per_column, series
 
 _ROWS = 10
+_LIVE_ROWS = 5
 _BARS = " ▁▂▃▄▅▆▇█"
 _CHART_ROWS = 3
 _STYLES = {"ok": "", "warn": "yellow", "alarm": "bold red"}
@@ -123,10 +124,15 @@ def _facts(profile: Profile, known: Analyses) -> Grid:
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
     padding, found = known.padding, known.weights
-    wasted = megabytes(padding.padded_bytes - padding.logical_bytes)
-    facts.add_row("Padding", f"{percent(padding.overhead_percent)} of the tensors alive at the DRAM peak ({wasted})")
+    if padding.wasted_bytes is None:
+        facts.add_row("Padding", f"{sentences.UNKNOWN}: which tensors were alive at the DRAM peak is not told")
+    else:
+        wasted = f"tensors alive at the DRAM peak ({megabytes(padding.wasted_bytes)})"
+        facts.add_row("Padding", f"{sentences.padding_text(known)} of the {wasted}")
     if found.count:
-        facts.add_row("Weights", f"{thousands(found.count)}, {megabytes(found.bytes)} logical on one chip")
+        facts.add_row("Weights", f"{thousands(found.count)}, {sentences.weights_text(known)} logical on one chip")
+    elif found.bytes is None:
+        facts.add_row("Weights", f"{sentences.UNKNOWN}: nothing in the source tells what a weight is")
     for label, text in (
         ("L1", one_line(sentences.l1_text(known))),
         ("Growth", sentences.growth_text(known)),
@@ -150,6 +156,10 @@ def _failure(failure: RunFailure, known: Analyses) -> Text:
     text = Text.assemble((f"Failed {where}", "bold red"), (about, "dim"), one_line(failure.message))
     if (diagnosis := known.diagnosis) is not None:
         text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
+        if diagnosis.live:
+            text.append(f"\nAlive in {failure.memory} when it failed:")
+            for line in live_lines(diagnosis, _LIVE_ROWS):
+                text.append(f"\n  - {line}")
         for number, line in enumerate(advice(diagnosis), 1):
             text.append(f"\n{number}. {line}")
     return text

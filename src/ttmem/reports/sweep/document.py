@@ -127,7 +127,7 @@ def report_document(findings: Findings) -> SweepReport:
         success_rate=round(100 * summary.passed / summary.tests, 1) if summary.tests else None,
         operators_tested=summary.operators_tested,
         operators_without_tests=[one.name for one in summary.operators if not one.tests],
-        unique_problematic_shapes=len(summary.shapes),
+        unique_problematic_shapes=summary.problematic_shapes,
         operators={one.name: Counts.of(one) for one in summary.operators},
         models={one.name: ModelCounts.of(one) for one in summary.models},
     )

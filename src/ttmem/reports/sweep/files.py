@@ -2,6 +2,7 @@
 """All report files of a sweep, by name."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,26 @@ from ttmem.reports.sweep.document import report_document
 from ttmem.sweep.summary import Findings
 
 PAGE = "sweep_report.html"
+ABOUT = {
+    PAGE: "everything on one page, to sort and search: open this first",
+    "OPERATOR_MEMORY_ANALYSIS_SUMMARY.md": "what fails and what passes instead, by operator",
+    "comprehensive_analysis_report.txt": "the same as plain text",
+    "detailed_analysis_data.json": "one record per operator",
+    "oom_analysis_report.md": "every memory failure",
+    "oom_detailed_data.json": "one record per memory failure",
+    "oom_operators_summary.csv": "operators that run out of memory, for a spreadsheet",
+    "OOM_OPERATORS_FINAL_SUMMARY.txt": "the memory failures as plain text",
+    "VISION_OPERATOR_FINAL_REPORT.md": "metrics, models and recommendations",
+    "comprehensive_oom_report.json": "memory failures by operator and by shape",
+    "oom_failures_detailed.csv": "every memory failure, for a spreadsheet",
+    "subset_test_analysis.json": "the metrics (what --json prints)",
+}
+"""What each file is for, the first one to open first."""
 
 
 def render_all(findings: Findings) -> dict[str, str]:
     """File name -> content."""
-    return {
+    contents = {
         "OPERATOR_MEMORY_ANALYSIS_SUMMARY.md": operator_analysis.markdown(findings),
         "comprehensive_analysis_report.txt": operator_analysis.text(findings),
         "detailed_analysis_data.json": _json(operator_analysis.data(findings)),
@@ -32,6 +48,13 @@ def render_all(findings: Findings) -> dict[str, str]:
         "subset_test_analysis.json": _json(report_document(findings).to_json()),
         PAGE: html.render(findings),
     }
+    return {name: contents[name] for name in ABOUT}
+
+
+def listing(written: Sequence[Path]) -> str:
+    """Where the files are and what each is for, a line each."""
+    wide = max((len(str(path)) for path in written), default=0)
+    return "\n".join(f"{path!s:<{wide}}  {ABOUT[path.name]}" for path in written)
 
 
 def write_all(findings: Findings, folder: Path) -> list[Path]:

@@ -38,7 +38,7 @@ def markdown(findings: Findings) -> str:
         ("Total Test Cases Run", str(summary.tests)),
         ("Success Rate", share(summary.passed, summary.tests)),
         ("OOM Failures Found", f"{summary.memory_failures} ({memories_text(summary.by_memory)})"),
-        ("Unique Problematic Shapes", str(len(summary.shapes))),
+        ("Unique Problematic Shapes", str(summary.problematic_shapes)),
     ]
     sized = tables.sizes_of(summary)["On device"]
     if sized:
@@ -50,7 +50,7 @@ def markdown(findings: Findings) -> str:
         bullets(facts_lines(findings)),
         section("Key Metrics", bold(Table.of_texts(("Metric", "Value"), figures))),
         f"{' '.join(NOTES)} The rows of the table below sum to the metrics above.",
-        section("Operator Performance Results", bold(tables.operators(summary).only(*_COLUMNS))),
+        section("Operator Performance Results", bold(tables.operators(summary, *_COLUMNS))),
         section("Most Memory-Intensive Shapes", tables.shapes(summary).first(_MOST_SHAPES), "None ran out of memory."),
         section("Vision Model Impact", tables.models(summary)),
         section("Recommendations", tables.priorities(findings), "None needed."),
@@ -74,7 +74,7 @@ def _failure(result: Result, findings: Findings) -> dict[str, Any]:
         "num_banks": result.banks,
         "memory": where(result),
         "status": result.status,
-        "logical_memory_B": result.first_logical_bytes,
+        "logical_memory_B": result.shape_logical_bytes,
         "severity": severity_of(result),
         "board": result.board or None,
         "models": list(result.models),
@@ -98,7 +98,7 @@ def data(findings: Findings) -> dict[str, Any]:
             "total_oom_failures": len(failures),
             "oom_failures_by_memory": dict(summary.by_memory),
             "operators_with_oom": summary.operators_with_memory_failures,
-            "unique_problematic_shapes": len(summary.shapes),
+            "unique_problematic_shapes": summary.problematic_shapes,
             "memory_statistics": {
                 "failures_with_a_size": len(sized),
                 "min_MB": _in_units(min(sized, default=None), MIB),

@@ -50,8 +50,9 @@ def _cards(findings: Findings) -> list[Card]:
 
 def _sections(findings: Findings) -> list[Section]:
     summary = findings.summary
-    operators = tables.operators(summary).only(
-        "Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status"
+    operators = tables.operators(
+        summary,
+        *("Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status"),
     )
     priorities = tables.priorities(findings)
     failures = tables.failures(findings, summary.failures[:_MOST_FAILURES])

@@ -15,7 +15,7 @@ _MOST_SHAPES, _MOST_SHAPES_OF_TEXT = 60, 30
 _COLUMNS = ("Operator", "OOM", "DRAM", "L1", "Worst shape", "Logical", "On device", "Severity")
 CSV_HEADS = (
     "Operator", "OOM_Count", "DRAM_OOM", "L1_OOM", "Worst_Shape", "Worst_Shape_Memory", "Max_Memory",
-    "Max_Memory_Logical_Bytes", "Max_Memory_Padded_Bytes", "Status",
+    "Max_Memory_Logical_Bytes", "Max_Memory_Padded_Bytes", "Status", "Board",
 )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def summary_text(findings: Findings) -> str:
         "FINDINGS:\n" + bullets(_figures(findings)),
         "\n".join(NOTES),
         head("OPERATORS WITH OUT OF MEMORY ISSUES"),
-        as_text(tables.operators(summary, failing=True).only(*_COLUMNS)) if summary.failures else "none",
+        as_text(tables.operators(summary, *_COLUMNS, failing=True)) if summary.failures else "none",
         head("MOST PROBLEMATIC SHAPES"),
         as_text(tables.shapes(summary).first(_MOST_SHAPES_OF_TEXT)),
         head("MEMORY ANALYSIS"),
@@ -64,15 +64,25 @@ def summary_text(findings: Findings) -> str:
 def markdown(findings: Findings) -> str:
     """``oom_analysis_report.md``: every failure with what passes instead."""
     summary = findings.summary
-    every = tables.failures(findings, summary.failures).only(
-        "Operator", "Shape", "Memory", "Status", "Logical", "On device", "Per bank", "Severity", "What passes instead"
+    every = tables.with_boards(
+        tables.failures(findings, summary.failures),
+        summary,
+        "Operator",
+        "Shape",
+        "Memory",
+        "Status",
+        "Logical",
+        "On device",
+        "Per bank",
+        "Severity",
+        "What passes instead",
     )
     return document(
         "# Out of Memory Analysis",
         f"**Generated:** {findings.generated}",
         bullets([*facts_lines(findings), *_figures(findings)]),
         " ".join(NOTES),
-        section("Operators", tables.operators(summary, failing=True).only(*_COLUMNS), "None ran out of memory."),
+        section("Operators", tables.operators(summary, *_COLUMNS, failing=True), "None ran out of memory."),
         section("Most Problematic Shapes", tables.shapes(summary).first(_MOST_SHAPES)),
         section("Severity", tables.severities(summary)),
         section("Models", tables.models(summary)),
@@ -87,8 +97,8 @@ def data(findings: Findings) -> list[dict[str, Any]]:
         {
             "operator": result.op,
             "shape": list(result.shape),
-            "memory_bytes": result.first_logical_bytes,
-            "memory_readable": compact_bytes(result.first_logical_bytes),
+            "memory_bytes": result.shape_logical_bytes,
+            "memory_readable": compact_bytes(result.shape_logical_bytes),
             "padded_bytes": result.device_bytes,
             "padded_readable": compact_bytes(result.device_bytes),
             "bytes_per_bank": result.bytes_per_bank,
@@ -112,8 +122,8 @@ def csv_table(findings: Findings) -> Table:
     """``oom_operators_summary.csv``."""
     rows = [
         (one.name, one.memory_failures, one.by_memory.get("DRAM", 0), one.by_memory.get("L1", 0),
-         shape_list(worst.shape), where(worst), compact_bytes(worst.device_bytes or worst.first_logical_bytes),
-         worst.first_logical_bytes, worst.device_bytes, severity_of(worst))
+         shape_list(worst.shape), where(worst), compact_bytes(worst.device_bytes or worst.shape_logical_bytes),
+         worst.shape_logical_bytes, worst.device_bytes, severity_of(worst), one.board or worst.board or None)
         for one in tables.failing_operators(findings.summary)
         if (worst := one.worst) is not None
     ]  # fmt: skip

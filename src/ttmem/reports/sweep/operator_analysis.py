@@ -32,7 +32,7 @@ def markdown(findings: Findings) -> str:
         section("Executive Summary", bold(tables.headline(summary))),
         " ".join(NOTES),
         section("Memory Issues Analysis", _memory_issues(findings)),
-        section("Operator Status Breakdown", bold(tables.operators(summary).only(*_COLUMNS))),
+        section("Operator Status Breakdown", bold(tables.operators(summary, *_COLUMNS))),
         section("Common Error Patterns", _patterns(findings)),
         section("Recommendations", tables.priorities(findings), "Nothing ran out of memory."),
         advice_note(findings),
@@ -48,7 +48,8 @@ def _memory_issues(findings: Findings) -> str:
         )
         if failures:
             shown = tables.failures(findings, failures[:_MOST_SHAPES])
-            shown = shown.only("Shape", "Memory", "Status", "Logical", "On device", "What passes instead")
+            heads = ("Shape", "Memory", "Status", "Logical", "On device", "What passes instead")
+            shown = tables.with_boards(shown, findings.summary, *heads)
             left = len(failures) - _MOST_SHAPES
             parts += [
                 f"### {operator.name}: {operator.memory_failures} of {operator.tests} tests",
@@ -84,7 +85,7 @@ def text(findings: Findings) -> str:
         f"Generated: {findings.generated}\n" + "\n".join(facts_lines(findings)),
         tables.headline_text(summary),
         "\n".join(NOTES),
-        as_text(tables.operators(summary).only(*_COLUMNS)),
+        as_text(tables.operators(summary, *_COLUMNS)),
         "ERROR PATTERNS",
         patterns or "none",
         "PRIORITIES",
@@ -115,13 +116,15 @@ def _record(one: OperatorSummary, findings: Findings) -> dict[str, Any]:
         "collection_errors": statuses["error"],
         "other_errors": one.failed - statuses["timeout"] - statuses["error"],
         "status": one.status,
+        "boards": list(dict.fromkeys(result.board for result in results if result.board)),
         "input_shapes": [list(shape) for shape in dict.fromkeys(result.shape for result in results if result.shapes)],
         "error_types": dict(Counter(result.outcome.failure_class or result.status for result in failures)),
         "memory_usage_estimates": [
             {
                 "shape": list(result.shape),
+                "board": result.board or None,
                 "memory": where(result),
-                "memory_bytes": result.first_logical_bytes,
+                "memory_bytes": result.shape_logical_bytes,
                 "padded_bytes": result.device_bytes,
                 "advice": list(findings.advice_for(result)),
             }

@@ -62,13 +62,22 @@ def headline(summary: Summary) -> Table:
         ("Operators with memory failures", affected, share(affected, operators)),
     ]
     rows += [(f"Memory failures in {memory}", count, "") for memory, count in sorted(summary.by_memory.items())]
+    rows += [
+        (
+            f"Memory failures on {one.board}",
+            one.memory_failures,
+            f"{share(one.memory_failures, one.tests)} of its tests",
+        )
+        for one in summary.boards
+    ]
     return Table([text_column("Metric"), _count("Count"), Column("Percentage", "number")], rows)
 
 
-def operators(summary: Summary, *, failing: bool = False) -> Table:
-    """One row per operator; ``failing``: those that run out of memory, the largest first."""
+def operators(summary: Summary, *heads: str, failing: bool = False) -> Table:
+    """One row per operator (and board); ``failing``: those that run out of memory, the largest first."""
     columns = [
         name_column("Operator", whole=True),
+        text_column("Board"),
         *map(_count, ("Tests", "Passed", "Failed", "OOM")),
         _memories(),
         *map(_count, ("DRAM", "L1", "Skipped")),
@@ -78,34 +87,41 @@ def operators(summary: Summary, *, failing: bool = False) -> Table:
         text_column("Severity"),
         text_column("Status"),
     ]
-    return Table(
-        columns, [_operator_row(one) for one in (failing_operators(summary) if failing else summary.operators)]
-    )
+    rows = [_operator_row(one) for one in (failing_operators(summary) if failing else summary.by_board)]
+    return with_boards(Table(columns, rows), summary, *heads)
+
+
+def with_boards(table: Table, summary: Summary, *heads: str) -> Table:
+    """These columns, and behind the first one the board where there are several."""
+    first, *others = heads or table.heads
+    others = [head for head in others if head != "Board"]
+    return table.only(first, *(["Board"] if summary.boards else []), *others)
 
 
 def failing_operators(summary: Summary) -> list[OperatorSummary]:
     """Those with memory failures, the largest first."""
-    found = [one for one in summary.operators if one.worst is not None]
+    found = [one for one in summary.by_board if one.worst is not None]
     return sorted(found, key=lambda one: (-((one.worst.device_bytes or 0) if one.worst else 0), -one.memory_failures))
 
 
 def _operator_row(one: OperatorSummary) -> Sequence[Any]:
     worst = one.worst
     return (
-        one.name, one.tests, one.passed, one.failed, one.memory_failures, one.by_memory, one.by_memory.get("DRAM", 0),
-        one.by_memory.get("L1", 0), one.skipped, *_worst_cells(worst), severity_of(worst) if worst else None,
-        one.status,
+        one.name, one.board, one.tests, one.passed, one.failed, one.memory_failures, one.by_memory,
+        one.by_memory.get("DRAM", 0), one.by_memory.get("L1", 0), one.skipped, *_worst_cells(worst),
+        severity_of(worst) if worst else None, one.status,
     )  # fmt: skip
 
 
 def _worst_cells(worst: Result | None) -> tuple[Any, Any, Any]:
-    return (worst.shape, worst.first_logical_bytes, worst.device_bytes) if worst else (None, None, None)
+    return (worst.shape, worst.shape_logical_bytes, worst.device_bytes) if worst else (None, None, None)
 
 
 def shapes(summary: Summary) -> Table:
     """Shapes that ran out of memory, the largest first."""
     columns = [
         _shape(),
+        text_column("Board"),
         _size("Logical"),
         _size("On device"),
         name_column("Operators"),
@@ -113,10 +129,11 @@ def shapes(summary: Summary) -> Table:
         _memories(),
     ]
     rows = [
-        (one.shape, one.logical_bytes, one.device_bytes, ", ".join(one.operators), one.occurrences, one.by_memory)
+        (one.shape, one.board, one.logical_bytes, one.device_bytes, ", ".join(one.operators), one.occurrences,
+         one.by_memory)
         for one in summary.shapes
-    ]
-    return Table(columns, rows)
+    ]  # fmt: skip
+    return with_boards(Table(columns, rows), summary)
 
 
 def severities(summary: Summary) -> Table:
@@ -132,14 +149,14 @@ def severities(summary: Summary) -> Table:
 def models(summary: Summary) -> Table:
     """What the failures mean for the models that the cases come from."""
     columns = [
-        name_column("Model"), _count("Tests"), _memories("Memory failures"), name_column("Operators that fail"),
-        _shape("Worst shape"), _size("Logical"), _size("On device"),
+        name_column("Model"), text_column("Board"), _count("Tests"), _memories("Memory failures"),
+        name_column("Operators that fail"), _shape("Worst shape"), _size("Logical"), _size("On device"),
     ]  # fmt: skip
     rows = [
-        (one.name, one.tests, one.by_memory, ", ".join(one.operators) or None, *_worst_cells(one.worst))
-        for one in summary.models
+        (one.name, one.board, one.tests, one.by_memory, ", ".join(one.operators) or None, *_worst_cells(one.worst))
+        for one in summary.models_by_board
     ]
-    return Table(columns, rows)
+    return with_boards(Table(columns, rows), summary)
 
 
 def patterns(summary: Summary) -> Table:
@@ -158,7 +175,7 @@ def failures(findings: Findings, results: Sequence[Result]) -> Table:
         name_column("What passes instead", whole=True),
     ]  # fmt: skip
     rows = [
-        (one.op, one.shape, one.board or None, where(one), one.status, one.first_logical_bytes, one.device_bytes,
+        (one.op, one.shape, one.board or None, where(one), one.status, one.shape_logical_bytes, one.device_bytes,
          one.bytes_per_bank, severity_of(one), advice_text(findings.advice_for(one)) or None)
         for one in results
     ]  # fmt: skip
@@ -168,7 +185,7 @@ def failures(findings: Findings, results: Sequence[Result]) -> Table:
 def priorities(findings: Findings) -> Table:
     """What to look at first: DRAM failures, which no other memory can take; then by size."""
     ranked = []
-    for one in findings.summary.operators:
+    for one in findings.summary.by_board:
         worst = one.worst
         if worst is None:
             continue
@@ -180,8 +197,10 @@ def priorities(findings: Findings) -> Table:
         problem = (
             f"{one.memory_failures} of {one.tests} run out of memory ({memories_text(one.by_memory)}), worst {largest}"
         )
-        remedy = advice_text(findings.advice_for(worst)) or "no change that was tried passes"
-        ranked.append((level, -in_dram, -(worst.device_bytes or 0), one.name, problem, remedy))
+        tried = "no change that was tried passes" if worst.name in findings.advice else "not asked"
+        remedy = advice_text(findings.advice_for(worst)) or tried
+        name = f"{one.name} on {one.board}" if one.board else one.name
+        ranked.append((level, -in_dram, -(worst.device_bytes or 0), name, problem, remedy))
     rows = [(("HIGH", "MEDIUM", "LOW")[level], *said) for level, _, _, *said in sorted(ranked)]
     names = [name_column(head, whole=True) for head in ("Operator", "Problem", "What passes instead")]
     return Table([text_column("Priority"), *names], rows)
@@ -205,5 +224,5 @@ def sizes_of(summary: Summary) -> Mapping[str, list[int]]:
     """The sizes of the memory failures that have one."""
     return {
         "On device": [one.device_bytes for one in summary.failures if one.device_bytes is not None],
-        "Logical": [one.first_logical_bytes for one in summary.failures if one.first_logical_bytes is not None],
+        "Logical": [one.shape_logical_bytes for one in summary.failures if one.shape_logical_bytes is not None],
     }
