@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -100,6 +101,7 @@ class TtnnEngine(Engine):
             "worker_dispatch": place.worker_dispatch,
             "memory_cap": settings.memory_cap_bytes,
             "measure": settings.measure_programs,
+            "parent": os.getpid(),
         }
         self._child = place.start(
             "server",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ttmem._children import foreign_environment
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.engines import stub_compiler
@@ -37,6 +38,8 @@ _UNWANTED_ON_MOCK = (
 """What a user may have set for a real machine and what would change the mock."""
 
 _START = Path(__file__).parent / "worker" / "start.py"
+_OF_USERS = ("script", "pytest_plugin")
+"""Jobs that run the user's own code, which may import what lies around it."""
 _QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
 _CARDS = Path("/dev/tenstorrent")
 
@@ -69,7 +72,8 @@ class Workspace:
     ) -> subprocess.Popen[bytes]:
         """A worker at its job; ``options`` are those of ``Popen``."""
         command = [self.python, str(_START), job, json.dumps(settings), *words]
-        return subprocess.Popen(command, env=self.environment(os.environ), **options)
+        base = os.environ if job in _OF_USERS else foreign_environment()
+        return subprocess.Popen(command, env=self.environment(base), **options)
 
 
 @contextmanager
