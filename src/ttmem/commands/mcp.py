@@ -29,7 +29,7 @@ claude mcp add ttmem -- ttmem mcp
     "--root",
     "roots",
     multiple=True,
-    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Files below it may be named (default: the client's roots, else the working folder).",
 )
@@ -43,9 +43,12 @@ def command(ctx: click.Context, roots: tuple[Path, ...]) -> None:
     """
     from ttmem.mcp_server import serve
 
+    for root in roots:
+        if not root.is_dir():
+            raise click.UsageError(f"--root {root}: no such folder", ctx)
     program = ctx.find_root().command
     assert isinstance(program, click.Group)
-    serve(program, is_for_people, roots)
+    serve(program, is_for_people, [root.resolve() for root in roots])
 
 
 def is_for_people(path: str, param: click.Parameter | None) -> bool:

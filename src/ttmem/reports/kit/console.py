@@ -3,10 +3,12 @@
 
 import io
 
-from rich.console import Console, JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ttmem._gate import Styled, visible
 from ttmem.reports.kit.tables import Table
 
 NARROWEST = 40
@@ -36,11 +38,11 @@ class TextReport:
     def print(self, *parts: RenderableType | Table, style: str = "") -> None:
         """Each part on lines of its own; nothing at all is an empty line."""
         for part in parts or ("",):
-            self._console.print(rich_table(part) if isinstance(part, Table) else part, style=style or None)
+            self._console.print(gated(rich_table(part) if isinstance(part, Table) else part), style=style or None)
 
     def print_unfolded(self, line: str) -> None:
         """A line of a drawing: cut at the edge, because a folded one shows nothing."""
-        self._console.print(line, no_wrap=True, overflow="crop")
+        self._console.print(gated(line), no_wrap=True, overflow="crop")
 
     def titled(self, table: Table, *, spaced: bool = True) -> None:
         """A table below its title, after an empty line."""
@@ -52,7 +54,23 @@ class TextReport:
             self.print(table.left_out)
 
     def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
+        """All of it; nothing in it but our own colours is obeyed by a terminal."""
+        lines = self._file.getvalue().removesuffix("\n").split("\n")
+        return Styled("\n".join(line.rstrip() for line in lines) + "\n")
+
+
+class _Gated:
+    def __init__(self, drawn: RenderableType) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._drawn, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def gated(drawn: RenderableType) -> RenderableType:
+    """The same, with every text in it gone through the gate before colours are added."""
+    return _Gated(Text(drawn) if isinstance(drawn, str) else drawn)
 
 
 def rich_table(table: Table) -> RichTable:
