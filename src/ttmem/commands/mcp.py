@@ -14,7 +14,7 @@ _OPTIONS_FOR_PEOPLE = frozenset(
     {
         *("--debug", "--jobs", "--workers", "--python", "--scheduler"),  # how and where it is done
         *("--follow", "--idle", "--interval", "--count"),  # until Ctrl-C
-        *("--github", "--issue"),  # an answer for another reader
+        *("--github", "--issue", "--show-masked"),  # an answer for another reader
         *("--save-expectations", "--open"),
     }
 )
