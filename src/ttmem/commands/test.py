@@ -23,7 +23,7 @@ ttmem test test_block.py --json
 @mock_or_card_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
 @python_option("ttnn and pytest")
-@click.option("--timeout", type=float, metavar="SECONDS", help="End pytest after so long.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="End pytest and what it started after so long.")
 @click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
 @no_programs_option
 def command(arguments: tuple[str, ...], as_json: bool, no_programs: bool, **settings: Any) -> int:

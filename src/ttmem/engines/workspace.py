@@ -10,8 +10,10 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +43,40 @@ _START = Path(__file__).parent / "worker" / "start.py"
 _OF_USERS = ("script", "pytest_plugin")
 """Jobs that run the user's own code, which may import what lies around it."""
 _QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
+_MARK = "TT_METAL_LOGS_PATH"
+_ROUNDS, _ROUND_SECONDS = 20, 0.05
 _CARDS = Path("/dev/tenstorrent")
+
+
+class Worker(subprocess.Popen[bytes]):
+    """A process in a workspace. All that it starts carries the workspace's name in its environment."""
+
+    mark = ""
+
+    def kill_family(self) -> None:
+        """End it and everything that it started, be it in a session of its own and below another parent."""
+        with contextlib.suppress(ProcessLookupError):
+            self.kill()
+        for _ in range(_ROUNDS):  # one that was just starting another is found in the next round
+            found = self.family()
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if not found:
+                return
+            time.sleep(_ROUND_SECONDS)
+
+    def family(self) -> list[int]:
+        """What runs with that environment, itself left out; nothing where the system does not tell."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            pid = int(place.name)
+            if pid in (self.pid, os.getpid()):
+                continue
+            with contextlib.suppress(OSError):
+                if self.mark and self.mark.encode() in (place / "environ").read_bytes().split(b"\0"):
+                    found.append(pid)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +102,13 @@ class Workspace:
         inherited = {name: value for name, value in base.items() if name not in self.unset}
         return {**inherited, **self.variables, **kept}
 
-    def start(
-        self, job: str, settings: dict[str, Any], words: Sequence[str] = (), **options: Any
-    ) -> subprocess.Popen[bytes]:
+    def start(self, job: str, settings: dict[str, Any], words: Sequence[str] = (), **options: Any) -> "Worker":
         """A worker at its job; ``options`` are those of ``Popen``."""
         command = [self.python, str(_START), job, json.dumps(settings), *words]
         base = os.environ if job in _OF_USERS else foreign_environment()
-        return subprocess.Popen(command, env=self.environment(base), **options)
+        worker = Worker(command, env=self.environment(base), **options)
+        worker.mark = f"{_MARK}={self.folder}"
+        return worker
 
 
 @contextmanager
@@ -85,7 +120,7 @@ def workspace(interpreter: Interpreter, *, board: str | None, card: bool = False
         )
     folder = Path(tempfile.mkdtemp(prefix="ttmem-"))
     # Where the library's leftovers go: reports, MPI session folders, driver folders.
-    variables = {"TT_METAL_LOGS_PATH": str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
+    variables = {_MARK: str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
     try:
         if card:
             yield Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
