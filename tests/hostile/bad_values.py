@@ -18,7 +18,7 @@ import random
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -188,16 +188,47 @@ def sqlite_file(path: Path, random_: random.Random) -> None:
     database.close()
 
 
+def profile_document(path: Path) -> Any:
+    """What a saved profile holds."""
+    return msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(path.read_bytes()[storage._HEADER.size :]))
+
+
+def write_profile(path: Path, document: Any) -> None:
+    """Sealed as ttmem would: its digest is no protection against somebody who can write it."""
+    packed = msgspec.msgpack.encode(document)
+    payload = zstandard.ZstdCompressor().compress(packed)
+    header = (storage._MAGIC, storage.SCHEMA_VERSION, len(payload), len(packed), storage._digest(payload))
+    path.write_bytes(storage._HEADER.pack(*header) + payload)
+
+
 def profile_file(path: Path, random_: random.Random) -> None:
-    """A saved profile: the packed document inside it."""
-    content = path.read_bytes()
-    start = content.index(b"\x28\xb5\x2f\xfd")  # where the compressed part begins
-    document = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompressobj().decompress(content[start:]))
+    """A saved profile: texts and numbers of its document, or numbers inside of a column."""
+    document = profile_document(path)
     for _ in range(random_.choice((1, 1, 1, 3))):
-        document = changed(document, random_)
-    with contextlib.suppress(OverflowError, msgspec.MsgspecError):  # what msgpack cannot say
-        packed = zstandard.ZstdCompressor().compress(msgspec.msgpack.encode(document))
-        path.write_bytes(content[:start] + packed)
+        columns = [node for node in _nodes(document) if isinstance(node, list) and len(node) == 3 and _is_column(node)]
+        if columns and random_.random() < 0.5:
+            column = random_.choice(columns)
+            content = bytearray(column[2])
+            width = int(column[0][2:])
+            for _ in range(random_.choice((1, 5)) if content else 0):
+                place = random_.randrange(len(content) // width) * width
+                content[place : place + width] = random_.randbytes(width) if random_.random() < 0.5 else b"\xff" * width
+            column[2] = bytes(content)
+        else:
+            document = changed(document, random_)
+    with contextlib.suppress(OverflowError, UnicodeEncodeError, msgspec.MsgspecError):  # what msgpack cannot say
+        write_profile(path, document)
+
+
+def _nodes(document: Any) -> Iterator[Any]:
+    yield document
+    if isinstance(document, dict | list):
+        for value in document.values() if isinstance(document, dict) else document:
+            yield from _nodes(value)
+
+
+def _is_column(node: list[Any]) -> bool:
+    return isinstance(node[0], str) and isinstance(node[1], list) and isinstance(node[2], bytes) and bool(node[2])
 
 
 # --- kinds of sources ------------------------------------------------------------------------------------------------
@@ -427,12 +458,14 @@ def valid(kind: Kind, folder: Path) -> Path:
     return kind.make(folder)
 
 
-def changed_sources(kind: Kind, template: Path, folder: Path, random_: random.Random) -> None:
+def changed_sources(
+    kind: Kind, template: Path, folder: Path, random_: random.Random, change: Change | None = None
+) -> None:
     """A copy of the folder in which some files are different."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(template, folder)
     files = sorted(path for path in folder.glob(kind.files) if path.is_file())
-    kind.change(random_.choice(files), random_)
+    (change or kind.change)(random_.choice(files), random_)
 
 
 def words_of(verb: str, source: Path, folder: Path) -> list[str]:
