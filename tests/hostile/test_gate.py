@@ -251,3 +251,14 @@ def test_pages_and_scripts_of_our_own_pass_unchanged() -> None:
     """Assets of pages hold nothing that the gate would change, or pages would break."""
     assets = [path.read_text("utf-8") for path in (SOURCE / "reports" / "templates").iterdir() if path.is_file()]
     assert list(map(visible, assets)) == assets
+
+
+def test_every_promise_of_the_page_names_a_test_that_is_there() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    promised = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(promised) > 20
+    for file, name in promised:
+        names = {
+            node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)
+        }
+        assert name in names, (file, name)
