@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ttmem._errors import BadInputError
+from ttmem._gate import visible
 
 
 def check_target(path: Path) -> None:
@@ -29,6 +30,11 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise  # nobody reads any more: not a fault of the place
     except OSError as error:
         raise BadInputError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text that people or their editors read, through the gate."""
+    write_bytes(path, visible(text).encode("utf-8"))
 
 
 @contextmanager

@@ -158,10 +158,10 @@ def test_a_failed_install_leaves_no_half_environment(alone: Path, monkeypatch: p
     answer = base.read_text().splitlines()[1]
     base.write_text(
         f"""#!/bin/sh
-case "$2" in
-  venv) mkdir -p "$3/bin"
-        printf '#!/bin/sh\\necho "ERROR: No matching distribution found for ttnn" >&2; exit 1\\n' > "$3/bin/python"
-        chmod +x "$3/bin/python";;
+case "$3" in
+  venv) mkdir -p "$4/bin"
+        printf '#!/bin/sh\\necho "ERROR: No matching distribution found for ttnn" >&2; exit 1\\n' > "$4/bin/python"
+        chmod +x "$4/bin/python";;
   *) {answer};;
 esac
 """

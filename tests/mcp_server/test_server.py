@@ -6,14 +6,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from readers.captures.fixtures import unpacked_capture
-from support.command_line import FIVE_RUNS, REAL_OOM, call, command_line, environment
+from support import mcp_talk
+from support.command_line import FIVE_RUNS, REAL_OOM, ROOT, call, command_line, environment
 from ttmem.commands import cli
 from ttmem.engines.interpreters import Interpreter
 
@@ -33,19 +33,8 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def talk(env: dict[str, str], *calls: tuple[str, dict[str, Any]], folder: Path | None = None) -> dict[str, Any]:
-    """What the SDK's own client gets from a server that was started in that folder."""
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("talk.py")), *([str(folder)] if folder else [])],
-        input=json.dumps(calls),
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    """With a server that may read this project and the files of the test."""
+    return mcp_talk.talk(env, *calls, folder=folder, words=["--root", ROOT, "--root", Path(env["TTMEM_HOME"]).parent])
 
 
 @needs_sdk

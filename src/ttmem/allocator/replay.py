@@ -13,6 +13,8 @@ from ttmem.hardware import DATA_TYPES, MEMORIES, TILE_32X32, Tile
 from ttmem.tensors import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Placement, Shard, TensorSpec, grid_of
 
 _ALLOC_KEYS = {"alloc", "shape", "dtype", "layout", "memory", "shard", "tile"}
+_LARGEST = 1 << 63
+"""What the library's own sizes hold."""
 _SHARD_KEYS = {"kind", "shape", "grid", "ranges", "orientation", "distribution"}
 
 
@@ -37,6 +39,8 @@ def read_steps(lines: Iterable[str], name: str = "steps") -> Iterator[tuple[str,
             step = json.loads(text)
         except json.JSONDecodeError as error:
             raise BadInputError(f"not JSON: {error.msg} at column {error.colno}", where=where) from None
+        except (ValueError, RecursionError):
+            raise BadInputError("a number is too long, or lists are nested too deeply", where=where) from None
         if not isinstance(step, dict):
             raise BadInputError("a step is an object with `alloc` or `free`", where=where)
         yield where, step
@@ -107,7 +111,16 @@ def _ranges(raw: Mapping[str, Any], where: str) -> tuple[CoreRange, ...]:
 
 
 def _numbers(value: Any, count: int | None = None) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and count in (None, len(value)) and all(type(n) is int for n in value)
+    return (
+        isinstance(value, list)
+        and count in (None, len(value))
+        and all(type(n) is int and -_LARGEST < n < _LARGEST for n in value)
+    )
+
+
+def _check_name(name: object, key: str, where: str) -> None:
+    if not isinstance(name, str | int):
+        raise BadInputError(f"the name in `{key}` must be a text", where=where)
 
 
 class Placements:
@@ -146,6 +159,7 @@ class ScriptRunner:
         name = step.get("alloc")
         if name is None:
             return self._free(step, where)
+        _check_name(name, "alloc", where)
         if self._buffers.get(name) is not None:
             raise BadInputError(f"{name!r} is allocated already; free it first", where=where)
         self._buffers[name] = None
@@ -159,6 +173,7 @@ class ScriptRunner:
     def _free(self, step: Mapping[str, Any], where: str) -> StepResult:
         if "free" not in step:
             raise BadInputError("a step needs `alloc` or `free`", where=where)
+        _check_name(step["free"], "free", where)
         try:
             buffer = self._buffers.pop(step["free"])
         except KeyError:

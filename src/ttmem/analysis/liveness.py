@@ -320,7 +320,7 @@ class Liveness:
         type_ = self.profile.tensor_types[number]
         memory = type_.memory
         candidates = [held for held in operands if held.last < 0 and held.type.memory == memory]
-        if not candidates:
+        if not candidates or memory not in MEMORIES:
             return None
         needed = self._bytes_per_bank(number)
         base = candidates[0]
@@ -335,6 +335,8 @@ class Liveness:
     def _freed_input(self, index: int, operand: TrackedTensor, form: OperationForm) -> bool:
         """Whether an operation that may free its input did so by itself."""
         memory = operand.type.memory
+        if memory not in MEMORIES:
+            return False
         grown = self._growth[MEMORIES.index(memory)][index - self._first]
         types = self.profile.tensor_types
         made = sum(self._bytes_per_bank(n) for n in form.result_types if n >= 0 and types[n].memory == memory)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -120,9 +121,21 @@ def _is_foreground() -> bool:
 
 @contextlib.contextmanager
 def _forwarding(child: subprocess.Popen[bytes], *, shares_terminal: bool) -> Iterator[None]:
-    """Pass signals on to the child and live on to report how it ended."""
+    """Pass signals on to the child and live on to report how it ended.
+
+    The second Ctrl-C, or the second request to end, is no request any more: a program may ignore the first.
+    """
+    asked: Counter[int] = Counter()
 
     def forward(number: int, _: FrameType | None) -> None:
+        asked[number] += 1
+        if asked[number] > 1 and number in (signal.SIGINT, signal.SIGTERM):
+            end_all = getattr(child, "kill_family", child.kill)
+            end_all()
+            if not shares_terminal:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            return
         if shares_terminal and number in (signal.SIGINT, signal.SIGQUIT):
             return  # the terminal has sent it to the child already
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -7,19 +7,22 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from ttmem._gate import visible
+
 NARROWEST_COLUMNS = 60
 
 
 def emit(answer: str, output: Path | None) -> None:
     """The answer, whole: into the file if one was named, else alone on stdout."""
-    text = answer if not answer or answer.endswith("\n") else f"{answer}\n"
+    text = visible(answer)
+    text = text if not text or text.endswith("\n") else f"{text}\n"
     if output is None:
         sys.stdout.flush()
         write_fully(sys.stdout.buffer, text.encode(sys.stdout.encoding, "backslashreplace"))
         return
-    from ttmem._atomic import write_bytes
+    from ttmem._atomic import write_text
 
-    write_bytes(output, text.encode("utf-8", "backslashreplace"))
+    write_text(output, text)
 
 
 def write_fully(stream: BinaryIO, content: bytes) -> None:
@@ -33,12 +36,17 @@ def write_fully(stream: BinaryIO, content: bytes) -> None:
 def note(text: str, *, quiet: bool = False) -> None:
     """A remark for the person at the terminal."""
     if not quiet:
-        print(text, file=sys.stderr, flush=True)
+        say(text)
 
 
 def warn(text: str) -> None:
     """Something that did not go as asked but does not change the answer."""
-    print(f"ttmem: warning: {text}", file=sys.stderr, flush=True)
+    say(f"ttmem: warning: {text}")
+
+
+def say(text: str, *, end: str = "\n", before: str = "") -> None:
+    """Everything that goes to stderr, through the gate; ``before`` is our own (it clears a line)."""
+    print(f"{before}{visible(text)}", end=end, file=sys.stderr, flush=True)
 
 
 def json_text(document: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem._errors import BadInputError, TtmemError
 from ttmem.commands._options import refuse_overwriting
-from ttmem.commands._output import color_wanted, columns, emit, json_text, note, warn
+from ttmem.commands._output import color_wanted, columns, emit, json_text, note, say, warn
 from ttmem.commands._progress import progress_bar
 from ttmem.library import sources
 from ttmem.library.read import read as _read
@@ -54,7 +54,7 @@ def follow_to_the_end(located: Located, *, name: str | None, idle_seconds: float
         idle_seconds=idle_seconds,
     )
     if watched:
-        print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
+        say("", before=_CLEAR_LINE, end="")
     return profile
 
 
@@ -71,7 +71,7 @@ def _show_state(profile: Profile) -> None:
         if memory in ("DRAM", "L1")
     ]
     # A line that wraps cannot be cleared, and the next one would stand below it.
-    print(f"{_CLEAR_LINE}{' | '.join(parts)[: columns() - 1]}", end="", file=sys.stderr, flush=True)
+    say(" | ".join(parts)[: columns() - 1], before=_CLEAR_LINE, end="")
 
 
 def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
@@ -80,7 +80,8 @@ def render(profile: Profile, form: str | None, *, to_file: bool) -> str:
         return json_text(profile.to_json())
     if form is not None:
         report = import_module(f"ttmem.reports.profile.{_FORMATS[form]}")
-        return str(report.render(profile))
+        text: str = report.render(profile)
+        return text
     from ttmem.reports.profile import terminal
 
     return terminal.render(profile, width=columns(), color=not to_file and color_wanted(sys.stdout))

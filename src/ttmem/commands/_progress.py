@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ttmem._gate import visible
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -30,7 +32,7 @@ def progress_bar(label: str, *, quiet: bool = False, of_bytes: bool = True) -> I
         if not shown and time.monotonic() - started >= PATIENCE_SECONDS:
             shown.append(_started(label, of_bytes=of_bytes))
         for bar in shown:
-            bar.update(bar.task_ids[0], completed=done, total=total or None, description=name)
+            bar.update(bar.task_ids[0], completed=done, total=total or None, description=visible(name))
 
     try:
         yield update
@@ -44,8 +46,13 @@ def _started(label: str, *, of_bytes: bool) -> Progress:
     from rich.console import Console
 
     amount = progress.DownloadColumn() if of_bytes else progress.MofNCompleteColumn()
-    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), amount, progress.TimeRemainingColumn())
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        amount,
+        progress.TimeRemainingColumn(),
+    )
     bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
-    bar.add_task(label, total=None)
+    bar.add_task(visible(label), total=None)
     return bar

@@ -106,7 +106,7 @@ def exit_code_of(command: click.Command, argv: Sequence[str] | None, *, prog_nam
     except Exception as error:
         code, text = describe(error, prog_name)
         if settings.debug:
-            traceback.print_exc()
+            _say(traceback.format_exc().rstrip("\n"))
         _say(text)
         try:
             sys.stdout.flush()
@@ -143,8 +143,10 @@ def describe(error: Exception, prog_name: str) -> tuple[int, str]:
 
 
 def _say(text: str) -> None:
+    from ttmem.commands._output import say
+
     with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        say(text)
 
 
 def _survive_odd_encodings() -> None:

@@ -15,6 +15,7 @@ from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
     from ttmem.library.explain import Explained
+    from ttmem.reports.explain.privacy import Mask
 
 
 @verb("""
@@ -28,7 +29,8 @@ ttmem explain run.log --issue -o issue.md
 @click.option("--board", metavar="BOARD", help="Where it happened; see 'ttmem boards'.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list with one entry per failure.")
 @click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent.")
-@click.option("--issue", "as_issue", is_flag=True, help="Markdown for an issue report, without paths, users and hosts.")
+@click.option("--issue", "as_issue", is_flag=True, help="Markdown for an issue report, with private things masked.")
+@click.option("--show-masked", is_flag=True, help="With --issue: list on stderr what was masked.")
 @click.option(
     "--alive/--no-alive",
     default=None,
@@ -37,7 +39,14 @@ ttmem explain run.log --issue -o issue.md
 @output_option
 @quiet_option
 def command(
-    source: str | None, as_json: bool, as_llm: bool, as_issue: bool, output: Path | None, quiet: bool, **asked: Any
+    source: str | None,
+    as_json: bool,
+    as_llm: bool,
+    as_issue: bool,
+    show_masked: bool,
+    output: Path | None,
+    quiet: bool,
+    **asked: Any,
 ) -> None:
     """What happened in memory when something failed, in numbers, and what to change.
 
@@ -59,12 +68,30 @@ def command(
         refuse_overwriting(located.path, output)
     with progress_bar(f"reading {located.path if located else 'the text'}", quiet=quiet) as progress:
         explained = ttmem.explain(source, progress=progress, **asked)
-    emit(_rendered(explained, form, to_file=output is not None), output)
+    mask = _mask() if form == "issue" else None
+    emit(_rendered(explained, form, mask, to_file=output is not None), output)
+    if mask is not None:
+        _tell_masked(mask, show=show_masked, quiet=quiet)
     for text in (*explained.notes, *([f"wrote {output}"] if output else [])):
         note(text, quiet=quiet)
 
 
-def _rendered(explained: Explained, form: str | None, *, to_file: bool) -> str:
+def _mask() -> Mask:
+    from ttmem.reports.explain.privacy import Mask
+
+    return Mask(_own_names())
+
+
+def _tell_masked(mask: Mask, *, show: bool, quiet: bool) -> None:
+    """What is not in the report, so that its author can judge both that nothing is left and that enough is."""
+    counts = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in mask.counts().items())
+    hint = "" if show or not counts else "; --show-masked lists them"
+    note(f"masked: {counts or 'nothing'}{hint}; read the report before you publish it", quiet=quiet)
+    for kind, text in dict.fromkeys(mask.masked) if show else ():
+        note(f"  {kind}: {text}")
+
+
+def _rendered(explained: Explained, form: str | None, mask: Mask | None, *, to_file: bool) -> str:
     if form == "json":
         return json_text(explained.to_json())
     from ttmem.reports.explain import terminal
@@ -76,7 +103,7 @@ def _rendered(explained: Explained, form: str | None, *, to_file: bool) -> str:
     if form == "issue":
         from ttmem.reports.explain import issue
 
-        return issue.render(explained.diagnoses, private_names=_own_names())
+        return issue.render(explained.diagnoses, mask=mask)
     encoding = "utf-8" if to_file else (sys.stdout.encoding or "ascii")
     return terminal.render(
         explained.diagnoses,

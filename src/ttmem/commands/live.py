@@ -67,6 +67,8 @@ def _screen(*, as_json: bool, refreshing: bool) -> Iterator[Callable[[LiveSample
     from rich.console import Console
     from rich.live import Live
 
+    from ttmem.reports.kit.console import gated
+
     console = Console(no_color=not color, highlight=False)
     with Live(console=console, auto_refresh=False) as screen:
-        yield lambda seen: screen.update(terminal.table(seen), refresh=True)
+        yield lambda seen: screen.update(gated(terminal.table(seen)), refresh=True)

@@ -42,7 +42,7 @@ class _Run(PassingThrough):
 @options.no_store_option
 @options.python_option()
 @options.ttnn_option
-@click.option("--timeout", type=float, metavar="SECONDS", help="End the script after so long.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="End the script and what it started after so long.")
 @options.bytes_option("--l1-small", "Open devices with this L1_SMALL region.")
 @options.bytes_option("--trace-region", "Open devices with this trace region.")
 @options.no_programs_option

@@ -24,7 +24,7 @@ ttmem test test_block.py --json
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
 @python_option("ttnn and pytest")
 @ttnn_option
-@click.option("--timeout", type=float, metavar="SECONDS", help="End pytest after so long.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="End pytest and what it started after so long.")
 @click.option(
     "--test-timeout",
     type=click.FloatRange(0, min_open=True),

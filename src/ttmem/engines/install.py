@@ -62,7 +62,7 @@ def install(
         say(f"making {folder} with Python {base.python_version} ({base.found_by})")
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            _run([base.path, "-m", "venv", str(folder)], "the virtual environment could not be made")
+            _run([base.path, "-I", "-m", "venv", str(folder)], "the virtual environment could not be made")
             say(f"installing ttnn {release} and pytest (about 220 MB to download, 700 MB on disk)")
             _add(managed_python(release), (f"ttnn=={release}", *_TESTS))
         except BaseException:
@@ -75,7 +75,8 @@ def install(
 
 
 def _add(python: Path, packages: Sequence[str]) -> None:
-    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar", "off")
+    pip = [str(python), "-I", "-m", "pip", "install", *quiet]
     _run([*pip, *packages], f"pip could not install {packages[0]}")
 
 

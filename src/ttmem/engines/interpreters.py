@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ttmem._children import foreign_environment, probe_command
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.hardware import DEFAULT_RELEASE
@@ -28,7 +29,6 @@ NAMED = ("--python", VARIABLE)
 
 _PROBE = """
 import importlib.metadata, importlib.util, json, platform, sys
-sys.path[:] = [place for place in sys.path if place]  # a folder 'ttnn' in the working directory is not the package
 def version(name):
     try: return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError: return ''
@@ -108,7 +108,8 @@ def check_release(release: str) -> None:
 def probe(path: str | Path, found_by: str) -> Interpreter | str:
     """What an interpreter has, or why it cannot be used."""
     try:
-        done = subprocess.run([str(path), "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False)
+        command, environment = probe_command(path, _PROBE), foreign_environment()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return f"{path} does not run: {getattr(error, 'strerror', None) or error}"
     try:

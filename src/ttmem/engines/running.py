@@ -16,13 +16,13 @@ from ttmem._errors import BadInputError, TtmemError
 from ttmem.engines.capture import Capture
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.worker import protocol
-from ttmem.engines.workspace import Workspace, workspace
+from ttmem.engines.workspace import Worker, Workspace, workspace
 from ttmem.profile import Profile
 
 _GRACE_SECONDS = 2.0
 """How long a child that was told to end may take, and how long the last messages may take after it has ended."""
 
-Child = subprocess.Popen[bytes]
+Child = Worker
 Supervision = Callable[[Child], AbstractContextManager[None]]
 
 
@@ -86,11 +86,15 @@ def run_script(
         with started as (child, pipe), supervise(child):
             timed_out = not _follow(child, pipe, capture, settings.timeout_seconds)
             status = child.wait()
+            if settings.timeout_seconds:
+                child.kill_family()  # the time is for all that the script started
         status = 128 - status if status < 0 else status
     if not capture.hello:
         raise WorkerFailedError(
             f"ttnn did not start (status {status})", where=interpreter.path, hint="ask 'ttmem device doctor' why"
         )
+    if not capture.has_ended and not timed_out and status <= 128:
+        capture.feed({"note": "the script closed the descriptor of its recording: what came after that is missing"})
     capture.process_ended(
         signal_number=status - 128 if status > 128 and not capture.has_ended else None,
         timeout_seconds=settings.timeout_seconds if timed_out else None,
@@ -148,28 +152,36 @@ def _follow(child: Child, pipe: int, capture: Capture, timeout_seconds: float | 
     lines = protocol.LineReader(pipe)
     deadline = time.monotonic() + timeout_seconds if timeout_seconds else None
     ended_at: float | None = None
+    is_open = True
     while deadline is None or time.monotonic() <= deadline:
         try:
-            line = lines.line(0.1)
+            line = lines.line(0.1) if is_open else _nothing_for(0.1)
         except TimeoutError:
             if child.poll() is not None:
                 ended_at = ended_at or time.monotonic()
                 if time.monotonic() - ended_at > _GRACE_SECONDS:
                     return True
             continue
-        if not line:
-            return True
+        if not line:  # the process is gone, or has closed the pipe and goes on
+            is_open = False
+            if child.poll() is not None:
+                return True
+            continue
         with suppress(ValueError):  # half a line of a process that died
             capture.feed(protocol.decode(line))
     end(child)
     return False
 
 
+def _nothing_for(seconds: float) -> bytes:
+    time.sleep(seconds)
+    raise TimeoutError
+
+
 def end(child: Child) -> int:
-    """First asked, then made to; its status."""
+    """First asked, then made to, with all that it started; its status."""
     child.send_signal(signal.SIGTERM)
-    try:
-        return child.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        return child.wait()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_GRACE_SECONDS)
+    child.kill_family()
+    return child.wait()

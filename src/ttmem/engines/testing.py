@@ -61,6 +61,8 @@ def run_tests(
         with supervise(child):
             try:
                 status = child.wait(settings.timeout_seconds)
+                if settings.timeout_seconds:
+                    child.kill_family()  # the time is for all that the tests started
             except subprocess.TimeoutExpired:
                 timed_out = True
                 status = end(child)

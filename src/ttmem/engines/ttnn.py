@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -21,7 +22,7 @@ from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.running import end
 from ttmem.engines.worker import protocol
-from ttmem.engines.workspace import workspace
+from ttmem.engines.workspace import Worker, workspace
 from ttmem.profile import L1_PARTS
 from ttmem.results import PASS, Outcome
 from ttmem.results.classify import classify
@@ -50,7 +51,7 @@ class TtnnEngine(Engine):
         self.replaced = 0
         """How often a worker had to be started again."""
         self._interpreter: Interpreter | None = None
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Worker | None = None
         self._surroundings: ExitStack | None = None
         self._requests = 0
 
@@ -99,6 +100,7 @@ class TtnnEngine(Engine):
             },
             "memory_cap": settings.memory_cap_bytes,
             "measure": settings.measure_programs,
+            "parent": os.getpid(),
         }
         self._child = place.start(
             "server",
@@ -167,7 +169,7 @@ class TtnnEngine(Engine):
                 raise EngineFailedError(f"the worker did not understand a request: {answer['bad_request']}")
             yield outcome_of(answer, len(steps))
 
-    def _lost(self, child: subprocess.Popen[bytes], seconds: float) -> Outcome:
+    def _lost(self, child: Worker, seconds: float) -> Outcome:
         """What to say of a request whose worker died or fell silent."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(0.5)  # its end of the pipe may be closed an instant before it is gone

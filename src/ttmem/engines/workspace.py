@@ -11,14 +11,17 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ttmem._children import foreign_environment
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.engines import stub_compiler
@@ -39,9 +42,44 @@ _UNWANTED_ON_MOCK = (
 
 _START = Path(__file__).parent / "worker" / "start.py"
 _OF_PROJECTS = ("TT_METAL_HOME", "TT_METAL_RUNTIME_ROOT")
+_OF_USERS = ("script", "pytest_plugin")
+"""Jobs that run the user's own code, which may import what lies around it."""
 _QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
+_MARK = "TT_METAL_LOGS_PATH"
+_ROUNDS, _ROUND_SECONDS = 20, 0.05
 _CARDS = Path("/dev/tenstorrent")
 _SHARED_MEMORY = Path("/dev/shm")
+
+
+class Worker(subprocess.Popen[bytes]):
+    """A process in a workspace. All that it starts carries the workspace's name in its environment."""
+
+    mark = ""
+
+    def kill_family(self) -> None:
+        """End it and everything that it started, be it in a session of its own and below another parent."""
+        with contextlib.suppress(ProcessLookupError):
+            self.kill()
+        for _ in range(_ROUNDS):  # one that was just starting another is found in the next round
+            found = self.family()
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if not found:
+                return
+            time.sleep(_ROUND_SECONDS)
+
+    def family(self) -> list[int]:
+        """What runs with that environment, itself left out; nothing where the system does not tell."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            pid = int(place.name)
+            if pid in (self.pid, os.getpid()):
+                continue
+            with contextlib.suppress(OSError):
+                if self.mark and self.mark.encode() in (place / "environ").read_bytes().split(b"\0"):
+                    found.append(pid)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +105,13 @@ class Workspace:
         inherited = {name: value for name, value in base.items() if name not in self.unset}
         return {**inherited, **self.variables, **kept}
 
-    def start(
-        self, job: str, settings: dict[str, Any], words: Sequence[str] = (), **options: Any
-    ) -> subprocess.Popen[bytes]:
+    def start(self, job: str, settings: dict[str, Any], words: Sequence[str] = (), **options: Any) -> "Worker":
         """A worker at its job; ``options`` are those of ``Popen``."""
         command = [self.python, str(_START), job, json.dumps(settings), *words]
-        return subprocess.Popen(command, env=self.environment(os.environ), **options)
+        base = os.environ if job in _OF_USERS else foreign_environment()
+        worker = Worker(command, env=self.environment(base), **options)
+        worker.mark = f"{_MARK}={self.folder}"
+        return worker
 
 
 @contextmanager
@@ -90,7 +129,7 @@ def workspace(
     folder = Path(tempfile.mkdtemp(prefix="ttmem-"))
     published: list[Path] = []
     # Where the library's leftovers go: reports, MPI session folders, driver folders.
-    variables = {"TT_METAL_LOGS_PATH": str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
+    variables = {_MARK: str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
     try:
         if card:
             yield Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)

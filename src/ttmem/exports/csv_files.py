@@ -3,8 +3,9 @@
 
 import csv
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from ttmem._gate import visible
 from ttmem.exports._place import new_folder
 from ttmem.exports.tables import TRUTH, Column, tables
 from ttmem.profile import Profile
@@ -15,11 +16,21 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     with new_folder(out) as folder:
         for table in tables(profile):
             path = folder / f"{table.name}.csv"
-            with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
+            with path.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(_Gated(file), lineterminator="\n")
                 writer.writerow(table.columns)
                 writer.writerows(zip(*map(_cells, table.columns.values()), strict=True))
     return out
+
+
+class _Gated:
+    """A file for people's spreadsheets and pagers."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        return self._file.write(visible(text))
 
 
 def _cells(column: Column) -> list[Any]:

@@ -46,7 +46,11 @@ def find_in(
         summary = summarise(
             found.results, operators=found.operators, notes=found.notes, facts={"Files": str(found.files)}
         )
-    known = {n: settings[n] for n in ("l1_small_bytes", "trace_region_bytes", "float_dtype") if n in settings}
+    known: dict[str, Any] = {
+        n: settings[n] for n in ("l1_small_bytes", "trace_region_bytes") if isinstance(settings.get(n), int)
+    }
+    if settings.get("float_dtype", "") in (None, *DATA_TYPES.names()):
+        known["float_dtype"] = settings["float_dtype"]
     asked = Settings(engine="twin" if advice == "none" else advice, python=python, **known)
     board = BOARDS.find(board).name
     answers, unadvised = _advise(summary.failures, cases, asked, board, 0 if advice == "none" else most_advised, watch)
@@ -85,6 +89,7 @@ def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: M
     if known.get("ttnn"):
         facts["ttnn"] = str(known["ttnn"])
     float_dtype = settings.get("float_dtype", "bfloat16")
+    float_dtype = float_dtype if float_dtype is None or float_dtype in DATA_TYPES else "bfloat16"
     completed = [_with_case(result, cases.get(result.id), float_dtype) for result in results]
     return summarise(completed, notes=notes, facts=facts)
 

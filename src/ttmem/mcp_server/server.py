@@ -6,7 +6,8 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import click
@@ -14,38 +15,43 @@ import click
 from ttmem._errors import MissingPartError
 from ttmem._version import __version__
 from ttmem.mcp_server.bounds import DEFAULT_ROWS, MOST_ROWS, bounded, bounded_text
+from ttmem.mcp_server.policy import Policy, fence_for
 from ttmem.mcp_server.tools import LeaveOut, Parameter, Tool, command_line, tools_of
 from ttmem.mcp_server.verbs import Answer, VerbFailedError, ask
+from ttmem.mcp_server.wire import ReadableLines
 
 _INSTALL = "pip install 'ttmem[mcp]'"
 _INSTRUCTIONS = f"""\
 Answers about device memory of Tenstorrent chips; each tool is the command 'ttmem' with that verb. Bytes are integers;
 *_per_bank is one slice of a memory (all banks move in lock step), everything else is one whole chip. A source is a path
-(runtime log, graph capture, ttnn-visualizer report, memory-report folder, saved profile) or the name of a stored
-report; 'profile' stores what it reads, and later calls are quicker by that name. JSON answers show {DEFAULT_ROWS} rows
-per table unless asked (at most {MOST_ROWS}); 'not_listed' counts the rest. Their 'exit_status' is 0 for done or yes, 1
-when the answer is no; of 'run' and 'test' it is the program's own. Read 'caveats' before quoting a figure.
+(runtime log, graph capture, ttnn-visualizer report, memory-report folder, saved profile) below this server's roots, or
+the name of a stored report; 'profile' stores what it reads, and later calls are quicker by that name. JSON answers show
+{DEFAULT_ROWS} rows per table unless asked (at most {MOST_ROWS}); 'not_listed' counts the rest. Their 'exit_status' is 0
+for done or yes, 1 when the answer is no; of 'run' and 'test' it is the program's own. Read 'caveats' before quoting a
+figure.
 """
 _SHORT_TABLES = {"boards"}
 """A list of a dozen facts, given whole unless fewer are asked for."""
 
 
-def serve(program: click.Group, leave_out: LeaveOut) -> None:
-    """Speak the protocol on stdin and stdout until the client leaves."""
+def serve(program: click.Group, leave_out: LeaveOut, roots: Sequence[Path] = ()) -> None:
+    """Speak the protocol on stdin and stdout until the client leaves; ``roots`` are what its calls may name."""
+    server = build(program, leave_out, Policy(tuple(roots)))
     try:
-        build(program, leave_out).run("stdio")
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(ReadableLines(sys.stdin.buffer)), "utf-8")
+        server.run("stdio")
     finally:
         # Version 1 of the SDK closes stdout on its way out, and whoever flushes it next would fail.
         sys.stdout = io.StringIO()
 
 
-def build(program: click.Group, leave_out: LeaveOut) -> Any:
+def build(program: click.Group, leave_out: LeaveOut, policy: Policy) -> Any:
     """The server with a tool per verb of the program."""
     sdk = _sdk()
     about = {"version": __version__} if "version" in inspect.signature(sdk.server).parameters else {}
     server = sdk.server("ttmem", instructions=_INSTRUCTIONS, log_level="WARNING", **about)
     for tool in tools_of(program, leave_out):
-        server.tool(name=tool.name, description=tool.description, structured_output=False)(_function(tool, sdk))
+        server.tool(name=tool.name, description=tool.description, structured_output=False)(_function(tool, sdk, policy))
     return server
 
 
@@ -53,6 +59,8 @@ class _Sdk(NamedTuple):
     """The classes that are used of the SDK; some moved with version 2."""
 
     server: Any
+    context: type
+    """Of a call: a parameter of this type is not shown to the agent."""
     error: type[Exception]
     """An error whose text reaches the agent; others are hidden from it."""
     result: Any
@@ -62,25 +70,27 @@ class _Sdk(NamedTuple):
 def _sdk() -> _Sdk:
     for package, name in (("mcp.server.mcpserver", "MCPServer"), ("mcp.server.fastmcp", "FastMCP")):
         try:
-            server = getattr(importlib.import_module(package), name)
+            module = importlib.import_module(package)
             error = importlib.import_module(f"{package}.exceptions").ToolError
             result = importlib.import_module("mcp.types").CallToolResult
-            return _Sdk(server, error, result, importlib.import_module("pydantic").Field)
-        except ImportError:
+            return _Sdk(getattr(module, name), module.Context, error, result, importlib.import_module("pydantic").Field)
+        except (ImportError, AttributeError):
             continue
     raise MissingPartError("the MCP server needs the official SDK, which is not installed", hint=_INSTALL)
 
 
-def _function(tool: Tool, sdk: _Sdk) -> Callable[..., Awaitable[Any]]:
+def _function(tool: Tool, sdk: _Sdk, policy: Policy) -> Callable[..., Awaitable[Any]]:
     """What the SDK calls; it reads names, types and descriptions of the parameters from the signature."""
     formats = tuple(tool.formats)
 
-    async def call(**arguments: Any) -> Any:
+    async def call(called: Any = None, **arguments: Any) -> Any:
         rows = arguments.pop("rows")
         chosen = arguments.pop("format", formats[0])
         try:
             words, stdin = command_line(tool, chosen, arguments)
-            answer = await ask(*words, stdin=stdin)
+            roots = await policy.roots(called.session)
+            fence = fence_for(tool, arguments, roots)
+            answer = await ask(*words, stdin=stdin, fence=fence, folder=roots[0] if roots else None)
             document = _bounded_document(answer, rows) if chosen == "json" else None
         except VerbFailedError as refusal:
             raise sdk.error(str(refusal)) from None
@@ -97,6 +107,7 @@ def _function(tool: Tool, sdk: _Sdk) -> Callable[..., Awaitable[Any]]:
     call.__name__ = tool.name
     parameters = [_signed(parameter, sdk) for parameter in (*tool.parameters, *extra)]
     parameters.sort(key=lambda signed: signed.default is not inspect.Parameter.empty)
+    call.__annotations__ = {"called": sdk.context}
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return call
 

@@ -101,8 +101,8 @@ def command_line(tool: Tool, format: str, arguments: Mapping[str, Any]) -> tuple
         if parameter.option:
             options += _option_words(parameter, value)
             continue
-        if parameter.can_be_pasted and _is_content(value):
-            value, pasted = "-", value if isinstance(value, str) else "".join(f"{json.dumps(row)}\n" for row in value)
+        if parameter.can_be_pasted and is_content(value):
+            value, pasted = "-", value if isinstance(value, str) else _lines_of(value)
         elif parameter.can_be_pasted and value is None and pasted:
             value = "-"
         if value is None or value == []:
@@ -114,7 +114,15 @@ def command_line(tool: Tool, format: str, arguments: Mapping[str, Any]) -> tuple
     return [*options, *(["--", *alone] if alone else [])], pasted
 
 
-def _is_content(value: object) -> bool:
+def _lines_of(rows: list[Any]) -> str:
+    try:
+        return "".join(f"{json.dumps(row)}\n" for row in rows)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
+        raise VerbFailedError(f"these rows cannot be passed on: {error}") from None
+
+
+def is_content(value: object) -> bool:
+    """Whether a value is what a file would hold, and not the name of one."""
     return isinstance(value, list) or (isinstance(value, str) and "\n" in value)
 
 

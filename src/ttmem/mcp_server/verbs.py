@@ -6,22 +6,19 @@ memory behind in the server, and nothing that a verb prints can get into the pro
 """
 
 import asyncio
+import contextlib
 import json
 import os
-import sys
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ttmem._children import own_command
+from ttmem._fence import Fence
+
 TIMEOUT_SECONDS = 900.0
-_START = f"""
-import sys
-sys.path[:] = [{str(Path(__file__).parents[2])!r}, *(place for place in sys.path if place)]
-from ttmem.commands import main
-sys.exit(main())
-"""
-"""The same ttmem, installed or not, and no module of the working folder, where ``-m`` would look first."""
 
 
 class VerbFailedError(Exception):
@@ -45,15 +42,20 @@ class Answer:
         return found if isinstance(found, dict) else {"entries": found}
 
 
-async def ask(*arguments: str, stdin: str = "") -> Answer:
-    """Run a verb to its end; when the agent takes its question back, the process goes with it."""
+async def ask(*arguments: str, stdin: str = "", fence: Fence | None = None, folder: Path | None = None) -> Answer:
+    """Run a verb to its end; when the agent takes its question back, or this process dies, it goes too.
+
+    ``fence`` says which files it may open, ``folder`` is where it runs.
+    """
     try:
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _START, *arguments),
+            *own_command("ttmem.commands", *arguments, fence=fence),
+            cwd=folder,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "NO_COLOR": "1"},
+            start_new_session=True,  # what it started goes with it
         )
     except (OSError, ValueError) as error:  # too long, or with characters that no command line can hold
         raise VerbFailedError(f"these arguments cannot be passed on: {error}") from None
@@ -63,7 +65,8 @@ async def ask(*arguments: str, stdin: str = "") -> Answer:
         raise VerbFailedError(f"no answer within {TIMEOUT_SECONDS:.0f} s; ask for less, for example one run") from None
     finally:
         if child.returncode is None:
-            child.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
             await child.wait()
     text = answer.decode("utf-8", "replace")
     if not text.strip():  # a verb that refuses leaves stdout empty, whatever its status

@@ -56,6 +56,8 @@ class Case:
     id: str = ""
 
     def __post_init__(self) -> None:
+        if has_object(list(self.args.values())):  # the engines' notation for tensors and calls: not for files to say
+            raise BadInputError("an argument is a number, a text, a truth or a list of these", where=self.id or self.op)
         if not self.id:
             object.__setattr__(self, "id", _identity(self))
 
@@ -88,6 +90,18 @@ class Case:
     def question(self) -> tuple[str, tuple[CaseTensor, ...], dict[str, Any]]:
         """What is asked, whatever the id says and whoever asks."""
         return self.op, self.tensors, dict(self.args)
+
+
+def has_object(value: Any) -> bool:
+    """Whether a JSON value is an object or holds one."""
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Mapping):
+            return True
+        if isinstance(one, list | tuple):
+            pending += one
+    return False
 
 
 def _plain(parts: tuple[Struct, ...]) -> Any:

@@ -106,7 +106,7 @@ def _file_names(groups: Mapping[str, Any]) -> dict[str, str]:
 def _test_file(aten: str, recipes: Sequence[Recipe], predictions: Predictions) -> str:
     operator = recipes[0].operator
     models = sorted({model for recipe in recipes for model in recipe.case.models if model})
-    shown = ", ".join(models[:6]) + (f" and {len(models) - 6} more" if len(models) > 6 else "")
+    shown = ", ".join(map(_plain, models[:6])) + (f" and {len(models) - 6} more" if len(models) > 6 else "")
     # Every different call once: cases may differ in optional tensors or in numbers that stand for tensors.
     sources = [call_source(recipe) for recipe in recipes]
     different = enumerate(dict.fromkeys(sources), 1)
@@ -164,7 +164,7 @@ def _param(recipe: Recipe, expected: Mapping[str, Mapping[str, str]], call: str,
     }
     lines = [f"    # {line}" for line in _users(recipe.case)]
     if recipe.assumed:
-        assumed = f"    # assumed: {', '.join(recipe.assumed)}"
+        assumed = f"    # assumed: {_plain(', '.join(recipe.assumed))}"
         lines.append(assumed if len(assumed) <= 118 else f"{assumed[:115]}...")
     case = laid_out(Built("Case", fields), 8)
     marks = "        marks=pytest.mark.large,\n" if _is_large(recipe) else ""
@@ -236,4 +236,9 @@ def _users(case: Case) -> list[str]:
         lines.append(f"{use.model or 'used'}{size}: {use.count} x{module}"[:110])
     if len(case.uses) > 4:
         lines.append(f"and {len(case.uses) - 4} more")
-    return [line.replace("\n", " ") for line in lines]
+    return list(map(_plain, lines))
+
+
+def _plain(text: str) -> str:
+    """For a comment or a docstring: names come from anywhere, and none may end the one or the other."""
+    return "".join(char if char.isprintable() and char not in '"\\' else " " for char in text)

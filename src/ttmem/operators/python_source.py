@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from ttmem._errors import BadInputError
 from ttmem.operators.catalogue_entries import Operator
 from ttmem.operators.recipe import Recipe, parsed_call
 
@@ -66,13 +67,20 @@ def from_wire(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     if set(value) == {"dtype"}:
-        return Raw(f"ttnn.{value['dtype']}")
+        return Raw(f"ttnn.{_name(value['dtype'])}")
     if set(value) == {"tuple"}:
         return tuple(value["tuple"])
     if "new" in value:
         options = ", ".join(f"{name}={flat(item)}" for name, item in value.get("kwargs", {}).items())
         return Raw(f"{value['new']}({options})")
-    raise ValueError(f"no source for {dict(value)}")
+    raise BadInputError(f"no source for {dict(value)}")
+
+
+def _name(word: object) -> str:
+    """Case files come from anywhere, and what is made of them is run: only a name is written as source."""
+    if not str(word).isidentifier():
+        raise BadInputError(f"{str(word)[:80]!r} is no name of a data type")
+    return str(word)
 
 
 def laid_out(value: Any, indent: int, used: int = 0) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from ttmem._children import foreign_environment, probe_command
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.operators.case import Case, ModelUse, case_from_json
@@ -71,7 +72,8 @@ def find_torch_python(python: str | None = None) -> str:
 def _has_torch(python: str) -> bool:
     probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        return subprocess.run([python, "-c", probe], capture_output=True, timeout=60, check=False).returncode == 0
+        command, environment = probe_command(python, probe), foreign_environment()
+        return subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False).returncode == 0
     return False
 
 
@@ -83,7 +85,8 @@ def trace_all(
         _check(job)
     interpreter = find_torch_python(python)
     free: SimpleQueue[_Tracer] = SimpleQueue()
-    tracers = [_Tracer(interpreter) for _ in range(max(1, min(workers, len(jobs))))]
+    runs_user_code = any(not job.target.startswith("hf:") for job in jobs)
+    tracers = [_Tracer(interpreter, runs_user_code) for _ in range(max(1, min(workers, len(jobs))))]
     for tracer in tracers:
         free.put(tracer)
 
@@ -120,8 +123,9 @@ def _check(job: TraceJob) -> None:
 class _Tracer:
     """One process, started when first needed and again when it died."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, runs_user_code: bool) -> None:
         self._python = python
+        self._environment = None if runs_user_code else foreign_environment()
         self._child: subprocess.Popen[str] | None = None
 
     def trace(self, job: TraceJob) -> SourceResult:
@@ -147,13 +151,13 @@ class _Tracer:
         if self._child is None or self._child.poll() is not None:
             self.close()
             self._child = subprocess.Popen(
-                [self._python, str(START)],
+                [self._python, str(START), str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
                 encoding="utf-8",
-                env={**_TORCH_VARIABLES, **os.environ},
+                env={**_TORCH_VARIABLES, **(os.environ if self._environment is None else self._environment)},
                 start_new_session=True,  # a Ctrl-C is ours to handle
             )
         return self._child

@@ -181,6 +181,8 @@ class Result(NamedTuple):
         for name in _NUMBERS:
             if line.get(name) is not None and type(line[name]) is not int:
                 raise BadInputError(f"'{name}' of a result must be a whole number or null", where=where)
+        if not isinstance(line.get("assumed"), list | None):
+            raise BadInputError("'assumed' of a result must be a list", where=where)
         memory, seconds, peak = line.get("failed_memory"), line.get("seconds", 0.0), line.get("peak_bytes_per_bank")
         outcome = Outcome(
             line["status"],

@@ -18,6 +18,7 @@ from typing import Any
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
 from ttmem.operators import Case, case_from_json
+from ttmem.readers.sqlite_tables import opened_tables
 from ttmem.results import Result
 from ttmem.results.result import json_lines
 from ttmem.sweep.plan import Plan, Point, fingerprint
@@ -55,14 +56,23 @@ class Journal:
         self._positions: dict[tuple[str, ...], int] = {}
         try:
             self._database = sqlite3.connect(folder / JOURNAL, isolation_level=None, check_same_thread=False)
+            self._refuse_programs()
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._database.executescript(_TABLES)
         except sqlite3.DatabaseError as error:
             os.close(self._lock)
-            raise BadInputError(
-                f"is no journal of a sweep: {error}", where=str(folder / JOURNAL), hint="name a new folder"
-            ) from None
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> BadInputError:
+        where = str(self.folder / JOURNAL)
+        return BadInputError(f"is no journal of a sweep: {error}", where=where, hint="name a new folder")
+
+    def _refuse_programs(self) -> None:
+        """What is written would run the triggers of a file that is not ours."""
+        kinds = self._database.execute("SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index')")
+        if found := kinds.fetchone():
+            raise sqlite3.DatabaseError(f"it holds the {found[0]} '{found[1]}'")
 
     def __enter__(self) -> Journal:
         return self
@@ -79,6 +89,12 @@ class Journal:
 
     def begin(self, plan: Plan, **facts: Any) -> list[Point]:
         """Note the plan and give the points that have no result yet; a journal of another sweep is refused."""
+        try:
+            return self._begin(plan, facts)
+        except (sqlite3.DatabaseError, TypeError, ValueError) as error:
+            raise self._damaged(error) from None
+
+    def _begin(self, plan: Plan, facts: Mapping[str, Any]) -> list[Point]:
         known = dict(self._database.execute("SELECT name, value FROM facts"))
         wanted = {"schema": SCHEMA, "settings": json.dumps(plan.settings.identity, sort_keys=True)}
         for name, value in wanted.items():
@@ -108,8 +124,11 @@ class Journal:
     def add(self, results: Iterable[Result]) -> None:
         """Commit results. A point that has one already keeps it."""
         lines = [(self._positions[one.place], one.status, _json(one.to_json())) for one in results]
-        with self._transaction():
-            self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", lines)
+        try:
+            with self._transaction():
+                self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", lines)
+        except sqlite3.IntegrityError as error:
+            raise self._damaged(error) from None
 
     def note(self, **facts: Any) -> None:
         """Keep facts that are known only later, such as the library's version."""
@@ -121,8 +140,11 @@ class Journal:
     def write_results(self) -> Path:
         """``results.jsonl``, whole or not at all."""
         place = self.folder / RESULTS
-        lines = (line + "\n" for (line,) in self._database.execute("SELECT told FROM results ORDER BY position"))
-        write_bytes(place, "".join(lines).encode())
+        try:
+            lines = [f"{line}\n" for (line,) in self._database.execute("SELECT told FROM results ORDER BY position")]
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+        write_bytes(place, "".join(lines).encode("utf-8", "replace"))
         return place
 
     def _keep_cases(self, cases: Iterable[Case]) -> None:
@@ -176,8 +198,7 @@ def read_results(place: Path) -> tuple[list[Result], dict[str, Case], dict[str, 
 def _read_journal(file: Path) -> tuple[list[Result], dict[str, Case], dict[str, Any]]:
     """Reads beside a sweep that is still running: WAL lets readers see what is committed."""
     try:
-        database = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
-        with contextlib.closing(database):
+        with opened_tables(file, immutable=False) as database:
             results = [
                 Result.from_json(json.loads(line), where=str(file))
                 for (line,) in database.execute("SELECT told FROM results ORDER BY position")
@@ -185,9 +206,11 @@ def _read_journal(file: Path) -> tuple[list[Result], dict[str, Case], dict[str, 
             cases = {i: case_from_json(json.loads(case)) for i, case in database.execute("SELECT id, told FROM cases")}
             raw = dict(database.execute("SELECT name, value FROM facts"))
             planned = database.execute("SELECT COUNT(*) FROM points").fetchone()[0]
-    except sqlite3.DatabaseError as error:
+        facts = {name: value if name == "schema" else json.loads(value) for name, value in raw.items()}
+    except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
         raise BadInputError(f"is no journal of a sweep: {error}", where=str(file)) from None
-    facts = {name: value if name == "schema" else json.loads(value) for name, value in raw.items()}
+    if not isinstance(facts.setdefault("settings", {}), dict):
+        raise BadInputError("is no journal of a sweep: its settings are damaged", where=str(file))
     return results, cases, {**facts, "planned": planned}
 
 

@@ -5,13 +5,14 @@ import gc
 import json
 import pickle
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ttmem.circular_buffers.scan._file import scan_file
 from ttmem.circular_buffers.scan.files import DEEPEST, read_helpers
 
 
-def main() -> None:
+def main(_: Sequence[str]) -> int:
     """Until stdin ends."""
     sys.setrecursionlimit(DEEPEST)
     gc.freeze()
@@ -20,7 +21,4 @@ def main() -> None:
         scans = [scan_file(Path(path), path, helpers) for path in json.loads(line)]
         sys.stdout.buffer.write(pickle.dumps(scans, protocol=5))
         sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
+from ttmem._children import own_command
 from ttmem._errors import BadInputError
 from ttmem.circular_buffers.scan._file import helpers_in, scan_file
 from ttmem.circular_buffers.scan.cpp.functions import Helpers
@@ -137,7 +138,7 @@ class _Child:
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ttmem.circular_buffers.scan._worker"],
+            own_command("ttmem.circular_buffers.scan._worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -45,8 +45,8 @@ def folder_at(place: str) -> Path:
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Each of them whole or not at all."""
-    from ttmem._atomic import write_bytes
+    from ttmem._atomic import write_text
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        write_bytes(folder / name, text.encode())
+        write_text(folder / name, text)

@@ -79,7 +79,8 @@ def live_table(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     from rich.console import Console
     from rich.live import Live
 
+    from ttmem.reports.kit.console import gated
     from ttmem.reports.sweep.terminal import live
 
     with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as screen:
-        yield lambda progress: screen.update(live(progress))
+        yield lambda progress: screen.update(gated(live(progress)))

@@ -5,6 +5,7 @@ Needs pytest beside ttnn. It comes in by two doors: ``ttmem test`` starts pytest
 ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pytest_plugin``).
 """
 
+import importlib
 import json
 import re
 import sys
@@ -47,7 +48,9 @@ def main(words: list[str]) -> int:
     settings: dict[str, Any] = json.loads(words[0])
     end_with(settings.pop("parent"))
     tempfile.tempdir = settings.pop("temporary")
-    sys.path.insert(0, "")  # as 'python -m pytest' has it
+    importlib.import_module("ttnn")
+    # 'python -m pytest' has the working folder first; last, tests find their neighbours there and nothing is shadowed.
+    sys.path.append("")
     plugin = MemoryPlugin(options=settings.pop("open"), **settings)
     return int(pytest.main([*words[1:], "-p", "no:ttmem"], plugins=[plugin]))
 

@@ -2,6 +2,7 @@
 """Runs the user's own script, unedited, with the recorder between it and the library."""
 
 import contextlib
+import fcntl
 import json
 import os
 import runpy
@@ -9,7 +10,6 @@ import signal
 import sys
 import tempfile
 import traceback
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,15 @@ from .isolation import end_with
 from .library import Library
 from .recorder import Recorder
 
+_FIRST_DESCRIPTOR = 200
+
 
 def main(words: list[str]) -> int:
     """``script SETTINGS FILE ARGUMENTS...`` with settings as JSON; the events go to the descriptor named there."""
     settings: dict[str, Any] = json.loads(words[0])
     file, arguments = words[1], words[2:]
     end_with(settings["parent"])
-    os.set_inheritable(settings["events"], False)
-    send = partial(protocol.write_line, settings["events"])
+    send = _Events(settings["events"])
     # TMPDIR leads the library's leftovers to a folder that is removed; the script's own files belong elsewhere.
     tempfile.tempdir = settings["temporary"]
     library = Library()
@@ -41,6 +42,29 @@ def main(words: list[str]) -> int:
         send({"exit": status, "error": error})
     recorder.uninstall()
     return status
+
+
+class _Events:
+    """Writes messages as long as the pipe is there: a script may close all descriptors, and open files of its own."""
+
+    def __init__(self, descriptor: int) -> None:
+        # A high number: the next file that the script opens does not get it.
+        self._descriptor = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)
+        os.close(descriptor)
+        self._identity = self._identify()
+
+    def __call__(self, message: dict[str, Any]) -> None:
+        if self._identity is not None and self._identify() == self._identity:
+            protocol.write_line(self._descriptor, message)
+        else:
+            self._identity = None
+
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            found = os.fstat(self._descriptor)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
 
 def _run(file: str, arguments: list[str]) -> tuple[int, str]:

@@ -38,7 +38,8 @@ def main() -> int:
     job, *words = sys.argv[1:]
     if job not in JOBS:
         raise SystemExit(f"no job '{job}'")
-    sys.path.pop(0)  # our own folder, which Python puts there for the file it runs
+    # Python puts the folder of the file that it runs there, unless it was told not to (PYTHONSAFEPATH).
+    sys.path[:] = [place for place in sys.path if Path(place) != Path(__file__).resolve().parent]
     load()
     status: int = importlib.import_module(f"{NAME}.{job}").main(words)
     return status

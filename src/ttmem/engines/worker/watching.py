@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One opened device, watched: its memory between calls, and what happens inside each call."""
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -50,8 +51,9 @@ class Watch:
         self.device = device
         self._captures = captures or Captures(library)
         self._captures.before_program = self.rest
-        self._between = False
-        """Whether our capture between calls is open."""
+        self._between: threading.Thread | None = None
+        """The thread in which our capture between calls is open. The library keeps captures by thread, and ending one
+        in another thread crashes. What other threads do between calls is found in the table of blocks."""
         self._moves: list[Move] = []
         """What happened between calls so far."""
         self.account = Account(library.pools(device), library.quantum)
@@ -93,15 +95,15 @@ class Watch:
 
     def rest(self) -> None:
         """End our capture between calls; what it saw is kept for the next state."""
-        if self._between:
-            self._between = False
+        if self._between is threading.current_thread():
+            self._between = None
             nodes = self._captures.end()
             self._moves += moves_of(node for node in nodes if self._belongs(node))
 
     def _listen(self) -> None:
-        if not self._captures.by_program and not self._between:
+        if not self._captures.by_program and self._between is None:
             self._captures.begin()
-            self._between = True
+            self._between = threading.current_thread()
 
     def call(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
+from ttmem.operators.case import Case, CaseTensor, ModelUse, has_object, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import Operator, catalogue
 
@@ -32,7 +32,8 @@ def read(document: Mapping[str, Any]) -> CaseList:
     cases = []
     others: dict[str, None] = {}
     for name, entry in document["operations"].items():
-        configurations = entry.get("configurations", []) if isinstance(entry, Mapping) else []
+        configurations = entry.get("configurations") if isinstance(entry, Mapping) else None
+        configurations = configurations if isinstance(configurations, list) else []
         op = catalogue().aten_of_ttnn(name)
         if not op:
             others[str(name)] = None
@@ -65,7 +66,7 @@ def _sorted_out(arguments: Mapping[str, Any]) -> tuple[tuple[CaseTensor, ...], d
         found = [tensor for tensor in map(tensor_of, value if isinstance(value, list) else [value]) if tensor]
         if found:
             tensors += found
-        elif not isinstance(value, Mapping) and name not in _NOT_ATEN:
+        elif not has_object(value) and name not in _NOT_ATEN:
             scalars[name] = value
     return tuple(tensors), scalars
 

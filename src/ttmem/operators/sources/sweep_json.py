@@ -66,7 +66,7 @@ def _literal(value: Any) -> Any:
     if isinstance(value, str):
         try:
             return ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
             return value
     return value
 

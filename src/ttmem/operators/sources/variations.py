@@ -107,6 +107,6 @@ def _value(text: str) -> Any:
     word = re.sub(r"torch\.", "", text)
     try:
         value = ast.literal_eval(word)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return word
     return list(value) if isinstance(value, tuple) else value

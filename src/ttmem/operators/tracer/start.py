@@ -8,24 +8,30 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 NAME = "ttmem_tracer"
 
 
 def main() -> int:
     """Load the package and hand over."""
-    sys.path.pop(0)  # our own folder, which Python puts there for the file it runs
     folder = Path(__file__).resolve().parent
-    spec = importlib.util.spec_from_file_location(
-        NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    if spec is None or spec.loader is None:
-        raise ImportError(f"cannot load {folder}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[NAME] = module
-    spec.loader.exec_module(module)
+    # Python puts the folder of the file that it runs there, unless it was told not to (PYTHONSAFEPATH).
+    sys.path[:] = [place for place in sys.path if Path(place) != folder]
+    _load("ttmem_child_start", folder.parents[1] / "_child_start.py", None).end_with(int(sys.argv[1]))
+    _load(NAME, folder / "__init__.py", [str(folder)])
     status: int = importlib.import_module(f"{NAME}.server").main()
     return status
+
+
+def _load(name: str, file: Path, search: list[str] | None) -> Any:
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=search)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {file}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 if __name__ == "__main__":

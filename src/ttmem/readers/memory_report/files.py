@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem.capture_nodes.parameters import whole_number
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
 from ttmem.profile.tables import BufferEntry, ProfileTables, States, View, buffer_table, captured_timeline
 from ttmem.readers.memory_report import HEADER, KIND, SUMMARY, folder_in
@@ -95,7 +96,7 @@ def _groups(summary: Path, warnings: list[str]) -> list[_Group]:
             continue
         if row[1] or not groups or len(groups[-1][1]) == len(_ROWS):
             groups.append((row[1], []))
-        total, allocated, free, largest = (int(figure) * unit for figure in row.groups()[1:])
+        total, allocated, free, largest = (whole_number(figure) * unit for figure in row.groups()[1:])
         groups[-1][1].append((total, allocated, free, largest))
     if not groups:
         raise BadInputError("holds a header and no program", where=str(summary), hint=_EMPTY)
@@ -117,8 +118,8 @@ def _details(path: Path, groups: int) -> list[dict[str, _Detail]]:
         if program or not found or memory in found[-1]:
             found.append({})
         whole = _WHOLE.search(lines)
-        blocks = tuple((int(address), int(size)) for address, size in _TAKEN_BLOCK.findall(lines))
-        found[-1][memory] = _Detail(int(whole[1]) if whole else 0, blocks)
+        blocks = tuple((whole_number(address), whole_number(size)) for address, size in _TAKEN_BLOCK.findall(lines))
+        found[-1][memory] = _Detail(whole_number(whole[1]) if whole else 0, blocks)
     return (found + [{}] * groups)[:groups]
 
 

@@ -7,9 +7,11 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from ttmem._children import own_command
 from ttmem.readers.byte_source import PACKED_MAGIC, Progress, TruncatedSourceError, chunks
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._lines import FAILURE_REACH_LINES
@@ -82,7 +84,7 @@ def lex_in_parallel(path: Path, ranges: list[tuple[int, int]], progress: Progres
     size = ranges[-1][1]
     children = [
         subprocess.Popen(
-            [sys.executable, "-m", "ttmem.readers.runtime_log._parallel", str(path), str(start), str(end)],
+            own_command(__name__, str(path), str(start), str(end)),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
@@ -108,7 +110,9 @@ def lex_in_parallel(path: Path, ranges: list[tuple[int, int]], progress: Progres
     return log
 
 
-if __name__ == "__main__":
+def main(words: Sequence[str]) -> int:
+    """What a child does: one part, as a pickle."""
     gc.disable()  # see _without_garbage_collection in reader; this process ends here
-    _path, _start, _end = sys.argv[1:]
-    pickle.dump(lex_part(Path(_path), int(_start), int(_end)), sys.stdout.buffer, protocol=5)
+    path, start, end = words
+    pickle.dump(lex_part(Path(path), int(start), int(end)), sys.stdout.buffer, protocol=5)
+    return 0

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators and shapes, as tools write them into names and reasons."""
 
-import ast
 import re
 
 from ttmem._errors import BadInputError
 
-_SHAPE = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*,?\s*\]|\(\s*\d+\s*,\s*(?:\d+\s*,?\s*)*\)")
-_CROSSED = re.compile(r"(?<![\w.])\d+(?:x\d+)+(?![\w.])")
+_SIZE = r"[0-9]{1,15}"
+_SHAPE = re.compile(rf"\[\s*{_SIZE}(?:\s*,\s*{_SIZE})*\s*,?\s*\]|\(\s*{_SIZE}\s*,\s*(?:{_SIZE}\s*,?\s*)*\)")
+_CROSSED = re.compile(rf"(?<![\w.]){_SIZE}(?:x{_SIZE})+(?![\w.])")
 
 
 class NoResultsError(BadInputError):
@@ -19,8 +19,8 @@ class NoResultsError(BadInputError):
 
 def shapes_in(text: str) -> tuple[tuple[int, ...], ...]:
     """Shapes as tools write them: ``[1, 3, 224, 224]``, ``(1, 3, 224, 224)``, ``1x3x224x224``."""
-    found = tuple(tuple(ast.literal_eval(match[0])) for match in _SHAPE.finditer(text))
-    return found or tuple(tuple(map(int, match[0].split("x"))) for match in _CROSSED.finditer(text))
+    found = [*_SHAPE.finditer(text)] or _CROSSED.finditer(text)
+    return tuple(tuple(map(int, re.findall(_SIZE, match[0]))) for match in found)
 
 
 def operator_of(name: str) -> str:

@@ -14,7 +14,9 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.capture_nodes.parameters import whole_number
+from ttmem.readers.sqlite_tables import opened_tables, tables_of
 
+_LEAST_BYTES_PER_ROW = 2
 _HINT = "a report of ttnn-visualizer is a folder with a db.sqlite that has the tables 'operations' and 'buffers'"
 
 Row = tuple[Any, ...]
@@ -23,32 +25,27 @@ Row = tuple[Any, ...]
 @contextmanager
 def opened(path: Path) -> Iterator[Database]:
     """The database, read-only; nothing beside it is written, not even a journal."""
-    uri = path.resolve().as_uri()
-    connection: sqlite3.Connection | None = None
     try:
-        # An immutable file is read without locks, which also works on read-only and network file systems.
-        connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        yield Database(connection, str(path))
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: a damaged name in an error text
+        with opened_tables(path, immutable=True) as connection:
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            yield Database(connection, path)
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:  # the second: a damaged name in an error text
         raise BadInputError(f"cannot be read as a database: {error}", where=str(path), hint=_HINT) from None
-    finally:
-        if connection is not None:
-            connection.close()
 
 
 class Database:
     """Tables and columns as they are."""
 
-    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
-        self.where = where
-        names = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
-        self._columns: dict[str, list[str]] = {
-            str(name): [str(row[1]) for row in connection.execute(f'PRAGMA table_info("{name}")')]
-            for (name,) in names
-            if str(name).isidentifier()
-        }
+        self.where = where = str(path)
+        self._columns = tables_of(connection)
+        self._most_rows = path.stat().st_size // _LEAST_BYTES_PER_ROW
+        self.warnings = [
+            f"{beside.name} beside it is not read: what was written last may be missing"
+            for beside in (path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal"))
+            if beside.is_file() and beside.stat().st_size
+        ]
         missing = [table for table in ("operations", "buffers") if table not in self._columns]
         if missing:
             tables = ", ".join(sorted(self._columns)) or "none"
@@ -71,7 +68,9 @@ class Database:
         defaults = [default for name, default in columns.items() if name not in known]
         sorted_by = f' ORDER BY "{order}"' if order in known else ""
         rows = self._connection.execute(f'SELECT {wanted} FROM "{table}"{of_rank}{sorted_by}', [*defaults, *ranks])
-        for row in rows:  # noqa: UP028 - 'yield from' would close the cursor, which fails once the database is closed
+        for number, row in enumerate(rows):
+            if number > self._most_rows:
+                raise BadInputError(f"the table '{table}' seems endless", where=self.where, hint="the file is damaged")
             yield row
 
     def sums(self, table: str, key: str, amount: str, *, rank: int) -> dict[int, int]:

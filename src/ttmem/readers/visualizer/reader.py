@@ -5,7 +5,7 @@ The table ``buffers`` lists what was alive *after* each operation; that is a flo
 and what its programs took, is in its captured graph, which is replayed where it exists.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from operator import itemgetter
@@ -27,7 +27,7 @@ from ttmem.readers.capture._profile import timeline_of
 from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.visualizer import DATABASE_NAME, KIND
-from ttmem.readers.visualizer._database import Database, opened
+from ttmem.readers.visualizer._database import Database, Row, opened
 
 _DEVICE_COLUMNS = dict.fromkeys(
     ("device_id", "worker_l1_size", "l1_num_banks", "l1_bank_size", "address_at_first_l1_cb_buffer", "cb_limit"), 0
@@ -48,13 +48,14 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
         ranks = database.ranks()
         processes = [_Process(database, rank, metadata, descriptor) for rank in ranks]
         timelines = [process.timeline(tables, named=len(ranks) > 1) for process in processes]
+        others = database.warnings
     if not any(map(len, timelines)):
         raise BadInputError(
             "the report holds no operation",
             where=str(database_path),
             hint="an importer that ran on a failed capture writes an empty database: capture again",
         )
-    warnings = list(dict.fromkeys(warning for process in processes for warning in process.warnings))
+    warnings = list(dict.fromkeys([*others, *(warning for process in processes for warning in process.warnings)]))
     facts = dict(processes[0].captured_on.facts)
     if version := metadata.get("version"):
         facts["ttnn"] = version
@@ -208,7 +209,9 @@ class _Process:
         """What was alive after each operation. A buffer has a row per operation that it survives, so rows repeat."""
         columns = {"operation_id": 0, "address": 0, "max_size_per_bank": 0, "buffer_type": 0, "device_id": 0}
         order = "operation_id" if self._unsorted else ""
-        rows = self.database.select("buffers", columns, rank=self.rank, order=order)
+        rows: Iterable[Row] = self.database.select("buffers", columns, rank=self.rank, order=order)
+        if self._unsorted:  # numbers written as text or not at all are sorted otherwise by SQLite
+            rows = sorted(rows, key=lambda row: whole_number(row[0]))
         known = self._known
         latest: int | None = None
         for key, group in groupby(rows, key=itemgetter(0)):

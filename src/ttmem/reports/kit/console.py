@@ -4,10 +4,12 @@
 import io
 from typing import Any
 
-from rich.console import Console, JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ttmem._gate import Styled, visible
 from ttmem.reports.kit.tables import Table
 
 NARROWEST = 40
@@ -42,20 +44,20 @@ class TextReport:
             if isinstance(part, Table):
                 self._print_table(part)
             else:
-                self._console.print(part, style=style or None)
+                self._console.print(gated(part), style=style or None)
 
     def _print_table(self, table: Table) -> None:
         """Where even the least does not fit, lines are longer than the terminal: a broken figure is a wrong one."""
         drawn = rich_table(table, self.width)
         needed = sum((column.width or 0) + _GAP for column in drawn.columns)
-        self._console.print(drawn, width=max(needed, self.width), crop=False)
+        self._console.print(gated(drawn), width=max(needed, self.width), crop=False)
         shown = [str(column.header) for column in drawn.columns]
         if missing := list(dict.fromkeys(head for head in table.heads if head and head not in shown)):
             self.print(f"(no room for {', '.join(missing)})", style="dim")
 
     def print_unfolded(self, line: str) -> None:
         """A line of a drawing: cut at the edge, because a folded one shows nothing."""
-        self._console.print(line, no_wrap=True, overflow="crop")
+        self._console.print(gated(line), no_wrap=True, overflow="crop")
 
     def titled(self, table: Table, *, spaced: bool = True) -> None:
         """A table below its title, after an empty line."""
@@ -67,7 +69,23 @@ class TextReport:
             self.print(table.left_out)
 
     def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
+        """All of it; nothing in it but our own colours is obeyed by a terminal."""
+        lines = self._file.getvalue().removesuffix("\n").split("\n")
+        return Styled("\n".join(line.rstrip() for line in lines) + "\n")
+
+
+class _Gated:
+    def __init__(self, drawn: RenderableType) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._drawn, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def gated(drawn: RenderableType) -> RenderableType:
+    """The same, with every text in it gone through the gate before colours are added."""
+    return _Gated(Text(drawn) if isinstance(drawn, str) else drawn)
 
 
 def rich_table(table: Table, width: int = 100) -> RichTable:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ttmem._gate import visible_json
 from ttmem.profile import MEMORIES, STATE_NAMES, OperationForms, Profile, storage
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.profile import html
@@ -25,9 +26,9 @@ _PROGRAM_FACTS = ("name", "parent", "run", "caller", "first_operation", "end_ope
 def files(profile: Profile) -> Iterator[tuple[str, bytes]]:
     """(file name after ``<name>_``, content)."""
     encoder = msgspec.json.Encoder()
-    yield "memory.json", encoder.encode(memory_document(profile))
-    yield "operations.json", encoder.encode(operations_document(profile))
-    yield "inputs_registry.json", encoder.encode(inputs_document(profile))
+    yield "memory.json", visible_json(encoder.encode(memory_document(profile)))
+    yield "operations.json", visible_json(encoder.encode(operations_document(profile)))
+    yield "inputs_registry.json", visible_json(encoder.encode(inputs_document(profile)))
     yield "report.html", html.render(profile).encode("utf-8", "replace")
     yield "profile.ttmem", storage.to_bytes(profile)
 

@@ -38,8 +38,14 @@ def document(folder: str, entries: Sequence[Mapping[str, object]]) -> StoredRepo
 
 
 def _report(entry: Mapping[str, object]) -> StoredReport:
+    kept = ("name", "bytes_on_disk", "folder")
+    known = {key: value for key, value in entry.items() if key in kept or not _is_damaged(value)}
     try:
-        return msgspec.convert(entry, StoredReport)
+        return msgspec.convert({**dict.fromkeys(entry), **known}, StoredReport)
     except msgspec.ValidationError:
-        kept = ("name", "bytes_on_disk", "folder")
         return msgspec.convert({key: entry.get(key) if key in kept else None for key in entry}, StoredReport)
+
+
+def _is_damaged(value: object) -> bool:
+    """A figure that no memory has."""
+    return isinstance(value, int | float) and not -1 < value < 1 << 60

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ttmem._atomic import write_bytes
+from ttmem._atomic import write_text
 from ttmem._errors import BadInputError
 from ttmem.reports.kit.tables import Table, csv
 from ttmem.reports.sweep import final_report, html, oom_analysis, operator_analysis
@@ -65,7 +65,7 @@ def write_all(findings: Findings, folder: Path) -> list[Path]:
         raise BadInputError("is a file; reports need a folder", where=str(folder)) from None
     written = []
     for name, content in render_all(findings).items():
-        write_bytes(folder / name, content.encode("utf-8", "backslashreplace"))
+        write_text(folder / name, content)
         written.append(folder / name)
     return written
 

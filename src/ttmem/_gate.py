@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one gate for text: what came out of a log must not move a cursor, set a title or turn a line around.
+
+Names and messages are written by programs that we do not know. Every text that goes to a terminal or into a text file
+passes ``visible``; the functions that print and write call it, so that no verb has to remember it. What it takes out is
+shown as an escape (``\\x1b``, ``\\u202e``), which is also what JSON would say.
+"""
+
+import re
+
+_ASCII_CONTROLS = bytes((*range(9), *range(11, 32), 127))
+_HOSTILE = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and newline: escape sequences begin with them
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"  # marks without width, or of direction
+    "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\ud800-\udfff"  # half of a pair: bytes that were no UTF-8
+    "\U000e0000-\U000e0fff]"  # invisible letters
+)
+
+
+class Styled(str):
+    """A text that passed the gate before our own colours were put into it."""
+
+    __slots__ = ()
+
+
+def visible(text: str) -> str:
+    """The text with nothing in it that a terminal would obey or a reader could not see; lines and tabs stay."""
+    if isinstance(text, Styled):
+        return text
+    if text.isascii():
+        raw = text.encode("ascii")
+        if len(raw.translate(None, _ASCII_CONTROLS)) == len(raw):
+            return text
+    return _HOSTILE.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def visible_json(encoded: bytes) -> bytes:
+    """A JSON document with the same inside its strings, as JSON's own escapes: what is read from it does not change."""
+    if encoded.isascii() and b"\x7f" not in encoded:
+        return encoded
+    return _HOSTILE.sub(_escape, encoded.decode("utf-8", "replace")).encode()
+
+
+def _escape(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    if number < 0x20:
+        return f"\\x{number:02x}"
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    pair = found[0].encode("utf-16-be").hex()
+    return f"\\u{pair[:4]}\\u{pair[4:]}"

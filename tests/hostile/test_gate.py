@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gate: whatever names a source holds, no output makes a terminal do something or hides a letter from a reader."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import random
+import re
+import sqlite3
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import bad_values
+import msgspec
+import pytest
+from bad_values import HOSTILE, KINDS, Kind
+from hypothesis import given
+from hypothesis import strategies as st
+
+from live.regions import region
+from support.command_line import ROOT
+from ttmem._gate import Styled, visible, visible_json
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.tables import Table
+
+SOURCE = ROOT / "src" / "ttmem"
+OURS = re.compile(r"\x1b\[[0-9;]*m")
+DATA_FILES = {".ttmem", ".sqlite", ".parquet", ".zst", ".sqlite-wal", ".sqlite-shm"}
+"""For programs: they hold what was read."""
+
+
+def bad_characters(text: str) -> set[str]:
+    """Independent of the gate's own list: by what Unicode says of a character."""
+    return {
+        char
+        for char in text
+        if char not in "\n\t" and (unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") or char == "\x7f")
+    }
+
+
+@given(st.text(st.characters()))
+def test_nothing_invisible_comes_through(text: str) -> None:
+    shown = visible(text)
+    assert bad_characters(shown) == set()
+    assert visible(shown) == shown
+    if not bad_characters(text):
+        assert shown == text
+
+
+@given(st.text(), st.sampled_from(["\x7f", "\x9b", "\u202e", "\u200b", "\U000e0041"]))
+def test_json_stays_the_same_document(text: str, hostile: str) -> None:
+    document = {"name": text + hostile}
+    encoded = visible_json(msgspec.json.encode(document))
+    assert json.loads(encoded) == document
+    assert bad_characters(encoded.decode()) == set()
+
+
+@given(st.text(st.characters()), st.booleans())
+def test_a_console_adds_its_own_colours_and_nothing_else(text: str, color: bool) -> None:
+    report = TextReport(80, color=color)
+    report.print(text, style="bold")
+    report.print(Table.of_texts(["name", text], [[text, HOSTILE]]))
+    report.print_unfolded(text)
+    shown = report.text()
+    assert isinstance(shown, Styled)
+    assert bad_characters(OURS.sub("", shown)) == set()
+    assert color or "\x1b" not in shown
+
+
+# --- every kind of source, every verb ---------------------------------------------------------------------------------
+
+
+def _planted_document(document: Any, random_: random.Random, share: float, name: str = HOSTILE) -> Any:
+    if isinstance(document, dict):
+        return {key: _planted_document(value, random_, share, name) for key, value in document.items()}
+    if isinstance(document, list):
+        return [_planted_document(value, random_, share, name) for value in document]
+    if isinstance(document, str) and random_.random() < share:
+        return document + name
+    return document
+
+
+def _planted_text(text: str, random_: random.Random, share: float, name: str) -> str:
+    """Words of letters get a tail; what a format is recognised by stays, or nothing would be read."""
+    name = name.replace("\ud800", "").replace("\0", "")
+
+    def tail(word: re.Match[str]) -> str:
+        return word[0] + (name if random_.random() < share / 10 else "")
+
+    return "\n".join(re.sub(r"[a-z_]{4,}", tail, line) for line in text.split("\n"))
+
+
+def plant(kind: Kind, path: Path, random_: random.Random, share: float) -> None:
+    """Hostile names in one file of a source: in so many of its texts."""
+    if kind.change is bad_values.json_file:
+        path.write_text(json.dumps(_planted_document(json.loads(path.read_text()), random_, share)))
+    elif kind.change is bad_values.json_lines_file:
+        lines = [_planted_document(json.loads(line), random_, share) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    elif kind.change is bad_values.sqlite_file:
+        database = sqlite3.connect(path)
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for table in tables:
+            for row in database.execute(f'PRAGMA table_info("{table}")').fetchall():
+                is_text = "CHAR" in str(row[2]).upper() or str(row[2]).upper() in ("TEXT", "")
+                if is_text and random_.random() < share:
+                    tail = HOSTILE.replace("\ud800", "").replace("\0", "")
+                    database.execute(f'UPDATE OR IGNORE "{table}" SET "{row[1]}" = "{row[1]}" || ?', (tail,))
+        database.commit()
+        database.close()
+    elif kind.change is bad_values.profile_file:
+        document = bad_values.profile_document(path)
+        bad_values.write_profile(path, _planted_document(document, random_, share, HOSTILE.replace("\ud800", "")))
+    else:
+        text = path.read_text("utf-8", "replace")
+        name = re.sub(r"[\x00-\x1f]", "", HOSTILE) if path.suffix == ".xml" else HOSTILE  # XML cannot hold the others
+        path.write_text(_planted_text(text, random_, share, name), "utf-8", "replace", newline="")
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_no_verb_passes_on_what_a_source_holds(kind: Kind, tmp_path: Path) -> None:
+    template, home = tmp_path / "template", tmp_path / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TTMEM_HOME", str(home))
+        source = bad_values.valid(kind, template)
+    random_ = random.Random(kind.name)
+    answered = 0
+    evil_name = HOSTILE.replace("\0", "").replace("\ud800", "")
+    for number, verb in enumerate(kind.verbs):
+        for share in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01):  # until it is still a source of this kind
+            # GIVEN the source with hostile names in it, in a folder that is called so too
+            folder = tmp_path / f"{number} {share} {evil_name}"
+            bad_values.changed_sources(kind, template, folder, random_, change=lambda *_: None)
+            for path in folder.glob(kind.files):
+                plant(kind, path, random_, share)
+            place = folder / source.relative_to(template) if source.is_absolute() else source
+            own_home = folder / "home" if (folder / "home").is_dir() else home
+            # WHEN a verb reads it, in colour every other time
+            words = bad_values.words_of(verb, place, folder)
+            color = {"FORCE_COLOR": "1"} if number % 2 else {"NO_COLOR": "1"}
+            code, out, err = bad_values.run(words, TTMEM_HOME=str(own_home), COLUMNS="100", **color)
+            # THEN nothing of it is obeyed: not on the terminal, not in the files
+            _check_outputs(verb, out, err, folder / "out", in_color="FORCE_COLOR" in color)
+            if code in (0, 1):
+                answered += 1
+                break
+    assert answered, "nothing of this source could be read: the test says nothing"
+    for path in home.rglob("*"):
+        if path.is_file() and path.suffix not in DATA_FILES:
+            assert bad_characters(path.read_text("utf-8")) == set(), path
+
+
+def _check_outputs(verb: str, out: bytes, err: bytes, folder: Path, *, in_color: bool) -> None:
+    written = {"stdout": out, "stderr": err}
+    written |= {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in DATA_FILES
+    }
+    for name, content in written.items():
+        text = content.decode("utf-8")
+        assert "\x1b[2J" not in text
+        shown = OURS.sub("", text) if name == "stdout" and in_color else text
+        assert bad_characters(shown) == set(), (verb, name, shown[:300])
+
+
+def test_names_of_processes_are_shown_as_they_are_not(tmp_path: Path) -> None:
+    name = HOSTILE.replace("\0", "").replace("\ud800", "")
+    held = (1 << 20, 0, 0, 0, 0)
+    (tmp_path / "tt_device_0_memory").write_bytes(region(total=held, processes=[(os.getpid(), name, held)]))
+    code, out, err = bad_values.run(["live", "--once"], TTMEM_SHM_DIR=str(tmp_path), FORCE_COLOR="1")
+    assert code == 0, err
+    assert b"title" in out
+    assert bad_characters(OURS.sub("", out.decode())) == set()
+    assert bad_characters(err.decode()) == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["profile", "NAME"],
+        ["NAME"],
+        ["boards", "NAME"],
+        ["tensor", "NAME"],
+        ["check", "x", "--max-dram", "NAME"],
+        ["profile", "x", "--NAME"],
+        ["run", "NAME"],
+        ["replay", "NAME"],
+        ["explain", "Out of Memory: NAME"],
+        ["ops", "extract", "NAME::load"],
+        ["profile", "-", "-o", "/nowhere/NAME"],
+        ["--debug", "profile", "NAME"],
+    ],
+    ids=str,
+)
+def test_errors_that_name_what_was_typed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    name = HOSTILE.replace("\0", "").replace("\ud800", "\udc80")
+    _, out, err = bad_values.run([word.replace("NAME", name) for word in words])
+    assert bad_characters(out.decode() + err.decode()) == set()
+
+
+# --- no verb can forget it --------------------------------------------------------------------------------------------
+
+_WRITERS = {
+    "_atomic.py": "write_text is the gate for files; write_bytes is for data",
+    "commands/_output.py": "emit and say are the gate for a terminal",
+    "commands/_runner.py": "our own help",
+    "commands/__init__.py": "our own help",
+    "commands/_group.py": "our own help",
+    "commands/_child.py": "a program's own output, passed through",
+    "exports/csv_files.py": "through the gate, cell by cell",
+    "exports/perfetto.py": "JSON in ASCII",
+    "exports/visualizer.py": "JSON in ASCII, and a database",
+    "exports/_place.py": "a mark of our own",
+    "operators/case_files.py": "JSON in ASCII",
+    "sweep/expectations.py": "JSON in ASCII",
+    "sweep/journal.py": "JSON in ASCII, and a database",
+    "profile/storage.py": "a saved profile",
+    "store/folders.py": "what the store was given: data, JSON through the gate, pages",
+}
+
+
+def _writes(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    function = node.func
+    if isinstance(function, ast.Name):
+        return function.id in ("print", "write_bytes", "new_file")
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr in ("write_text", "write_bytes", "echo", "secho", "print")
+        and not (isinstance(function.value, ast.Name) and function.value.id in ("report", "self"))
+    )
+
+
+def test_only_these_files_print_or_write() -> None:
+    """A new verb or report uses ``emit``, ``note`` and ``write_text``; whoever is added here says why it may not."""
+    rooms = ("commands", "reports", "exports", "sweep", "store", "library", "profile", "operators", "")
+    found = set()
+    for room in rooms:
+        for path in (SOURCE / room).rglob("*.py") if room else SOURCE.glob("*.py"):
+            if "tracer" not in path.parts and any(map(_writes, ast.walk(ast.parse(path.read_text())))):
+                found.add(str(path.relative_to(SOURCE)))
+    assert found - {"reports/kit/console.py"} <= set(_WRITERS)
+
+
+def test_pages_and_scripts_of_our_own_pass_unchanged() -> None:
+    """Assets of pages hold nothing that the gate would change, or pages would break."""
+    assets = [path.read_text("utf-8") for path in (SOURCE / "reports" / "templates").iterdir() if path.is_file()]
+    assert list(map(visible, assets)) == assets
+
+
+def test_every_promise_of_the_page_names_a_test_that_is_there() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    promised = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(promised) > 20
+    for file, name in promised:
+        names = {
+            node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)
+        }
+        assert name in names, (file, name)
