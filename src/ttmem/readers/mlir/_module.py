@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem._limits import LAYOUT_BYTES
 from ttmem.profile import HOST, Argument, Profile, Source, TensorType
 from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.mlir import KIND
-from ttmem.readers.mlir._operation import unescaped
+from ttmem.readers.mlir._operation import unescaped, without_escapes
 from ttmem.readers.mlir._types import parse_tensor_type
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log._lines import LineSplitter
@@ -28,13 +29,13 @@ _STAGE = re.compile(rb"MLIR Module (\w+):")
 _MODULE_NAME = re.compile(rb"\bmodule @\"?([\w.$-]+)")
 _FUNCTION = re.compile(rb"func\.func (?:(public|private|nested) )?@\"?([\w.$-]+)\"?\(")
 _ALIAS = re.compile(rb"#(\w+) = (#ttnn\.\w+<.*)")
-_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|->|[()<>{}\[\],]')
+_BRACKET = re.compile(rb'"[^"]*"|->|[()<>{}\[\],]')
 _LAYOUT_ALIAS = re.compile(rb"tensor<[^,>]*, #(\w+)>")
-_BUFFER_ALIAS = re.compile(rb"memref<.*, #(\w+)>")
+_BUFFER_ALIAS = re.compile(rb"memref<[^#<]*(?:<[^#<>]*>)?, #(\w+)>")
 _KIND = re.compile(rb"argument_type<(\w+)>")
-_NAME = re.compile(rb'ttir\.name = "((?:[^"\\]|\\.)*)"')
-_LOCATION = re.compile(rb'loc\("((?:[^"\\]|\\.)*)"')
-_LOCAL_SHAPE = re.compile(rb"local_shape = (tensor<[^>]*>)")
+_NAME = re.compile(rb'ttir\.name = "([^"]*)"')
+_LOCATION = re.compile(rb'loc\("([^"]*)"')
+_LOCAL_SHAPE = re.compile(rb"local_shape = (tensor<[^<>]*(?:<[^<>]*>)?>)")
 STAGE_END_MARKS = (b"END OF MLIR MODULE", b"// IR Dump ")
 _CALLED = re.compile(rb"_const_eval_\d|^cpu_hoisted_|trace_\d+_")
 """Names of functions that the compiler splits off an entry (log-formats 3.2, 3.3)."""
@@ -74,7 +75,7 @@ def parse_module_line(line: bytes) -> ModuleItem | None:
     if any(mark in line for mark in STAGE_END_MARKS):
         return ModuleItem(STAGE_END)
     if alias := _ALIAS.match(line):
-        return ModuleItem(ALIAS, alias[1], alias[2])
+        return ModuleItem(ALIAS, alias[1], alias[2][:LAYOUT_BYTES])
     name = _MODULE_NAME.search(line)
     return ModuleItem(MODULE, name[1]) if name else None
 
@@ -88,7 +89,7 @@ def _split_arguments(line: bytes, start: int) -> Iterator[bytes]:
     """The arguments of a signature; attributes hold commas, braces and quoted brackets, so depth decides."""
     depth = 0
     begin = start
-    for token in _BRACKET.finditer(line, start):
+    for token in _BRACKET.finditer(without_escapes(line), start):
         mark = token[0]
         if mark == b"," and depth == 0:
             yield line[begin : token.start()]
@@ -108,12 +109,13 @@ def _split_arguments(line: bytes, start: int) -> Iterator[bytes]:
 def _argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
     _, _, rest = text.strip().partition(b": ")
     kind = _KIND.search(rest)
-    name = _NAME.search(rest) or _LOCATION.search(rest)
+    plain = without_escapes(rest)
+    name = _NAME.search(plain) or _LOCATION.search(plain)
     local = _LOCAL_SHAPE.search(rest)
     return (
         rest[: rest.index(b" {")] if b" {" in rest else rest.partition(b" loc(")[0],
         kind[1].decode() if kind else "unknown",
-        unescaped(name[1]).decode("utf-8", "replace") if name else "",
+        unescaped(rest[name.start(1) : name.end(1)]).decode("utf-8", "replace") if name else "",
         local[1] if local else b"",
         b"ttcore.kv_cache" in rest,
     )
