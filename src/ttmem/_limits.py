@@ -5,6 +5,8 @@ An input may be damaged, or made to harm. Its size may cost time in proportion, 
 is kept of it. Real inputs stay far below these bounds; what lies beyond one is left out and said.
 """
 
+from typing import TypeVar
+
 LINE_BYTES = 8 << 20
 """A line of a log. The longest real ones, signatures of large models, have some hundred KB; a constant that was
 printed in full may have more, and nothing behind its beginning is needed."""
@@ -30,7 +32,9 @@ FAILURES_READ, FAILURES_READ_LAST = 250, 50
 """Lines of a log that look like the beginning of a failure and are read as one: the first and the last so many of each
 kind (``Out of Memory``, ``TT_``, ``rror``, ...). A long one costs a millisecond; what ended a run is at an end."""
 FAILURES_EXPLAINED = 100
-"""Different failures that one answer explains, of which a quarter are the last ones."""
+"""Different failures that one answer explains."""
+FAILURES_WITH_ALIVE = 8
+"""Of these, the ones for which the profile is asked what was alive: each time it is walked through again."""
 
 RESULTS_OF_OPERATION = 1_024
 """Results that one operation line may announce (``%5:1024 = ...``): the largest real split has a few hundred."""
@@ -52,6 +56,13 @@ NAME_BYTES = 4_096
 """A name of a program, an operation or a value."""
 LAYOUT_BYTES = 4_096
 """What an alias of a module dump stands for: it is written out wherever it is used."""
+
+_Item = TypeVar("_Item")
+
+
+def first_and_last(items: list[_Item], most: int) -> list[_Item]:
+    """As many as are looked at: what came first, and as a quarter of them what came last."""
+    return items if len(items) <= most else items[: most - most // 4] + items[-(most // 4) :]
 
 
 class LongLines:
