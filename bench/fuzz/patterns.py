@@ -196,3 +196,44 @@ def _some(chance: random.Random, counts: tuple[int, ...]) -> str:
         else:
             out.append(chance.choice(TOKENS))
     return "".join(out)
+
+
+def _line_with(start: str) -> str:
+    return next(line for line in LINES if start in line)
+
+
+KNOWN = {
+    "blanks before a bar": Pattern("", " ", "| x", 0),
+    "one word": Pattern("", "word ", "", 0),
+    "escaped quotes in a location": Pattern(LINES[0].partition('loc("')[0] + 'loc("', '\\"', '")', 0),
+    "a location that does not end": Pattern(LINES[0].partition('loc("')[0] + 'loc("', "\\\\", "", 0),
+    "a hundred thousand results": Pattern(LINES[2].replace("{n}", "100000"), "", "", 1),
+    "programs left open": Pattern(_line_with("Starting execution of program: main_"), "", "", 1),
+    "programs that were never started": Pattern(
+        _line_with("Starting execution of program: main_"), "", "", 1, (_line_with("Finished execution of program: main_"),)
+    ),
+    "submits": Pattern(LINES[5], "", "", 1, (LINES[10], LINES[0], LINES[7], LINES[12], LINES[6], LINES[7])),
+    "submits without programs": Pattern(LINES[5], "", "", 1, (LINES[0], LINES[6])),
+    "different failures": Pattern(_line_with("TT_FATAL @"), "", "", 1, ("info:", _OOM)),
+    "different errors": Pattern("{i:x}" + "rror: abc" * 40 + "{i}", "", "", 1),
+    "memory views on one line": Pattern("", LINES[7], "", 0),
+    "operations on one line": Pattern("", LINES[0], "", 0),
+    "records on one line": Pattern("", LINES[4], "", 0),
+    "carriage returns": Pattern("", "\r" + LINES[4], "", 0),
+    "ranks": Pattern(_line_with("]<stdout>:"), "", "", 1, ("[1,{i}]<stdout>:" + LINES[0],)),
+    "arguments on one line": Pattern("func.func @main(", '%arg{i}: tensor<4x4xbf16> loc("p{i}"), ', "", 0),
+    "strings that do not end": Pattern("func.func @main(", '"\\', "", 0),
+    "system descriptions": Pattern("a | ", "#system_desc = ", "", 0),
+    "aliases of buffers": Pattern("#a = #ttnn.ttnn_layout<", "memref<", ", #a", 0),
+    "dimensions": Pattern(LINES[0].partition("tensor<")[0] + "tensor<", "1x", "bf16>", 0),
+    "brackets": Pattern(LINES[0].partition("tensor<")[0], "(<[{{", "", 0),
+    "times": Pattern("", "2026-01-02T03:04:05.123Z ", "", 0),
+    "colours": Pattern("", "\x1b[0m", "TT_FATAL @ a.cpp:1", 0),
+    "exceptions on one line": Pattern("", "TT_FATAL @ a.cpp:1: ", "", 0),
+    "sentences on one line": Pattern("", _OOM + " ", "", 0),
+    "a message that goes on": Pattern("TT_FATAL @ a.cpp:1: x", "", "", 1, ("info:",) + ("more of it",) * 30),
+    "an operation before every failure": Pattern(LINES[0], "", "", 1, (_OOM,)),
+    "new constants": Pattern(LINES[3], "", "", 1, (LINES[9], LINES[0], LINES[7], LINES[11])),
+    "tensors that are never freed": Pattern(LINES[0].replace("%1, %2", "%1, %{i}"), "", "", 1, (LINES[4], LINES[7])),
+}
+"""Patterns that took more than their share once, or are built to."""
