@@ -45,8 +45,8 @@ NUMBER_DIGITS = 30
 """Digits of a number: 2**64 has 20. Python refuses to read more than 4,300, and slows down long before."""
 NUMBER_BITS = 128
 """What arithmetic on such numbers may grow to before it counts as unknown."""
-TENSOR_DIMENSIONS = 64
-"""Dimensions of a tensor; ttnn itself stops at 8, and torch at 64."""
+TENSOR_DIMENSIONS = 1_024
+"""Dimensions of a tensor; most operations of ttnn stop at 8, and torch stops at 64."""
 NESTING = 200
 """Brackets, braces and calls inside each other, in code and in documents."""
 
