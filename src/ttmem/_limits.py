@@ -23,10 +23,11 @@ DOCUMENT_BYTES = 1 << 28
 """A source that is one document (JSON, a module dump, a folder's table) and has to be read as a whole."""
 DOCUMENT_VALUES = 4_000_000
 """Values of a JSON document: each costs some 100 bytes once it is read. A capture of 200,000 nodes has fewer."""
-PROFILE_RATIO = 400
-PROFILE_FREE_BYTES = 64 << 20
-"""A saved profile beyond this size may unpack to so many times its own: its columns are differences, and a decode loop
-of millions of operations is packed to a hundredth."""
+PROFILE_BYTES = 1 << 30
+"""A saved profile, unpacked: some 50 bytes for each of 20 million operations."""
+PROFILE_FREE_BYTES, PROFILE_RATIO = 64 << 20, 10_000
+"""Beyond the first 64 MiB, a saved profile may unpack to so many times its size: a decode loop repeats itself exactly,
+but one that says more than this holds nothing but zeros."""
 
 FAILURES_READ, FAILURES_READ_LAST = 250, 50
 """Lines of a log that look like the beginning of a failure and are read as one: the first and the last so many of each

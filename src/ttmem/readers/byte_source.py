@@ -16,6 +16,7 @@ from typing import BinaryIO, Protocol, cast
 from ttmem._errors import BadInputError
 from ttmem._limits import (
     DOCUMENT_BYTES,
+    DOCUMENT_VALUES,
     FACT_LINE_BYTES,
     UNPACKED_FREE_BYTES,
     UNPACKED_PIECE_BYTES,
@@ -139,6 +140,16 @@ class OpenedSource:
         except TruncatedSourceError as error:
             hint = "make the file again"
             raise BadInputError(f"cannot be unpacked: {error.reason}", where=self.name, hint=hint) from error
+
+    def json_content(self) -> bytes:
+        """All of a JSON document, unless reading it would take more memory than any capture needs."""
+        content = self.content()
+        values = content.count(b",") + content.count(b"[") + content.count(b"{")
+        if values > DOCUMENT_VALUES:
+            raise BadInputError(
+                f"holds more than {DOCUMENT_VALUES:,} values", where=self.name, hint="capture fewer operations at once"
+            )
+        return content
 
     def lines(self, progress: Progress | None = None) -> Iterator[str]:
         """Lines of text."""

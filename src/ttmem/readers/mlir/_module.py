@@ -18,7 +18,7 @@ from ttmem._errors import BadInputError
 from ttmem._limits import LAYOUT_BYTES
 from ttmem.profile import HOST, Argument, Profile, Source, TensorType
 from ttmem.profile.tables import ProfileTables
-from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir import KIND
 from ttmem.readers.mlir._operation import unescaped, without_escapes
 from ttmem.readers.mlir._types import parse_tensor_type
@@ -200,19 +200,36 @@ def _resolve(type_text: bytes, aliases: dict[bytes, bytes]) -> bytes:
     return type_text.replace(b"#" + alias[1] + b">", layout + b">", 1)
 
 
-def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
-    """The annotated arguments in the file, its bytes and its lines."""
+class ModuleFile(NamedTuple):
+    """What a file of its own tells."""
+
+    arguments: list[Argument]
+    bytes: int
+    lines: int
+    left_out: str
+    """What was too long to be looked at."""
+
+
+def read_module(path: str | Path) -> ModuleFile:
+    """The annotated arguments in a file."""
+    splitter, items, byte_count, line_count = LineSplitter(), [], 0, 0
     with OpenedSource(path) as opened:
-        content = opened.content()
-    splitter = LineSplitter()
-    lines = [*splitter.split(content), *splitter.rest()]
-    return registry(item for line in lines if (item := parse_module_line(line))), len(content), len(lines)
+        try:
+            for chunk in chain(opened.chunks(), [b""]):
+                lines = splitter.split(chunk) if chunk else splitter.rest()
+                byte_count += len(chunk)
+                line_count += len(lines)
+                items += [item for line in lines if (item := parse_module_line(line))]
+        except TruncatedSourceError as error:
+            hint = "make the file again"
+            raise BadInputError(f"cannot be unpacked: {error.reason}", where=opened.name, hint=hint) from error
+    return ModuleFile(registry(items), byte_count, line_count, splitter.long_lines.remark)
 
 
 def read(path: str | Path, options: ReadOptions) -> Profile:
     """A profile that knows the graph's weights and nothing of a run."""
-    arguments, byte_count, line_count = read_arguments(path)
-    if not arguments:
+    module = read_module(path)
+    if not module.arguments:
         raise BadInputError(
             "no function with annotated arguments in this module",
             where=str(path),
@@ -224,9 +241,12 @@ def read(path: str | Path, options: ReadOptions) -> Profile:
         source=Source(
             kind=KIND,
             name=str(path),
-            bytes=byte_count,
-            lines=line_count,
-            warnings=("a module dump tells the weights of a graph; it does not tell what a run needed",),
+            bytes=module.bytes,
+            lines=module.lines,
+            warnings=(
+                "a module dump tells the weights of a graph; it does not tell what a run needed",
+                *filter(None, (module.left_out,)),
+            ),
         ),
-        arguments=arguments,
+        arguments=module.arguments,
     )

@@ -26,12 +26,12 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._carry: list[bytes] = []
-        self._long = LongLines()
+        self.long_lines = LongLines()
         self._strip_times: bool | None = None
 
     def split(self, chunk: bytes) -> list[bytes]:
         """The lines that end in this chunk."""
-        chunk = self._long.shorten(chunk)
+        chunk = self.long_lines.shorten(chunk)
         if self._strip_times is not False:
             return self._split_cleaned(chunk)
         lines = chunk.split(b"\n")

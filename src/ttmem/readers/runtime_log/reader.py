@@ -12,7 +12,7 @@ from ttmem._errors import BadInputError
 from ttmem._limits import FAILURES_READ, FAILURES_READ_LAST, RANKS
 from ttmem.profile import Argument, Profile, Source, Timeline
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
-from ttmem.readers.mlir._module import read_arguments, registry
+from ttmem.readers.mlir._module import read_module, registry
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
 from ttmem.readers.runtime_log._assembly import RANKS_LEFT_OUT, assemble
@@ -38,7 +38,7 @@ _NO_STATES = (
 
 def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
-    modules = [argument for path in options.mlir for argument in read_arguments(path)[0]]
+    modules = [argument for path in options.mlir for argument in read_module(path).arguments]
     parts = worth_splitting(source, options.jobs)
     with _without_garbage_collection():
         if parts:
