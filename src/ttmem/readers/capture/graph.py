@@ -25,7 +25,7 @@ from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleav
 from ttmem.readers.capture._profile import timeline_of
 from ttmem.readers.registry import ReadOptions
 
-_CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
+_CORNERS = re.compile(r'"end":\{"x":(\d{1,6}),"y":(\d{1,6})\},"start":\{"x":(\d{1,6}),"y":(\d{1,6})\}')
 _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
 
 

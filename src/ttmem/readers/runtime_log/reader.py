@@ -123,7 +123,8 @@ def profile_of(
 def _nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) -> BadInputError:
     """The error for a source without any operation, memory state or failure."""
     if cut:
-        return BadInputError(f"nothing to profile was unpacked: {cut}", where=where, hint="make the file again")
+        what = "nothing to profile was unpacked" if log.bytes else "nothing could be unpacked"
+        return BadInputError(f"{what}: {cut}", where=where, hint="make the file again")
     if not log.bytes:
         return BadInputError("is empty", where=where, hint="record a log with `tt-memory-profiler --log SCRIPT`")
     if not log.saw_runtime and not graphs:
