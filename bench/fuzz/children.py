@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,9 @@ class Limits:
     cpu_seconds: int = 20
     wall_seconds: float = 40.0
     data_bytes: int = 2 << 30
+
+
+USUAL = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,16 @@ class Child:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
         self._process.wait(30)
 
-    def run(self, arguments: Sequence[str | Path], *, stdin: Path | None = None, limits: Limits = Limits()) -> Ran:
+    def run(self, arguments: Sequence[str | Path], *, stdin: Path | None = None, limits: Limits = USUAL) -> Ran:
         """``ttmem`` with these arguments, to its end or to a limit."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         asked = {
             "arguments": list(map(str, arguments)),
             "stdin": str(stdin) if stdin else os.devnull,
@@ -124,10 +130,8 @@ def _ask(main: Any, asked: dict[str, Any]) -> dict[str, Any]:
     if not pid:
         _become(main, **asked)
     _, status, used = os.wait4(pid, 0)
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # what it may have left behind
-    except (ProcessLookupError, PermissionError):
-        pass
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "code": os.waitstatus_to_exitcode(status),
@@ -149,7 +153,7 @@ def _become(main: Any, arguments: list[str], stdin: str, limits: list[float]) ->
         os.dup2(os.open(stdin, os.O_RDONLY), 0)
         for at, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), at)
-        sys.stdin = open(0, encoding="utf-8", closefd=False)
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
         code = main(arguments)
         sys.stdout.flush()
         sys.stderr.flush()

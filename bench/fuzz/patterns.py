@@ -8,6 +8,7 @@ A pattern says how an input grows, so the same pattern at twice the size shows h
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,14 +32,22 @@ _OOM = (
 LINES = tuple(
     line.replace("\0", "{{").replace("\1", "}}")
     for line in (
-        '            RuntimeTTNN |    DEBUG | Executing operation: %{i} = "ttnn.add"(%1, %2) : '
-        f'({_LAYOUT}, {_LAYOUT}) -> {_LAYOUT} loc("add.{{i}}")',
-        '            RuntimeTTNN |    DEBUG | Executing operation: "ttnn.deallocate"(%{i}) <'
-        f'\0force = false\1> : ({_LAYOUT}) -> () loc("free")',
-        '            RuntimeTTNN |    DEBUG | Executing operation: %{i}:{n} = "ttnn.split"(%1) : '
-        f'({_LAYOUT}) -> ({_LAYOUT}, {_LAYOUT}) loc("a"("b"))',
-        "            RuntimeTTNN |    DEBUG | Executing operation: %{i} = ttcore.load_cached(@main_const_eval_{i}, [%1]) "
-        f": ({_LAYOUT}) -> {_LAYOUT} loc(unknown)",
+        (
+            '            RuntimeTTNN |    DEBUG | Executing operation: %{i} = "ttnn.add"(%1, %2) : '
+            f'({_LAYOUT}, {_LAYOUT}) -> {_LAYOUT} loc("add.{{i}}")'
+        ),
+        (
+            '            RuntimeTTNN |    DEBUG | Executing operation: "ttnn.deallocate"(%{i}) <'
+            f'\0force = false\1> : ({_LAYOUT}) -> () loc("free")'
+        ),
+        (
+            '            RuntimeTTNN |    DEBUG | Executing operation: %{i}:{n} = "ttnn.split"(%1) : '
+            f'({_LAYOUT}) -> ({_LAYOUT}, {_LAYOUT}) loc("a"("b"))'
+        ),
+        (
+            "            RuntimeTTNN |    DEBUG | Executing operation: %{i} = ttcore.load_cached(@f_{i}, [%1]) "
+            f": ({_LAYOUT}) -> {_LAYOUT} loc(unknown)"
+        ),
         "                 Always |     INFO | Device memory state before operation AddOp",
         "                 Always |     INFO | Device memory state before submit",
         "                 Always |     INFO | Device memory state after submit",
@@ -60,10 +69,14 @@ LINES = tuple(
         _OOM,
         f"RuntimeError: {_OOM}",
         f"2026-01-02 03:04:05.678 | critical |          Always | TT_FATAL: {_OOM} (assert.hpp:104)",
-        "Statically allocated circular buffers in program {i} clash with L1 buffers on core range [(x=0,y=0) - (x=7,"
-        "y=7)]. L1 buffer allocated at {i} and static circular buffer region ends at 1{i}",
-        "Statically allocated circular buffers on core range [0-0 - 7-7] grow to {i} B which is beyond max L1 size "
-        "of 1499136 B",
+        (
+            "Statically allocated circular buffers in program {i} clash with L1 buffers on core range [(x=0,y=0) - "
+            "(x=7,y=7)]. L1 buffer allocated at {i} and static circular buffer region ends at 1{i}"
+        ),
+        (
+            "Statically allocated circular buffers on core range [0-0 - 7-7] grow to {i} B which is beyond max L1 size "
+            "of 1499136 B"
+        ),
         "error: something {i} failed",
         "Fatal Python error: Segmentation fault",
         "Killed",
@@ -76,8 +89,10 @@ LINES = tuple(
         "2026-01-02T03:04:05.123Z Device memory state before submit",
         "MLIR Module ttnn:",
         "module @SyncTensorsGraph.{i} attributes \0a = 1\1 \0",
-        "func.func @main(%arg{i}: tensor<{i}x32xbf16> \0ttcore.argument_type = #ttcore.argument_type<parameter>, "
-        'ttir.name = "w{i}"\1 loc("p{i}"), %arg1: tensor<4x4xf32>) -> tensor<4x4xf32> \0',
+        (
+            "func.func @main(%arg{i}: tensor<{i}x32xbf16> \0ttcore.argument_type = #ttcore.argument_type<parameter>, "
+            'ttir.name = "w{i}"\1 loc("p{i}"), %arg1: tensor<4x4xf32>) -> tensor<4x4xf32> \0'
+        ),
         "#ttnn_layout{i} = #ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<1x1xf32, #dram>, <interleaved>>",
         '#system_desc = #ttcore.system_desc<[\0role = host, target_triple = "x86"\1], [\0arch = <wormhole_b0>\1]>',
         '  %{i} = "ttnn.add"(%1, %2) : (tensor<4x4xf32>) -> tensor<4x4xf32> loc(#loc{i})',
@@ -100,22 +115,24 @@ LINES = tuple(
 """One of each kind of line that any reader looks for, and a foreign one."""
 
 TOKENS = (
-    *(" ", "  ", " | ", "|", "\t", "\r", ",", ", ", ".", ":", " : ", " : (", ") -> ", "->", "-", "#", "%", "@", "&", "=", "*"),
-    *("(", ")", "<", ">", "[", "]", "{{", "}}", "(<", ">)", "<{{", "}}>", "[[", "]]", "((", "[({{<"),
-    *('"', "'", "`", "\\", '\\"', "\\\\", "\\22", "\\n", "\\x1b", "&#10;", "{{}}", "...", "\u2026", "\\0A"),
-    *("0", "9", "{i}", "{i},", "{i} ", "1x", "32x", "0x", "0xffff", "1.5", "1e9", "-1", "999999999999999999999"),
-    *("a", "word ", "_", "ttnn.", '"ttnn.add"', "tensor<", "tensor<1x", "memref<", "!ttcore.tile<32x32, bf16>", "tile<"),
-    *(" loc(", 'loc("a")', 'loc("', "loc(fused[", "loc(callsite(", ' at "', "unknown)", "(d0, d1)", "#ttnn_layout", "#loc = "),
-    *("%arg{i}: ", "%1#0, ", "%{i}, ", "= ", "call ", "@f(", "Executing operation: ", "MemoryView{{", "Device ", "}} "),
-    *("Device memory state ", "memory state:", "xecution of program: ", "Cache hit for function: ", "func.func @f("),
-    *("Out of Memory", "TT_", "TT_FATAL @ ", "TT_FATAL: ", "a.cpp:1", "FATAL", "critical", "rror", "Error: ", "info: ", "info:"),
-    *("allocate ", " B ", "banks", "across ", "Statically allocated ", "circular buffers ", "core range ", "Killed", "SIG"),
-    *("Executing operation: %1 = ", "DEBUG | ", "Always | ", "RuntimeTTNN | DEBUG | ", "[1,2]<stdout>:", "2026-01-02T03:04:05Z "),
-    *("\x1b[32m", "\x1b[0m", "\x1b[", "[0m", "^[[0m", "\x00", "\x7f", "\u00e9", "\u202e", "\U0001f600", "\ufffd", "\u2028", "\x85", "\x0c"),
-    *("E  ", "> ", "(a pid=1)", "[ctest]", "[gw1]", "--- ", "backtrace:", "DeviceOperation", "ttnn::prim::", "FAILED a.py::", "::"),
-    *("shape=Shape([", "dtype=", "Shape(", "attributes {{", "argument_type<", 'ttir.name = "', "local_shape = tensor<", "arch = <"),
-    *("#system_desc = ", "CB {i} :: PS = ", "RISC=1, name=", "CB", "(MCAST):", "contiguous", "num_tiles=", "verification: "),
-    *("PASSED", "FAILED", "SKIPPED", "test_", "===", "___", "passed", ".py::test", " - ", "<testcase ", "</", "//", "/*", "*/", "/"),
+    " ", "  ", " | ", "|", "\t", "\r", ",", ", ", ".", ":", " : ", " : (", ") -> ", "->", "-", "#", "%", "@", "&",
+    "=", "*", "(", ")", "<", ">", "[", "]", "{{", "}}", "(<", ">)", "<{{", "}}>", "[[", "]]", "((", "[({{<", '"', "'",
+    "`", "\\", '\\"', "\\\\", "\\22", "\\n", "\\x1b", "&#10;", "{{}}", "...", "\u2026", "\\0A", "0", "9", "{i}",
+    "{i},", "{i} ", "1x", "32x", "0x", "0xffff", "1.5", "1e9", "-1", "999999999999999999999", "a", "word ", "_",
+    "ttnn.", '"ttnn.add"', "tensor<", "tensor<1x", "memref<", "!ttcore.tile<32x32, bf16>", "tile<", " loc(",
+    'loc("a")', 'loc("', "loc(fused[", "loc(callsite(", ' at "', "unknown)", "(d0, d1)", "#ttnn_layout", "#loc = ",
+    "%arg{i}: ", "%1#0, ", "%{i}, ", "= ", "call ", "@f(", "Executing operation: ", "MemoryView{{", "Device ", "}} ",
+    "Device memory state ", "memory state:", "xecution of program: ", "Cache hit for function: ", "func.func @f(",
+    "Out of Memory", "TT_", "TT_FATAL @ ", "TT_FATAL: ", "a.cpp:1", "FATAL", "critical", "rror", "Error: ", "info: ",
+    "info:", "allocate ", " B ", "banks", "across ", "Statically allocated ", "circular buffers ", "core range ",
+    "Killed", "SIG", "Executing operation: %1 = ", "DEBUG | ", "Always | ", "RuntimeTTNN | DEBUG | ",
+    "[1,2]<stdout>:", "2026-01-02T03:04:05Z ", "\x1b[32m", "\x1b[0m", "\x1b[", "[0m", "^[[0m", "\x00", "\x7f", "\xe9",
+    "\u202e", "\U0001f600", "\ufffd", "\u2028", "\x85", "\x0c", "E  ", "> ", "(a pid=1)", "[ctest]", "[gw1]", "--- ",
+    "backtrace:", "DeviceOperation", "ttnn::prim::", "FAILED a.py::", "::", "shape=Shape([", "dtype=", "Shape(",
+    "attributes {{", "argument_type<", 'ttir.name = "', "local_shape = tensor<", "arch = <", "#system_desc = ",
+    "CB {i} :: PS = ", "RISC=1, name=", "CB", "(MCAST):", "contiguous", "num_tiles=", "verification: ", "PASSED",
+    "FAILED", "SKIPPED", "test_", "===", "___", "passed", ".py::test", " - ", "<testcase ", "</", "//", "/*", "*/",
+    "/",
 )  # fmt: skip
 """What lines are made of."""
 
@@ -143,20 +160,23 @@ class Pattern:
         while done < size:
             line = [_filled(self.front, number)]
             length = len(line[0])
-            while length < limit and self.repeated:
+            if self.repeated and not _VARIES.search(self.repeated):
+                piece = _filled(self.repeated, 0)
+                line.append(piece * max(1, (limit - length) // len(piece)))
+            while _VARIES.search(self.repeated) and length < limit:
                 piece = _filled(self.repeated, number)
                 line.append(piece)
                 length += len(piece)
                 number += 1
             line.append(_filled(self.back, number))
-            for other in self.around:
-                line.append("\n" + _filled(other, number))
+            line += ["\n" + _filled(other, number) for other in self.around]
             number += 1
             encoded = ("".join(line) + "\n").encode("utf-8", "surrogatepass")
             done += len(encoded)
             yield encoded
 
 
+_VARIES = re.compile(r"\{[in]")
 _ALIVE = "                 Always |     INFO | Device memory state before operation AddOp"
 """The first line makes it a runtime log, whatever follows."""
 
@@ -210,7 +230,11 @@ KNOWN = {
     "a hundred thousand results": Pattern(LINES[2].replace("{n}", "100000"), "", "", 1),
     "programs left open": Pattern(_line_with("Starting execution of program: main_"), "", "", 1),
     "programs that were never started": Pattern(
-        _line_with("Starting execution of program: main_"), "", "", 1, (_line_with("Finished execution of program: main_"),)
+        _line_with("Starting execution of program: main_"),
+        "",
+        "",
+        1,
+        (_line_with("Finished execution of program: main_"),),
     ),
     "submits": Pattern(LINES[5], "", "", 1, (LINES[10], LINES[0], LINES[7], LINES[12], LINES[6], LINES[7])),
     "submits without programs": Pattern(LINES[5], "", "", 1, (LINES[0], LINES[6])),

@@ -9,7 +9,7 @@ from itertools import combinations, product
 from math import prod
 
 from ttmem._errors import BadInputError
-from ttmem._limits import TENSOR_DIMENSIONS
+from ttmem._limits import NUMBER_BITS, TENSOR_DIMENSIONS
 from ttmem.hardware import BFLOAT16, DRAM, TILE_32X32, DataType, Memory, Registry, Tile
 from ttmem.hardware._registry import ByName
 
@@ -156,6 +156,9 @@ class TensorSpec:
         for dimension in self.shape:
             if not 0 <= dimension < 1 << 32:
                 raise InvalidSpecError(f"dimension {dimension} of shape {list(self.shape)} is not in 0 .. 2^32-1")
+
+        if len(self.shape) > 4 and self.elements.bit_length() > NUMBER_BITS:
+            raise InvalidSpecError(f"a tensor of 2^{self.elements.bit_length() - 1} elements or more")
 
     @property
     def elements(self) -> int:
