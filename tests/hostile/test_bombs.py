@@ -176,7 +176,7 @@ def test_saved_profiles(child: Child, content: Callable[[], bytes], tmp_path: Pa
 def test_numbers_of_thousands_of_digits(child: Child, tmp_path: Path) -> None:
     lines = (
         b"   Always |  INFO | Device DRAM memory state: MemoryView{numBanks: N, totalBytesPerBank: N.0 MB}",
-        b' RuntimeTTNN | DEBUG | Executing operation: %0:N = "ttnn.a"(%1) : (tensor<Nxbf16>) -> tensor<Nxbf16> loc("a")',
+        b'RuntimeTTNN | DEBUG | Executing operation: %0:N = "ttnn.a"(%1) : (tensor<Nxbf16>) -> tensor<Nxbf16> loc("a")',
         b"TT_FATAL @ a.cpp:N: x",
         _SENTENCE.replace(b"NUMBER", b"N"),
         b"CB N :: PS = N, NP = N",
