@@ -84,8 +84,8 @@ _RESULT = {
 }
 _JUNIT = (
     b'<testsuites><testsuite name="pytest" tests="2"><testcase classname="t" name="test_add[1]" time="0.1"/>'
-    b'<testcase classname="t" name="test_mul[shape0]"><failure message="RuntimeError: Out of Memory: Not enough space to '
-    b'allocate 4096 B L1 buffer across 8 banks, where each bank needs to store 512 B">trace</failure></testcase>'
+    b'<testcase classname="t" name="test_mul[shape0]"><failure message="RuntimeError: Out of Memory: Not enough space '
+    b'to allocate 4096 B L1 buffer across 8 banks, where each bank needs to store 512 B">trace</failure></testcase>'
     b"</testsuite></testsuites>"
 )
 _WATCHER = (
