@@ -232,7 +232,7 @@ _NESTED = 20_000
         f"int a = {'(' * _NESTED}1{')' * _NESTED}; {'{' * _NESTED}",
         "".join(f"#define A{i + 1} {f'A{i} ' * 10}\n" for i in range(30)) + "#define A0 x\nint y = A30;\n",
         f"int a = {'-' * _NESTED}1; int b = {'a?b:' * _NESTED}1; int c = {'f(' * _NESTED}; int d = {'9' * 6000};",
-        f"int a = 0x{'f' * 6000} << 63; int b = 1 << 99999999;",
+        f"int a = 0x{'f' * 6000} << 63; int b = 1 << 99999999; auto c = tt::CBIndex::c_{'9' * 6000};",
     ],
     ids=["squares", "multiples", "loop", "brackets", "macros", "operators", "digits"],
 )
