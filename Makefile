@@ -14,14 +14,14 @@ DEMO := .cache/demo
 N ?= 1000
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test lint bench docs oracle clean
+.PHONY: help setup demo check test lint bench docs fuzz oracle clean
 
 help:
 	@echo "make demo    run a small transformer on a mock n150, profile logs, explain real failures"
 	@echo "make test    lint and all tests"
 	@echo "make check   the fast half: lint and the tests that need neither ttnn nor torch nor a browser"
 	@echo "make setup   leave $(BIN)/ttmem ready"
-	@echo "also: lint, bench, docs, oracle N=$(N), clean; PYTHON=... chooses the interpreter"
+	@echo "also: lint, bench, docs, oracle N=$(N), fuzz N=$(N), clean; PYTHON=... chooses the interpreter"
 
 setup: $(READY) $(TTNN_READY) $(TORCH_READY) $(BROWSER_READY)
 	@echo "ready: $(BIN)/ttmem"
@@ -71,6 +71,9 @@ test: setup lint
 
 oracle: setup
 	TTMEM_ORACLE_CASES=$(N) $(BIN)/pytest tests/oracle
+
+fuzz: $(READY)
+	PYTHONPATH=src:bench $(BIN)/python -m fuzz $(N) $(if $(SEED),--seed $(SEED))
 
 bench: $(READY)
 	$(BIN)/python bench/run.py $(if $(QUICK),--quick)

@@ -75,7 +75,7 @@ class Language:
     def _value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
         result = self._raw_value(node, names)
         if isinstance(result, int) and abs(result) > _LARGEST:
-            raise ExpressionError(f"gives a number of more than 62 bits: {ast.unparse(node)}")
+            raise NoValueError(f"gives a number of more than 62 bits: {ast.unparse(node)}")
         return result
 
     def _raw_value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:

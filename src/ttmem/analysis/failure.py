@@ -35,9 +35,10 @@ def failures(profile: Profile) -> list[RunFailure]:
             if not found_here and text.is_exception:  # of a wording that nobody knows
                 found_here = [Failure("none", None, " ".join(text.text.split()), "", line=text.line)]
             seen += [(failure, text.operation, text.next_operation) for failure in found_here]
+        places = _Places(seen)
         # A message may be known from one of its prints and cut in another: the same failure must keep its first place.
         for failure in deduplicate([failure for failure, _, _ in seen]):
-            operation, next_operation = _place(failure, seen)
+            operation, next_operation = places.of(failure)
             name, location = operation_place(profile, timeline, operation)
             found.append(
                 RunFailure(
@@ -54,17 +55,27 @@ def failures(profile: Profile) -> list[RunFailure]:
     return found
 
 
-def _place(failure: Failure, seen: list[tuple[Failure, int, int]]) -> tuple[int, int]:
-    """The operation of a failure and how many had started: of its first print, and among texts that overlap of the
-    last that holds it.
+class _Places:
+    """Where the prints of failures stand: the operation of each and how many had started."""
 
-    pytest shows the exception above the captured log, outside any program; a print inside one then tells more.
-    """
-    first = [(operation, started) for same, operation, started in seen if same.line == failure.line]
-    inside = [(operation, started) for same, operation, started in seen if same.key == failure.key and operation >= 0]
-    if first and (first[-1][0] >= 0 or not inside):
-        return first[-1]
-    return (inside or [(operation, started) for _, operation, started in seen])[0]
+    def __init__(self, seen: list[tuple[Failure, int, int]]) -> None:
+        self._first_of_all = seen[0][1:] if seen else (-1, 0)
+        self._by_line: dict[int | None, tuple[int, int]] = {}
+        self._inside: dict[str, tuple[int, int]] = {}
+        for failure, operation, started in seen:
+            self._by_line[failure.line] = (operation, started)
+            if operation >= 0:
+                self._inside.setdefault(failure.key, (operation, started))
+
+    def of(self, failure: Failure) -> tuple[int, int]:
+        """Of its first print, and among texts that overlap of the last that holds it.
+
+        pytest shows the exception above the captured log, outside any program; a print inside one then tells more.
+        """
+        first, inside = self._by_line.get(failure.line), self._inside.get(failure.key)
+        if first and (first[0] >= 0 or not inside):
+            return first
+        return inside or self._first_of_all
 
 
 def failure(profile: Profile) -> RunFailure | None:

@@ -47,7 +47,7 @@ def memory_named(value: object) -> str:
             return HOST
         if name != HOST and name in BUFFER_TYPES.values():
             return name
-        if not name.isdecimal():
+        if not name.isdecimal() or len(name) > 2:
             return ""
         value = int(name)
     return BUFFER_TYPES.get(value, "") if isinstance(value, int) else ""

@@ -56,7 +56,7 @@ def _of_profile(source: str) -> Evidence:
 def _of_capture(opened: OpenedSource) -> Evidence:
     """The programs of a capture, which say more of circular buffers than its profile keeps."""
     try:
-        nodes = nodes_of(json.loads(opened.content()))
+        nodes = nodes_of(json.loads(opened.json_content()))
     except (ValueError, RecursionError) as error:
         raise BadInputError(f"begins like JSON but is none: {error}", where=opened.name) from error
     if nodes is None:

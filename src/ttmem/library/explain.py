@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttmem._errors import BadInputError, TtmemError
+from ttmem._limits import FAILURES_EXPLAINED, FAILURES_WITH_ALIVE, first_and_last
 from ttmem.library import sources as _sources
 from ttmem.library.sources import STDIN, Located
 
@@ -55,9 +56,10 @@ def explain(
     if located is None:
         return Explained(explain_text(str(source), board=board))
     if (profile := _profile_in(located)) is not None:
-        return Explained(_of_profile(profile, board=board))
+        return _of_profile(profile, board=board)
     notes: list[str] = []
     found = _scanned(located.path, progress, notes)
+    notes += found.left_out
     if found.others:
         noun = "1 other error has" if found.others == 1 else f"{found.others} other errors have"
         notes.append(f"{noun} nothing to do with memory: left out")
@@ -110,7 +112,7 @@ def _scanned(path: str | Path, progress: Progress | None, notes: list[str]) -> F
         return find_in_chunks(chunks())
 
 
-def _of_profile(profile: Profile, *, board: str | None) -> list[Diagnosis]:
+def _of_profile(profile: Profile, *, board: str | None) -> Explained:
     from ttmem.analysis.failure import failures
     from ttmem.analysis.failure_diagnosis import diagnose_failure
     from ttmem.explain import Failure, diagnose
@@ -118,8 +120,16 @@ def _of_profile(profile: Profile, *, board: str | None) -> list[Diagnosis]:
     found = failures(profile)
     concerning = [failure for failure in found if failure.failure_class != "none"] or found
     if not concerning:
-        return [diagnose(Failure("none", None, f"the profile '{profile.name}' holds no failure", ""), board=board)]
-    return [diagnose_failure(profile, failure, board=board) for failure in concerning]
+        nothing = Failure("none", None, f"the profile '{profile.name}' holds no failure", "")
+        return Explained([diagnose(nothing, board=board)])
+    shown = first_and_last(concerning, FAILURES_EXPLAINED)
+    with_alive = set(map(id, first_and_last(shown, FAILURES_WITH_ALIVE)))
+    diagnoses = [
+        diagnose_failure(profile, failure, board=board) if id(failure) in with_alive else diagnose(failure, board=board)
+        for failure in shown
+    ]
+    unshown = len(concerning) - len(shown)
+    return Explained(diagnoses, (f"{unshown:,} more failures were left out",) if unshown else ())
 
 
 def _with_profile(found: Found, located: Located, *, board: str | None, progress: Progress | None) -> list[Diagnosis]:
@@ -131,7 +141,9 @@ def _with_profile(found: Found, located: Located, *, board: str | None, progress
 
     try:
         profile = readers.read(located.path, progress=progress)
-        known = {failure.key: failure for failure in failures(profile)}
+        told = {failure.key for failure in found.failures}
+        shared = [failure for failure in failures(profile) if failure.key in told]
+        known = {failure.key: failure for failure in first_and_last(shared, FAILURES_WITH_ALIVE)}
     except TtmemError:
         known = {}  # a damaged log: the failures that it tells of are explained all the same
     return [

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
+from ttmem._limits import PROFILE_BYTES, PROFILE_FREE_BYTES, PROFILE_RATIO
 from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_LARGEST_FREE, Profile, Timeline
 from ttmem.profile.operation_forms import OperationForms
 
@@ -73,8 +74,10 @@ def to_bytes(profile: Profile) -> bytes:
 
 def from_bytes(content: bytes, *, where: str = "") -> Profile:
     """The profile that ``to_bytes`` turned into ``content``; ``where`` names the file in errors."""
-    document = _unseal(content, where)
+    version, document = _unseal(content, where)
     try:
+        if version == 1:
+            document = msgspec.msgpack.encode(_renamed(msgspec.msgpack.decode(document)))
         profile = msgspec.msgpack.decode(document, type=Profile, dec_hook=_decode_other)
         _check_profile(profile)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
@@ -82,8 +85,8 @@ def from_bytes(content: bytes, *, where: str = "") -> Profile:
     return profile
 
 
-def _unseal(content: bytes, where: str) -> bytes:
-    """The msgpack document, once header, length and digest agree with each other."""
+def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
+    """The version and the msgpack document, once header, length and digest agree with each other."""
     if not is_saved_profile(content):
         raise BadInputError("not a saved profile", where=where, hint="it should have been written by ttmem")
     if len(content) < _HEADER.size:
@@ -100,13 +103,15 @@ def _unseal(content: bytes, where: str) -> bytes:
         raise _unusable(f"is cut short ({len(payload)} of {payload_bytes} bytes)", where)
     if len(payload) > payload_bytes or version < 1 or _digest(payload) != digest:
         raise _unusable("is damaged (its digest does not match)", where)
+    if document_bytes > min(PROFILE_BYTES, max(PROFILE_FREE_BYTES, PROFILE_RATIO * payload_bytes)):
+        raise _unusable(f"says that it holds {document_bytes:,} bytes, more than can be", where)
     try:
         if zstandard.frame_content_size(payload) != document_bytes:
             raise ValueError("sizes disagree")
         document = zstandard.ZstdDecompressor().decompress(payload)
     except (zstandard.ZstdError, ValueError, MemoryError):
         raise _unusable("is damaged (it cannot be unpacked)", where) from None
-    return document if version > 1 else msgspec.msgpack.encode(_renamed(msgspec.msgpack.decode(document)))
+    return version, document
 
 
 def _renamed(value: Any) -> Any:

@@ -14,15 +14,24 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from ttmem._errors import BadInputError
+from ttmem._limits import (
+    DOCUMENT_BYTES,
+    DOCUMENT_VALUES,
+    FACT_LINE_BYTES,
+    UNPACKED_FREE_BYTES,
+    UNPACKED_PIECE_BYTES,
+    UNPACKED_RATIO,
+    LongLines,
+)
 
 PACKED_MAGIC = _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PACKED_BYTES = 32 << 10
 """Read at once; text logs unpack to some 30 times as much."""
+_ZSTD_STEP_BYTES = 1 << 10
+"""Handed to zstd at once, because it cannot be told where to stop: four bytes may unpack to 128 KiB."""
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
-_LINE_BYTES = 1 << 20
-"""A longer line (a constant of many MB) is cut."""
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read so far, bytes in all or 0 when unknown)."""
@@ -116,11 +125,31 @@ class OpenedSource:
 
     def content(self) -> bytes:
         """All of it at once, for kinds that are one document."""
+        pieces, size = [], 0
         try:
-            return b"".join(self.chunks())
+            for piece in self.chunks():
+                pieces.append(piece)
+                size += len(piece)
+                if size > DOCUMENT_BYTES:
+                    raise BadInputError(
+                        f"is larger than {DOCUMENT_BYTES >> 20} MiB: too much for a document that is read whole",
+                        where=self.name,
+                        hint="capture or dump a smaller part of the program",
+                    )
+            return b"".join(pieces)
         except TruncatedSourceError as error:
             hint = "make the file again"
             raise BadInputError(f"cannot be unpacked: {error.reason}", where=self.name, hint=hint) from error
+
+    def json_content(self) -> bytes:
+        """All of a JSON document, unless reading it would take more memory than any capture needs."""
+        content = self.content()
+        values = content.count(b",") + content.count(b"[") + content.count(b"{")
+        if values > DOCUMENT_VALUES:
+            raise BadInputError(
+                f"holds more than {DOCUMENT_VALUES:,} values", where=self.name, hint="capture fewer operations at once"
+            )
+        return content
 
     def lines(self, progress: Progress | None = None) -> Iterator[str]:
         """Lines of text."""
@@ -142,12 +171,18 @@ class TextLines:
     """Chunks -> whole lines of text; what is left of a chunk waits for the next one."""
 
     def __init__(self) -> None:
-        self._left = b""
+        self._left: list[bytes] = []
+        self._long = LongLines(FACT_LINE_BYTES)
 
     def split(self, chunk: bytes) -> list[str]:
         """The lines that end in this chunk."""
-        *whole, self._left = (self._left[:_LINE_BYTES] + chunk).split(b"\n")
-        return [line[:_LINE_BYTES].decode("utf-8", "replace").rstrip("\r") for line in whole]
+        *whole, left = self._long.shorten(chunk).split(b"\n")
+        if whole:
+            whole[0] = b"".join((*self._left, whole[0]))
+            self._left = []
+        if left:
+            self._left.append(left)  # a line of many MB comes in many chunks: join them once
+        return [line.decode("utf-8", "replace").rstrip("\r") for line in whole]
 
     def rest(self) -> list[str]:
         """The last line when the source does not end in a line end."""
@@ -195,18 +230,38 @@ class _Unpacker(Protocol):
     def eof(self) -> bool: ...
     @property
     def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+class _ZstdFrame:
+    """A zstd frame with the interface of ``zlib``: a call may stop before its input is used up."""
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self.unconsumed_tail = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data + self.unconsumed_tail
+
+    def decompress(self, data: bytes, _max_length: int, /) -> bytes:
+        self.unconsumed_tail = data[_ZSTD_STEP_BYTES:]
+        return self._frame.decompress(data[:_ZSTD_STEP_BYTES])
 
 
 def unpacker_for(magic: bytes) -> Callable[[], _Unpacker] | None:
     """What unpacks a file that begins with these bytes, None when it is not packed."""
     if magic.startswith(_GZIP_MAGIC):
         return lambda: zlib.decompressobj(wbits=31)
-    if magic.startswith(_ZSTD_MAGIC):
-        import zstandard
-
-        return lambda: zstandard.ZstdDecompressor().decompressobj()
-    return None
+    return _ZstdFrame if magic.startswith(_ZSTD_MAGIC) else None
 
 
 class PackedReader:
@@ -214,38 +269,60 @@ class PackedReader:
 
     The standard readers throw away what they had unpacked when a file turns out to be cut (gzip), or do not notice
     (zstd). A log of a killed job is cut more often than not, so here everything before the cut is handed out first.
+    However well a file was packed, it is unpacked in pieces of a bounded size.
     """
 
     def __init__(self, fileobj: BinaryIO, unpacker: Callable[[], _Unpacker]) -> None:
         self.fileobj = fileobj
         self._new_unpacker = unpacker
         self._unpacker: _Unpacker | None = None
+        self._packed = b""
+        self._damage: Exception | None = None
+        self._read_bytes = self._unpacked_bytes = 0
 
     def read(self, _size: int = -1, /) -> bytes:
-        """The next piece, empty at the end; how long it is depends on how well the text was packed."""
-        while packed := self.fileobj.read(_PACKED_BYTES):
-            unpacked = self._unpack(packed)
-            if unpacked:
-                return unpacked
-        if self._unpacker:
-            self._unpacker = None
-            raise EOFError
-        return b""
-
-    def _unpack(self, packed: bytes) -> bytes:
-        """What this piece holds; files may consist of several members, and tapes pad them with zeros."""
-        pieces = []
-        while packed:
-            if self._unpacker is None:
-                packed = packed.lstrip(b"\0")
-                if not packed:
-                    break
-                self._unpacker = self._new_unpacker()
-            pieces.append(self._unpacker.decompress(packed))
-            packed = b""
-            if self._unpacker.eof:
-                packed, self._unpacker = self._unpacker.unused_data, None
+        """The next piece, empty at the end."""
+        if self._damage is not None:
+            raise self._damage
+        pieces: list[bytes] = []
+        ready = 0
+        while ready < UNPACKED_PIECE_BYTES and (self._packed or self._more()):
+            try:
+                pieces.append(self._step())
+            except Exception as error:
+                self._damage = error  # whatever its type: what was unpacked before is handed out first
+                break
+            ready += len(pieces[-1])
+        self._unpacked_bytes += ready
+        if self._unpacked_bytes > max(UNPACKED_FREE_BYTES, UNPACKED_RATIO * self._read_bytes):
+            self._damage = ValueError(
+                f"it unpacks to more than {UNPACKED_RATIO:,} times its size: the rest is left out"
+            )
+        if self._damage is None and not ready and self._unpacker is not None:
+            self._damage = EOFError()
+            pieces = [self._unpacker.decompress(b"", UNPACKED_PIECE_BYTES)]
+        if self._damage is not None and not any(pieces):
+            raise self._damage
         return b"".join(pieces)
+
+    def _more(self) -> bool:
+        self._packed = self.fileobj.read(_PACKED_BYTES)
+        self._read_bytes += len(self._packed)
+        return bool(self._packed)
+
+    def _step(self) -> bytes:
+        """What some of the packed bytes hold; files may consist of several members, and tapes pad them with zeros."""
+        if self._unpacker is None:
+            self._packed = self._packed.lstrip(b"\0")
+            if not self._packed:
+                return b""
+            self._unpacker = self._new_unpacker()
+        piece = self._unpacker.decompress(self._packed, UNPACKED_PIECE_BYTES)
+        if self._unpacker.eof:
+            self._packed, self._unpacker = self._unpacker.unused_data, None
+        else:
+            self._packed = self._unpacker.unconsumed_tail
+        return piece
 
     def close(self) -> None:
         self.fileobj.close()

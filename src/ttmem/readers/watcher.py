@@ -11,13 +11,15 @@ KIND = "watcher-log"
 TITLE = "log of the watcher (TT_METAL_WATCHER)"
 GIVES = "watcher facts"
 
-_CORE = re.compile(r"\bcore ?\(x=\s*(?P<x>\d+),\s*y=\s*(?P<y>\d+)\)[^:]*:\s*(?P<rest>.*)", re.IGNORECASE)
+_CORE = re.compile(
+    r"\bcore ?\(x=\s{0,9}(?P<x>\d{1,6}),\s{0,9}y=\s{0,9}(?P<y>\d{1,6})\)[^:]{0,200}:\s*(?P<rest>.*)", re.IGNORECASE
+)
 _WAYPOINTS = re.compile(r"\s*(?P<points>\w+(?:\s*,\s*\w+){1,})")
-_DEVICE = re.compile(r"\bDevice (\d+)\b")
-_KERNEL_IDS = re.compile(r"k_ids:\s*(?P<ids>[\d|]+)")
-_KERNEL_NAME = re.compile(r"\bk_id\s*\[?\s*(?P<id>\d+)\]?:\s*(?P<name>\S.*)")
-_BUFFER = re.compile(r"cb\[(?P<index>\d+)\]\(rcv (?P<received>\d+)!=ack (?P<acknowledged>\d+)\)")
-_DUMP = re.compile(r"\bDump #?(?P<number>\d+)")
+_DEVICE = re.compile(r"\bDevice (\d{1,6})\b")
+_KERNEL_IDS = re.compile(r"k_ids:\s{0,9}(?P<ids>(?:\d{1,9}\|?){1,16})")
+_KERNEL_NAME = re.compile(r"\bk_id\s{0,9}\[?\s{0,9}(?P<id>\d{1,9})\]?:\s{0,99}(?P<name>\S.*)")
+_BUFFER = re.compile(r"cb\[(?P<index>\d{1,6})\]\(rcv (?P<received>\d{1,18})!=ack (?P<acknowledged>\d{1,18})\)")
+_DUMP = re.compile(r"\bDump #?(?P<number>\d{1,9})")
 OVERFLOW = "NOC transaction overflows a circular buffer"
 _COUNTER_RANGE = 1 << 16
 """The counters have 16 bits, so their difference is taken modulo 65536."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the padding of a tensor comes from, dimension by dimension, and what would be cheaper."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -10,6 +11,9 @@ from ttmem.hardware import MemoryMap
 from ttmem.tensors.paging import paging_of
 from ttmem.tensors.placement import Placement, place
 from ttmem.tensors.spec import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
+
+_MOST_PERMUTED = 16
+"""Dimensions among which the two last ones are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +110,28 @@ def _row_major(spec: TensorSpec) -> _Options:
 
 
 def _permuted(spec: TensorSpec) -> _Options:
-    """Only which two dimensions come last matters to the bytes; the others keep their order."""
+    """Only which two sizes come last matters to the bytes; the others keep their order."""
     rank = len(spec.shape)
     if rank < 2:
         return
-    for last_two in permutations(range(rank), 2):
-        order = (*(d for d in range(rank) if d not in last_two), *last_two)
-        if order != tuple(range(rank)):
+    tried = {spec.shape[-2:]}
+    for last_two in permutations(_of_different_sizes(spec.shape), 2):
+        sizes = spec.shape[last_two[0]], spec.shape[last_two[1]]
+        if sizes not in tried:
+            tried.add(sizes)
+            order = (*(d for d in range(rank) if d not in last_two), *last_two)
             yield replace(spec, shape=tuple(spec.shape[d] for d in order)), order
+
+
+def _of_different_sizes(shape: tuple[int, ...]) -> list[int]:
+    """The dimensions, of equal sizes the first two, and not more than a person would permute."""
+    seen: Counter[int] = Counter()
+    kept = []
+    for dimension, size in enumerate(shape):
+        seen[size] += 1
+        if seen[size] <= 2:
+            kept.append(dimension)
+    return kept[:_MOST_PERMUTED]
 
 
 def _reshaped(spec: TensorSpec) -> _Options:

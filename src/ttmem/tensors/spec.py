@@ -9,6 +9,7 @@ from itertools import combinations, product
 from math import prod
 
 from ttmem._errors import BadInputError
+from ttmem._limits import NUMBER_BITS, TENSOR_DIMENSIONS
 from ttmem.hardware import BFLOAT16, DRAM, TILE_32X32, DataType, Memory, Registry, Tile
 from ttmem.hardware._registry import ByName
 
@@ -150,9 +151,14 @@ class TensorSpec:
     tile: Tile = field(default=TILE_32X32)
 
     def __post_init__(self) -> None:
+        if len(self.shape) > TENSOR_DIMENSIONS:
+            raise InvalidSpecError(f"a shape of {len(self.shape):,} dimensions: {TENSOR_DIMENSIONS:,} at most")
         for dimension in self.shape:
             if not 0 <= dimension < 1 << 32:
                 raise InvalidSpecError(f"dimension {dimension} of shape {list(self.shape)} is not in 0 .. 2^32-1")
+
+        if len(self.shape) > 4 and self.elements.bit_length() > NUMBER_BITS:
+            raise InvalidSpecError(f"a tensor of 2^{self.elements.bit_length() - 1} elements or more")
 
     @property
     def elements(self) -> int:

@@ -20,7 +20,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in re.split(r"\s*[x,]\s*|\s+", cleaned.removesuffix(",")))
     except ValueError:
-        raise BadInputError(f"{text!r} is not a shape", hint="write it as 1x96x2176x1920") from None
+        raise BadInputError(f"{text[:200]!r} is not a shape", hint="write it as 1x96x2176x1920") from None
 
 
 def parse_shard(text: str) -> Shard | NdShard:

@@ -29,6 +29,9 @@ TILED: tuple[DataType, ...] = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B, UINT8)
 """The formats whose tile sizes differ; integers share theirs with the floats of their width."""
 _MOST_TOKENS = 131072
 _MOST_PAGES_LISTED = 256
+_LARGEST_FACTOR = 1 << 16
+_MOST_BYTES = 1 << 48
+"""More than any machine has: a larger figure is mistyped."""
 _ROW_TYPES: tuple[DataType, ...] = (BFLOAT16, FLOAT32)
 _DISTINCTIVE, _RARE, _VERY_RARE = 16, 100, 300
 """Odd parts from which on a page, a vocabulary by its hidden size, or one by any size is not met by chance."""
@@ -243,7 +246,7 @@ def page_sizes(total_bytes: int, banks: int, bytes_per_bank: int, alignment_byte
     Messages count aligned pages in the total (allocator rules 3), so a page of 100 bytes shows as 128 in DRAM.
     """
     missing_bytes = banks * bytes_per_bank - total_bytes
-    if min(total_bytes, banks, bytes_per_bank) <= 0 or missing_bytes < 0:
+    if min(total_bytes, banks, bytes_per_bank) <= 0 or missing_bytes < 0 or total_bytes > _MOST_BYTES:
         return ()
     divisors = sorted(_divisors(gcd(total_bytes, bytes_per_bank)), reverse=True)
     pages = (page for page in divisors if page * banks > missing_bytes and page % alignment_bytes == 0)
@@ -256,9 +259,14 @@ def is_even_split(total_bytes: int, banks: int, bytes_per_bank: int) -> bool:
 
 
 def _divisors(number: int) -> list[int]:
+    """All divisors, except that what is left of a number without small factors counts as one.
+
+    A page that has one of two prime factors above 65,536 and not the other does not occur, and to find such factors
+    of a figure of twenty digits takes hours.
+    """
     found = [1]
     factor, rest = 2, number
-    while factor * factor <= rest:
+    while factor <= _LARGEST_FACTOR and factor * factor <= rest:
         powers = [1]
         while rest % factor == 0:
             rest //= factor

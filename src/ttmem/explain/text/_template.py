@@ -30,6 +30,8 @@ _KINDS = {
     "core": r"\([^()]{1,24}\)|\d+-\d+",
 }
 _PLACEHOLDER = r"\{\}|<[a-z_ ]{1,20}>|\.\.\.|\u2026"
+_NO_FIGURE = 1 << 60
+"""No memory and no address is so large: what is printed so was mixed up, and counts as not printed."""
 _LEAD_WIDTH = 160
 """How far before a sentence its lead is looked for; keeps the search linear in the text."""
 
@@ -200,7 +202,9 @@ def _typed(values: dict[Slot, str | None]) -> tuple[dict[str, int], dict[str, st
             continue
         if slot.is_number or (slot.choices and value.isdigit()):
             digits = re.sub(r"[,_']", "", value)
-            numbers[slot.name] = int(digits, 16 if digits.startswith("0x") else 10) * slot.factor
+            number = int(digits, 16 if digits.startswith("0x") else 10) * slot.factor
+            if number < _NO_FIGURE:
+                numbers[slot.name] = number
         else:
             texts[slot.name] = value.strip()
     return numbers, texts

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from ttmem._limits import LongLines
 from ttmem.explain.facts import facts
 from ttmem.explain.knowledge.loading import Template, entries
 from ttmem.explain.text._cleaning import EXPECTED_BEGIN, EXPECTED_END
@@ -93,6 +94,7 @@ class LogScanner:
     def __init__(self) -> None:
         self.lines = 0
         """How many lines were read."""
+        self.long_lines = LongLines()
         self._tail: list[bytes] = []
         self._harmless: set[bytes] = set()
         self._suspicious: set[bytes] = set()
@@ -104,7 +106,7 @@ class LogScanner:
         self._inside_expected = False
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Piece]:
-        for chunk in chunks:
+        for chunk in map(self.long_lines.shorten, chunks):
             at = chunk.rfind(b"\n")
             if at < 0:
                 self._tail.append(chunk)  # a line of many MB comes in many chunks: join them once

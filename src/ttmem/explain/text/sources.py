@@ -2,9 +2,10 @@
 """From any source, however long, to the failures that it tells of and what stands around each."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 
+from ttmem._limits import FAILURES_EXPLAINED, first_and_last
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
 from ttmem.explain.text.deduplicate import deduplicate
@@ -14,7 +15,8 @@ from ttmem.explain.text.scan import LogScanner, Piece, is_runtime_log
 
 _WHOLE_BYTES = 2 << 20
 """Up to this a source is searched as a whole for every template; beyond, its suspicious lines are."""
-_CONTEXT_LINES = 60
+_CONTEXT_LINES, _CONTEXT_LINE, _CONTEXT_CHARACTERS = 60, 4_000, 16_000
+"""How far around a failure its context goes, on either side: lines, characters of one line, characters in all."""
 _MOST_MESSAGE = 400
 
 
@@ -31,6 +33,8 @@ class Found:
     """It holds lines of a tt-mlir runtime: a profile can be read from it."""
     head: str = ""
     """How the text begins, for an answer to one that tells of no failure."""
+    left_out: tuple[str, ...] = ()
+    """What was too much to be looked at."""
 
 
 def find_in_text(text: str) -> Found:
@@ -45,35 +49,48 @@ def find_in_chunks(chunks: Iterable[bytes]) -> Found:
     for chunk in remaining:
         head += chunk
         if len(head) > _WHOLE_BYTES:
-            return _found(LogScanner().pieces(chain([bytes(head)], remaining)), head)
+            scanner = LogScanner()
+            found = _found(scanner.pieces(chain([bytes(head)], remaining)), head)
+            return replace(found, left_out=tuple(filter(None, (*found.left_out, scanner.long_lines.remark))))
     return _found([Piece(head.decode("utf-8", "replace"), 1)], head)
 
 
 def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     prints: list[Failure] = []
-    around: dict[int, Context] = {}
+    around: dict[int, str] = {}
     for piece in pieces:
         failures = find_failures(piece.text, first_line=piece.first_line, include_other=True)
         prints += failures
         rows = piece.text.split("\n") if failures else []
-        for failure in failures:
+        for failure in failures[:FAILURES_EXPLAINED] + failures[-FAILURES_EXPLAINED:]:
             if failure.line is not None and failure.line not in around:
-                around[failure.line] = _context(rows, failure.line - piece.first_line, piece.operation)
+                around[failure.line] = _text_around(rows, failure.line - piece.first_line, piece.operation)
     unique = deduplicate(prints)
     concerning = [failure for failure in unique if failure.failure_class != "none"]
     if not unique and not is_runtime_log(head) and (guess := paraphrased(head.decode("utf-8", "replace"))):
         unique = concerning = [guess]  # a person's own words
-        around[1] = read_context(guess.message)
-    shown = concerning or unique
+        around[1] = guess.message
+    concerning = concerning or unique
+    shown = first_and_last(concerning, FAILURES_EXPLAINED)
+    unshown = len(concerning) - len(shown)
     return Found(
         failures=tuple(shown),
-        contexts=tuple(around.get(failure.line or 0, Context()) for failure in shown),
-        others=len(unique) - len(shown),
+        contexts=tuple(read_context(around.get(failure.line or 0, "")) for failure in shown),
+        left_out=(f"{unshown:,} more failures were left out: the first and the last are explained",) if unshown else (),
+        others=len(unique) - len(concerning),
         is_runtime_log=is_runtime_log(head),
         head=" ".join(head[: _MOST_MESSAGE * 4].decode("utf-8", "replace").split())[:_MOST_MESSAGE],
     )
 
 
-def _context(rows: list[str], at: int, operation: str) -> Context:
-    near = rows[max(0, at - _CONTEXT_LINES) : at + _CONTEXT_LINES]
-    return read_context("\n".join([operation, *near] if operation else near))
+def _text_around(rows: list[str], at: int, operation: str) -> str:
+    """The lines near a failure, nearest first as long as there is room for them, in the order of the text."""
+    before = _that_fit(reversed([operation[:_CONTEXT_LINE], *rows[max(0, at - _CONTEXT_LINES) : max(0, at)]]))
+    after = _that_fit(rows[at : at + _CONTEXT_LINES])
+    return "\n".join([*reversed(before), *after])
+
+
+def _that_fit(rows: Iterable[str]) -> list[str]:
+    cut = [row[:_CONTEXT_LINE] for row in rows]
+    ends = accumulate(map(len, cut))
+    return [row for row, end in zip(cut, ends, strict=True) if end <= _CONTEXT_CHARACTERS]

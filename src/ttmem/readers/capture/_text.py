@@ -20,9 +20,9 @@ _DIMENSION = re.compile(r"(\d{1,15})(?:\[\d+\])?")
 """2024's shapes print the padded size in brackets behind the logical one."""
 _MEMORY_LAYOUT = re.compile(r"TensorMemoryLayout(?:::|\.)(\w+)")
 _BUFFER_TYPE = re.compile(r"BufferType(?:::|\.)(\w+)")
-_SHARD_SHAPE = re.compile(r"(?<!\w)(?:shard_)?shape\"?[=:][\[{(](?P<sizes>[\d, ]+)[\]})]")
-_ND_SHAPE = re.compile(r'nd_shard_spec=\{"shard_shape":\[([\d, ]+)\]')
-_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+_SHARD_SHAPE = re.compile(r"(?<!\w)(?:shard_)?shape\"?[=:][\[{(](?P<sizes>[\d, ]{1,400})[\]})]")
+_ND_SHAPE = re.compile(r'nd_shard_spec=\{"shard_shape":\[([\d, ]{1,400})\]')
+_FRAME = re.compile(r'File "([^"\n]{1,4096})", line (\d{1,9})')
 _MOST_ELEMENTS = 1 << 50
 
 
@@ -59,7 +59,7 @@ def _shard_shape(memory_config: str) -> tuple[int, ...]:
     """Of the spec that the tensor was made with: a legacy spec is printed as an n-dimensional one too."""
     found = _ND_SHAPE.search(memory_config) if "created_with_nd_shard_spec=1" in memory_config else None
     sizes = found[1] if found else (other["sizes"] if (other := _SHARD_SHAPE.search(memory_config)) else "")
-    return tuple(int(size) for size in sizes.split(",") if size.strip())
+    return tuple(int(size) for size in _DIMENSION.findall(sizes))
 
 
 def _sizes(shape: tuple[int, ...], dtype: DataType, tiled: bool, shard: tuple[int, ...]) -> tuple[int, int, int]:

@@ -25,7 +25,7 @@ from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleav
 from ttmem.readers.capture._profile import timeline_of
 from ttmem.readers.registry import ReadOptions
 
-_CORNERS = re.compile(r'"end":\{"x":(\d+),"y":(\d+)\},"start":\{"x":(\d+),"y":(\d+)\}')
+_CORNERS = re.compile(r'"end":\{"x":(\d{1,6}),"y":(\d{1,6})\},"start":\{"x":(\d{1,6}),"y":(\d{1,6})\}')
 _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
 
 
@@ -43,7 +43,7 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
 def _part(path: str | Path, tables: ProfileTables) -> tuple[Timeline, int, list[str], dict[str, str]]:
     """The history of one process, its file's bytes, what its figures leave out, and what is known of its device."""
     with OpenedSource(path) as opened:
-        content = opened.content()
+        content = opened.json_content()
     report = _decode(content, str(path))
     if not report.graph:
         raise BadInputError("the captured graph is empty", where=str(path), hint=_AGAIN)
@@ -96,8 +96,9 @@ def _sidecar(path: str | Path) -> list[PythonCall]:
         return []
     beside = Path(path).with_suffix(".python_io.json")
     try:
-        return msgspec.json.decode(beside.read_bytes(), type=list[PythonCall])
-    except (OSError, msgspec.DecodeError):
+        with OpenedSource(beside) as opened:
+            return msgspec.json.decode(opened.json_content(), type=list[PythonCall])
+    except (BadInputError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return []
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem._limits import LAYOUT_BYTES
 from ttmem.profile import HOST, Argument, Profile, Source, TensorType
 from ttmem.profile.tables import ProfileTables
-from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir import KIND
-from ttmem.readers.mlir._operation import unescaped
+from ttmem.readers.mlir._operation import unescaped, without_escapes
 from ttmem.readers.mlir._types import parse_tensor_type
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log._lines import LineSplitter
@@ -28,12 +29,12 @@ _STAGE = re.compile(rb"MLIR Module (\w+):")
 _MODULE_NAME = re.compile(rb"\bmodule @\"?([\w.$-]+)")
 _FUNCTION = re.compile(rb"func\.func (?:(public|private|nested) )?@\"?([\w.$-]+)\"?\(")
 _ALIAS = re.compile(rb"#(\w+) = (#ttnn\.\w+<.*)")
-_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|->|[()<>{}\[\],]')
+_BRACKET = re.compile(rb'"[^"]*"|->|[()<>{}\[\],]')
 _LAYOUT_ALIAS = re.compile(rb"tensor<[^,>]*, #(\w+)>")
-_BUFFER_ALIAS = re.compile(rb"memref<.*, #(\w+)>")
+_BUFFER_ALIAS = re.compile(rb"memref<[^#<]*(?:<[^#<>]*>)?, #(\w+)>")
 _KIND = re.compile(rb"argument_type<(\w+)>")
-_NAME = re.compile(rb'ttir\.name = "((?:[^"\\]|\\.)*)"')
-_LOCATION = re.compile(rb'loc\("((?:[^"\\]|\\.)*)"')
+_NAME = re.compile(rb'ttir\.name = "([^"]*)"')
+_LOCATION = re.compile(rb'loc\("([^"]*)"')
 _LOCAL_SHAPE = re.compile(rb"local_shape = (tensor<[^<>]*(?:<[^<>]*>)?>)")
 STAGE_END_MARKS = (b"END OF MLIR MODULE", b"// IR Dump ")
 _CALLED = re.compile(rb"_const_eval_\d|^cpu_hoisted_|trace_\d+_")
@@ -74,7 +75,7 @@ def parse_module_line(line: bytes) -> ModuleItem | None:
     if any(mark in line for mark in STAGE_END_MARKS):
         return ModuleItem(STAGE_END)
     if alias := _ALIAS.match(line):
-        return ModuleItem(ALIAS, alias[1], alias[2])
+        return ModuleItem(ALIAS, alias[1], alias[2][:LAYOUT_BYTES])
     name = _MODULE_NAME.search(line)
     return ModuleItem(MODULE, name[1]) if name else None
 
@@ -88,7 +89,7 @@ def _split_arguments(line: bytes, start: int) -> Iterator[bytes]:
     """The arguments of a signature; attributes hold commas, braces and quoted brackets, so depth decides."""
     depth = 0
     begin = start
-    for token in _BRACKET.finditer(line, start):
+    for token in _BRACKET.finditer(without_escapes(line), start):
         mark = token[0]
         if mark == b"," and depth == 0:
             yield line[begin : token.start()]
@@ -108,12 +109,13 @@ def _split_arguments(line: bytes, start: int) -> Iterator[bytes]:
 def _argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
     _, _, rest = text.strip().partition(b": ")
     kind = _KIND.search(rest)
-    name = _NAME.search(rest) or _LOCATION.search(rest)
+    plain = without_escapes(rest)
+    name = _NAME.search(plain) or _LOCATION.search(plain)
     local = _LOCAL_SHAPE.search(rest)
     return (
         rest[: rest.index(b" {")] if b" {" in rest else rest.partition(b" loc(")[0],
         kind[1].decode() if kind else "unknown",
-        unescaped(name[1]).decode("utf-8", "replace") if name else "",
+        unescaped(rest[name.start(1) : name.end(1)]).decode("utf-8", "replace") if name else "",
         local[1] if local else b"",
         b"ttcore.kv_cache" in rest or b"tt.kv_cache" in rest,
     )
@@ -205,19 +207,36 @@ def _resolve(type_text: bytes, aliases: dict[bytes, bytes]) -> bytes:
     return type_text.replace(b"#" + alias[1] + b">", layout + b">", 1)
 
 
-def read_arguments(path: str | Path) -> tuple[list[Argument], int, int]:
-    """The annotated arguments in the file, its bytes and its lines."""
+class ModuleFile(NamedTuple):
+    """What a file of its own tells."""
+
+    arguments: list[Argument]
+    bytes: int
+    lines: int
+    left_out: str
+    """What was too long to be looked at."""
+
+
+def read_module(path: str | Path) -> ModuleFile:
+    """The annotated arguments in a file."""
+    splitter, items, byte_count, line_count = LineSplitter(), [], 0, 0
     with OpenedSource(path) as opened:
-        content = opened.content()
-    splitter = LineSplitter()
-    lines = [*splitter.split(content), *splitter.rest()]
-    return registry(item for line in lines if (item := parse_module_line(line))), len(content), len(lines)
+        try:
+            for chunk in chain(opened.chunks(), [b""]):
+                lines = splitter.split(chunk) if chunk else splitter.rest()
+                byte_count += len(chunk)
+                line_count += len(lines)
+                items += [item for line in lines if (item := parse_module_line(line))]
+        except TruncatedSourceError as error:
+            hint = "make the file again"
+            raise BadInputError(f"cannot be unpacked: {error.reason}", where=opened.name, hint=hint) from error
+    return ModuleFile(registry(items), byte_count, line_count, splitter.long_lines.remark)
 
 
 def read(path: str | Path, options: ReadOptions) -> Profile:
     """A profile that knows the graph's weights and nothing of a run."""
-    arguments, byte_count, line_count = read_arguments(path)
-    if not arguments:
+    module = read_module(path)
+    if not module.arguments:
         raise BadInputError(
             "no function with annotated arguments in this module",
             where=str(path),
@@ -229,9 +248,12 @@ def read(path: str | Path, options: ReadOptions) -> Profile:
         source=Source(
             kind=KIND,
             name=str(path),
-            bytes=byte_count,
-            lines=line_count,
-            warnings=("a module dump tells the weights of a graph; it does not tell what a run needed",),
+            bytes=module.bytes,
+            lines=module.lines,
+            warnings=(
+                "a module dump tells the weights of a graph; it does not tell what a run needed",
+                *filter(None, (module.left_out,)),
+            ),
         ),
-        arguments=arguments,
+        arguments=module.arguments,
     )

@@ -9,14 +9,16 @@ knows strings and brackets takes over.
 import re
 from typing import NamedTuple
 
+from ttmem._limits import RESULTS_OF_OPERATION
+
 _HEAD = re.compile(
     rb'\s*(?:%(\w+)(?::(\d{1,6}))? = )?(?:"([\w.]+)(?:"|$)|([A-Za-z_]\w*(?:\.\w+)+|call\b))(?:[ ]*\(?@"?([\w.$-]+)"?)?'
 )
 _DEALLOCATE = b'"ttnn.deallocate"('
 _SSA = re.compile(rb"%\w+(?:#\d+)?")
 _SIMPLE_LOCATION = re.compile(rb'(?:"([^"\\]*)"(?:\("[^"\\]*"\))?|unknown)\)$')
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?| loc\(|->|[()<>{}\[\]]')
-_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+_TOKEN = re.compile(rb'"[^"]*"?| loc\(|->|[()<>{}\[\]]')
+_STRING = re.compile(rb'"([^"]*)"')
 _ESCAPE = re.compile(rb"\\(\\|[0-9A-Fa-f]{2})")
 _POSITION = re.compile(rb":\d+:\d+")
 _TYPE_SPLIT = re.compile(rb", (?=tensor<|!|none\b)")
@@ -51,7 +53,7 @@ def parse_operation(text: bytes) -> OperationText | None:
     elif count is None:
         values = b"%" + result + b"="
     else:
-        values = b" ".join(b"%%%s#%d" % (result, i) for i in range(min(int(count), 100_000))) + b"="
+        values = b" ".join(b"%%%s#%d" % (result, i) for i in range(min(int(count), RESULTS_OF_OPERATION))) + b"="
     location_at = text.rfind(b" loc(")
     simple = _SIMPLE_LOCATION.match(text, location_at + 5) if location_at >= 0 else None
     if simple:
@@ -120,12 +122,20 @@ def location_text(text: bytes) -> bytes:
     """
     if text.startswith(b"unknown"):
         return b""
-    name = _STRING.search(text, text.find(b">[") if text.startswith(b"fused<") else 0)
+    name = _STRING.search(without_escapes(text), text.find(b">[") if text.startswith(b"fused<") else 0)
     if not name:
         cut = text.find(b'"')  # the line ends inside the name
         return text[cut + 1 :].rstrip(b")") if cut >= 0 else b""
     position = _POSITION.match(text, name.end())
-    return unescaped(name[1]) + (position[0] if position else b"")
+    return unescaped(text[name.start(1) : name.end(1)]) + (position[0] if position else b"")
+
+
+def without_escapes(text: bytes) -> bytes:
+    """The same bytes with nothing escaped in their strings, for a search that only asks where a string ends.
+
+    A pattern that steps over escapes one by one keeps a way back for each: gigabytes for a line full of them.
+    """
+    return text.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in text else text
 
 
 def unescaped(text: bytes) -> bytes:
@@ -152,7 +162,7 @@ def _scan_for_location(text: bytes) -> int:
     """Where the operation's own ``loc(`` starts: the last one outside strings and brackets, -1 when there is none."""
     depth = 0
     found = -1
-    for token in _TOKEN.finditer(text):
+    for token in _TOKEN.finditer(without_escapes(text)):
         mark = token[0]
         first = mark[0]
         if first == 0x22 or mark == b"->":  # strings hide their content; an arrow's > closes nothing

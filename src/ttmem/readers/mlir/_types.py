@@ -14,11 +14,11 @@ from ttmem.hardware import DATA_TYPES, DataType, Tile
 from ttmem.profile import TensorType
 from ttmem.profile.tensor_type import pages_of
 
-_STORED = rb"((?:\d{1,15}x)*)(?:!tt(?:core)?\.tile<([1-9]\d{0,3})x([1-9]\d{0,3}), ?(\w{1,32})>|([A-Za-z]\w{0,31}))"
+_STORED = rb"((?:\d{1,15}x){0,64})(?:!tt(?:core)?\.tile<([1-9]\d{0,3})x([1-9]\d{0,3}), ?(\w{1,32})>|([A-Za-z]\w{0,31}))"
 _ELEMENT = re.compile(rb"tensor<" + _STORED)
 _COMPLEX = re.compile(rb"complex<(\w{1,16})>")
 _MEMREF = re.compile(rb"memref<" + _STORED + rb", ?#(?:(?:ttnn\.)?buffer_type<)?(\w+)")
-_GRID = re.compile(rb"(?:\), <|nd_layout<<?)(\d{1,6}(?:x\d{1,6})*)[,>]")
+_GRID = re.compile(rb"(?:\), <|nd_layout<<?)(\d{1,6}(?:x\d{1,6}){0,8})[,>]")
 _PLACEMENT = re.compile(rb"<(interleaved|height_sharded|width_sharded|block_sharded|nd_sharded)>")
 
 _MOST_ELEMENTS = 1 << 50

@@ -10,11 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ttmem._limits import RANKS
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, CacheLookup, Timeline
 from ttmem.readers.runtime_log._programs import ProgramTracker
 from ttmem.readers.runtime_log._tokens import Event, Kind, LexedLog, Tables, What
 
 Positions = NDArray[np.int64]
+RANKS_LEFT_OUT = "ranks left out"
+"""Among the facts: how many, where a log names more processes than are kept apart."""
 
 
 class _Tokens(NamedTuple):
@@ -37,8 +40,10 @@ def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
     device_ranks = np.unique(ranks[(kinds >= Kind.OPERATION) & (kinds <= Kind.VIEW_TRACE)]).tolist()
     if -1 in device_ranks and len(device_ranks) > 1:
         device_ranks.remove(-1)  # lines that lost their tag: no process owns them
+    if len(device_ranks) > RANKS:
+        facts[RANKS_LEFT_OUT] = f"{len(device_ranks) - RANKS:,}"
     timelines = []
-    for number, rank in enumerate(device_ranks or [-1]):
+    for number, rank in enumerate(device_ranks[:RANKS] or [-1]):
         mine = ranks == rank
         if not number:  # untagged failures (the launcher's own output) are reported once, with the first process
             mine |= (ranks == -1) & (kinds == Kind.FAILURE)

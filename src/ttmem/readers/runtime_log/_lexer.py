@@ -15,18 +15,18 @@ from itertools import accumulate, islice, repeat
 import numpy as np
 from numpy.typing import NDArray
 
+from ttmem._limits import LINE_BYTES
 from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.explain import MARKERS as FAILURE_MARKERS
 from ttmem.profile import TensorType
 from ttmem.readers.mlir._module import STAGE_END_MARKS, parse_module_line
 from ttmem.readers.mlir._operation import OperationText, parse_operation, split_signature
 from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.runtime_log._failures import Failures
 from ttmem.readers.runtime_log._lines import (
-    FAILURE_REACH_LINES,
     MPI_TAG,
     PREFIX_BYTES,
     TIME_PREFIX,
-    FailureWindow,
     LineSplitter,
     rank_of,
 )
@@ -36,7 +36,6 @@ _KNOWN_LINES_BYTES = 40 << 20
 """How much line text the look-up table may hold before it starts anew: bounds memory, costs only repeated parsing."""
 _FORGETTING_LINES = 1_000_000
 _KNOWN_SIGNATURES = 50_000
-_FAILURES_KEPT = 2_000
 _DAMAGED_KEPT = 200
 
 # Bounded digits: a damaged line may hold a number that no column can.
@@ -52,15 +51,16 @@ _LOOKUP = re.compile(rb"Running LoadCachedOp for function (\S+) with hash: (\w+)
 _HIT_OR_MISS = re.compile(rb"Cache (hit|miss)(?: or invalid cache)? for function: (\S+)")
 _GRID = re.compile(rb"Device grid size = \{ (\d{1,6}), (\d{1,6}) \}")
 _MESH = re.compile(rb"remapped mesh device shape \[(\d{1,6}), (\d{1,6})\]")
-_ARCHITECTURE = re.compile(rb"#system_desc = .*?arch = <(\w+)>")
+_SYSTEM = b"#system_desc = "
+_ARCHITECTURE = re.compile(rb"arch = <(\w{1,40})>")
 _RECORD = re.compile(
-    rb"(?:\[\d+,\d{1,9}\]<std(?:out|err)>:)?(?:\x1b\[32m)? *(?:Always|Runtime\w+)(?:\x1b\[0m)? \|"
-    rb"(?:\x1b\[[0-9;]*m)* +(?:TRACE|DEBUG|INFO|WARNING|ERROR|FATAL)(?:\x1b\[0m)? *\| "
+    rb"(?:\[\d{1,9},\d{1,9}\]<std(?:out|err)>:)?(?:\x1b\[32m)? {0,40}(?:Always|Runtime\w{1,40})(?:\x1b\[0m)? \|"
+    rb"(?:\x1b\[[0-9;]{0,20}m){0,4} {1,20}(?:TRACE|DEBUG|INFO|WARNING|ERROR|FATAL)(?:\x1b\[0m)? {0,20}\| "
 )
-"""Where a record of the runtime's logger begins (log-formats 1.5)."""
+"""Where a record of the runtime's logger begins (log-formats 1.5); bounded, because it is looked for everywhere."""
 _NOTHING_BUT_PREFIXES = re.compile(rb"(?:\s|\x1b\[[0-9;]*m|\[\d+,\d+\]<std(?:out|err)>:)*")
 _TORN = re.compile(
-    rb"(?:DEBUG|INFO)(?:\x1b\[0m)? *\| "
+    rb"(?:DEBUG|INFO)(?:\x1b\[0m)? {0,20}\| "
     rb"(?:Executing op|Starting executio|Finished executio|Device (?:memory st|(?:DRAM|L1|L1_SMALL|TRACE) mem))"
 )
 """A record that begins like one of ours; asked only of lines that could not be read as one."""
@@ -93,8 +93,7 @@ class Lexer:
         self._lines: list[NDArray[np.int32]] = []
         self._views: list[bytes] = []
         self._view_count = 0
-        self.open_failures: list[tuple[int, FailureWindow]] = []
-        """The lines to come may belong to a failure that was already seen."""
+        self.failures = Failures(self.tables.failures)
         self._damaged: list[tuple[int, str]] = []
         self._damaged_count = 0
         self._saw_runtime = False
@@ -118,8 +117,7 @@ class Lexer:
     def feed(self, lines: list[bytes]) -> None:
         """Take the next lines, without their line ends."""
         count = len(lines)
-        if self.open_failures:
-            self.continue_failures(lines)
+        self.failures.go_on(lines)
         codes = np.fromiter(map(self._codes.get, lines, repeat(-1)), np.int32, count)
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
@@ -136,6 +134,7 @@ class Lexer:
 
     def snapshot(self) -> LexedLog:
         """What has been understood so far; feeding may go on afterwards (``--follow``)."""
+        self.failures.read_late()
         return LexedLog(
             tables=self.tables,
             token=np.concatenate(self._tokens) if self._tokens else np.zeros(0, np.int32),
@@ -146,6 +145,7 @@ class Lexer:
             damaged_count=self._damaged_count,
             saw_runtime=self._saw_runtime,
             saw_marker=self._saw_marker,
+            unread_failures=self.failures.unread,
         )
 
     # --- one line -----------------------------------------------------------------------------------------------
@@ -163,7 +163,8 @@ class Lexer:
             return code
         code = self._learn(line, index)
         if code == _FAILURE:  # its text goes on in the lines below, so it cannot be looked up by this line alone
-            return self._failure(lines, index)
+            number, rank = self.failures.begin(lines, index)
+            return Kind.FOREIGN if number is None else self._add(Kind.FAILURE, number, rank)
         if code:
             self._remember(line, code)
         return code
@@ -181,6 +182,8 @@ class Lexer:
 
     def _learn(self, line: bytes, index: int) -> int:
         """The code of a line that is seen for the first time; 0 for foreign lines, ``_FAILURE`` for failures."""
+        if len(line) == LINE_BYTES:
+            self._damage(index, f"line is longer than {LINE_BYTES >> 20} MiB: what lies beyond was left out")
         if line[4:5] == b"-" and (time := TIME_PREFIX.match(line)):
             line = line[time.end() :]  # the splitter removes times in bulk only where most lines have one
         if line[:2] == b"  " and line.lstrip(b" ").startswith(_MODULE_BODY) and b" | " not in line:
@@ -247,8 +250,8 @@ class Lexer:
         body = line[at + 11 : end] if end >= 0 else b""
         if not _VIEW_BODY.match(body):
             return self._damage(index, f"memory view of {memory.decode()} is cut or mixed with other text")
-        if b"MemoryView{" in line[end:] or b"Executing operation: " in line[end:]:
-            return self._pieces((line[: end + 1], line[end + 1 :]), index)
+        if line.find(b"MemoryView{", end) >= 0 or line.find(b"Executing operation: ", end) >= 0:
+            return self._pieces(_glued_views(line), index)
         self._views.append(body)
         self._view_count += 1
         return self._add(kind, self._view_count - 1, rank_of(line))
@@ -320,7 +323,8 @@ class Lexer:
             return self._event(line, Event(What.GRID, f"{int(found[1])}x{int(found[2])}"))
         if found := _MESH.search(line):
             return self._event(line, Event(What.MESH, f"{int(found[1])}x{int(found[2])}"))
-        if found := _ARCHITECTURE.search(line):
+        system_at = line.find(_SYSTEM)
+        if system_at >= 0 and (found := _ARCHITECTURE.search(line, system_at)):
             return self._event(line, Event(What.SYSTEM, found[1].decode()))
         return self._damage(index, "record is cut or mixed with other text") if _TORN.search(line) else Kind.FOREIGN
 
@@ -335,27 +339,6 @@ class Lexer:
         if len(self._damaged) < _DAMAGED_KEPT:
             self._damaged.append((self.line_count + index + 1, what))
         return Kind.FOREIGN
-
-    # --- failures -----------------------------------------------------------------------------------------------
-
-    def _failure(self, lines: list[bytes], index: int) -> int:
-        """A line that may tell of a failure, with the lines below it; what turns out harmless is a foreign line."""
-        window = FailureWindow(lines[index])
-        window.take(lines[index + 1 : index + 1 + FAILURE_REACH_LINES])
-        failure = window.text()
-        if (window.complete and not failure) or len(self.tables.failures) >= _FAILURES_KEPT:
-            return Kind.FOREIGN
-        self.tables.failures.append(failure)
-        if not window.complete:
-            self.open_failures.append((len(self.tables.failures) - 1, window))
-        return self._add(Kind.FAILURE, len(self.tables.failures) - 1, window.rank)
-
-    def continue_failures(self, lines: list[bytes]) -> None:
-        """The lines below a failure were not there yet when its first line was."""
-        for number, window in self.open_failures:
-            window.take(lines)
-            self.tables.failures[number] = window.text()
-        self.open_failures = [(number, window) for number, window in self.open_failures if not window.complete]
 
     # --- bulk ---------------------------------------------------------------------------------------------------
 
@@ -410,6 +393,15 @@ class Lexer:
 def _append_pool(pool: bytearray, ends: array[int], texts: Sequence[bytes]) -> None:
     ends.extend(islice(accumulate(map(len, texts), initial=len(pool)), 1, None))
     pool += b"".join(texts)
+
+
+def _glued_views(line: bytes) -> list[bytes]:
+    """The memory views that were written on one line, and what follows the last."""
+    pieces, start = [], 0
+    while (at := line.find(b"MemoryView{", start)) >= 0 and (end := line.find(b"}", at)) >= 0:
+        pieces.append(line[start : end + 1])
+        start = end + 1
+    return [*pieces, line[start:]]
 
 
 def _glued_records(line: bytes) -> list[bytes]:

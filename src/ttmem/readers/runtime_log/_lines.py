@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of a log, those that tell of one failure, and what launchers and CI put in front of them (log-formats 1.5)."""
+"""Lines of a log, and what launchers and CI put in front of them (log-formats 1.5)."""
 
 import re
-from collections.abc import Iterable
 
-from ttmem.explain import find_failures
+from ttmem._limits import LongLines
 
 MPI_TAG = re.compile(rb"\[\d+,(\d{1,9})\]<std(?:out|err)>:")
 """Open MPI's --tag-output; the second number is the rank."""
@@ -12,12 +11,6 @@ TIME_PREFIX = re.compile(rb"(?m)^(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,12})
 """GitHub Actions and ``docker logs -t`` (or both) put a time in front of every line; it would make every line new."""
 PREFIX_BYTES = 200
 """Where a record's text begins at the latest in an ordinary line; only odd lines are searched further."""
-
-FAILURE_REACH_LINES = 64
-"""How far below its first line a failure may go on; ranks that print at once stretch it."""
-_OWN_LINES = 8
-_LINE_BYTES = 4000
-_ENDS_FAILURE = (b"Executing operation: ", b"Device memory state ", b"MemoryView{", b"xecution of program: ")
 
 
 def rank_of(line: bytes) -> int:
@@ -33,15 +26,18 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._carry: list[bytes] = []
+        self.long_lines = LongLines()
         self._strip_times: bool | None = None
 
     def split(self, chunk: bytes) -> list[bytes]:
         """The lines that end in this chunk."""
+        chunk = self.long_lines.shorten(chunk)
         if self._strip_times is not False:
             return self._split_cleaned(chunk)
         lines = chunk.split(b"\n")
         if len(lines) == 1:
-            self._carry.append(chunk)  # constants print as lines of many MB: collect the pieces, join once
+            if chunk:
+                self._carry.append(chunk)  # constants print as lines of many MB: collect the pieces, join once
             return []
         if self._carry:
             lines[0] = b"".join((*self._carry, lines[0]))
@@ -52,7 +48,8 @@ class LineSplitter:
     def _split_cleaned(self, chunk: bytes) -> list[bytes]:
         at = chunk.rfind(b"\n")
         if at < 0:
-            self._carry.append(chunk)
+            if chunk:
+                self._carry.append(chunk)
             return []
         whole = b"".join((*self._carry, chunk[:at]))
         self._carry = [chunk[at + 1 :]] if at + 1 < len(chunk) else []
@@ -69,43 +66,3 @@ class LineSplitter:
             head = text[:65536]
             self._strip_times = len(TIME_PREFIX.findall(head)) * 2 > head.count(b"\n") + 1
         return TIME_PREFIX.sub(b"", text) if self._strip_times else text
-
-
-class FailureWindow:
-    """Collects the lines of one failure: its first line and a few below it; they may arrive in several portions.
-
-    A failure's numbers may stand below its first line (``info:``, wrapped text). The lines in between may be another
-    process's, and what begins the next operation's story is no part of this one.
-    """
-
-    __slots__ = ("_kept", "_left", "rank")
-
-    def __init__(self, first_line: bytes) -> None:
-        self.rank = rank_of(first_line)
-        self._kept = [first_line]
-        self._left = FAILURE_REACH_LINES
-
-    @property
-    def complete(self) -> bool:
-        return not self._left
-
-    def take(self, lines: Iterable[bytes]) -> None:
-        """Look at the lines that follow, up to where the failure's text must have ended."""
-        for line in lines:
-            if not self._left:
-                return
-            self._left -= 1
-            if rank_of(line) not in (self.rank, -1):
-                continue
-            if any(mark in line for mark in _ENDS_FAILURE):
-                self._left = 0
-                return
-            self._kept.append(line)
-            if len(self._kept) == _OWN_LINES:
-                self._left = 0
-
-    def text(self) -> str:
-        """The text, empty when the lines tell of no failure (the word "error" alone is none)."""
-        lines = [TIME_PREFIX.sub(b"", line[: 2 * _LINE_BYTES], count=1)[:_LINE_BYTES] for line in self._kept]
-        text = b"\n".join(lines).decode("utf-8", "replace")
-        return text if find_failures(text, include_other=True) else ""

@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from ttmem._children import own_command
 from ttmem.readers.byte_source import PACKED_MAGIC, Progress, TruncatedSourceError, chunks
+from ttmem.readers.runtime_log._failures import FAILURE_REACH_LINES
 from ttmem.readers.runtime_log._lexer import Lexer
-from ttmem.readers.runtime_log._lines import FAILURE_REACH_LINES
 from ttmem.readers.runtime_log._tokens import LexedLog, merge
 
 _SPLIT_FROM_BYTES = 256 << 20
@@ -70,10 +70,11 @@ def lex_part(path: Path, start: int, end: int, progress: Progress | None = None)
                 if progress:
                     progress(start + lexer.byte_count, 0)
             log = lexer.finish()
-            if lexer.open_failures:  # their text goes on beyond the border
+            if lexer.failures.open:  # their text goes on beyond the border
                 beyond = file.read(_BEYOND_BYTES)
                 rest = lexer.splitter.rest() if len(beyond) < _BEYOND_BYTES else []
-                lexer.continue_failures([*lexer.splitter.split(beyond), *rest][:FAILURE_REACH_LINES])
+                lexer.failures.go_on([*lexer.splitter.split(beyond), *rest][:FAILURE_REACH_LINES])
+                lexer.failures.read_late()
         except TruncatedSourceError:  # the file shrank while it was read: what was read is used
             log = lexer.finish()
     return log

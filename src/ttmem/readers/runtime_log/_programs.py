@@ -5,8 +5,10 @@ Programs nest (const-eval, traces, calls) and restart their SSA numbers; an exce
 a line that says so. Everything here is about the few lines that are not operations or memory views.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from ttmem._limits import NESTED_PROGRAMS
 from ttmem.profile import CacheLookup, FailureText, Program
 from ttmem.readers.runtime_log._tokens import Event, What
 
@@ -26,6 +28,10 @@ class ProgramTracker:
     facts: dict[str, str] = field(default_factory=dict)
     _stack: list[int] = field(default_factory=list)
     """Numbers of the programs that have started and not yet ended."""
+    _open: Counter[str] = field(default_factory=Counter)
+    """Their names."""
+    _top: int = -1
+    """The last program that no other one called."""
     _runs: int = 0
     _broken_at: int = -1
     """How many operations had started when a failure was printed: unless one more runs or a program finishes after
@@ -58,8 +64,7 @@ class ProgramTracker:
         """The submission ended; in a log without program lines this is all that delimits a run."""
         if self._any_program:
             if self._submit and self.programs:
-                top = max(i for i, p in enumerate(self.programs) if p.parent < 0)
-                self.programs[top] = replace(self.programs[top], end_state=states + 1)
+                self.programs[self._top] = replace(self.programs[self._top], end_state=states + 1)
         elif self._submit:
             first_operation, first_state = self._submit
             self.programs.append(
@@ -89,7 +94,7 @@ class ProgramTracker:
     def _start(self, name: str, operations: int, states: int, line: int, last_name: str) -> None:
         self._any_program = True
         calling = not last_name or last_name.startswith(_CALLERS) or self._resumed[0] == operations
-        nests = bool(self._stack) and self._broken_at != operations and calling
+        nests = 0 < len(self._stack) < NESTED_PROGRAMS and self._broken_at != operations and calling
         if not nests or self.programs[self._stack[0]].name == name:  # a program does not call itself: the next run
             self.close_all(operations, states)
         parent = self._stack[-1] if self._stack else -1
@@ -103,12 +108,15 @@ class ProgramTracker:
         else:
             run = self.programs[parent].run
         self.programs.append(Program(name, parent, run, caller, operations, -1, False, line, first_state, -1))
+        if parent < 0:
+            self._top = len(self.programs) - 1
         self._stack.append(len(self.programs) - 1)
+        self._open[name] += 1
         self.changes.append((operations, len(self.programs) - 1))
         self._broken_at = -1
 
     def _finish(self, name: str, operations: int, states: int) -> None:
-        if not any(self.programs[number].name == name for number in self._stack):
+        if not self._open[name]:
             return  # its start was not logged
         while True:
             ended = self._stack.pop()
@@ -128,6 +136,7 @@ class ProgramTracker:
         self._broken_at = -1
 
     def _close(self, number: int, operations: int, states: int, *, finished: bool) -> None:
+        self._open[self.programs[number].name] -= 1
         self.programs[number] = replace(
             self.programs[number], end_operation=operations, end_state=states, finished=finished
         )

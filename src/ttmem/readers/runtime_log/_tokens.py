@@ -126,6 +126,8 @@ class LexedLog:
     """Whether any line came from the tt-mlir runtime's logger at all: tells a wrong file from a quiet build."""
     saw_marker: bool
     """Whether an operation or memory line was there, even a damaged one."""
+    unread_failures: int = 0
+    """Lines in the middle that look like the beginning of a failure and were too many to be read as one."""
 
 
 def merge(first: LexedLog, second: LexedLog) -> LexedLog:
@@ -176,4 +178,5 @@ def merge(first: LexedLog, second: LexedLog) -> LexedLog:
         damaged_count=first.damaged_count + second.damaged_count,
         saw_runtime=first.saw_runtime or second.saw_runtime,
         saw_marker=first.saw_marker or second.saw_marker,
+        unread_failures=first.unread_failures + second.unread_failures,
     )

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from ttmem._errors import BadInputError
+from ttmem._limits import FAILURES_READ, FAILURES_READ_LAST, RANKS
 from ttmem.profile import Argument, Profile, Source, Timeline
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
-from ttmem.readers.mlir._module import read_arguments, registry
+from ttmem.readers.mlir._module import read_module, registry
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
-from ttmem.readers.runtime_log._assembly import assemble
+from ttmem.readers.runtime_log._assembly import RANKS_LEFT_OUT, assemble
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
@@ -37,7 +38,7 @@ _NO_STATES = (
 
 def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
-    modules = [argument for path in options.mlir for argument in read_arguments(path)[0]]
+    modules = [argument for path in options.mlir for argument in read_module(path).arguments]
     parts = worth_splitting(source, options.jobs)
     with _without_garbage_collection():
         if parts:
@@ -77,7 +78,7 @@ def _registered(log: LexedLog) -> Iterator[Argument]:
     codes = log.token[kinds == Kind.MODULE]
     items = np.array(log.tables.payload, np.int32)[codes]
     ranks = np.array(log.tables.rank, np.int32)[codes]
-    for rank in np.unique(ranks).tolist():
+    for rank in np.unique(ranks).tolist()[:RANKS]:
         yield from registry([log.tables.modules[item] for item in items[ranks == rank].tolist()])
 
 
@@ -91,6 +92,11 @@ def profile_of(
         raise _nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
     warnings = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
     warnings += _what_is_missing(log, timelines)
+    if log.unread_failures:
+        read = f"of each kind the first {FAILURES_READ} and the last {FAILURES_READ_LAST} are read"
+        warnings.append(f"{log.unread_failures:,} lines that look like failures were left out: {read}")
+    if left_out := facts.pop(RANKS_LEFT_OUT, ""):
+        warnings.append(f"lines of {left_out} more ranks were left out: {RANKS} are kept apart")
     warnings += [f"line {line}: {what}" for line, what in log.damaged[:10]]
     if log.damaged_count > 10:
         warnings.append(f"{log.damaged_count - 10} more damaged lines")
@@ -117,7 +123,8 @@ def profile_of(
 def _nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) -> BadInputError:
     """The error for a source without any operation, memory state or failure."""
     if cut:
-        return BadInputError(f"nothing could be unpacked: {cut}", where=where, hint="make the file again")
+        what = "nothing to profile was unpacked" if log.bytes else "nothing could be unpacked"
+        return BadInputError(f"{what}: {cut}", where=where, hint="make the file again")
     if not log.bytes:
         return BadInputError("is empty", where=where, hint="record a log with `tt-memory-profiler --log SCRIPT`")
     if not log.saw_runtime and not graphs:

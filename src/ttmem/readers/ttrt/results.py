@@ -41,7 +41,7 @@ class _Entry(msgspec.Struct):
 def read(path: str | Path, options: ReadOptions) -> Profile:
     """The memory history in ttrt's memory results."""
     with OpenedSource(path) as opened:
-        content = opened.content()
+        content = opened.json_content()
     entries = _entries(content, str(path))
     if not entries:
         raise BadInputError("no operation in these memory results", where=str(path), hint=_HINT)

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from ttmem import _toml
+from ttmem._limits import NUMBER_BITS
 from ttmem.hardware import DATA_TYPES
 
 Value = int | str
@@ -63,11 +64,14 @@ def _shift(direction: Callable[[int, int], int]) -> Callable[[int, int], int | N
     return lambda left, right: direction(left, right) if 0 <= right < 64 else None
 
 
+def _bounded(number: int | None) -> int | None:
+    """Unknown when it is wider than any type of C++: what code squares again and again has no size."""
+    return None if number is None or number.bit_length() > NUMBER_BITS else number
+
+
 def _integers(function: Callable[[int, int], int | None]) -> Callable[[Value, Value], int | None]:
     def on_values(left: Value, right: Value) -> int | None:
-        if isinstance(left, int) and isinstance(right, int):
-            return function(left, right)
-        return None
+        return _bounded(function(left, right)) if isinstance(left, int) and isinstance(right, int) else None
 
     return on_values
 
@@ -112,7 +116,7 @@ def _folded(function: Callable[..., int | None], count: int | None = None) -> Ca
     def on_arguments(arguments: _Arguments) -> int | None:
         numbers = [argument for argument in arguments if isinstance(argument, int)]
         fits = numbers and len(numbers) == len(arguments) == (count or len(numbers))
-        return function(*numbers) if fits else None
+        return _bounded(function(*numbers)) if fits else None
 
     return on_arguments
 

@@ -3,6 +3,7 @@
 
 from abc import ABC, abstractmethod
 
+from ttmem._limits import NUMBER_BITS, NUMBER_DIGITS
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
@@ -84,7 +85,11 @@ class Names(ABC):
             return self.variables[text]
         scope, name = ["", *text.split("::")][-2:]
         number = name.removeprefix("c_")
-        if number.isdigit() and (scope == "CBIndex" or (scope == "CB" and name != number)):
+        if (
+            number.isdecimal()
+            and len(number) <= NUMBER_DIGITS
+            and (scope == "CBIndex" or (scope == "CB" and name != number))
+        ):
             return cpp.Integer(int(number))
         if scope in ENUMERATIONS:
             return cpp.Enumerator(name)
@@ -99,6 +104,8 @@ class Names(ABC):
     def number(self, node: Node) -> cpp.Expression:
         text = self.source.of(node).replace("'", "").lower()
         digits = text.rstrip("ulz" if text.startswith("0x") else "ulzf")
+        if len(digits) > NUMBER_BITS:  # more than a binary literal needs
+            return cpp.Symbol(text, cpp.OPAQUE)
         octal = len(digits) > 1 and digits.isdigit() and digits[0] == "0"
         try:
             return cpp.Integer(int(digits, 8 if octal else 0))

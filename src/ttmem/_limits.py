@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of an input is looked at: one place for every bound, so that no reader promises one and keeps another.
+
+An input may be damaged, or made to harm. Its size may cost time in proportion, but no more, and memory only for what
+is kept of it. Real inputs stay far below these bounds; what lies beyond one is left out and said.
+"""
+
+from typing import TypeVar
+
+LINE_BYTES = 8 << 20
+"""A line of a log. The longest real ones, signatures of large models, have some hundred KB; a constant that was
+printed in full may have more, and nothing behind its beginning is needed."""
+FACT_LINE_BYTES = 1 << 20
+"""A line that is searched for single facts (circular buffers, test results, tables)."""
+
+UNPACKED_PIECE_BYTES = 1 << 20
+"""Unpacked at once, however well a file was packed."""
+UNPACKED_FREE_BYTES = 1 << 30
+UNPACKED_RATIO = 2_000
+"""Beyond the first GiB, a packed file may unpack to so many times its size: gzip cannot do more than 1,032, and logs
+unpack to 30 to 300 times theirs."""
+DOCUMENT_BYTES = 1 << 28
+"""A source that is one document (JSON, a module dump, a folder's table) and has to be read as a whole."""
+DOCUMENT_VALUES = 4_000_000
+"""Values of a JSON document: each costs some 100 bytes once it is read. A capture of 200,000 nodes has fewer."""
+PROFILE_BYTES = 1 << 30
+"""A saved profile, unpacked: some 50 bytes for each of 20 million operations."""
+PROFILE_FREE_BYTES, PROFILE_RATIO = 64 << 20, 10_000
+"""Beyond the first 64 MiB, a saved profile may unpack to so many times its size: a decode loop repeats itself exactly,
+but one that says more than this holds nothing but zeros."""
+
+FAILURES_READ, FAILURES_READ_LAST = 250, 50
+"""Lines of a log that look like the beginning of a failure and are read as one: the first and the last so many of each
+kind (``Out of Memory``, ``TT_``, ``rror``, ...). A long one costs a millisecond; what ended a run is at an end."""
+FAILURES_EXPLAINED = 100
+"""Different failures that one answer explains."""
+FAILURES_WITH_ALIVE = 8
+"""Of these, the ones for which the profile is asked what was alive: each time it is walked through again."""
+
+RESULTS_OF_OPERATION = 1_024
+"""Results that one operation line may announce (``%5:1024 = ...``): the largest real split has a few hundred."""
+NESTED_PROGRAMS = 64
+"""Programs that may be open inside each other; real ones nest two or three deep."""
+
+NUMBER_DIGITS = 30
+"""Digits of a number: 2**64 has 20. Python refuses to read more than 4,300, and slows down long before."""
+NUMBER_BITS = 128
+"""What arithmetic on such numbers may grow to before it counts as unknown."""
+TENSOR_DIMENSIONS = 1_024
+"""Dimensions of a tensor; most operations of ttnn stop at 8, and torch stops at 64."""
+
+RANKS = 512
+"""Processes of a job whose histories are kept apart; each costs milliseconds in every analysis."""
+LAYOUT_BYTES = 4_096
+"""What an alias of a module dump stands for: it is written out wherever it is used."""
+
+_Item = TypeVar("_Item")
+
+
+def first_and_last(items: list[_Item], most: int) -> list[_Item]:
+    """As many as are looked at: what came first, and as a quarter of them what came last."""
+    return items if len(items) <= most else items[: most - most // 4] + items[-(most // 4) :]
+
+
+class LongLines:
+    """Chunks of a text without what lies beyond the longest line that is looked at; lines may span chunks."""
+
+    __slots__ = ("_length", "_limit", "cut")
+
+    def __init__(self, limit: int = LINE_BYTES) -> None:
+        self._limit = limit
+        self._length = 0
+        """Of the line that the chunks before ended in."""
+        self.cut = 0
+        """How many lines were too long."""
+
+    def shorten(self, chunk: bytes) -> bytes:
+        """The chunk, with every line end that it has."""
+        length, last = self._length, chunk.rfind(b"\n")
+        self._length = length + len(chunk) if last < 0 else len(chunk) - last - 1
+        if length + len(chunk) <= self._limit:
+            return chunk  # as nearly every one
+        lines = chunk.split(b"\n")
+        room = max(0, self._limit - length)
+        self.cut += len(lines[0]) > room and length <= self._limit
+        lines[0] = lines[0][:room]
+        for number, line in enumerate(lines[1:], 1):
+            if len(line) > self._limit:
+                lines[number] = line[: self._limit]
+                self.cut += 1
+        return b"\n".join(lines)
+
+    @property
+    def remark(self) -> str:
+        """What was left out, empty when nothing was."""
+        if not self.cut:
+            return ""
+        lines = "a line is" if self.cut == 1 else f"{self.cut:,} lines are"
+        return f"{lines} longer than {self._limit >> 20} MiB: what lies beyond was left out"

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small files that unpack, nest or multiply to something enormous: bounded memory, and an answer that says why not."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from fuzz.children import Child, Limits, Ran
+from ttmem.profile import storage
+
+_MEMORY = 500 << 20
+_DIGITS = b"9" * 6_000
+_SENTENCE = (
+    b"Out of Memory: Not enough space to allocate NUMBER B DRAM buffer across NUMBER banks, "
+    b"where each bank needs to store NUMBER B"
+)
+
+
+def ask(child: Child, *words: object) -> Ran:
+    """A command line that must end well: within memory, without a traceback."""
+    ran = child.run([str(word) for word in words], limits=Limits(cpu_seconds=30, data_bytes=3 << 30))
+    assert ran.code in (0, 1, 2), (ran.code, ran.err[-300:])
+    assert b"internal error" not in ran.err, ran.err[:500]
+    assert b"Traceback" not in ran.err
+    assert ran.peak_bytes < _MEMORY
+    return ran
+
+
+def every_reader(child: Child, path: Path) -> list[Ran]:
+    verbs = ("profile", "--no-store"), ("explain",), ("cb", "profile")
+    return [ask(child, *verb, path) for verb in verbs]
+
+
+# --- packed ---------------------------------------------------------------------------------------------------------
+
+
+def _zst(path: Path, head: bytes, megabytes: int) -> None:
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    with path.open("wb") as file:
+        file.write(packer.compress(head))
+        for _ in range(megabytes):
+            file.write(packer.compress(b"a" * (1 << 20)))
+        file.write(packer.flush())
+
+
+def test_a_zstd_file_that_unpacks_to_one_endless_line(child: Child, tmp_path: Path) -> None:
+    # GIVEN half a GB of one letter behind a line that can be profiled
+    path = tmp_path / "bomb.log.zst"
+    _zst(path, b"   Always |  INFO | Device memory state before submit\n", 500)
+    assert path.stat().st_size < 200_000
+    # WHEN / THEN every verb answers with what comes before, and says what was left out
+    profiled, explained, _ = every_reader(child, path)
+    assert (profiled.code, explained.code) == (0, 0)
+    assert b"left out" in profiled.err + profiled.out
+    assert b"left out" in explained.err
+
+
+def test_a_gzip_file_of_many_members(child: Child, tmp_path: Path) -> None:
+    member = gzip.compress(b"b" * (4 << 20), 1)
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(member * 30)
+    profiled, *_ = every_reader(child, path)
+    assert profiled.code == 2
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5])
+def test_what_stands_before_damage_is_handed_out(cut: int, tmp_path: Path) -> None:
+    from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
+
+    # GIVEN a packed file of several pieces that was cut
+    text = b"".join(b"%d\n" % number for number in range(600_000))
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(text, 1)[: -cut or None])
+    pieces = []
+    # WHEN it is read to its end
+    with OpenedSource(path) as opened:
+        try:
+            for piece in opened.chunks():
+                pieces.append(piece)  # noqa: PERF402 - those before the damage are kept
+        except TruncatedSourceError:
+            assert cut
+    # THEN nothing is missing but the end of it
+    assert text.startswith(b"".join(pieces) or b"-")
+    assert sum(map(len, pieces)) >= len(text) - 100_000 * bool(cut)
+    assert max(map(len, pieces)) <= 2 << 20
+
+
+def _in_pieces(path: Path) -> int:
+    from ttmem.readers.byte_source import OpenedSource
+
+    with OpenedSource(path) as opened:
+        return sum(map(len, opened.chunks()))
+
+
+def test_every_piece_is_bounded_and_nothing_is_lost(tmp_path: Path) -> None:
+    plain = zlib.compress(b"x", 1) * 100_000 + b"\n" * (3 << 20)
+    for name, packed in (("a.gz", gzip.compress(plain)), ("a.zst", zstandard.ZstdCompressor().compress(plain) * 2)):
+        path = tmp_path / name
+        path.write_bytes(packed)
+        assert _in_pieces(path) == len(plain) * (2 if name.endswith("zst") else 1)
+
+
+# --- documents ------------------------------------------------------------------------------------------------------
+
+
+def _packed_list(path: Path, item: bytes, count: int) -> None:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b'[{"node_type":"a"}')
+        for _ in range(count // 1000):
+            file.write((b"," + item) * 1000)
+        file.write(b"]")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'[{"node_type":"a","params":{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}}]",
+        b'{"graph":' + b'[{"node_type":' * 100_000,
+        b'[{"node_type":"buffer_allocate","params":{"size":' + _DIGITS + b"}}]",
+        b'[{"node_type":"a","stacking_level":' + _DIGITS + b"}]",
+        b'[{"node_type":"buffer_allocate","params":{"size":"%s","address":"%s","buffer_type":"%s"}},'
+        b'{"node_type":"function_start","params":{"name":"ttnn::add"}},'
+        b'{"node_type":"tensor","params":{"shape":"Shape([%s, 2])","dtype":"DataType::BFLOAT16","device_id":"%s",'
+        b'"memory_config":"TensorMemoryLayout::HEIGHT_SHARDED,shape={%s, 2}"}},'
+        b'{"node_type":"function_end","params":{"name":"ttnn::add"}}]' % ((_DIGITS,) * 6),
+    ],
+    ids=["nested", "nested-open", "number", "level", "digits-as-text"],
+)
+def test_captures(child: Child, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "capture.json"
+    path.write_bytes(content)
+    every_reader(child, path)
+
+
+def test_a_capture_of_millions_of_empty_nodes(child: Child, tmp_path: Path) -> None:
+    path = tmp_path / "capture.json.gz"
+    _packed_list(path, b"{}", 6_000_000)
+    for ran in every_reader(child, path):
+        assert ran.code == 2
+        assert b"4,000,000 values" in ran.err
+
+
+def _saved(document: bytes, *, says: int | None = None, version: int = 2) -> bytes:
+    payload = zstandard.ZstdCompressor(level=1).compress(document)
+    digest = storage._digest(payload)
+    return storage._HEADER.pack(storage._MAGIC, version, len(payload), says or len(document), digest) + payload
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda: _saved(b"\xc0", says=4 << 30),
+        lambda: _saved(b"\x91" * 500_000 + b"\xc0"),
+        lambda: _saved(b"\x91" * 500_000 + b"\xc0", version=1),
+        lambda: _saved(b"\x81\xa5names\xdd\x02\x00\x00\x00" + b"\xa0" * (32 << 20)),
+        lambda: _saved(b"\0" * (200 << 20)),
+    ],
+    ids=["declares-4-GB", "nested", "nested-older", "strings", "zeros"],
+)
+def test_saved_profiles(child: Child, content: Callable[[], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "bomb.ttmem"
+    path.write_bytes(content())
+    for ran in every_reader(child, path):
+        assert ran.code == 2
+
+
+# --- lines ----------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_of_thousands_of_digits(child: Child, tmp_path: Path) -> None:
+    lines = (
+        b"   Always |  INFO | Device DRAM memory state: MemoryView{numBanks: N, totalBytesPerBank: N.0 MB}",
+        b'RuntimeTTNN | DEBUG | Executing operation: %0:N = "ttnn.a"(%1) : (tensor<Nxbf16>) -> tensor<Nxbf16> loc("a")',
+        b"TT_FATAL @ a.cpp:N: x",
+        _SENTENCE.replace(b"NUMBER", b"N"),
+        b"CB N :: PS = N, NP = N",
+        b"TTMEM cb=N op=push n=N t=N",
+        b"[1,N]<stdout>:l1_small_size=N",
+        b"shape=Shape([N, 1]), dtype=DataType::BFLOAT16",
+        b"Dump #N",
+        b"Core (x=N,y=N): W,W cb[N](rcv N!=ack N) k_ids:N|N",
+        b"k_id[N]: name",
+    )
+    for digits in (_DIGITS, b"9" * 19, b"9" * 20):
+        path = tmp_path / "digits.log"
+        path.write_bytes(b"\n".join(lines).replace(b"N", digits))
+        every_reader(child, path)
+
+
+@pytest.mark.parametrize("figure", ["99999999999999999989", "281474976710597", "1152921504606846883", "9" * 6000])
+def test_figures_that_no_memory_has(child: Child, figure: str) -> None:
+    assert ask(child, "explain", _SENTENCE.decode().replace("NUMBER", figure)).cpu_seconds < 2
+
+
+def test_a_module_of_one_line(child: Child, tmp_path: Path) -> None:
+    path = tmp_path / "one.mlir"
+    argument = b'%arg0: tensor<4x4xbf16> {ttcore.argument_type = #ttcore.argument_type<parameter>, ttir.name = "a"}, '
+    path.write_bytes(b"module @a { func.func @main(" + argument * 90_000)
+    ran = ask(child, "profile", path, "--no-store")
+    assert ran.code == 0
+    assert b"left out" in ran.out + ran.err
+
+
+# --- tensors and code -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [200, 1_000, 3_000])
+def test_tensors_of_many_dimensions(child: Child, rank: int) -> None:
+    for shape in ("x".join(["2"] * rank), "x".join(str(1 + size % 50) for size in range(rank))):
+        assert ask(child, "tensor", shape).cpu_seconds < 2
+
+
+def test_a_dimension_of_many_digits(child: Child) -> None:
+    assert ask(child, "tensor", f"1x{'9' * 6000}").code == 2
+
+
+_NESTED = 20_000
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "constexpr uint64_t a0 = 7;\n" + "".join(f"constexpr uint64_t a{i + 1} = a{i} * a{i};\n" for i in range(60)),
+        "constexpr int a0 = 7;\n" + "".join(f"constexpr int a{i + 1} = lcm(a{i}, a{i} + 1);\n" for i in range(60)),
+        "void f() { uint64_t a = 7; for (int i = 0; i < 1000000000; i++) { a = a * a; } }",
+        f"int a = {'(' * _NESTED}1{')' * _NESTED}; {'{' * _NESTED}",
+        "".join(f"#define A{i + 1} {f'A{i} ' * 10}\n" for i in range(30)) + "#define A0 x\nint y = A30;\n",
+        f"int a = {'-' * _NESTED}1; int b = {'a?b:' * _NESTED}1; int c = {'f(' * _NESTED}; int d = {'9' * 6000};",
+        f"int a = 0x{'f' * 6000} << 63; int b = 1 << 99999999; auto c = tt::CBIndex::c_{'9' * 6000};",
+    ],
+    ids=["squares", "multiples", "loop", "brackets", "macros", "operators", "digits"],
+)
+def test_code(child: Child, code: str, tmp_path: Path) -> None:
+    path = tmp_path / "bomb.cpp"
+    last = max((i for i in range(70) if f"a{i} =" in code), default=0)
+    use = f"CircularBufferConfig(a{last} * 2, {{{{0, tt::DataFormat::Float16_b}}}}).set_page_size(0, a{last})"
+    path.write_text(f"{code}\nvoid g(Program& p) {{ CreateCircularBuffer(p, cores, {use}); }}\n")
+    assert ask(child, "cb", "scan", path, "--json").cpu_seconds < 5
