@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A drawing with its name, what it says in words, and its exports; drawn again when the page changes its width.
+
+import { color, h, perFrame } from "./dom";
+import { CanvasPen, type Pen, SvgPen } from "./pen";
+import { download, fileName } from "./save";
+
+export interface FigureOptions {
+  label: string;
+  file: string;
+  height: number | ((width: number) => number);
+  draw: (pen: Pen) => void;
+  /** What a reader without eyes for it is told. */
+  describe?: () => string;
+}
+
+const SVG_WIDTH = 1100;
+
+export class Figure {
+  readonly canvas: HTMLCanvasElement;
+  readonly element: HTMLElement;
+  readonly redraw: () => void;
+  private width = 0;
+
+  constructor(private readonly options: FigureOptions) {
+    this.canvas = h("canvas", { role: "img", "aria-label": options.label });
+    this.element = h("figure", { class: "figure" }, this.canvas, exportTools(options.file, options.label, this.canvas, () => this.svg()));
+    this.redraw = perFrame(() => this.draw());
+    new ResizeObserver(() => {
+      const width = this.canvas.parentElement?.clientWidth ?? 0;
+      if (Math.abs(width - this.width) > 1) this.redraw();
+    }).observe(this.element);
+  }
+
+  draw(): void {
+    const width = this.canvas.parentElement?.clientWidth ?? 0;
+    if (width < 10) return;
+    this.width = width;
+    this.options.draw(new CanvasPen(this.canvas, width, this.height(width)));
+    const told = this.options.describe?.();
+    if (told) this.canvas.setAttribute("aria-label", `${this.options.label}: ${told}`);
+  }
+
+  private height(width: number): number {
+    return typeof this.options.height === "number" ? this.options.height : this.options.height(width);
+  }
+
+  svg(): SVGSVGElement {
+    const pen = new SvgPen(SVG_WIDTH, this.height(SVG_WIDTH), this.options.label, color("panel"));
+    this.options.draw(pen);
+    return pen.root;
+  }
+
+  /** Where on the drawing a pointer is. */
+  place(event: MouseEvent): [number, number] {
+    const box = this.canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  }
+}
+
+export function exportTools(file: string, label: string, canvas: HTMLCanvasElement, svg: () => SVGSVGElement): HTMLElement {
+  const name = fileName(file);
+  const saveSvg = () => {
+    const text = new XMLSerializer().serializeToString(svg());
+    download(`${name}.svg`, text, "image/svg+xml");
+  };
+  const savePng = () => canvas.toBlob((blob) => blob && download(`${name}.png`, blob));
+  return h(
+    "div",
+    { class: "figure-tools" },
+    h("button", { type: "button", class: "quiet", "aria-label": `Save ${label} as SVG`, click: saveSvg }, "SVG"),
+    h("button", { type: "button", class: "quiet", "aria-label": `Save ${label} as PNG`, click: savePng }, "PNG"),
+  );
+}
+
+/** A box that follows the pointer and says what is under it. */
+export class Tip {
+  readonly element = h("div", { class: "tip", hidden: true, "aria-hidden": "true" });
+  show(event: MouseEvent, lines: string[]): void {
+    this.element.replaceChildren(...lines.map((line, at) => h("div", at ? {} : { class: "strong" }, line)));
+    this.element.hidden = false;
+    const parent = this.element.offsetParent?.getBoundingClientRect();
+    if (!parent) return;
+    const left = event.clientX - parent.left + 14;
+    const room = parent.width - this.element.offsetWidth - 4;
+    this.element.style.left = `${Math.max(0, Math.min(left, room))}px`;
+    this.element.style.top = `${Math.max(0, event.clientY - parent.top + 14)}px`;
+  }
+  hide(): void {
+    this.element.hidden = true;
+  }
+}
+
+/** A chart makes its canvas anew; an export asks for the one that is there then. */
+export function canvasIn(host: HTMLElement): HTMLCanvasElement {
+  const stand = document.createElement("canvas");
+  stand.toBlob = (...given: Parameters<HTMLCanvasElement["toBlob"]>) => host.querySelector("canvas")?.toBlob(...given);
+  return stand;
+}
