@@ -53,7 +53,7 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
     slider.value = String(session.operation);
     const { operation, state, memory, timeline } = session;
     const figures = session.profile.figures(session.timelineNumber, memory, state);
-    const change = timeline.changes(memory)[operation - timeline.first] ?? 0;
+    const change = timeline.changeAt(memory, operation);
     const parts = [state >= 0 ? timeline.stateLabel(state) : timeline.label(operation)];
     if (figures) parts.push(`${memory} ${mib(figures[2]!)} MB/bank (${percent(figures[1] ? (100 * figures[2]!) / figures[1] : null)})`);
     if (change) parts.push(`${signedMib(change)} by it`);

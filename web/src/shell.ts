@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all pages share: the head with name, search and colours, the row of views, keys, and the line that tells.
 
-import { h } from "./ui/dom";
+import { forgetColors, h } from "./ui/dom";
 import { announceIn } from "./ui/save";
 import type { View } from "./views/view";
 
@@ -116,6 +116,7 @@ export class Shell {
   }
 
   private recolour(): void {
+    forgetColors();
     this.options.themeChanged?.();
     for (const view of this.options.views) view.redraw?.();
   }

@@ -46,6 +46,8 @@ export class Timeline {
   readonly stateOperation: Column;
   readonly stateCause: Column;
   readonly places: Int32Array;
+  /** Index of the first operation: not 0 where the profile was narrowed to one run. */
+  readonly first: number;
   readonly programs: Record<"parent" | "run" | "first_operation" | "end_operation" | "finished" | "first_state" | "end_state", Column>;
   private readonly allSeries = new Map<Memory, Series | null>();
   private readonly allBands = new Map<Memory, Bands>();
@@ -56,6 +58,7 @@ export class Timeline {
     readonly number: number,
   ) {
     const take = (name: string) => profile.column(`t${number}.${name}`);
+    this.first = profile.header.timelines[number]!.first_index;
     this.form = take("form");
     this.line = take("line");
     this.program = take("program");
@@ -76,16 +79,13 @@ export class Timeline {
     let named = -1;
     for (let at = 0; at < count; at++) {
       const operation = this.stateOperation[at]!;
-      named = Math.max(named, operation);
+      if (operation > named) named = operation;
       this.places[at] = operation >= 0 ? named : Math.max(named + 1, this.first);
     }
   }
 
   get header() {
     return this.profile.header.timelines[this.number]!;
-  }
-  get first(): number {
-    return this.header.first_index;
   }
   get end(): number {
     return this.first + this.form.length;
@@ -169,18 +169,36 @@ export class Timeline {
     if (change) return change;
     change = new Float64Array(this.form.length);
     const series = this.series(memory);
-    let before = -1;
-    for (let at = 0; series && at < series.states.length; at++) {
-      const state = series.states[at]!;
-      if (this.stateKind[state] === WITHIN) continue;
-      const cause = this.stateCause[state]!;
-      if (before >= 0 && cause >= this.first && cause === this.stateOperation[series.states[before]!]) {
-        change[cause - this.first] = series.allocated[at]! - series.allocated[before]!;
-      }
-      before = at;
+    const { first, stateKind, stateCause, stateOperation } = this;
+    const [states, allocated] = [series?.states ?? none, series?.allocated ?? none];
+    let ran = -2;
+    let before = 0;
+    for (let at = 0; at < states.length; at++) {
+      const state = states[at]!;
+      if (stateKind[state] === WITHIN) continue;
+      if (stateCause[state] === ran && ran >= first) change[ran - first] = allocated[at]! - before;
+      ran = stateOperation[state]!;
+      before = allocated[at]!;
     }
     this.allChanges.set(memory, change);
     return change;
+  }
+
+  /** What one operation changed, without working it out for all of them. */
+  changeAt(memory: Memory, operation: number): number {
+    const known = this.allChanges.get(memory);
+    if (known) return known[operation - this.first] ?? 0;
+    const series = this.series(memory);
+    if (!series || operation < this.first || operation >= this.end) return 0;
+    let before: number | null = null;
+    for (let at = lowerBound(series.places, operation); at < series.states.length; at++) {
+      const state = series.states[at]!;
+      if (this.stateKind[state] === WITHIN) continue;
+      if (before !== null) return this.stateCause[state] === operation ? series.allocated[at]! - before : 0;
+      if (this.stateOperation[state] !== operation) return 0;
+      before = series.allocated[at]!;
+    }
+    return 0;
   }
 
   /** The state that stands before an operation, or the nearest one after it. */

@@ -33,9 +33,19 @@ export function fill(parent: Element, ...children: (Child | Child[])[]): void {
   append(parent, children);
 }
 
-/** A colour of the style sheet, so that drawings follow light and dark. */
-export const color = (name: string): string =>
-  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
+const colors = new Map<string, string>();
+
+/** A colour of the style sheet, so that drawings follow light and dark; asked once until the theme changes. */
+export function color(name: string): string {
+  let value = colors.get(name);
+  if (value === undefined) {
+    value = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
+    colors.set(name, value);
+  }
+  return value;
+}
+
+export const forgetColors = (): void => colors.clear();
 
 let ticket = 0;
 export const unique = (prefix: string): string => `${prefix}-${(ticket += 1)}`;

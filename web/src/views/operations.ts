@@ -13,7 +13,6 @@ import { section, type View } from "./view";
 export function operations(session: Session): View {
   const { profile } = session;
   const details = h("div", { class: "details", "data-role": "operation" });
-  let rows = positions(session);
   let loudest = loudestChange(session);
   const first = () => session.timeline?.first ?? 0;
   const name = (at: number) => session.timeline.name(at + first());
@@ -27,7 +26,7 @@ export function operations(session: Session): View {
     key: "operations",
     label: "Operations",
     file: profile.header.title,
-    rows,
+    rows: positions(session),
     height: 520,
     match: (words) => matching(session, words),
     columns: [
@@ -63,7 +62,13 @@ export function operations(session: Session): View {
     table.reveal((at) => at + first() === session.operation, session.operation - first());
   };
   session.on(["cursor"], perFrame(show));
-  session.on(["memory"], () => { rows = positions(session); loudest = loudestChange(session); table.setRows(rows); });
+  let shown = session.timelineNumber;
+  session.on(["memory"], () => {
+    if (shown === session.timelineNumber) return;
+    shown = session.timelineNumber;
+    loudest = loudestChange(session);
+    table.setRows(positions(session));
+  });
   session.on(["search"], () => { table.filter(session.words); distribution.filter(session.words); });
   const element = section(
     "operations",
@@ -77,12 +82,15 @@ export function operations(session: Session): View {
 }
 
 function positions(session: Session): Uint32Array {
-  return Uint32Array.from({ length: session.timeline?.form.length ?? 0 }, (_, at) => at);
+  const rows = new Uint32Array(session.timeline?.form.length ?? 0);
+  for (let at = 0; at < rows.length; at++) rows[at] = at;
+  return rows;
 }
 
 function loudestChange(session: Session): number {
   let most = 1;
-  for (const change of session.timeline?.changes("DRAM") ?? []) if (change > most) most = change;
+  const changes = session.timeline?.changes("DRAM") ?? [];
+  for (let at = 0; at < changes.length; at++) if (changes[at]! > most) most = changes[at]!;
   return most;
 }
 
@@ -127,7 +135,7 @@ function described(session: Session): (Node | null)[] {
   for (const memory of MEMORIES) {
     const figures = profile.figures(session.timelineNumber, memory, state);
     if (!figures) continue;
-    body.append(h("tr", {}, h("th", { scope: "row" }, memory), h("td", { class: "number" }, mib(figures[2]!)), h("td", { class: "number" }, signedMib(timeline.changes(memory)[at] ?? 0))));
+    body.append(h("tr", {}, h("th", { scope: "row" }, memory), h("td", { class: "number" }, mib(figures[2]!)), h("td", { class: "number" }, signedMib(timeline.changeAt(memory, operation)))));
   }
   table.append(body);
   const neighbours: HTMLElement[] = [];
@@ -137,7 +145,7 @@ function described(session: Session): (Node | null)[] {
   }
   const markdownText = () => [`## ${timeline.label(operation)}`, "", `- ${irText(form)}`, `- location: ${form.location || "-"}`, ...MEMORIES.flatMap((memory) => {
     const figures = profile.figures(session.timelineNumber, memory, state);
-    return figures ? [`- ${memory}: ${mib(figures[2]!)} MB/bank before, ${signedMib(timeline.changes(memory)[at] ?? 0)} by it`] : [];
+    return figures ? [`- ${memory}: ${mib(figures[2]!)} MB/bank before, ${signedMib(timeline.changeAt(memory, operation))} by it`] : [];
   })].join("\n");
   return [
     h("h3", {}, timeline.label(operation)),

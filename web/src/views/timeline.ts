@@ -241,7 +241,7 @@ function momentText(session: Session, at: number): string {
   if (!series || at < 0) return "";
   const state = series.states[at]!;
   const operation = session.timeline.stateOperation[state]!;
-  const change = operation >= session.timeline.first ? session.timeline.changes(session.memory)[operation - session.timeline.first] ?? 0 : 0;
+  const change = operation >= session.timeline.first ? session.timeline.changeAt(session.memory, operation) : 0;
   const location = operation >= 0 ? session.timeline.location(operation) : "";
   const parts = [`${mib(series.allocated[at]!)} MB/bank ${session.timeline.stateLabel(state)}`];
   if (location) parts.push(location);

@@ -206,9 +206,12 @@ def _follow(profile: Profile, known: Analyses, lives: _Lives) -> Iterator[list[i
     for run in _in_order_of_interest(known):
         timeline = profile.timelines[run.timeline]
         count = run.end_index - run.first_index
-        if timeline.buffers is not None or count > (left if left < _MOST_FOLLOWED else _MOST_FOLLOWED_OF_A_RUN):
+        # To follow one run, what earlier ones left behind is looked up in the whole timeline.
+        cost = count + len(timeline) // 20
+        first_one = left == _MOST_FOLLOWED and count <= _MOST_FOLLOWED_OF_A_RUN
+        if timeline.buffers is not None or not (first_one or cost <= left):
             continue
-        left -= count
+        left -= cost
         _follow_run(profile, timeline, run, lives)
         yield [run.timeline, run.first_state, run.end_state]
 
