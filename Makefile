@@ -14,14 +14,14 @@ DEMO := .cache/demo
 N ?= 1000
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test lint bench docs oracle clean
+.PHONY: help setup demo check test lint bench docs oracle web clean
 
 help:
 	@echo "make demo    run a small transformer on a mock n150, profile logs, explain real failures"
 	@echo "make test    lint and all tests"
 	@echo "make check   the fast half: lint and the tests that need neither ttnn nor torch nor a browser"
 	@echo "make setup   leave $(BIN)/ttmem ready"
-	@echo "also: lint, bench, docs, oracle N=$(N), clean; PYTHON=... chooses the interpreter"
+	@echo "also: lint, bench, docs, oracle N=$(N), web (rebuild the page, needs npm), clean; PYTHON=... chooses the interpreter"
 
 setup: $(READY) $(TTNN_READY) $(TORCH_READY) $(BROWSER_READY)
 	@echo "ready: $(BIN)/ttmem"
@@ -79,6 +79,10 @@ docs: $(READY)
 	$(BIN)/python tools/cli_docs.py
 	$(BIN)/python tools/operations_docs.py
 	$(BIN)/python tools/schemas.py
+
+# The app inside every page: its built form is committed, so that only a change of web/ needs npm.
+web:
+	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
 
 # The managed ttnn stays in the user's own TTMEM_HOME, so that it is not installed again; reports of the demo do not.
 demo: DEMO_HOME := TTMEM_HOME=$(CURDIR)/$(DEMO)/home

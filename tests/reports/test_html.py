@@ -125,6 +125,18 @@ def test_what_a_run_never_frees_is_there_after_it() -> None:
     assert names == [[], ["%1"], ["%1", "%2"]]
 
 
+def test_weights_are_there_in_every_run() -> None:
+    profile = two_layers(runs=3)
+    timeline = profile.timelines[0]
+    before_matmul = [
+        int(state) for state, operation in enumerate(timeline.state_operation)
+        if profile.forms.name_of(int(timeline.form[operation])) == "ttnn.relu"
+    ]  # fmt: skip
+    assert len(before_matmul) == 3
+    for state in before_matmul:
+        assert [name for name, _ in alive_on_page(profile, "DRAM", 0, state)] == ["%1", "layers.0.weight"]
+
+
 def test_large_profiles_make_small_pages() -> None:
     build = ProfileBuilder("large")
     for number in range(20_000):

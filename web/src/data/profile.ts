@@ -3,6 +3,7 @@
 
 import { type Block, type Column, Texts } from "./columns";
 import type { ProfileHeader, TypeRow } from "./document";
+import { clean } from "../ui/format";
 import { Levels } from "./levels";
 
 export const MEMORIES = ["DRAM", "L1", "L1_SMALL", "TRACE"] as const;
@@ -327,11 +328,11 @@ export class Profile {
     return this.header.form_names[this.column("forms.name")[form]!] ?? "";
   }
   formLocation(form: number): string {
-    return this.locations?.at(form) ?? "";
+    return clean(this.locations?.at(form) ?? "");
   }
   form(form: number): FormText {
     const [operands, results] = this.header.signatures[this.column("forms.signature")[form]!] ?? [[], []];
-    const [made = "", taken = ""] = (this.values?.at(form) ?? "").split("=");
+    const [made = "", taken = ""] = clean(this.values?.at(form) ?? "").split("=");
     const words = (text: string) => text.split(" ").filter(Boolean);
     const types = (numbers: number[]) => numbers.map((at) => this.header.form_types[at] ?? null);
     return {

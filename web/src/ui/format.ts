@@ -12,14 +12,16 @@ const grouped = new Map<number, Intl.NumberFormat>();
 function fixed(value: number, decimals: number): string {
   let format = grouped.get(decimals);
   if (!format) {
-    format = new Intl.NumberFormat("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+    // As Python rounds, so that the page and the terminal print the same digits.
+    const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals, roundingMode: "halfEven" };
+    format = new Intl.NumberFormat("en-US", options as Intl.NumberFormatOptions);
     grouped.set(decimals, format);
   }
   return format.format(value);
 }
 
 export const mib = (bytes: number, decimals = 3): string => fixed(bytes / MIB, decimals);
-export const signedMib = (bytes: number): string => (bytes > 0 ? "+" : bytes < 0 ? "−" : "") + mib(Math.abs(bytes));
+export const signedMib = (bytes: number): string => (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + mib(Math.abs(bytes));
 export const thousands = (count: number): string => fixed(count, 0);
 export const percent = (share: number | null, decimals = 1): string => (share === null ? "-" : `${fixed(share, decimals)}%`);
 export const counted = (count: number, noun: string): string => `${thousands(count)} ${noun}${count === 1 ? "" : "s"}`;

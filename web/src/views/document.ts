@@ -93,8 +93,8 @@ export function documentViews(header: DocumentHeader): { views: View[]; filter: 
 }
 
 const numberIn = (text: string): number => {
-  const match = /[-+−]?[\d.]+/.exec(text.replaceAll(",", ""));
-  return match ? Number(match[0].replace("−", "-")) : -Infinity;
+  const match = /[-+]?[\d.]+/.exec(text.replaceAll(",", ""));
+  return match ? Number(match[0]) : -Infinity;
 };
 
 function tableOf(data: TableData, key: string, label: string, file: string): Table<number> {

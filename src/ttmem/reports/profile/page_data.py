@@ -44,45 +44,50 @@ class _Numbered:
         return self.numbers.setdefault(item, len(self.numbers))
 
 
+_LIFE_COLUMNS = (
+    "timeline", "name", "program", "type", "memory", "kind", "producer", "first", "last", "last_use", "first_state",
+    "last_state", "bytes", "address",
+)  # fmt: skip
+_LAST, _FIRST_STATE, _LAST_STATE = map(_LIFE_COLUMNS.index, ("last", "first_state", "last_state"))
+
+
 @dataclass(slots=True)
 class _Lives:
     """The rows of the table of tensors."""
 
-    rows: list[tuple[int, ...]] = field(default_factory=list)
+    rows: list[list[int]] = field(default_factory=list)
     places: dict[tuple[object, ...], int] = field(default_factory=dict)
     names: _Numbered = field(default_factory=_Numbered)
     types: _Numbered = field(default_factory=_Numbered)
 
     def add(self, timeline: int, life: TensorLife, first_state: int, last_state: int) -> int:
-        """Its row; one that is known keeps the states that it has."""
+        """Its row. What several runs find there (weights, caches) is one row over all of them."""
         key = (timeline, life.name, life.type, life.first_index, life.producer_index, life.address)
-        if key not in self.places:
-            self.places[key] = len(self.rows)
-            self.rows.append(
-                (
-                    timeline,
-                    self.names.number(life.name),
-                    self.names.number(life.program),
-                    self.types.number(life.type),
-                    MEMORIES.index(life.type.memory),
-                    _kind(life),
-                    -1 if life.producer_index is None else life.producer_index,
-                    life.first_index,
-                    life.last_index,
-                    -1 if life.last_use_index is None else life.last_use_index,
-                    first_state,
-                    last_state,
-                    life.bytes_per_bank,
-                    -1 if life.address is None else life.address,
-                )
-            )
+        if (known := self.places.get(key)) is not None:
+            row = self.rows[known]
+            row[_LAST] = max(row[_LAST], life.last_index)
+            row[_FIRST_STATE], row[_LAST_STATE] = min(row[_FIRST_STATE], first_state), max(row[_LAST_STATE], last_state)
+            return known
+        self.places[key] = len(self.rows)
+        self.rows.append(
+            [
+                timeline,
+                self.names.number(life.name),
+                self.names.number(life.program),
+                self.types.number(life.type),
+                MEMORIES.index(life.type.memory),
+                _kind(life),
+                -1 if life.producer_index is None else life.producer_index,
+                life.first_index,
+                life.last_index,
+                -1 if life.last_use_index is None else life.last_use_index,
+                first_state,
+                last_state,
+                life.bytes_per_bank,
+                -1 if life.address is None else life.address,
+            ]
+        )
         return self.places[key]
-
-
-_LIFE_COLUMNS = (
-    "timeline", "name", "program", "type", "memory", "kind", "producer", "first", "last", "last_use", "first_state",
-    "last_state", "bytes", "address",
-)  # fmt: skip
 
 
 def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
