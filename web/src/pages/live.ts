@@ -108,6 +108,6 @@ export function livePage(root: HTMLElement, header: LiveHeader): void {
     }
     setTimeout(() => void ask(), PAUSE);
   };
-  new Shell(root, { title: header.title, views: [view], foot: `ttmem ${header.ttmem}`, before: h("p", { class: "lead" }, h("a", { href: address("./") }, "All reports")) });
+  new Shell(root, { title: header.title, views: [view], foot: `ttmem ${header.ttmem}`, before: h("p", { class: "lead choices" }, h("a", { class: "choice", href: address("./") }, "All reports"), grows === "operation" ? h("a", { class: "choice", href: address("follow/report") }, "Report so far") : null) });
   void ask();
 }

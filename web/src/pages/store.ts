@@ -38,6 +38,12 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
   const chosen: string[] = [];
   const choices = h("div", { class: "choices", "data-role": "chosen", "aria-live": "polite" });
   let { reports } = header;
+  function actions(one: Report): HTMLElement[] {
+    return [
+      h("button", { type: "button", class: "quiet", "aria-pressed": String(chosen.includes(one.name)), "aria-label": `Choose ${one.name} to compare`, click: () => choose(one.name) }, "Compare"),
+      h("button", { type: "button", class: "quiet danger", "aria-label": `Delete ${one.name}`, click: () => void remove(one.name) }, "Delete"),
+    ];
+  }
   const table = new Table<Report>({
     key: "reports",
     label: "Stored reports",
@@ -56,10 +62,6 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
     ],
     onDraw: (rows, elements) => rows.forEach((one, at) => fill(elements[at]!.lastElementChild!, ...actions(one))),
   });
-  const actions = (one: Report): HTMLElement[] => [
-    h("button", { type: "button", class: "quiet", "aria-pressed": String(chosen.includes(one.name)), "aria-label": `Choose ${one.name} to compare`, click: () => choose(one.name) }, "Compare"),
-    h("button", { type: "button", class: "quiet danger", "aria-label": `Delete ${one.name}`, click: () => void remove(one.name) }, "Delete"),
-  ];
   const choose = (name: string) => {
     const at = chosen.indexOf(name);
     if (at >= 0) chosen.splice(at, 1);
