@@ -5,7 +5,7 @@ import { KINDS, lowerBound, MEMORIES } from "../data/profile";
 import type { Session } from "../session";
 import { color, h, perFrame } from "../ui/dom";
 import { Figure, Tip } from "../ui/figure";
-import { amount, shapeText, thousands } from "../ui/format";
+import { amount, counted, shapeText } from "../ui/format";
 import { CanvasPen, type Pen } from "../ui/pen";
 import { bandColor } from "./timeline";
 import { section, type View } from "./view";
@@ -72,7 +72,7 @@ export function map(session: Session): View {
     }
     if (end < extent[1]) pieces.push({ start: end, end: extent[1], kind: "free", label: "free", row: -1 });
     const gaps = pieces.filter((piece) => piece.kind === "free");
-    about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${thousands(rows.length)} buffers hold ${amount(allocated)} of ${amount(total)} in every bank; ${thousands(gaps.length)} free blocks, the largest ${amount(largest)}.`;
+    about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${counted(rows.length, "buffer")} hold ${amount(allocated)} of ${amount(total)} in every bank; ${counted(gaps.length, "free block")}, the largest ${amount(largest)}.`;
   };
 
   const x = (pen: { width: number }, address: number) => ((address - extent[0]) / (extent[1] - extent[0] || 1)) * pen.width;
@@ -97,7 +97,7 @@ export function map(session: Session): View {
       const width = Math.min(pen.width, (wanted / (extent[1] - extent[0] || 1)) * pen.width);
       pen.rect(0, 74, Math.max(2, width), 20, color("accent"), 0.9);
       const inside = width > 220;
-      pen.text(inside ? 6 : width + 8, 84, `asked for ${amount(wanted)} in one piece`, inside ? color("on-band") : color("text"));
+      pen.text(inside ? 6 : width + 8, 84, `asked for ${amount(wanted)} in one piece`, inside ? color("on-accent") : color("text"));
     }
   };
   const bank = new Figure({
@@ -147,11 +147,12 @@ export function map(session: Session): View {
     const whole = session.timeline.header.extents[session.memory] ?? [low, high];
     const used = high - low;
     // Where little of the bank is used, the used part is shown: a strip of nothing tells nothing.
-    bounds = used > 0 && used < (whole[1] - whole[0]) * 0.25 ? [low - used * 0.05, high + used * 0.05] : [Math.min(whole[0], low), Math.max(whole[1], high)];
+    const grows = session.memory === "L1" && session.timeline.header.programs_known;
+    bounds = !grows && used > 0 && used < (whole[1] - whole[0]) * 0.25 ? [low - used * 0.05, high + used * 0.05] : [Math.min(whole[0], low), Math.max(whole[1], high)];
     const up = (address: number) => pen.height - ((address - bounds[0]) / (bounds[1] - bounds[0] || 1)) * pen.height;
     pen.rect(0, 0, pen.width, pen.height, color("free"), 0.25);
     const places = session.timeline.places;
-    if (session.memory === "L1" && session.timeline.header.programs_known) {
+    if (grows) {
       const base = whole[0];
       for (let operation = Math.max(session.timeline.first, Math.floor(from)); operation < Math.min(session.timeline.end, to); operation++) {
         const bytes = session.timeline.programBytes(operation);

@@ -2,7 +2,7 @@
 // Which operations? All of them in one table, and everything about the one at the cursor.
 
 import type { TypeRow } from "../data/document";
-import { MEMORIES } from "../data/profile";
+import { MEMORIES, type Timeline } from "../data/profile";
 import type { Session } from "../session";
 import { fill, h, perFrame } from "../ui/dom";
 import { amount, mib, shapeText, short, signedMib, thousands } from "../ui/format";
@@ -17,7 +17,8 @@ export function operations(session: Session): View {
   const first = () => session.timeline?.first ?? 0;
   const name = (at: number) => session.timeline.name(at + first());
   const resultText = (at: number) => {
-    const type = profile.form(session.timeline.form[at]!).resultTypes[0];
+    const made = madeBy(session).get(at + first())?.[0];
+    const type = profile.form(session.timeline.form[at]!).resultTypes[0] ?? (made === undefined ? null : profile.typeOf(made));
     return type ? shapeText(type[0], type[1]) : "";
   };
   const change = (memory: "DRAM" | "L1", at: number) => session.timeline.changes(memory)[at] ?? 0;
@@ -81,6 +82,24 @@ export function operations(session: Session): View {
   return { name: "operations", title: "Operations", element, redraw: show };
 }
 
+const makers = new WeakMap<Timeline, Map<number, number[]>>();
+
+/** Which tensors each operation makes; worked out once per process. */
+function madeBy(session: Session): Map<number, number[]> {
+  let known = makers.get(session.timeline);
+  if (known) return known;
+  known = new Map();
+  const { lives } = session.profile;
+  for (let row = 0; row < lives.count; row++) {
+    if (lives.timeline[row] !== session.timelineNumber || lives.producer[row]! < 0) continue;
+    const rows = known.get(lives.producer[row]!);
+    if (rows) rows.push(row);
+    else known.set(lives.producer[row]!, [row]);
+  }
+  makers.set(session.timeline, known);
+  return known;
+}
+
 function positions(session: Session): Uint32Array {
   const rows = new Uint32Array(session.timeline?.form.length ?? 0);
   for (let at = 0; at < rows.length; at++) rows[at] = at;
@@ -127,8 +146,10 @@ function described(session: Session): (Node | null)[] {
   const programs = timeline.programParts(operation).filter(([, bytes]) => bytes > 0);
   const program = timeline.header.program_names[timeline.program[at]!];
   const { lives } = profile;
-  const made: number[] = [];
-  for (let row = 0; row < lives.count; row++) if (lives.producer[row] === operation && lives.timeline[row] === session.timelineNumber) made.push(row);
+  const made = madeBy(session).get(operation) ?? [];
+  const done: string[] = [];
+  for (let row = 0; row < lives.count; row++)
+    if (lives.lastUse[row] === operation && lives.timeline[row] === session.timelineNumber) done.push(profile.nameOf(row));
   const state = timeline.stateBefore(operation);
   const table = h("table", { class: "mini" }, h("thead", {}, h("tr", {}, ...["Memory", "Before", "Change"].map((head) => h("th", { scope: "col" }, head)))));
   const body = h("tbody");
@@ -150,10 +171,11 @@ function described(session: Session): (Node | null)[] {
   return [
     h("h3", {}, timeline.label(operation)),
     h("p", { class: "muted" }, [form.location, program && `in ${program}`, timeline.line[at]! > 0 && `line ${thousands(timeline.line[at]!)} of the source`].filter(Boolean).join(" · ")),
-    h("pre", { class: "ir", tabindex: "0", "aria-label": "The operation with its values and types" }, irText(form)),
+    form.operandTypes.length + form.resultTypes.length === 0 ? null : h("pre", { class: "ir", tabindex: "0", "aria-label": "The operation with its values and types" }, irText(form)),
     typeList("Inputs", form.operands, form.operandTypes),
     typeList("Outputs", form.results, form.resultTypes),
     made.length ? h("p", {}, h("span", { class: "muted" }, "Makes "), made.map((row) => `${profile.nameOf(row)} (${amount(lives.bytes[row]!)}/bank, until #${lives.last[row]!})`).join(", ")) : null,
+    done.length ? h("p", {}, h("span", { class: "muted" }, "Last to read "), short(done.join(", "), 300)) : null,
     h("p", { class: "muted" }, "MB per bank"),
     table,
     programs.length ? h("p", {}, h("span", { class: "muted" }, "Its program's buffers in L1, per core: "), programs.map(([part, bytes]) => `${part} ${amount(bytes)}`).join(", ")) : null,

@@ -48,7 +48,7 @@ export function overview(session: Session): View {
 
 function verdictText(header: ProfileHeader): string {
   const failed = header.failure;
-  if (failed && !failed.survived) return `No: ${failed.headline || failed.failure_class}`;
+  if (failed && !failed.survived) return `No. It failed ${failed.operation === null ? "" : "at "}${failed.place}.`;
   const shares = Object.entries(header.document.memories).filter(([, peak]) => peak.peak_percent !== null && peak.peak_bytes_per_bank > 0);
   if (!shares.length) return "No memory state was recorded, so nothing can be said about how full it got.";
   shares.sort((a, b) => b[1].peak_percent! - a[1].peak_percent!);
@@ -125,7 +125,7 @@ function picture(story: FailureStory): Figure {
       const wide = Math.min(pen.width - 2, ((request.end - request.start) / scale) * (pen.width - 2));
       pen.rect(1, 60, Math.max(2, wide), 22, color("accent"), 0.9);
       const inside = wide > 190;
-      pen.text(inside ? 6 : wide + 8, 71, `${request.label} ${amount(request.end - request.start)}`, inside ? color("on-band") : color("text"));
+      pen.text(inside ? 6 : wide + 8, 71, `${request.label} ${amount(request.end - request.start)}`, inside ? color("on-accent") : color("text"));
     }
     if (schematic) pen.text(1, 96, "Amounts are to scale; where in the bank they lie, the message does not say.", color("muted"), { most: pen.width });
   };

@@ -65,7 +65,7 @@ export function timeline(session: Session): View {
       cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false },
       scales: { x: { time: false, range: () => session.range }, y: { range: () => [0, highest() * 1.06] } },
       axes: [
-        { stroke: () => color("muted"), grid: { stroke: () => color("grid"), width: 1 }, ticks: { stroke: () => color("grid") }, values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")) },
+        { stroke: () => color("muted"), size: 34, grid: { stroke: () => color("grid"), width: 1 }, ticks: { show: false }, values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")) },
         { stroke: () => color("muted"), grid: { stroke: () => color("grid"), width: 1 }, ticks: { show: false }, size: 64, values: (_, at) => at.map((v) => (v ? amount(v) : "0")), incrs: increments },
       ],
       series: [{}, ...names.map((name) => ({ paths: stepped, points: { show: false }, stroke: () => (name === "total" ? color("text") : "transparent"), width: name === "total" ? 1.4 : 0 }))],
@@ -131,8 +131,8 @@ export function timeline(session: Session): View {
   const zoomTools = h(
     "div",
     { class: "choices" },
-    h("button", { type: "button", class: "choice", click: () => session.zoomBy(0.5), "aria-label": "Zoom in" }, "＋"),
-    h("button", { type: "button", class: "choice", click: () => session.zoomBy(2), "aria-label": "Zoom out" }, "－"),
+    h("button", { type: "button", class: "choice", click: () => session.zoomBy(0.5), "aria-label": "Zoom in" }, "+"),
+    h("button", { type: "button", class: "choice", click: () => session.zoomBy(2), "aria-label": "Zoom out" }, "−"),
     h("button", { type: "button", class: "choice", "data-role": "zoom-out", click: () => session.zoomOut() }, "Whole run"),
     h("button", { type: "button", class: "choice", click: () => { session.toPeak(session.memory); } }, "To the peak"),
     zoomed,
@@ -165,7 +165,8 @@ export function timeline(session: Session): View {
   return { name: "timeline", title: "Timeline", element, redraw };
 }
 
-function increments(): number[] {
+/** Steps of an axis of bytes that read well in KB, MB and GB. */
+export function increments(): number[] {
   const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500];
   return [1, 1024, 1048576, 1073741824].flatMap((unit) => steps.map((step) => step * unit));
 }
