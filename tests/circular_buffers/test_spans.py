@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,5 +26,5 @@ def test_spans_are_the_times_of_the_run(rows: int, r_tiles: int, depth: int, dee
         times, mine = finished.kernels[kernel.name], drawn[kernel.name]
         assert sum(b - a for a, b, kind in mine if kind == BUSY) == pytest.approx(times.busy_cycles)
         assert sum(b - a for a, b, kind in mine if kind != BUSY) == pytest.approx(times.stalled_cycles)
-        assert all(before.end_cycle <= after.first_cycle for before, after in zip(mine, mine[1:], strict=False))
+        assert all(before.end_cycle <= after.first_cycle for before, after in pairwise(mine))
         assert (mine[-1].end_cycle if mine else 0.0) == pytest.approx(times.end_cycles)

@@ -145,13 +145,14 @@ function comparePage(root: HTMLElement, header: DiffHeader, before: Profile, aft
     one.element.querySelector("h2")!.textContent = `${one.title}: ${profile.header.title}`;
     return one;
   });
-  new Shell(root, {
+  const shell = new Shell(root, {
     title: header.title,
     views: [view, ...sides],
     foot: `ttmem ${header.ttmem} · ${FOOT}`,
     search: { hint: "Search tensors and operations", changed: (text) => view.filter(text.toLowerCase().split(/\s+/).filter(Boolean)) },
     keys: [["← →", "along operations"]],
   });
+  shell.followAddress();
   document.addEventListener("keydown", (event) => {
     if ((event.target as HTMLElement).matches("input, textarea, select")) return;
     if (event.key === "ArrowLeft") view.step(-1);
@@ -162,13 +163,14 @@ function comparePage(root: HTMLElement, header: DiffHeader, before: Profile, aft
 function documentPage(root: HTMLElement, header: DocumentHeader): void {
   const { views, filter } = documentViews(header);
   const lead = views[0]?.name === "overview" || !header.subtitle ? null : h("p", { class: "lead muted" }, header.subtitle);
-  new Shell(root, {
+  const shell = new Shell(root, {
     title: header.title,
     views,
     before: lead,
     foot: `ttmem ${header.ttmem}${header.foot ? ` · ${header.foot}` : ""}`,
     search: { hint: "Search the tables", changed: (text) => filter(text.toLowerCase().split(/\s+/).filter(Boolean)) },
   });
+  shell.followAddress();
 }
 
 void start();

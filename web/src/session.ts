@@ -13,10 +13,13 @@ export class Session {
   state = -1;
   range: [number, number];
   words: string[] = [];
+  /** The memory that the page opens with. */
+  private readonly home: Memory;
   private readonly listeners = new Map<Topic, Set<() => void>>();
 
   constructor(readonly profile: Profile) {
-    this.memory = profile.memories[0] ?? "DRAM";
+    this.memory = mostInteresting(profile);
+    this.home = this.memory;
     this.timelineNumber = this.peak(this.memory)?.[0] ?? 0;
     this.range = this.timeline?.range ?? [0, 1];
     this.toPeak(this.memory);
@@ -112,7 +115,7 @@ export class Session {
   hash(view: string): string {
     const parts = [`op=${this.operation}`];
     if (view) parts.push(`view=${view}`);
-    if (this.memory !== this.profile.memories[0]) parts.push(`memory=${this.memory}`);
+    if (this.memory !== this.home) parts.push(`memory=${this.memory}`);
     if (this.timelineNumber !== 0) parts.push(`process=${this.timelineNumber}`);
     const [first, last] = this.timeline?.range ?? [0, 1];
     if (this.range[0] !== first || this.range[1] !== last) parts.push(`from=${Math.round(this.range[0])}&to=${Math.round(this.range[1])}`);
@@ -137,4 +140,14 @@ export class Session {
     if (operation !== null && operation !== this.operation) this.toOperation(operation);
     return asked.get("view") ?? "";
   }
+}
+
+/** Where the run failed, else DRAM, else the fullest one. */
+function mostInteresting(profile: Profile): Memory {
+  const { failure, document } = profile.header;
+  const failed = profile.memories.find((memory) => memory === failure?.memory && !failure.survived);
+  if (failed) return failed;
+  const share = (memory: Memory) => document.memories[memory]?.peak_percent ?? 0;
+  if (share("DRAM") > 0) return "DRAM";
+  return [...profile.memories].sort((a, b) => share(b) - share(a))[0] ?? "DRAM";
 }

@@ -81,12 +81,22 @@ export class Shell {
     this.mark(name);
   }
 
+  /** Go to the view that the address names, now and whenever it changes. */
+  followAddress(): void {
+    const follow = () => this.go(new URLSearchParams(location.hash.slice(1)).get("view") ?? "");
+    window.addEventListener("hashchange", follow);
+    if (location.hash.length > 1) requestAnimationFrame(follow);
+  }
+
   private mark(name: string): void {
     if (name === this.current) return;
     this.current = name;
     for (const [key, link] of this.links) {
-      if (key === name) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
+      if (key === name) {
+        link.setAttribute("aria-current", "true");
+        const row = link.parentElement!;
+        row.scrollLeft = link.offsetLeft - row.offsetLeft - (row.clientWidth - link.offsetWidth) / 2;
+      } else link.removeAttribute("aria-current");
     }
     this.options.chosen?.(name);
   }

@@ -8,7 +8,7 @@ from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.units import compact_bytes, one_line, shape_list, share
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note
-from ttmem.results import PASS, SKIPPED
+from ttmem.results import PASS, SKIPPED, Result
 from ttmem.sweep.summary import Findings, Summary
 
 _MOST_FAILURES = 3000
@@ -78,9 +78,7 @@ def _matrix(summary: Summary) -> Section:
             place = columns.get(result.shapes[0]) if result.shapes else None
             if place is None:
                 continue
-            outcome = (
-                0 if result.status == PASS else 3 if result.status == SKIPPED else 1 if result.is_memory_failure else 2
-            )
+            outcome = _outcome(result)
             if outcomes[place] < 0 or _BADNESS[outcome] > _BADNESS[outcomes[place]]:
                 outcomes[place] = outcome
                 where = " ".join(filter(None, (result.board, result.memory, result.layout)))
@@ -92,6 +90,13 @@ def _matrix(summary: Summary) -> Section:
     drawing = Matrix(title, names, [shape_list(shape) for shape in shapes], cells, remarks, _OUTCOMES)
     about = "One column per shape, from small to large; a cell shows the worst that came of it in any memory or layout."
     return Section("matrix", title, about=about, drawing=drawing if shapes else None, drawing_role="matrix")
+
+
+def _outcome(result: Result) -> int:
+    """Which of the outcomes; a test that was skipped because it ran out of memory ran out of memory."""
+    if result.is_memory_failure:
+        return 1
+    return {PASS: 0, SKIPPED: 3}.get(result.status, 2)
 
 
 def _sections(findings: Findings) -> list[Section]:
