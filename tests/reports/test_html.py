@@ -90,6 +90,10 @@ def test_every_column_of_the_profile_is_on_the_page(story: str) -> None:
         for name, expected in found.items():
             assert columns.columns[f"t{number}.{name}"].tolist() == expected.tolist()
     assert columns.columns["views.allocated"].tolist() == profile.views[:, 2].tolist()
+    allocated, lost, scattered = (columns.columns[f"views.{name}"] for name in ("allocated", "lost", "scattered"))
+    free = columns.columns["views.total"] - allocated - lost
+    assert free.tolist() == profile.views[:, 3].tolist()
+    assert (free - scattered).tolist() == profile.views[:, 4].tolist()
     assert texts.texts["forms.location"] == profile.forms.location_pool
     assert texts.columns["forms.values.end"].tolist() == profile.forms.ssa_end.tolist()
 

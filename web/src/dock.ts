@@ -10,16 +10,17 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
   const canvas = h("canvas", { "aria-hidden": "true" });
   const slider = h("input", { type: "range", "aria-label": "Operation at the cursor", "data-role": "scrubber" });
   const text = h("output", { class: "cursor-text", "data-role": "cursor" });
+  const scrub = h("div", { class: "scrub" }, canvas, slider);
+  let width = 0;
   const button = (label: string, name: string, act: () => void) => h("button", { type: "button", class: "icon", "aria-label": name, title: name, click: act }, label);
   const element = h(
     "div",
     { class: "dock", role: "group", "aria-label": "Cursor" },
     h("div", { class: "dock-row" }, button("⇤", "Previous peak (p)", () => session.stepPeak(-1)), button("‹", "Previous operation (left)", () => session.toOperation(session.operation - 1)), text, button("›", "Next operation (right)", () => session.toOperation(session.operation + 1)), button("⇥", "Next peak (n)", () => session.stepPeak(1))),
-    h("div", { class: "scrub" }, canvas, slider),
+    scrub,
   );
   slider.addEventListener("input", () => session.toOperation(Number(slider.value)));
   const draw = () => {
-    const width = canvas.parentElement?.clientWidth ?? 0;
     if (width < 10 || !session.timeline) return;
     const pen = new CanvasPen(canvas, width, 34);
     const [first, last] = session.timeline.range;
@@ -68,6 +69,9 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
   };
   const later = perFrame(show);
   session.on(["cursor", "memory", "range", "theme"], later);
-  new ResizeObserver(later).observe(element);
+  new ResizeObserver((seen) => {
+    width = seen[0]!.contentRect.width;
+    later();
+  }).observe(scrub);
   return { element, redraw: show };
 }

@@ -22,7 +22,7 @@ import { tensors } from "./views/tensors";
 import { timeline } from "./views/timeline";
 import { warnings, weights } from "./views/weights";
 
-type Header = ProfileHeader | DiffHeader | DocumentHeader | StoreHeader | LiveHeader | { part?: undefined };
+type Header = ProfileHeader | DiffHeader | DocumentHeader | StoreHeader | LiveHeader | { part?: undefined; left_out?: number };
 
 async function start(): Promise<void> {
   const root = document.getElementById("ttmem-report")!;
@@ -55,7 +55,7 @@ function build(root: HTMLElement, blocks: Block<Header>[]): void {
 /** A profile's columns, and the texts that follow them where they were not too large. */
 function profileAt(blocks: Block<Header>[], at: number): Profile {
   const next = blocks[at + 1];
-  return new Profile(blocks[at] as Block<ProfileHeader>, next && next.header.part === undefined ? next : null);
+  return new Profile(blocks[at] as Block<ProfileHeader>, next?.header.part === undefined ? (next as Block<{ left_out?: number }>) : null);
 }
 
 const FOOT = "MB means 2^20 bytes · figures are per bank unless they say otherwise";

@@ -25,6 +25,9 @@ const GENERAL_KEYS: [string, string][] = [
   ["Esc", "leave the search"],
 ];
 
+/** A view may be named by its question. */
+const QUESTIONS: Record<string, string> = { when: "timeline", what: "tensors", where: "map", waste: "padding", which: "operations" };
+
 export class Shell {
   readonly search: HTMLInputElement | null = null;
   private readonly links = new Map<string, HTMLAnchorElement>();
@@ -74,10 +77,11 @@ export class Shell {
     this.watch();
   }
 
-  go(name: string, smooth = false): void {
+  go(asked: string): void {
+    const name = QUESTIONS[asked] ?? asked;
     const view = this.options.views.find((one) => one.name === name);
     if (!view) return;
-    view.element.scrollIntoView({ block: "start", behavior: smooth ? "smooth" : "instant" });
+    view.element.scrollIntoView({ block: "start", behavior: "instant" });
     this.mark(name);
   }
 

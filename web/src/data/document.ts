@@ -128,7 +128,6 @@ export interface ProfileHeader {
   timelines: TimelineHeader[];
   followed: [number, number, number][];
   alive_at_peak: Record<string, number[]>;
-  texts_left_out: number;
   ttmem: string;
 }
 

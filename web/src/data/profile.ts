@@ -285,16 +285,21 @@ export class Profile {
   readonly header: ProfileHeader;
   readonly timelines: Timeline[];
   readonly lives: Lives;
+  /** Bytes of texts that would have made the page too large. */
+  readonly textsLeftOut: number;
   private readonly locations: Texts | null;
   private readonly values: Texts | null;
 
   constructor(
     private readonly block: Block<ProfileHeader>,
-    texts: Block<unknown> | null,
+    texts: Block<{ left_out?: number }> | null,
   ) {
     this.header = block.header;
-    const pool = (name: string) =>
-      texts ? new Texts(texts.texts.get(name)!, texts.columns.get(`${name}.end`)!) : null;
+    this.textsLeftOut = texts?.header.left_out ?? 0;
+    const pool = (name: string) => {
+      const bytes = texts?.texts.get(name);
+      return bytes ? new Texts(bytes, texts!.columns.get(`${name}.end`)!) : null;
+    };
     this.locations = pool("forms.location");
     this.values = pool("forms.values");
     const life = (name: string) => this.column(`lives.${name}`);
@@ -370,7 +375,9 @@ export class Profile {
   figures(timeline: number, memory: Memory, state: number): number[] | null {
     const view = this.timelines[timeline]!.view(memory, state);
     if (view < 0) return null;
-    return ["banks", "total", "allocated", "free", "largest_free"].map((name) => this.column(`views.${name}`)[view]!);
+    const [banks, total, allocated, lost, scattered] = ["banks", "total", "allocated", "lost", "scattered"].map((name) => this.column(`views.${name}`)[view]!) as [number, number, number, number, number];
+    const free = total - allocated - lost;
+    return [banks, total, allocated, free, free - scattered];
   }
 }
 

@@ -2,6 +2,7 @@
 // A drawing with its name, what it says in words, and its exports; drawn again when the page changes its width.
 
 import { color, h, perFrame } from "./dom";
+import { clean } from "./format";
 import { CanvasPen, type Pen, SvgPen } from "./pen";
 import { download, fileName } from "./save";
 
@@ -21,24 +22,41 @@ export class Figure {
   readonly element: HTMLElement;
   readonly redraw: () => void;
   private width = 0;
+  private inSight = false;
+  private isStale = true;
 
   constructor(private readonly options: FigureOptions) {
     this.canvas = h("canvas", { role: "img", "aria-label": options.label });
     this.element = h("figure", { class: "figure" }, this.canvas, exportTools(options.file, options.label, this.canvas, () => this.svg()));
     this.redraw = perFrame(() => this.draw());
-    new ResizeObserver(() => {
-      const width = this.canvas.parentElement?.clientWidth ?? 0;
-      if (Math.abs(width - this.width) > 1) this.redraw();
+    new ResizeObserver((seen) => {
+      const width = seen[0]!.contentRect.width;
+      if (Math.abs(width - this.width) <= 1) return;
+      this.width = width;
+      this.redraw();
     }).observe(this.element);
+    const sight = new IntersectionObserver((seen) => {
+      this.inSight = seen.at(-1)!.isIntersecting;
+      if (this.inSight && this.isStale) this.paint();
+    }, { rootMargin: "300px" });
+    sight.observe(this.element);
+    window.addEventListener("beforeprint", () => this.isStale && this.paint());
   }
 
+  /** Say what there is to see at once; draw it when it comes into sight. */
   draw(): void {
-    const width = this.canvas.parentElement?.clientWidth ?? 0;
-    if (width < 10) return;
-    this.width = width;
-    this.options.draw(new CanvasPen(this.canvas, width, this.height(width)));
     const told = this.options.describe?.();
-    if (told) this.canvas.setAttribute("aria-label", `${this.options.label}: ${told}`);
+    if (told) this.canvas.setAttribute("aria-label", clean(`${this.options.label}: ${told}`));
+    this.isStale = true;
+    // The height is kept even unseen, so that nothing jumps when it is drawn.
+    if (this.width >= 10) this.canvas.style.height = `${this.height(this.width)}px`;
+    if (this.inSight) this.paint();
+  }
+
+  private paint(): void {
+    if (this.width < 10) return;
+    this.isStale = false;
+    this.options.draw(new CanvasPen(this.canvas, this.width, this.height(this.width)));
   }
 
   private height(width: number): number {

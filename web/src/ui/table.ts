@@ -46,9 +46,13 @@ export class Table<Row> {
   private shown: ArrayLike<Row>;
   private sorted: { column: number; down: boolean } | null = null;
   private words: string[] = [];
+  /** How far it is scrolled, remembered: to ask the browser would make it lay the page out. */
+  private top = 0;
+  private readonly height: number;
 
   constructor(private options: TableOptions<Row>) {
     this.shown = options.rows;
+    this.height = options.height ?? 460;
     const head = h("tr");
     options.columns.forEach((column, at) => {
       const cell = h("th", { class: column.kind, scope: "col" });
@@ -58,9 +62,13 @@ export class Table<Row> {
     });
     this.table = h("table", { "data-role": "table", "data-table": options.key });
     this.table.append(h("thead", {}, head), this.body);
+    const later = perFrame(() => this.draw());
     this.scroller = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.label }, this.table);
     if (options.height) this.scroller.style.maxHeight = `${options.height}px`;
-    this.scroller.addEventListener("scroll", perFrame(() => this.draw()));
+    this.scroller.addEventListener("scroll", () => {
+      this.top = this.scroller.scrollTop;
+      later();
+    });
     const tools = h(
       "div",
       { class: "table-tools" },
@@ -79,7 +87,7 @@ export class Table<Row> {
 
   filter(words: string[]): void {
     this.words = words;
-    this.scroller.scrollTop = 0;
+    this.scrollTo(0);
     this.refresh();
   }
 
@@ -109,8 +117,14 @@ export class Table<Row> {
       if (at === column) head.setAttribute("aria-sort", down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    this.scroller.scrollTop = 0;
+    this.scrollTo(0);
     this.refresh();
+  }
+
+  private scrollTo(top: number): void {
+    if (top === this.top) return;
+    this.scroller.scrollTop = top;
+    this.top = top;
   }
 
   private order(): void {
@@ -138,10 +152,8 @@ export class Table<Row> {
     for (let row = 0; at < 0 && row < this.shown.length; row++) if (wanted(this.shown[row]!)) at = row;
     if (at < 0) return;
     const part = at / Math.max(1, this.shown.length);
-    const height = this.scroller.clientHeight || 400;
     const top = part * Math.min(this.shown.length * ROW, TALLEST);
-    if (top < this.scroller.scrollTop || top > this.scroller.scrollTop + height - 3 * ROW)
-      this.scroller.scrollTop = Math.max(0, top - height / 3);
+    if (top < this.top || top > this.top + this.height - 3 * ROW) this.scrollTo(Math.max(0, top - this.height / 3));
     this.draw();
   }
 
@@ -152,13 +164,12 @@ export class Table<Row> {
   private draw(): void {
     const count = this.shown.length;
     const whole = Math.min(count * ROW, TALLEST);
-    const height = this.scroller.clientHeight || 460;
     let first = 0;
     let last = count;
     if (count > SMALL) {
-      const part = whole > 0 ? this.scroller.scrollTop / whole : 0;
+      const part = whole > 0 ? this.top / whole : 0;
       first = Math.max(0, Math.min(Math.floor(part * count) - 8, count - 1));
-      last = Math.min(count, first + Math.ceil(height / ROW) + 24);
+      last = Math.min(count, first + Math.ceil(this.height / ROW) + 24);
     }
     const drawn: Row[] = [];
     const elements: HTMLTableRowElement[] = [];

@@ -94,10 +94,16 @@ export function map(session: Session): View {
     }
     const wanted = requested();
     if (wanted) {
-      const width = Math.min(pen.width, (wanted / (extent[1] - extent[0] || 1)) * pen.width);
-      pen.rect(0, 74, Math.max(2, width), 20, color("accent"), 0.9);
+      // Below the largest free block, as far as the drawing has room: there it did not fit.
+      const gaps = pieces.filter((piece) => piece.kind === "free");
+      const gap = gaps.sort((a, b) => b.end - b.start - (a.end - a.start))[0];
+      const width = Math.max(2, Math.min(pen.width, (wanted / (extent[1] - extent[0] || 1)) * pen.width));
+      const left = Math.min(gap ? x(pen, gap.start) : 0, pen.width - width);
+      pen.rect(left, 74, width, 20, color("accent"), 0.9);
+      if (gap) pen.line([x(pen, gap.end), 4, x(pen, gap.end), 96], color("alarm"), 1.5, [4, 3]);
       const inside = width > 220;
-      pen.text(inside ? 6 : width + 8, 84, `asked for ${amount(wanted)} in one piece`, inside ? color("on-accent") : color("text"));
+      const fits = left + width + 200 < pen.width;
+      pen.text(inside ? left + 6 : fits ? left + width + 8 : Math.max(0, left - 200), 84, `asked for ${amount(wanted)} in one piece`, inside ? color("on-accent") : color("text"));
     }
   };
   const bank = new Figure({

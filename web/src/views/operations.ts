@@ -8,7 +8,10 @@ import { fill, h, perFrame } from "../ui/dom";
 import { amount, mib, shapeText, short, signedMib, thousands } from "../ui/format";
 import { announce, copy } from "../ui/save";
 import { Table } from "../ui/table";
-import { section, type View } from "./view";
+import { choice, section, type View } from "./view";
+
+const KINDS = ["all", "compute", "fills DRAM", "fills L1", "frees"] as const;
+type Kind = (typeof KINDS)[number];
 
 export function operations(session: Session): View {
   const { profile } = session;
@@ -23,13 +26,21 @@ export function operations(session: Session): View {
   };
   const change = (memory: "DRAM" | "L1", at: number) => session.timeline.changes(memory)[at] ?? 0;
   const programName = (at: number) => session.timeline.header.program_names[session.timeline.program[at]!] ?? "";
+  let kind: Kind = "all";
+  const kept: Record<Kind, (at: number) => boolean> = {
+    all: () => true,
+    compute: (at) => !/deallocate$|get_device$/.test(name(at)),
+    "fills DRAM": (at) => change("DRAM", at) > 0,
+    "fills L1": (at) => change("L1", at) > 0,
+    frees: (at) => change("DRAM", at) < 0 || change("L1", at) < 0,
+  };
   const table = new Table<number>({
     key: "operations",
     label: "Operations",
     file: profile.header.title,
     rows: positions(session),
     height: 520,
-    match: (words) => matching(session, words),
+    match: (words) => matching(session, words, kept[kind]),
     columns: [
       { head: "#", kind: "number", text: (at) => String(at + first()), value: (at) => at, link: (at) => `#op=${at + first()}&view=operations` },
       { head: "Operation", kind: "name", text: name },
@@ -44,6 +55,12 @@ export function operations(session: Session): View {
       if (at + first() === session.operation) elements[index]!.setAttribute("aria-current", "true");
     }),
   });
+  const kinds = h("div", { class: "choices", role: "group", "aria-label": "Which operations" });
+  const choose = (name: Kind) => {
+    kind = name;
+    fill(kinds, ...KINDS.map((one) => choice(one, one === kind, () => choose(one), { "data-filter": one })));
+    table.setRows(kind === "all" ? positions(session) : positions(session).filter((at) => kept[kind](at)));
+  };
   const { by_name, executed, compute } = profile.header.document.operations;
   const counts = Object.entries(by_name).sort((a, b) => b[1] - a[1]);
   const distribution = new Table<number>({
@@ -58,6 +75,7 @@ export function operations(session: Session): View {
       { head: "Share", kind: "number", text: (at) => `${((100 * counts[at]![1]) / executed).toFixed(1)}%`, value: (at) => counts[at]![1] },
     ],
   });
+  choose("all");
   const show = () => {
     if (session.timeline) fill(details, ...described(session));
     table.reveal((at) => at + first() === session.operation, session.operation - first());
@@ -68,14 +86,15 @@ export function operations(session: Session): View {
     if (shown === session.timelineNumber) return;
     shown = session.timelineNumber;
     loudest = loudestChange(session);
-    table.setRows(positions(session));
+    choose(kind);
   });
   session.on(["search"], () => { table.filter(session.words); distribution.filter(session.words); });
   const element = section(
     "operations",
     "Which operations?",
     `${thousands(executed)} executed, ${thousands(compute)} of them compute. State after minus state before; click a number for its details.`,
-    profile.header.texts_left_out ? h("p", { class: "muted" }, `Locations and value names (${amount(profile.header.texts_left_out)}) would make this page too large; they are in the stored profile.`) : null,
+    profile.textsLeftOut ? h("p", { class: "muted" }, `Locations and value names (${amount(profile.textsLeftOut)}) would make this page too large; they are in the stored profile.`) : null,
+    kinds,
     h("div", { class: "two" }, table.element, details),
     h("details", {}, h("summary", {}, "How often each operation ran"), distribution.element),
   );
@@ -114,7 +133,7 @@ function loudestChange(session: Session): number {
 }
 
 /** Distinct texts are looked at once, however often they were executed. */
-function matching(session: Session, words: string[]): Uint32Array {
+function matching(session: Session, words: string[], isKept: (at: number) => boolean): Uint32Array {
   const { form, program, header } = session.timeline;
   const programs = header.program_names.map((name) => name.toLowerCase());
   const known = new Map<number, string>();
@@ -132,7 +151,7 @@ function matching(session: Session, words: string[]): Uint32Array {
       known.set(form[at]!, text);
     }
     const inProgram = programs[program[at]!] ?? "";
-    if (rest.every((word) => text.includes(word) || inProgram.includes(word) || String(operation) === word)) found.push(at);
+    if (isKept(at) && rest.every((word) => text.includes(word) || inProgram.includes(word) || String(operation) === word)) found.push(at);
   }
   return Uint32Array.from(found);
 }

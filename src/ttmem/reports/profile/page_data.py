@@ -16,7 +16,7 @@ from ttmem.analysis.lifetimes import TensorLife, lifetimes
 from ttmem.analysis.runs import Run
 from ttmem.analysis.states import bank_size
 from ttmem.hardware import Architecture
-from ttmem.profile import L1_PARTS, MEMORIES, Profile, TensorType, Timeline
+from ttmem.profile import L1_PARTS, MEMORIES, OperationForms, Profile, TensorType, Timeline
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.kit.app import clean
 from ttmem.reports.kit.columns import Packed
@@ -26,8 +26,8 @@ _MOST_FOLLOWED = 20_000
 """Operations whose tensors are followed for the page: a page is written for every profile, and must not cost more than
 reading it. The run of the peak comes first."""
 _MOST_FOLLOWED_OF_A_RUN = 100_000
-_MOST_TEXT_BYTES = 4 << 20
-"""Compressed names and places of distinct operations beyond this stay in the profile, so that the page stays small."""
+_MOST_BYTES = 7_200_000
+"""Compressed, so that a page stays below 10 MB as text; beyond it the texts of operations stay in the profile."""
 WEIGHT, UPLOAD, ACTIVATION, TEMPORARY = range(4)
 _UPLOADS = ("ttnn.to_device", "ttnn.from_torch", "ttnn.as_tensor", "ttnn.allocate_tensor_on_device", "ttnn.copy_host")
 _PROGRAM_COLUMNS = ("parent", "run", "first_operation", "end_operation", "finished", "first_state", "end_state")
@@ -91,7 +91,7 @@ class _Lives:
 
 
 def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
-    """The compressed blocks of one profile: columns first, then the texts of its operations (left out if too large)."""
+    """The compressed blocks of one profile: columns first, then the texts of its operations."""
     known = analyses(profile)
     lives = _Lives()
     followed = list(_follow(profile, known, lives))
@@ -101,11 +101,6 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
     }
     architecture = architecture_of(profile)
     forms = profile.forms
-    texts = Packed({})
-    texts.texts("forms.values", forms.ssa_pool, forms.ssa_end)
-    texts.texts("forms.location", forms.location_pool, forms.location_end)
-    text_block = texts.compressed()
-    has_texts = len(text_block) <= _MOST_TEXT_BYTES
     packed = Packed(
         {
             **more,
@@ -129,19 +124,38 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
             ],
             "followed": followed,
             "alive_at_peak": alive,
-            "texts_left_out": 0 if has_texts else len(forms.ssa_pool) + len(forms.location_pool),
         }
     )
     _add_columns(packed, profile)
     packed.table("lives", dict(zip(_LIFE_COLUMNS, zip(*lives.rows, strict=True), strict=True)) if lives.rows else {})
-    return [packed.compressed(), *([text_block] if has_texts else [])]
+    columns = packed.compressed()
+    return [columns, _texts(forms, room=_MOST_BYTES - len(columns))]
+
+
+def _texts(forms: OperationForms, *, room: int) -> bytes:
+    """Value names and locations of the distinct operations, as far as there is room for them."""
+    for pools in (("values", "location"), ("location",), ()):
+        left_out = sum(len(pool) for name, (pool, _) in _pools(forms).items() if name not in pools)
+        packed = Packed({"left_out": left_out})
+        for name in pools:
+            packed.texts(f"forms.{name}", *_pools(forms)[name])
+        # Texts that compress to less than a tenth are rare: what cannot fit is not even tried.
+        if sum(map(len, packed.parts)) // 10 <= room and len(block := packed.compressed()) <= room:
+            return block
+    return Packed({"left_out": left_out}).compressed()
+
+
+def _pools(forms: OperationForms) -> dict[str, tuple[bytes, Int64]]:
+    return {"values": (forms.ssa_pool, forms.ssa_end), "location": (forms.location_pool, forms.location_end)}
 
 
 def _add_columns(packed: Packed, profile: Profile) -> None:
     forms = profile.forms
     packed.table("forms", {"name": forms.name, "signature": forms.signature})
-    columns = ("banks", "total", "allocated", "free", "largest_free")
-    packed.table("views", {name: profile.views[:, at] for at, name in enumerate(columns)}, steps=True)
+    banks, total, allocated, free, largest_free = profile.views.T if len(profile.views) else np.zeros((5, 0), np.int64)
+    packed.table("views", {"banks": banks, "total": total, "allocated": allocated}, steps=True)
+    # What follows from the others is nothing: free is what is not allocated, and most often in one block.
+    packed.table("views", {"lost": total - allocated - free, "scattered": free - largest_free})
     for number, timeline in enumerate(profile.timelines):
         at = f"t{number}"
         packed.table(at, {"form": timeline.form, "line": timeline.line, "program": timeline.program}, steps=True)
