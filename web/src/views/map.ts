@@ -3,12 +3,12 @@
 
 import { KINDS, lowerBound, MEMORIES } from "../data/profile";
 import type { Session } from "../session";
-import { color, h, perFrame } from "../ui/dom";
+import { color, fill, h, perFrame } from "../ui/dom";
 import { Figure, Tip } from "../ui/figure";
 import { amount, counted, shapeText } from "../ui/format";
 import { CanvasPen, type Pen } from "../ui/pen";
 import { bandColor } from "./timeline";
-import { section, type View } from "./view";
+import { choice, section, type View } from "./view";
 
 interface Piece {
   start: number;
@@ -28,6 +28,8 @@ export function map(session: Session): View {
   const stripTip = new Tip();
   let pieces: Piece[] = [];
   let extent: [number, number] = [0, 1];
+  let isUsedPart = false;
+  const parts = h("div", { class: "choices", role: "group", "aria-label": "Part of the bank" });
 
   const known = () => session.timeline?.header.captured ?? false;
   const requested = () => {
@@ -72,6 +74,11 @@ export function map(session: Session): View {
     }
     if (end < extent[1]) pieces.push({ start: end, end: extent[1], kind: "free", label: "free", row: -1 });
     const gaps = pieces.filter((piece) => piece.kind === "free");
+    const taken = pieces.filter((piece) => piece.kind !== "free");
+    if (isUsedPart && taken.length) {
+      extent = [taken[0]!.start, Math.max(...taken.map((piece) => piece.end))];
+      pieces = pieces.filter((piece) => piece.end > extent[0] && piece.start < extent[1]);
+    }
     about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${counted(rows.length, "buffer")} hold ${amount(allocated)} of ${amount(total)} in every bank; ${counted(gaps.length, "free block")}, the largest ${amount(largest)}.`;
   };
 
@@ -152,9 +159,8 @@ export function map(session: Session): View {
     }
     const whole = session.timeline.header.extents[session.memory] ?? [low, high];
     const used = high - low;
-    // Where little of the bank is used, the used part is shown: a strip of nothing tells nothing.
     const grows = session.memory === "L1" && session.timeline.header.programs_known;
-    bounds = !grows && used > 0 && used < (whole[1] - whole[0]) * 0.25 ? [low - used * 0.05, high + used * 0.05] : [Math.min(whole[0], low), Math.max(whole[1], high)];
+    bounds = isUsedPart && used > 0 ? [low - used * 0.05, high + used * 0.05] : [Math.min(whole[0], low), Math.max(whole[1], high)];
     const up = (address: number) => pen.height - ((address - bounds[0]) / (bounds[1] - bounds[0] || 1)) * pen.height;
     pen.rect(0, 0, pen.width, pen.height, color("free"), 0.25);
     const places = session.timeline.places;
@@ -200,7 +206,7 @@ export function map(session: Session): View {
     file: `${profile.header.title}-map-over-time`,
     height: STRIP,
     draw: (pen) => {
-      const key = [pen.width, session.memory, session.timelineNumber, ...session.range, document.documentElement.dataset["theme"]].join();
+      const key = [pen.width, isUsedPart, session.memory, session.timelineNumber, ...session.range, document.documentElement.dataset["theme"]].join();
       if (pen instanceof CanvasPen) {
         if (key !== keptFor) {
           paintStrip(new CanvasPen(kept, pen.width, STRIP));
@@ -235,11 +241,21 @@ export function map(session: Session): View {
   });
   strip.canvas.addEventListener("pointerleave", () => stripTip.hide());
 
-  const update = () => { look(); bank.draw(); strip.draw(); };
+  const update = () => {
+    parts.hidden = !known();
+    look();
+    bank.draw();
+    strip.draw();
+  };
+  const choosePart = (used: boolean) => {
+    isUsedPart = used;
+    fill(parts, choice("Whole bank", !used, () => choosePart(false)), choice("Used part", used, () => choosePart(true)));
+    update();
+  };
   session.on(["cursor", "memory", "range"], perFrame(update));
   session.on(["theme"], () => { keptFor = ""; update(); });
-  const element = section("map", "Where?", "Every bank holds the same, so one stands for all. Tensors of L1 grow down from the top, programs' buffers up from the base.", about, bank.element, h("h3", { class: "sub" }, "Over operations"), strip.element);
-  return { name: "map", title: "Map", element, redraw: update };
+  const element = section("map", "Where?", "Every bank holds the same, so one stands for all. Tensors of L1 grow down from the top, programs' buffers up from the base.", about, parts, bank.element, h("h3", { class: "sub" }, "Over operations"), strip.element);
+  return { name: "map", title: "Map", element, redraw: () => choosePart(isUsedPart) };
 }
 
 const hex = (address: number): string => `0x${Math.max(0, Math.round(address)).toString(16)}`;

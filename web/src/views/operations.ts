@@ -44,10 +44,10 @@ export function operations(session: Session): View {
     columns: [
       { head: "#", kind: "number", text: (at) => String(at + first()), value: (at) => at, link: (at) => `#op=${at + first()}&view=operations` },
       { head: "Operation", kind: "name", text: name },
-      { head: "Location", kind: "name", text: (at) => session.timeline.location(at + first()) || "-" },
       { head: "Result", kind: "text", text: resultText },
       { head: "DRAM MB/bank", kind: "number", text: (at) => signedMib(change("DRAM", at)), value: (at) => change("DRAM", at), bar: (at) => Math.max(0, change("DRAM", at)) / loudest },
       { head: "L1 MB/bank", kind: "number", text: (at) => signedMib(change("L1", at)), value: (at) => change("L1", at) },
+      { head: "Location", kind: "name", text: (at) => session.timeline.location(at + first()) || "-" },
       { head: "Program", kind: "name", text: programName },
       { head: "Line", kind: "number", text: (at) => (session.timeline.line[at]! > 0 ? thousands(session.timeline.line[at]!) : "-"), value: (at) => session.timeline.line[at]! },
     ],
