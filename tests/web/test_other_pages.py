@@ -12,6 +12,7 @@ import ttmem
 from reports.stories import two_layers
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, call
+from ttmem.reports.profile import html
 
 from .conftest import Opened
 from .test_profile_page import rows, settle
@@ -47,6 +48,21 @@ def test_two_profiles_over_one_another(opened: Opened, tmp_path: Path) -> None:
     assert text.count("ttnn.matmul") == 2, text
     page.fill("[data-role=search]", "nothing of this name")
     page.wait_for_selector("[data-view=compare] [data-role=count]:has-text('0 of')")
+
+
+def test_a_report_from_disk_is_laid_under_this_one(opened: Opened, tmp_path: Path) -> None:
+    before, after = grown(64), grown(1024)
+    other, foreign = tmp_path / "other.html", tmp_path / "foreign.html"
+    other.write_text(html.render(before), "utf-8")
+    foreign.write_text("<p>something else</p>", "utf-8")
+    page = opened(html.render(after))
+    page.set_input_files("[data-role=other]", foreign)
+    page.wait_for_selector("[data-view=compare]:has-text('foreign.html cannot be compared')")
+    page.set_input_files("[data-role=other]", other)
+    page.wait_for_selector("[data-role=compared] .uplot")
+    delta = ttmem.diff(before, after).to_json()["memories"]["DRAM"]["delta_bytes_per_bank"]
+    assert f"+{delta / 2**20:.3f}" in page.locator("[data-role=compared] .card").first.inner_text()
+    assert [row[1] for row in rows(page, "grew")] == ["%2"]
 
 
 def test_profiles_of_other_programs_can_be_compared_too(opened: Opened) -> None:

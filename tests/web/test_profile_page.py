@@ -25,7 +25,18 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 CAPTURE = ROOT / "tests" / "data" / "captures" / "n150-report.json.gz"
-VIEWS = ["overview", "timeline", "tensors", "lifetimes", "map", "padding", "operations", "weights", "warnings"]
+VIEWS = [
+    "overview",
+    "timeline",
+    "tensors",
+    "lifetimes",
+    "map",
+    "padding",
+    "operations",
+    "weights",
+    "compare",
+    "warnings",
+]
 SOURCES = {"log": FIVE_RUNS, "failed log": BLACKHOLE_OOM, "capture": CAPTURE}
 
 

@@ -12,6 +12,7 @@ import { Session } from "./session";
 import { Shell } from "./shell";
 import { h } from "./ui/dom";
 import { compare } from "./views/compare";
+import { compareWith } from "./views/compare_with";
 import { documentViews, type DocumentHeader } from "./views/document";
 import { lifetimes } from "./views/lifetimes";
 import { map } from "./views/map";
@@ -28,7 +29,7 @@ async function start(): Promise<void> {
   const root = document.getElementById("ttmem-report")!;
   try {
     const elements = [...document.querySelectorAll("[data-role=block]")];
-    const blocks = await Promise.all(elements.map(async (element) => unpacked<Header>(await inflated(bytesOf(element.textContent)))));
+    const blocks = await blocksOf(elements.map((element) => element.textContent));
     for (const element of elements) element.remove();
     build(root, blocks);
     root.dataset["ready"] = "true";
@@ -36,6 +37,19 @@ async function start(): Promise<void> {
     root.append(h("p", { class: "broken", role: "alert" }, `This page could not be drawn: ${String(error)}. Its figures are in 'ttmem profile SOURCE'.`));
     throw error;
   }
+}
+
+async function blocksOf(texts: string[]): Promise<Block<Header>[]> {
+  return Promise.all(texts.map(async (text) => unpacked<Header>(await inflated(bytesOf(text)))));
+}
+
+/** The profile in another report's file; its markup is never made into elements. */
+async function profileIn(file: File): Promise<Profile> {
+  const found = [...(await file.text()).matchAll(/data-role="block">([A-Za-z0-9+/=\s]*)</g)].map((match) => match[1]!);
+  const blocks = await blocksOf(found);
+  const at = blocks.findIndex((block) => block.header.part === "profile");
+  if (at < 0) throw new Error("it is not the report of a profile");
+  return profileAt(blocks, at);
 }
 
 function build(root: HTMLElement, blocks: Block<Header>[]): void {
@@ -73,6 +87,7 @@ function profilePage(root: HTMLElement, profile: Profile): void {
   const hasTime = profile.timelines.length > 0;
   const makers = header.small ? [overview, ...(hasTime ? [timeline] : [])] : [overview, ...(hasTime ? [timeline, tensors, lifetimes, map] : []), padding, ...(hasTime ? [operations] : []), weights, warnings];
   const views = makers.map((make) => make(session));
+  if (!header.small && hasTime) views.splice(-1, 0, compareWith(profile, profileIn));
   const bar = hasTime ? dock(session) : null;
   root.classList.toggle("small", header.small);
   let moving = false;
@@ -112,6 +127,7 @@ function profilePage(root: HTMLElement, profile: Profile): void {
 function moveByKey(event: KeyboardEvent, session: Session): void {
   const target = event.target as HTMLElement;
   if (target.matches("input:not([type=range]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (target.matches(".scroll") && /^Arrow|^Home$|^End$/.test(event.key)) return; // a wide table is scrolled by them
   if (document.querySelector("dialog[open]")) return;
   const far = event.shiftKey ? 10 : 1;
   const [first, last] = session.timeline.range;

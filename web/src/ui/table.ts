@@ -196,7 +196,7 @@ export class Table<Row> {
     const element = h("tr", { "aria-rowindex": at + 2 });
     for (const column of this.options.columns) {
       const text = short(column.text(row));
-      const cell = h("td", { class: column.kind });
+      const cell = h("td", { class: column.kind, title: text.length > 40 ? text : null });
       const link = column.link?.(row);
       append(cell, link ? h("a", { href: link }, text) : text);
       const bar = column.bar?.(row);

@@ -7,7 +7,7 @@ import { KINDS, lowerBound, type Memory } from "../data/profile";
 import type { Session } from "../session";
 import { color, fill, h, perFrame } from "../ui/dom";
 import { canvasIn, exportTools, Figure } from "../ui/figure";
-import { amount, mib, percent, signedMib, thousands } from "../ui/format";
+import { amount, mib, percent, short, signedMib, thousands } from "../ui/format";
 import { CanvasPen, type Pen, SvgPen } from "../ui/pen";
 import { Table } from "../ui/table";
 import { choice, section, type View } from "./view";
@@ -247,7 +247,11 @@ function momentText(session: Session, at: number): string {
   const parts = [`${mib(series.allocated[at]!)} MB/bank ${session.timeline.stateLabel(state)}`];
   if (location) parts.push(location);
   if (change) parts.push(`it changes ${session.memory} by ${signedMib(change)} MB`);
-  if (session.timeline.isFollowed(state)) parts.push(`${thousands(session.profile.alive(session.timelineNumber, session.memory, state).length)} tensors alive`);
+  if (session.timeline.isFollowed(state)) {
+    const alive = session.profile.alive(session.timelineNumber, session.memory, state);
+    const largest = alive.slice(0, 3).map((row) => `${short(session.profile.nameOf(row), 40)} ${amount(session.profile.lives.bytes[row]!)}`);
+    parts.push(`${thousands(alive.length)} tensors alive${largest.length ? `, most in ${largest.join(", ")}` : ""}`);
+  }
   return parts.join(" · ");
 }
 

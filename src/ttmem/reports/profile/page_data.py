@@ -5,7 +5,7 @@ Python counts, the page draws: the document of ``--json`` goes along whole, so t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -222,8 +222,20 @@ def _follow(profile: Profile, known: Analyses, lives: _Lives) -> Iterator[list[i
                 lives.add(number, life, int(buffers.first_state[row]), int(buffers.last_state[row]))
             yield [number, 0, len(timeline.state_kind)]
     left = _MOST_FOLLOWED
+    unnamed: set[int] = set()
     for run in _in_order_of_interest(known):
         timeline = profile.timelines[run.timeline]
+        if not timeline.programs:  # nothing tells whose a tensor is: all is followed as one
+            if run.timeline in unnamed:
+                continue
+            unnamed.add(run.timeline)
+            run = replace(
+                run,
+                first_index=timeline.first_index,
+                end_index=timeline.end_index,
+                first_state=0,
+                end_state=len(timeline.state_kind),
+            )
         count = run.end_index - run.first_index
         # To follow one run, what earlier ones left behind is looked up in the whole timeline.
         cost = count + len(timeline) // 20
@@ -255,8 +267,6 @@ def _follow_run(profile: Profile, timeline: Timeline, run: Run, lives: _Lives) -
     here = places[states]
     number = run.number if timeline.programs else None
     for life in lifetimes(profile, timeline, number):
-        if number is None and not run.first_index <= life.last_index:
-            continue
         # What an operation makes is in the states after it; what was there before is in the first one too.
         side = "left" if life.producer_index is None else "right"
         first = int(np.searchsorted(here, life.first_index, side))  # type: ignore[call-overload]
