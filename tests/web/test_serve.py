@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from live.regions import region
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, call, environment, start
 
 if TYPE_CHECKING:
@@ -172,6 +174,30 @@ def test_a_growing_log_is_a_growing_chart(browser: Browser, served: Served, tmp_
     assert told == []
     page.close()
     assert served.ask("/follow/report")[0] == 200
+
+
+def test_running_processes_are_live_charts(browser: Browser, served: Served) -> None:
+    assert json.loads(served.ask("/api/live")[1])["samples"] == []
+    region_file = served.home / "tt_device_7_memory"
+    region_file.write_bytes(region(chip_unique_id=7, total=(4096, 2048, 0, 0, 0)))
+    page, told = show(browser, f"http://127.0.0.1:{served.port}/live?token={served.token}")
+    page.wait_for_selector("[data-role=live] .uplot")
+    assert "dram 4,096 B" in (page.text_content("[data-role=live]") or "")
+    region_file.write_bytes(region(chip_unique_id=7, total=(20480, 2048, 0, 0, 0)))
+    page.wait_for_selector("[data-role=live]:has-text('dram 20.0 KB')")
+    assert told == []
+    page.close()
+
+
+def test_a_damaged_report_is_told_in_one_line(served: Served) -> None:
+    folder = served.home / "reports" / "broken"
+    shutil.copytree(served.home / "reports" / "oom", folder)
+    (folder / "oom_profile.ttmem").rename(folder / "broken_profile.ttmem")
+    (folder / "broken_profile.ttmem").write_bytes(b"TTMEM nonsense")
+    status, text = served.ask("/report/broken")
+    assert status == 422
+    assert text.count("\n") == 1
+    shutil.rmtree(folder)
 
 
 def test_bad_usage_is_told(tmp_path: Path) -> None:

@@ -12,11 +12,20 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
   const text = h("output", { class: "cursor-text", "data-role": "cursor" });
   const scrub = h("div", { class: "scrub" }, canvas, slider);
   let width = 0;
-  const button = (label: string, name: string, act: () => void) => h("button", { type: "button", class: "icon", "aria-label": name, title: name, click: act }, label);
+  const button = (label: string, name: string, act: () => void) =>
+    h("button", { type: "button", class: "icon", "aria-label": name, title: name, click: act }, label);
   const element = h(
     "div",
     { class: "dock", role: "group", "aria-label": "Cursor" },
-    h("div", { class: "dock-row" }, button("⇤", "Previous peak (p)", () => session.stepPeak(-1)), button("‹", "Previous operation (left)", () => session.toOperation(session.operation - 1)), text, button("›", "Next operation (right)", () => session.toOperation(session.operation + 1)), button("⇥", "Next peak (n)", () => session.stepPeak(1))),
+    h(
+      "div",
+      { class: "dock-row" },
+      button("⇤", "Previous peak (p)", () => session.stepPeak(-1)),
+      button("‹", "Previous operation (left)", () => session.toOperation(session.operation - 1)),
+      text,
+      button("›", "Next operation (right)", () => session.toOperation(session.operation + 1)),
+      button("⇥", "Next peak (n)", () => session.stepPeak(1)),
+    ),
     scrub,
   );
   slider.addEventListener("input", () => session.toOperation(Number(slider.value)));
@@ -56,7 +65,10 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
     const figures = session.profile.figures(session.timelineNumber, memory, state);
     const change = timeline.changeAt(memory, operation);
     const parts = [state >= 0 ? timeline.stateLabel(state) : timeline.label(operation)];
-    if (figures) parts.push(`${memory} ${mib(figures[2]!)} MB/bank (${percent(figures[1] ? (100 * figures[2]!) / figures[1] : null)})`);
+    if (figures)
+      parts.push(
+        `${memory} ${mib(figures[2]!)} MB/bank (${percent(figures[1] ? (100 * figures[2]!) / figures[1] : null)})`,
+      );
     if (change) parts.push(`${signedMib(change)} by it`);
     const place = timeline.location(operation);
     if (place) parts.push(place);

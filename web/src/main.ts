@@ -23,7 +23,8 @@ import { tensors } from "./views/tensors";
 import { timeline } from "./views/timeline";
 import { warnings, weights } from "./views/weights";
 
-type Header = ProfileHeader | DiffHeader | DocumentHeader | StoreHeader | LiveHeader | { part?: undefined; left_out?: number };
+type Header =
+  ProfileHeader | DiffHeader | DocumentHeader | StoreHeader | LiveHeader | { part?: undefined; left_out?: number };
 
 async function start(): Promise<void> {
   const root = document.getElementById("ttmem-report")!;
@@ -34,7 +35,13 @@ async function start(): Promise<void> {
     build(root, blocks);
     root.dataset["ready"] = "true";
   } catch (error) {
-    root.append(h("p", { class: "broken", role: "alert" }, `This page could not be drawn: ${String(error)}. Its figures are in 'ttmem profile SOURCE'.`));
+    root.append(
+      h(
+        "p",
+        { class: "broken", role: "alert" },
+        `This page could not be drawn: ${String(error)}. Its figures are in 'ttmem profile SOURCE'.`,
+      ),
+    );
     throw error;
   }
 }
@@ -69,7 +76,10 @@ function build(root: HTMLElement, blocks: Block<Header>[]): void {
 /** A profile's columns, and the texts that follow them where they were not too large. */
 function profileAt(blocks: Block<Header>[], at: number): Profile {
   const next = blocks[at + 1];
-  return new Profile(blocks[at] as Block<ProfileHeader>, next?.header.part === undefined ? (next as Block<{ left_out?: number }>) : null);
+  return new Profile(
+    blocks[at] as Block<ProfileHeader>,
+    next?.header.part === undefined ? (next as Block<{ left_out?: number }>) : null,
+  );
 }
 
 const FOOT = "MB means 2^20 bytes · figures are per bank unless they say otherwise";
@@ -85,7 +95,16 @@ function profilePage(root: HTMLElement, profile: Profile): void {
   const session = new Session(profile);
   const { header } = profile;
   const hasTime = profile.timelines.length > 0;
-  const makers = header.small ? [overview, ...(hasTime ? [timeline] : [])] : [overview, ...(hasTime ? [timeline, tensors, lifetimes, map] : []), padding, ...(hasTime ? [operations] : []), weights, warnings];
+  const makers = header.small
+    ? [overview, ...(hasTime ? [timeline] : [])]
+    : [
+        overview,
+        ...(hasTime ? [timeline, tensors, lifetimes, map] : []),
+        padding,
+        ...(hasTime ? [operations] : []),
+        weights,
+        warnings,
+      ];
   const views = makers.map((make) => make(session));
   if (!header.small && hasTime) views.splice(-1, 0, compareWith(profile, profileIn));
   const bar = hasTime ? dock(session) : null;
@@ -106,7 +125,9 @@ function profilePage(root: HTMLElement, profile: Profile): void {
     search: { hint: "Search tensors and operations", changed: (text) => session.search(text) },
     keys: KEYS,
     themeChanged: () => session.tell("theme"),
-    chosen: () => { if (root.dataset["ready"]) remember(); },
+    chosen: () => {
+      if (root.dataset["ready"]) remember();
+    },
   });
   if (bar) {
     root.append(bar.element);
@@ -126,7 +147,8 @@ function profilePage(root: HTMLElement, profile: Profile): void {
 
 function moveByKey(event: KeyboardEvent, session: Session): void {
   const target = event.target as HTMLElement;
-  if (target.matches("input:not([type=range]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (target.matches("input:not([type=range]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey)
+    return;
   if (target.matches(".scroll") && /^Arrow|^Home$|^End$/.test(event.key)) return; // a wide table is scrolled by them
   if (document.querySelector("dialog[open]")) return;
   const far = event.shiftKey ? 10 : 1;
@@ -143,7 +165,8 @@ function moveByKey(event: KeyboardEvent, session: Session): void {
     "=": () => session.zoomBy(0.5),
     "-": () => session.zoomBy(2),
     "0": () => session.zoomOut(),
-    m: () => memories.length && session.chooseMemory(memories[(memories.indexOf(session.memory) + 1) % memories.length]!),
+    m: () =>
+      memories.length && session.chooseMemory(memories[(memories.indexOf(session.memory) + 1) % memories.length]!),
   };
   const act = acts[event.key];
   if (!act) return;
@@ -165,7 +188,10 @@ function comparePage(root: HTMLElement, header: DiffHeader, before: Profile, aft
     title: header.title,
     views: [view, ...sides],
     foot: `ttmem ${header.ttmem} · ${FOOT}`,
-    search: { hint: "Search tensors and operations", changed: (text) => view.filter(text.toLowerCase().split(/\s+/).filter(Boolean)) },
+    search: {
+      hint: "Search tensors and operations",
+      changed: (text) => view.filter(text.toLowerCase().split(/\s+/).filter(Boolean)),
+    },
     keys: [["← →", "along operations"]],
   });
   shell.followAddress();
@@ -178,7 +204,8 @@ function comparePage(root: HTMLElement, header: DiffHeader, before: Profile, aft
 
 function documentPage(root: HTMLElement, header: DocumentHeader): void {
   const { views, filter } = documentViews(header);
-  const lead = views[0]?.name === "overview" || !header.subtitle ? null : h("p", { class: "lead muted" }, header.subtitle);
+  const lead =
+    views[0]?.name === "overview" || !header.subtitle ? null : h("p", { class: "lead muted" }, header.subtitle);
   const shell = new Shell(root, {
     title: header.title,
     views,

@@ -67,7 +67,8 @@ export class Session {
   /** The next (1) or previous (-1) peak of the memory that is shown. */
   stepPeak(direction: 1 | -1): void {
     const peaks = this.timeline?.peaks(this.memory) ?? [];
-    const next = direction > 0 ? peaks.find((state) => state > this.state) : peaks.findLast((state) => state < this.state);
+    const next =
+      direction > 0 ? peaks.find((state) => state > this.state) : peaks.findLast((state) => state < this.state);
     const wrapped = next ?? (direction > 0 ? peaks[0] : peaks.at(-1));
     if (wrapped !== undefined) this.toState(wrapped);
   }
@@ -118,7 +119,8 @@ export class Session {
     if (this.memory !== this.home) parts.push(`memory=${this.memory}`);
     if (this.timelineNumber !== 0) parts.push(`process=${this.timelineNumber}`);
     const [first, last] = this.timeline?.range ?? [0, 1];
-    if (this.range[0] !== first || this.range[1] !== last) parts.push(`from=${Math.round(this.range[0])}&to=${Math.round(this.range[1])}`);
+    if (this.range[0] !== first || this.range[1] !== last)
+      parts.push(`from=${Math.round(this.range[0])}&to=${Math.round(this.range[1])}`);
     return `#${parts.join("&")}`;
   }
   /** Go where a link says; the view it names, "" when none. Whatever a link holds, nothing breaks. */

@@ -26,7 +26,13 @@ const GENERAL_KEYS: [string, string][] = [
 ];
 
 /** A view may be named by its question. */
-const QUESTIONS: Record<string, string> = { when: "timeline", what: "tensors", where: "map", waste: "padding", which: "operations" };
+const QUESTIONS: Record<string, string> = {
+  when: "timeline",
+  what: "tensors",
+  where: "map",
+  waste: "padding",
+  which: "operations",
+};
 
 export class Shell {
   readonly search: HTMLInputElement | null = null;
@@ -41,7 +47,14 @@ export class Shell {
     const tools = h("div", { class: "tools" });
     if (options.search) {
       const { hint, changed } = options.search;
-      this.search = h("input", { type: "search", "data-role": "search", placeholder: hint, "aria-label": hint, autocomplete: "off", spellcheck: "false" });
+      this.search = h("input", {
+        type: "search",
+        "data-role": "search",
+        placeholder: hint,
+        "aria-label": hint,
+        autocomplete: "off",
+        spellcheck: "false",
+      });
       let waiting = 0;
       this.search.addEventListener("input", () => {
         clearTimeout(waiting);
@@ -50,8 +63,28 @@ export class Shell {
       tools.append(this.search);
     }
     tools.append(
-      h("button", { type: "button", class: "icon", "data-role": "theme", "aria-label": "Switch between light and dark", click: () => this.switchTheme() }, "◐"),
-      h("button", { type: "button", class: "icon", "data-role": "keys", "aria-label": "Keys", click: () => this.help.showModal() }, "?"),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "icon",
+          "data-role": "theme",
+          "aria-label": "Switch between light and dark",
+          click: () => this.switchTheme(),
+        },
+        "◐",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "icon",
+          "data-role": "keys",
+          "aria-label": "Keys",
+          click: () => this.help.showModal(),
+        },
+        "?",
+      ),
     );
     const nav = h("nav", { class: "views", "aria-label": "Views" });
     for (const view of options.views) {
@@ -114,17 +147,26 @@ export class Shell {
       this.mark(name);
     };
     let waiting = false;
-    document.addEventListener("scroll", () => {
-      if (waiting) return;
-      waiting = true;
-      requestAnimationFrame(() => { waiting = false; update(); });
-    }, { passive: true });
+    document.addEventListener(
+      "scroll",
+      () => {
+        if (waiting) return;
+        waiting = true;
+        requestAnimationFrame(() => {
+          waiting = false;
+          update();
+        });
+      },
+      { passive: true },
+    );
     this.mark(this.options.views[0]?.name ?? "");
   }
 
   private switchTheme(): void {
     const page = document.documentElement;
-    const dark = page.dataset["theme"] ? page.dataset["theme"] === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = page.dataset["theme"]
+      ? page.dataset["theme"] === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
     page.dataset["theme"] = dark ? "light" : "dark";
     this.recolour();
   }
@@ -156,7 +198,8 @@ export class Shell {
 
   private keysDialog(): HTMLDialogElement {
     const list = h("dl", { class: "keys" });
-    for (const [key, meaning] of [...GENERAL_KEYS, ...(this.options.keys ?? [])]) list.append(h("dt", {}, h("kbd", {}, key)), h("dd", {}, meaning));
+    for (const [key, meaning] of [...GENERAL_KEYS, ...(this.options.keys ?? [])])
+      list.append(h("dt", {}, h("kbd", {}, key)), h("dd", {}, meaning));
     const dialog = h("dialog", { "aria-label": "Keys" }, h("h2", {}, "Keys"), list);
     dialog.append(h("button", { type: "button", class: "choice", click: () => dialog.close() }, "Close"));
     return dialog;

@@ -2,19 +2,24 @@
 import { describe, expect, it } from "vitest";
 import { bytesOf, inflated, Texts, unpacked } from "../src/data/columns";
 import { Levels } from "../src/data/levels";
-import { lowerBound, moduleOf } from "../src/data/profile";
+import { lowerBound, moduleOf } from "../src/data/lookup";
 import { amount, clean, mib, shapeText, short, signedMib } from "../src/ui/format";
 import { csv, markdown } from "../src/ui/save";
 import { squarified } from "../src/ui/treemap";
 
 /** As reports/kit/columns.py writes: folded, in planes. */
 function packed(values: number[], width: number, steps: boolean): Uint8Array {
-  const folded = values.map((value, at) => BigInt(steps ? value - (values[at - 1] ?? 0) : value)).map((value) => (value < 0n ? -value * 2n - 1n : value * 2n));
+  const folded = values
+    .map((value, at) => BigInt(steps ? value - (values[at - 1] ?? 0) : value))
+    .map((value) => (value < 0n ? -value * 2n - 1n : value * 2n));
   const planes = new Uint8Array(width * values.length);
   folded.forEach((value, at) => {
-    for (let plane = 0; plane < width; plane++) planes[plane * values.length + at] = Number((value >> BigInt(8 * plane)) & 255n);
+    for (let plane = 0; plane < width; plane++)
+      planes[plane * values.length + at] = Number((value >> BigInt(8 * plane)) & 255n);
   });
-  const header = new TextEncoder().encode(JSON.stringify({ columns: [{ name: "column", width, steps, count: values.length }] }));
+  const header = new TextEncoder().encode(
+    JSON.stringify({ columns: [{ name: "column", width, steps, count: values.length }] }),
+  );
   const whole = new Uint8Array(4 + header.length + planes.length);
   new DataView(whole.buffer).setUint32(0, header.length, true);
   whole.set(header, 4);
@@ -63,7 +68,12 @@ describe("levels", () => {
     }
   });
   it("find the extremes of any stretch", () => {
-    for (const [from, to] of [[0, 1], [3, 900], [1000, 20_000], [12_300, 12_400]] as const) {
+    for (const [from, to] of [
+      [0, 1],
+      [3, 900],
+      [1000, 20_000],
+      [12_300, 12_400],
+    ] as const) {
       const part = [...values.slice(from, to)];
       const [low, high] = levels.extremes(from, to);
       expect(values[low]).toBe(Math.min(...part));
@@ -81,7 +91,12 @@ describe("words", () => {
     expect(mib(589_824)).toBe("0.562"); // half to even, as Python
     expect(mib(1_048_576 * 1234.5)).toBe("1,234.500");
     expect([signedMib(-1_048_576), signedMib(0), signedMib(1_048_576)]).toEqual(["-1.000", "0.000", "+1.000"]);
-    expect([amount(0), amount(20_480), amount(5_242_880), amount(4_294_967_296)]).toEqual(["0 B", "20.0 KB", "5.00 MB", "4.00 GB"]);
+    expect([amount(0), amount(20_480), amount(5_242_880), amount(4_294_967_296)]).toEqual([
+      "0 B",
+      "20.0 KB",
+      "5.00 MB",
+      "4.00 GB",
+    ]);
     expect(shapeText([1, 32], "bfloat16")).toBe("1x32 (bf16)");
     expect(shapeText([])).toBe("scalar");
   });
@@ -99,7 +114,9 @@ describe("words", () => {
 
 describe("exports", () => {
   it("a cell is a cell, and never a formula", () => {
-    expect(csv(["a,b"], [['=cmd|"x"', "-1.5", "+1.000", "@x", "-x"]])).toBe('"a,b"\n"\'=cmd|""x""",-1.5,+1.000,\'@x,\'-x\n');
+    expect(csv(["a,b"], [['=cmd|"x"', "-1.5", "+1.000", "@x", "-x"]])).toBe(
+      '"a,b"\n"\'=cmd|""x""",-1.5,+1.000,\'@x,\'-x\n',
+    );
   });
   it("Markdown keeps its columns", () => {
     expect(markdown(["a"], [true], [["x|<b>\\"]])).toBe("| a |\n| ---: |\n| x\\|&lt;b>\\\\ |\n");

@@ -62,7 +62,11 @@ def command(name: str | None, port: int | None, follow: Path | None, wants_open:
     path = f"report/{quote(name, safe='')}" if name else "follow" if follow else ""
     url = f"http://{_HOST}:{chosen}/{path}?token={token}"
     settings = uvicorn.Config(
-        application(token, log=follow), log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=1
+        application(token, log=follow),
+        log_level="critical",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(settings)
     print(url, flush=True)

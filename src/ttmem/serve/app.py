@@ -95,16 +95,18 @@ def application(token: str, *, log: Path | None = None) -> Starlette:
             Route("/api/follow", follow_samples),
         ],
         middleware=[Middleware(Guard, token=token)],
-        exception_handlers={HTTPException: _told, TtmemError: _told},
+        exception_handlers={HTTPException: _told, TtmemError: _told, Exception: _told},
         lifespan=lifespan,
     )
 
 
 def _told(_: Request, error: Exception) -> Response:
     """What went wrong in one line; never a traceback."""
-    status = error.status_code if isinstance(error, HTTPException) else 422
-    text = str(error.detail) if isinstance(error, HTTPException) else str(error)
-    return PlainTextResponse(f"{text}\n", status_code=status)
+    if isinstance(error, HTTPException):
+        return PlainTextResponse(f"{error.detail}\n", status_code=error.status_code)
+    if isinstance(error, TtmemError):
+        return PlainTextResponse(f"{error}\n", status_code=422)
+    return PlainTextResponse(f"this report cannot be shown: {type(error).__name__}: {error}\n", status_code=500)
 
 
 async def _page(render: Callable[[], str]) -> Response:

@@ -77,7 +77,14 @@ export interface FailureStory {
   findings: string[];
   arithmetic: [string, string, string][];
   remedies: { do: string; why: string; saving: string }[];
-  picture: { title: string; start: number; end: number; schematic: boolean; stretches: Stretch[]; request: Stretch | null } | null;
+  picture: {
+    title: string;
+    start: number;
+    end: number;
+    schematic: boolean;
+    stretches: Stretch[];
+    request: Stretch | null;
+  } | null;
   request_bytes_per_bank: number | null;
 }
 

@@ -5,6 +5,7 @@ import { type Block, type Column, Texts } from "./columns";
 import type { ProfileHeader, TypeRow } from "./document";
 import { clean } from "../ui/format";
 import { Levels } from "./levels";
+import { lowerBound } from "./lookup";
 
 export const MEMORIES = ["DRAM", "L1", "L1_SMALL", "TRACE"] as const;
 export type Memory = (typeof MEMORIES)[number];
@@ -49,7 +50,10 @@ export class Timeline {
   readonly places: Int32Array;
   /** Index of the first operation: not 0 where the profile was narrowed to one run. */
   readonly first: number;
-  readonly programs: Record<"parent" | "run" | "first_operation" | "end_operation" | "finished" | "first_state" | "end_state", Column>;
+  readonly programs: Record<
+    "parent" | "run" | "first_operation" | "end_operation" | "finished" | "first_state" | "end_state",
+    Column
+  >;
   private readonly allSeries = new Map<Memory, Series | null>();
   private readonly allBands = new Map<Memory, Bands>();
   private readonly allChanges = new Map<Memory, Float64Array>();
@@ -158,7 +162,10 @@ export class Timeline {
   /** Circular buffers, dataflow buffers and scratchpads of one operation, bytes per core. */
   programParts(operation: number): [string, number][] {
     if (!this.header.programs_known || operation < this.first || operation >= this.end) return [];
-    return PARTS.map((part) => [part.replace("_", " "), this.profile.column(`t${this.number}.l1.${part}`)[operation - this.first]!]);
+    return PARTS.map((part) => [
+      part.replace("_", " "),
+      this.profile.column(`t${this.number}.l1.${part}`)[operation - this.first]!,
+    ]);
   }
   programBytes(operation: number): number {
     return this.programParts(operation).reduce((sum, [, bytes]) => sum + bytes, 0);
@@ -259,7 +266,9 @@ export class Timeline {
   }
 
   isFollowed(state: number): boolean {
-    return this.profile.header.followed.some(([number, from, to]) => number === this.number && from <= state && state < to);
+    return this.profile.header.followed.some(
+      ([number, from, to]) => number === this.number && from <= state && state < to,
+    );
   }
 }
 
@@ -365,7 +374,12 @@ export class Profile {
     const number = MEMORIES.indexOf(memory);
     const found: number[] = [];
     for (let row = 0; row < lives.count; row++) {
-      if (lives.firstState[row]! <= state && state <= lives.lastState[row]! && lives.memory[row] === number && lives.timeline[row] === timeline)
+      if (
+        lives.firstState[row]! <= state &&
+        state <= lives.lastState[row]! &&
+        lives.memory[row] === number &&
+        lives.timeline[row] === timeline
+      )
         found.push(row);
     }
     return found.sort((a, b) => lives.bytes[b]! - lives.bytes[a]! || lives.first[a]! - lives.first[b]!);
@@ -375,34 +389,10 @@ export class Profile {
   figures(timeline: number, memory: Memory, state: number): number[] | null {
     const view = this.timelines[timeline]!.view(memory, state);
     if (view < 0) return null;
-    const [banks, total, allocated, lost, scattered] = ["banks", "total", "allocated", "lost", "scattered"].map((name) => this.column(`views.${name}`)[view]!) as [number, number, number, number, number];
+    const [banks, total, allocated, lost, scattered] = ["banks", "total", "allocated", "lost", "scattered"].map(
+      (name) => this.column(`views.${name}`)[view]!,
+    ) as [number, number, number, number, number];
     const free = total - allocated - lost;
     return [banks, total, allocated, free, free - scattered];
   }
-}
-
-/** The first position whose value is not below. */
-export function lowerBound(values: ArrayLike<number>, wanted: number): number {
-  let low = 0;
-  let high = values.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle]! < wanted) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** The module that a location belongs to, to group by. */
-export function moduleOf(location: string): string {
-  const place = location.trim();
-  if (!place) return "(no location)";
-  if (place.includes("|")) {
-    const modules = place.split("|").filter((field) => field.includes("["));
-    const names = modules.map((field) => field.slice(field.indexOf("[") + 1).replace(/\].*$/, ""));
-    return names.join(".") || place.split("|")[1] || place;
-  }
-  if (/\.py:\d+|\//.test(place)) return place;
-  const parts = place.replace(/\.\d+$/, "").split(".");
-  return parts.length > 1 ? parts.slice(0, Math.min(2, parts.length - 1)).join(".") : place;
 }

@@ -42,7 +42,14 @@ export function livePage(root: HTMLElement, header: LiveHeader): void {
   const place = h("div", { "data-role": "live" });
   const told = h("p", { class: "readout", role: "status", "data-role": "told" });
   const element = section("live", header.title, header.subtitle, told, place);
-  const view: View = { name: "live", title: "Live", element, redraw: () => { for (const chart of charts.values()) make(chart); } };
+  const view: View = {
+    name: "live",
+    title: "Live",
+    element,
+    redraw: () => {
+      for (const chart of charts.values()) make(chart);
+    },
+  };
   const grows = header.api.includes("follow") ? "operation" : "time";
   let last = -Infinity;
 
@@ -58,9 +65,24 @@ export function livePage(root: HTMLElement, header: LiveHeader): void {
         scales: { x: { time: grows === "time" }, y: { range: (_, __, high) => [0, (high || 1) * 1.1] } },
         axes: [
           { stroke: () => color("muted"), grid: { stroke: () => color("grid") } },
-          { stroke: () => color("muted"), grid: { stroke: () => color("grid") }, size: 70, values: (_, at) => at.map((v) => (v ? amount(v) : "0")) },
+          {
+            stroke: () => color("muted"),
+            grid: { stroke: () => color("grid") },
+            size: 70,
+            values: (_, at) => at.map((v) => (v ? amount(v) : "0")),
+          },
         ],
-        series: [{ label: grows }, ...chart.names.map((label, at) => ({ label, stroke: () => color(`area-${(at % 8) + 1}`), width: 1.8, paths: stepped, spanGaps: true, points: { show: false } }))],
+        series: [
+          { label: grows },
+          ...chart.names.map((label, at) => ({
+            label,
+            stroke: () => color(`area-${(at % 8) + 1}`),
+            width: 1.8,
+            paths: stepped,
+            spanGaps: true,
+            points: { show: false },
+          })),
+        ],
       },
       data(chart),
       chart.host,
@@ -85,12 +107,19 @@ export function livePage(root: HTMLElement, header: LiveHeader): void {
       const added = lines.filter((line) => !mine.names.includes(line.name));
       for (const line of added) {
         mine.names.push(line.name);
-        mine.columns.set(line.name, mine.x.map(() => null));
+        mine.columns.set(
+          line.name,
+          mine.x.map(() => null),
+        );
       }
       mine.x.push(sample.at);
-      for (const name of mine.names) mine.columns.get(name)!.push(lines.find((line) => line.name === name)?.bytes ?? null);
-      if (mine.x.length > KEPT) for (const column of [mine.x, ...mine.columns.values()]) column.splice(0, column.length - KEPT);
-      mine.text.textContent = lines.map((line) => `${line.name} ${amount(line.bytes)}${line.of ? ` of ${amount(line.of)}` : ""}`).join(" · ");
+      for (const name of mine.names)
+        mine.columns.get(name)!.push(lines.find((line) => line.name === name)?.bytes ?? null);
+      if (mine.x.length > KEPT)
+        for (const column of [mine.x, ...mine.columns.values()]) column.splice(0, column.length - KEPT);
+      mine.text.textContent = lines
+        .map((line) => `${line.name} ${amount(line.bytes)}${line.of ? ` of ${amount(line.of)}` : ""}`)
+        .join(" · ");
       if (added.length || !mine.plot) make(mine);
     }
   };
@@ -108,6 +137,16 @@ export function livePage(root: HTMLElement, header: LiveHeader): void {
     }
     setTimeout(() => void ask(), PAUSE);
   };
-  new Shell(root, { title: header.title, views: [view], foot: `ttmem ${header.ttmem}`, before: h("p", { class: "lead choices" }, h("a", { class: "choice", href: address("./") }, "All reports"), grows === "operation" ? h("a", { class: "choice", href: address("follow/report") }, "Report so far") : null) });
+  new Shell(root, {
+    title: header.title,
+    views: [view],
+    foot: `ttmem ${header.ttmem}`,
+    before: h(
+      "p",
+      { class: "lead choices" },
+      h("a", { class: "choice", href: address("./") }, "All reports"),
+      grows === "operation" ? h("a", { class: "choice", href: address("follow/report") }, "Report so far") : null,
+    ),
+  });
   void ask();
 }

@@ -40,8 +40,27 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
   let { reports } = header;
   function actions(one: Report): HTMLElement[] {
     return [
-      h("button", { type: "button", class: "quiet", "aria-pressed": String(chosen.includes(one.name)), "aria-label": `Choose ${one.name} to compare`, click: () => choose(one.name) }, "Compare"),
-      h("button", { type: "button", class: "quiet danger", "aria-label": `Delete ${one.name}`, click: () => void remove(one.name) }, "Delete"),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "aria-pressed": String(chosen.includes(one.name)),
+          "aria-label": `Choose ${one.name} to compare`,
+          click: () => choose(one.name),
+        },
+        "Compare",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet danger",
+          "aria-label": `Delete ${one.name}`,
+          click: () => void remove(one.name),
+        },
+        "Delete",
+      ),
     ];
   }
   const table = new Table<Report>({
@@ -51,12 +70,33 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
     rows: reports,
     height: 640,
     columns: [
-      { head: "Name", kind: "name", text: (one) => one.name, link: (one) => address(`report/${encodeURIComponent(one.name)}`) },
+      {
+        head: "Name",
+        kind: "name",
+        text: (one) => one.name,
+        link: (one) => address(`report/${encodeURIComponent(one.name)}`),
+      },
       { head: "Stored (UTC)", kind: "text", text: (one) => one.stored_at?.replace("T", " ").replace("Z", "") ?? "-" },
       { head: "Kind", kind: "text", text: (one) => one.kind ?? "-" },
-      { head: "Operations", kind: "number", text: (one) => (one.operations_executed === null ? "-" : thousands(one.operations_executed)), value: (one) => one.operations_executed ?? -1 },
-      { head: "Peak DRAM MB/bank", kind: "number", text: (one) => (one.peak_dram_bytes_per_bank === null ? "-" : mib(one.peak_dram_bytes_per_bank)), value: (one) => one.peak_dram_bytes_per_bank ?? -1 },
-      { head: "Of bank", kind: "number", text: (one) => percent(one.peak_dram_percent), value: (one) => one.peak_dram_percent ?? -1, bar: (one) => (one.peak_dram_percent ?? 0) / 100 },
+      {
+        head: "Operations",
+        kind: "number",
+        text: (one) => (one.operations_executed === null ? "-" : thousands(one.operations_executed)),
+        value: (one) => one.operations_executed ?? -1,
+      },
+      {
+        head: "Peak DRAM MB/bank",
+        kind: "number",
+        text: (one) => (one.peak_dram_bytes_per_bank === null ? "-" : mib(one.peak_dram_bytes_per_bank)),
+        value: (one) => one.peak_dram_bytes_per_bank ?? -1,
+      },
+      {
+        head: "Of bank",
+        kind: "number",
+        text: (one) => percent(one.peak_dram_percent),
+        value: (one) => one.peak_dram_percent ?? -1,
+        bar: (one) => (one.peak_dram_percent ?? 0) / 100,
+      },
       { head: "On disk", kind: "number", text: (one) => amount(one.bytes_on_disk), value: (one) => one.bytes_on_disk },
       { head: "", kind: "text", text: () => "" },
     ],
@@ -75,7 +115,16 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
       choices,
       chosen.length === 0 && h("span", { class: "muted" }, "Choose two reports to compare them."),
       chosen.length === 1 && h("span", { class: "muted" }, `${chosen[0]!}: choose a second one.`),
-      chosen.length === 2 && h("a", { class: "choice", "data-role": "compare", href: address("compare", { before: chosen[0]!, after: chosen[1]! }) }, `Compare ${chosen[0]!} with ${chosen[1]!}`),
+      chosen.length === 2 &&
+        h(
+          "a",
+          {
+            class: "choice",
+            "data-role": "compare",
+            href: address("compare", { before: chosen[0]!, after: chosen[1]! }),
+          },
+          `Compare ${chosen[0]!} with ${chosen[1]!}`,
+        ),
     );
   const remove = async (name: string) => {
     if (!confirm(`Delete the report '${name}'? The log it came from is not touched.`)) return;
@@ -96,11 +145,21 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
     h("a", { class: "choice", href: address("live") }, "Running processes"),
     header.follows ? h("a", { class: "choice", href: address("follow") }, `Follow ${header.follows}`) : null,
   );
-  const element = section("reports", "Stored reports", `In ${header.folder}. Each name is a source for every verb of ttmem.`, live, choices, table.element);
+  const element = section(
+    "reports",
+    "Stored reports",
+    `In ${header.folder}. Each name is a source for every verb of ttmem.`,
+    live,
+    choices,
+    table.element,
+  );
   new Shell(root, {
     title: header.title,
     views: [{ name: "reports", title: "Reports", element }],
     foot: `ttmem ${header.ttmem}`,
-    search: { hint: "Search the reports", changed: (text) => table.filter(text.toLowerCase().split(/\s+/).filter(Boolean)) },
+    search: {
+      hint: "Search the reports",
+      changed: (text) => table.filter(text.toLowerCase().split(/\s+/).filter(Boolean)),
+    },
   });
 }

@@ -27,7 +27,12 @@ export class Figure {
 
   constructor(private readonly options: FigureOptions) {
     this.canvas = h("canvas", { role: "img", "aria-label": options.label });
-    this.element = h("figure", { class: "figure" }, this.canvas, exportTools(options.file, options.label, this.canvas, () => this.svg()));
+    this.element = h(
+      "figure",
+      { class: "figure" },
+      this.canvas,
+      exportTools(options.file, options.label, this.canvas, () => this.svg()),
+    );
     this.redraw = perFrame(() => this.draw());
     new ResizeObserver((seen) => {
       const width = seen[0]!.contentRect.width;
@@ -35,10 +40,13 @@ export class Figure {
       this.width = width;
       this.redraw();
     }).observe(this.element);
-    const sight = new IntersectionObserver((seen) => {
-      this.inSight = seen.at(-1)!.isIntersecting;
-      if (this.inSight && this.isStale) this.paint();
-    }, { rootMargin: "300px" });
+    const sight = new IntersectionObserver(
+      (seen) => {
+        this.inSight = seen.at(-1)!.isIntersecting;
+        if (this.inSight && this.isStale) this.paint();
+      },
+      { rootMargin: "300px" },
+    );
     sight.observe(this.element);
     window.addEventListener("beforeprint", () => this.isStale && this.paint());
   }
@@ -76,7 +84,12 @@ export class Figure {
   }
 }
 
-export function exportTools(file: string, label: string, canvas: HTMLCanvasElement, svg: () => SVGSVGElement): HTMLElement {
+export function exportTools(
+  file: string,
+  label: string,
+  canvas: HTMLCanvasElement,
+  svg: () => SVGSVGElement,
+): HTMLElement {
   const name = fileName(file);
   const saveSvg = () => {
     const text = new XMLSerializer().serializeToString(svg());

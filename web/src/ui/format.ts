@@ -3,8 +3,15 @@
 
 const MIB = 1048576;
 const SHORT: Record<string, string> = {
-  bfloat16: "bf16", float32: "f32", bfloat8_b: "bfp8", bfloat4_b: "bfp4", float16: "f16",
-  int32: "si32", uint32: "ui32", uint16: "ui16", uint8: "ui8",
+  bfloat16: "bf16",
+  float32: "f32",
+  bfloat8_b: "bfp8",
+  bfloat4_b: "bfp4",
+  float16: "f16",
+  int32: "si32",
+  uint32: "ui32",
+  uint16: "ui16",
+  uint8: "ui8",
 };
 
 const grouped = new Map<number, Intl.NumberFormat>();
@@ -23,7 +30,8 @@ function fixed(value: number, decimals: number): string {
 export const mib = (bytes: number, decimals = 3): string => fixed(bytes / MIB, decimals);
 export const signedMib = (bytes: number): string => (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + mib(Math.abs(bytes));
 export const thousands = (count: number): string => fixed(count, 0);
-export const percent = (share: number | null, decimals = 1): string => (share === null ? "-" : `${fixed(share, decimals)}%`);
+export const percent = (share: number | null, decimals = 1): string =>
+  share === null ? "-" : `${fixed(share, decimals)}%`;
 export const counted = (count: number, noun: string): string => `${thousands(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** A figure that reads at a glance: 12.5 MB, 640 B. */

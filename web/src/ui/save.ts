@@ -24,7 +24,11 @@ export function csv(heads: readonly string[], rows: Iterable<readonly string[]>)
   return `${lines.join("\n")}\n`;
 }
 
-export function markdown(heads: readonly string[], numeric: readonly boolean[], rows: Iterable<readonly string[]>): string {
+export function markdown(
+  heads: readonly string[],
+  numeric: readonly boolean[],
+  rows: Iterable<readonly string[]>,
+): string {
   const cell = (text: string) => clean(text).replaceAll("\\", "\\\\").replaceAll("|", "\\|").replaceAll("<", "&lt;");
   const line = (cells: readonly string[]) => `| ${cells.map(cell).join(" | ")} |`;
   const lines = [line(heads), `| ${numeric.map((is) => (is ? "---:" : "---")).join(" | ")} |`];
@@ -62,4 +66,7 @@ export function announce(text: string): void {
   setTimeout(() => mine.classList.remove("shown"), 2500);
 }
 
-export const fileName = (text: string): string => clean(text).replace(/[^\w.-]+/g, "-").slice(0, 80) || "ttmem";
+export const fileName = (text: string): string =>
+  clean(text)
+    .replace(/[^\w.-]+/g, "-")
+    .slice(0, 80) || "ttmem";

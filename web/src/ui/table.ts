@@ -63,7 +63,11 @@ export class Table<Row> {
     this.table = h("table", { "data-role": "table", "data-table": options.key });
     this.table.append(h("thead", {}, head), this.body);
     const later = perFrame(() => this.draw());
-    this.scroller = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.label }, this.table);
+    this.scroller = h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": options.label },
+      this.table,
+    );
     if (options.height) this.scroller.style.maxHeight = `${options.height}px`;
     this.scroller.addEventListener("scroll", () => {
       this.top = this.scroller.scrollTop;
@@ -73,8 +77,16 @@ export class Table<Row> {
       "div",
       { class: "table-tools" },
       this.count,
-      h("button", { type: "button", class: "quiet", title: "Save this table as CSV", click: () => this.saveCsv() }, "CSV"),
-      h("button", { type: "button", class: "quiet", title: "Copy this table as Markdown", click: () => void this.copyMarkdown() }, "Copy as Markdown"),
+      h(
+        "button",
+        { type: "button", class: "quiet", title: "Save this table as CSV", click: () => this.saveCsv() },
+        "CSV",
+      ),
+      h(
+        "button",
+        { type: "button", class: "quiet", title: "Copy this table as Markdown", click: () => void this.copyMarkdown() },
+        "Copy as Markdown",
+      ),
     );
     this.element = h("div", { class: "table-block" }, tools, this.scroller, this.note);
     this.refresh();
@@ -105,7 +117,10 @@ export class Table<Row> {
   }
 
   private has(row: Row): boolean {
-    const text = this.options.columns.map((column) => column.text(row)).join(" ").toLowerCase();
+    const text = this.options.columns
+      .map((column) => column.text(row))
+      .join(" ")
+      .toLowerCase();
     return this.words.every((word) => text.includes(word));
   }
 
@@ -221,9 +236,15 @@ export class Table<Row> {
 
   private async copyMarkdown(): Promise<void> {
     const { columns } = this.options;
-    const text = markdown(columns.map((c) => c.head), columns.map((c) => c.kind === "number"), this.texts(MOST_COPIED));
+    const text = markdown(
+      columns.map((c) => c.head),
+      columns.map((c) => c.kind === "number"),
+      this.texts(MOST_COPIED),
+    );
     const rows = Math.min(this.shown.length, MOST_COPIED);
-    announce((await copy(text)) ? `${thousands(rows)} rows copied as Markdown` : "the browser did not let it be copied");
+    announce(
+      (await copy(text)) ? `${thousands(rows)} rows copied as Markdown` : "the browser did not let it be copied",
+    );
   }
 }
 

@@ -23,7 +23,10 @@ export function squarified(sizes: readonly number[], room: Box): Box[] {
     let worst = Infinity;
     while (end < sizes.length) {
       const grown = sum + sizes[end]! * scale;
-      const longest = Math.max((side * side * sizes[at]! * scale) / (grown * grown), (grown * grown) / (side * side * Math.max(sizes[end]! * scale, 1e-9)));
+      const longest = Math.max(
+        (side * side * sizes[at]! * scale) / (grown * grown),
+        (grown * grown) / (side * side * Math.max(sizes[end]! * scale, 1e-9)),
+      );
       if (longest > worst) break;
       worst = longest;
       sum = grown;
@@ -35,10 +38,17 @@ export function squarified(sizes: readonly number[], room: Box): Box[] {
     let offset = 0;
     for (; at < end; at++) {
       const length = thickness > 0 ? (sizes[at]! * scale) / thickness : 0;
-      boxes.push(left.w >= left.h ? { x: left.x, y: left.y + offset, w: thickness, h: length } : { x: left.x + offset, y: left.y, w: length, h: thickness });
+      boxes.push(
+        left.w >= left.h
+          ? { x: left.x, y: left.y + offset, w: thickness, h: length }
+          : { x: left.x + offset, y: left.y, w: length, h: thickness },
+      );
       offset += length;
     }
-    left = left.w >= left.h ? { ...left, x: left.x + thickness, w: Math.max(0, left.w - thickness) } : { ...left, y: left.y + thickness, h: Math.max(0, left.h - thickness) };
+    left =
+      left.w >= left.h
+        ? { ...left, x: left.x + thickness, w: Math.max(0, left.w - thickness) }
+        : { ...left, y: left.y + thickness, h: Math.max(0, left.h - thickness) };
   }
   return boxes;
 }

@@ -10,7 +10,12 @@ import { section, type View } from "./view";
 export function compareWith(after: Profile, read: (file: File) => Promise<Profile>): View {
   const place = h("div", { "data-role": "compared" });
   const told = h("p", { class: "muted", role: "status" });
-  const input = h("input", { type: "file", accept: ".html,text/html", "aria-label": "Another report of ttmem", "data-role": "other" });
+  const input = h("input", {
+    type: "file",
+    accept: ".html,text/html",
+    "aria-label": "Another report of ttmem",
+    "data-role": "other",
+  });
   let shown: View | null = null;
   input.addEventListener("change", () => {
     const file = input.files?.[0];
@@ -27,7 +32,8 @@ export function compareWith(after: Profile, read: (file: File) => Promise<Profil
         shown = view;
         view.redraw?.();
       },
-      (error: unknown) => fill(told, `${file.name} cannot be compared: ${error instanceof Error ? error.message : String(error)}`),
+      (error: unknown) =>
+        fill(told, `${file.name} cannot be compared: ${error instanceof Error ? error.message : String(error)}`),
     );
   });
   const element = section(
@@ -46,18 +52,28 @@ export function difference(before: Profile, after: Profile): DiffHeader {
   const memories: DiffHeader["document"]["memories"] = {};
   const [grew, shrank]: [TensorChange[], TensorChange[]] = [[], []];
   for (const memory of MEMORIES) {
-    const peaks = [before, after].map((profile) => profile.header.document.memories[memory]?.peak_bytes_per_bank ?? null);
+    const peaks = [before, after].map(
+      (profile) => profile.header.document.memories[memory]?.peak_bytes_per_bank ?? null,
+    );
     const [old, now] = [peaks[0] ?? null, peaks[1] ?? null];
     if (old === null && now === null) continue;
     const delta = (now ?? 0) - (old ?? 0);
-    memories[memory] = { before: old, after: now, delta_bytes_per_bank: delta, delta_percent: delta === 0 ? 0 : old ? (100 * delta) / old : null };
+    memories[memory] = {
+      before: old,
+      after: now,
+      delta_bytes_per_bank: delta,
+      delta_percent: delta === 0 ? 0 : old ? (100 * delta) / old : null,
+    };
     const left = new Map<string, number[]>();
-    const key = (profile: Profile, row: number) => `${profile.nameOf(row)} ${profile.typeOf(row)[0].join("x")} ${profile.typeOf(row)[1]}`;
-    for (const row of before.header.alive_at_peak[memory] ?? []) left.set(key(before, row), [...(left.get(key(before, row)) ?? []), row]);
+    const key = (profile: Profile, row: number) =>
+      `${profile.nameOf(row)} ${profile.typeOf(row)[0].join("x")} ${profile.typeOf(row)[1]}`;
+    for (const row of before.header.alive_at_peak[memory] ?? [])
+      left.set(key(before, row), [...(left.get(key(before, row)) ?? []), row]);
     for (const row of after.header.alive_at_peak[memory] ?? []) {
       if (left.get(key(after, row))?.shift() === undefined) grew.push(change(after, row, memory, "only here", 1));
     }
-    for (const rows of left.values()) for (const row of rows) shrank.push(change(before, row, memory, "only there", -1));
+    for (const rows of left.values())
+      for (const row of rows) shrank.push(change(before, row, memory, "only there", -1));
   }
   const counts = [before, after].map((profile) => profile.header.document.operations.by_name);
   const names = [...new Set(counts.flatMap((one) => Object.keys(one)))];
@@ -67,7 +83,14 @@ export function difference(before: Profile, after: Profile): DiffHeader {
     .sort((a, b) => Math.abs(b.after - b.before) - Math.abs(a.after - a.before));
   const [first, second] = [before.header.title, after.header.title];
   const document = { before: first, after: second, memories, grew, shrank, operation_counts, regression: false };
-  return { part: "compare", title: `${first} and ${second}`, subtitle: `${first} under ${second}.`, document, anchors: [], ttmem: after.header.ttmem };
+  return {
+    part: "compare",
+    title: `${first} and ${second}`,
+    subtitle: `${first} under ${second}.`,
+    document,
+    anchors: [],
+    ttmem: after.header.ttmem,
+  };
 }
 
 function change(profile: Profile, row: number, memory: string, reason: string, sign: 1 | -1): TensorChange {
@@ -78,7 +101,12 @@ function change(profile: Profile, row: number, memory: string, reason: string, s
   const entry = { shape: type[0], dtype: type[1], bytes: type[6] };
   return {
     tensor: profile.nameOf(row),
-    operation: { index: producer < 0 ? null : producer, name: timeline.name(producer), location: timeline.location(producer), program: "" },
+    operation: {
+      index: producer < 0 ? null : producer,
+      name: timeline.name(producer),
+      location: timeline.location(producer),
+      program: "",
+    },
     delta_bytes: sign * type[6],
     delta_bytes_per_bank: sign * lives.bytes[row]!,
     memory,

@@ -58,7 +58,15 @@ export interface DocumentHeader {
   subtitle: string;
   cards: Card[];
   notes: string[];
-  sections: { key: string; title: string; about: string; remarks: string[]; role: string; drawing: Drawing | null; tables: TableData[] }[];
+  sections: {
+    key: string;
+    title: string;
+    about: string;
+    remarks: string[];
+    role: string;
+    drawing: Drawing | null;
+    tables: TableData[];
+  }[];
   foot: string;
   ttmem: string;
 }
@@ -72,7 +80,12 @@ export function documentViews(header: DocumentHeader): { views: View[]; filter: 
       "At a glance",
       header.subtitle,
       cards(header.cards),
-      header.notes.length > 0 && h("ul", { class: "notes" }, header.notes.map((text) => h("li", {}, text))),
+      header.notes.length > 0 &&
+        h(
+          "ul",
+          { class: "notes" },
+          header.notes.map((text) => h("li", {}, text)),
+        ),
     );
     views.push({ name: "overview", title: "Overview", element });
   }
@@ -80,16 +93,32 @@ export function documentViews(header: DocumentHeader): { views: View[]; filter: 
     const drawn = part.drawing ? drawing(part.drawing, header.title) : null;
     if (drawn) drawn.element.dataset["role"] = part.role;
     const parts = part.tables.map((data, at) => {
-      const table = tableOf(data, part.tables.length === 1 ? part.key : `${part.key}-${at}`, data.title || part.title, header.title);
+      const table = tableOf(
+        data,
+        part.tables.length === 1 ? part.key : `${part.key}-${at}`,
+        data.title || part.title,
+        header.title,
+      );
       tables.push(table);
       return h("div", {}, data.title ? h("h3", { class: "sub" }, data.title) : null, table.element);
     });
-    const remarks = part.remarks.length > 0 && h("ul", { class: "remarks" }, part.remarks.map((text) => h("li", {}, text)));
+    const remarks =
+      part.remarks.length > 0 &&
+      h(
+        "ul",
+        { class: "remarks" },
+        part.remarks.map((text) => h("li", {}, text)),
+      );
     const element = section(part.key, part.title, part.about, remarks, drawn?.element ?? null, ...parts);
     element.id = part.key;
     views.push({ name: part.key, title: part.title, element, ...(drawn ? { redraw: () => drawn.draw() } : {}) });
   }
-  return { views, filter: (words) => { for (const table of tables) table.filter(words); } };
+  return {
+    views,
+    filter: (words) => {
+      for (const table of tables) table.filter(words);
+    },
+  };
 }
 
 const numberIn = (text: string): number => {
@@ -149,7 +178,10 @@ function lines(data: LineChart, file: string): Figure {
       const stroke = color(CURVES[number % CURVES.length]!);
       const points = curve.points.flatMap(([px, py]) => [x(px), y(py)]);
       if (curve.low.length) {
-        const back = curve.low.map((low, at) => [x(curve.points[at]![0]), y(low)]).reverse().flat();
+        const back = curve.low
+          .map((low, at) => [x(curve.points[at]![0]), y(low)])
+          .reverse()
+          .flat();
         pen.area([...points, ...back], stroke, 0.16);
       }
       pen.line(points, stroke, 1.8);
@@ -164,7 +196,17 @@ function lines(data: LineChart, file: string): Figure {
       else pen.text(left + 6, top + 8 + number * 14, curve.label, stroke, { most: right - left });
     });
   };
-  const figure = new Figure({ label: data.title, file: `${file}-${data.title}`, height: 360, draw, describe: () => data.curves.map((curve) => `${curve.label}: ${curve.remarks.join("; ")}`).join(". ").slice(0, 600) });
+  const figure = new Figure({
+    label: data.title,
+    file: `${file}-${data.title}`,
+    height: 360,
+    draw,
+    describe: () =>
+      data.curves
+        .map((curve) => `${curve.label}: ${curve.remarks.join("; ")}`)
+        .join(". ")
+        .slice(0, 600),
+  });
   hints(figure, tip, (px, py) => dots.find((dot) => Math.hypot(dot.x - px, dot.y - py) < 9)?.text);
   return figure;
 }
@@ -189,16 +231,38 @@ function matrix(data: Matrix, file: string): Figure {
       pen.text(names(pen.width) - 8, y + side / 2, row, color("text"), { align: "right", most: names(pen.width) - 10 });
       data.cells[number]!.forEach((outcome, column) => {
         const look = outcome < 0 ? null : data.outcomes[outcome]!;
-        pen.rect(names(pen.width) + column * cell, y, Math.max(1, cell - 1), side - 2, color(look ? fills[look.level] : "grid"), look ? 1 : 0.5);
-        if (look && signs[look.level] && cell > 9) pen.text(names(pen.width) + column * cell + cell / 2 - 0.5, y + side / 2 - 1, signs[look.level], color("on-band"), { align: "center" });
+        pen.rect(
+          names(pen.width) + column * cell,
+          y,
+          Math.max(1, cell - 1),
+          side - 2,
+          color(look ? fills[look.level] : "grid"),
+          look ? 1 : 0.5,
+        );
+        if (look && signs[look.level] && cell > 9)
+          pen.text(
+            names(pen.width) + column * cell + cell / 2 - 0.5,
+            y + side / 2 - 1,
+            signs[look.level],
+            color("on-band"),
+            { align: "center" },
+          );
       });
     });
   };
-  const figure = new Figure({ label: data.title, file: `${file}-matrix`, height: 32 + data.rows.length * side, draw, describe: () => `${data.rows.length} rows, ${data.columns.length} columns` });
+  const figure = new Figure({
+    label: data.title,
+    file: `${file}-matrix`,
+    height: 32 + data.rows.length * side,
+    draw,
+    describe: () => `${data.rows.length} rows, ${data.columns.length} columns`,
+  });
   hints(figure, tip, (x, y) => {
     const width = figure.canvas.clientWidth;
     const [row, column] = [Math.floor((y - 26) / side), Math.floor((x - names(width)) / wide(width))];
-    return data.cells[row]?.[column] === undefined ? undefined : `${data.rows[row]!} ${data.columns[column]!}: ${data.remarks[row]![column] || "not tried"}`;
+    return data.cells[row]?.[column] === undefined
+      ? undefined
+      : `${data.rows[row]!} ${data.columns[column]!}: ${data.remarks[row]![column] || "not tried"}`;
   });
   return figure;
 }
@@ -206,7 +270,13 @@ function matrix(data: Matrix, file: string): Figure {
 function lanes(data: Lanes, file: string): Figure {
   const tip = new Tip();
   const [left, height] = [110, 24];
-  const fills: Record<string, string> = { busy: "band-activations", wait_front: "alarm", reserve_back: "band-temporaries", held: "band-uploads", full: "band-weights" };
+  const fills: Record<string, string> = {
+    busy: "band-activations",
+    wait_front: "alarm",
+    reserve_back: "band-temporaries",
+    held: "band-uploads",
+    full: "band-weights",
+  };
   const x = (width: number, at: number) => left + (at / (data.end || 1)) * (width - left - 4);
   const draw = (pen: Pen) => {
     const seen = [...new Set(data.lanes.flatMap((lane) => lane.spans.map(([, , kind]) => kind)))];
@@ -220,17 +290,39 @@ function lanes(data: Lanes, file: string): Figure {
       const y = 24 + number * height;
       pen.text(left - 8, y + height / 2 - 2, lane.name, color("text"), { align: "right", most: left - 10 });
       pen.rect(left, y, pen.width - left - 4, height - 5, color("grid"), 0.5);
-      for (const [from, to, kind] of lane.spans) pen.rect(x(pen.width, from), y, Math.max(0.7, x(pen.width, to) - x(pen.width, from)), height - 5, color(fills[kind] ?? "band-none"));
+      for (const [from, to, kind] of lane.spans)
+        pen.rect(
+          x(pen.width, from),
+          y,
+          Math.max(0.7, x(pen.width, to) - x(pen.width, from)),
+          height - 5,
+          color(fills[kind] ?? "band-none"),
+        );
     });
     const foot = 24 + data.lanes.length * height + 8;
-    for (let tick = 0; tick <= 4; tick++) pen.text(x(pen.width, (data.end * tick) / 4), foot, `${Math.round((data.end * tick) / 4).toLocaleString("en-US")}${tick === 4 ? ` ${data.unit}` : ""}`, color("muted"), { align: tick === 4 ? "right" : tick ? "center" : "left" });
+    for (let tick = 0; tick <= 4; tick++)
+      pen.text(
+        x(pen.width, (data.end * tick) / 4),
+        foot,
+        `${Math.round((data.end * tick) / 4).toLocaleString("en-US")}${tick === 4 ? ` ${data.unit}` : ""}`,
+        color("muted"),
+        { align: tick === 4 ? "right" : tick ? "center" : "left" },
+      );
   };
-  const figure = new Figure({ label: data.title, file: `${file}-timeline`, height: 48 + data.lanes.length * height, draw, describe: () => data.lanes.map((lane) => lane.name).join(", ") });
+  const figure = new Figure({
+    label: data.title,
+    file: `${file}-timeline`,
+    height: 48 + data.lanes.length * height,
+    draw,
+    describe: () => data.lanes.map((lane) => lane.name).join(", "),
+  });
   hints(figure, tip, (px, py) => {
     const lane = data.lanes[Math.floor((py - 24) / height)];
     const width = figure.canvas.clientWidth;
     const span = lane?.spans.findLast(([from, to]) => x(width, from) <= px && px <= x(width, to) + 1);
-    return lane && span ? `${lane.name}: ${span[2].replace("_", " ")} from ${Math.round(span[0])} to ${Math.round(span[1])} ${data.unit}` : undefined;
+    return lane && span
+      ? `${lane.name}: ${span[2].replace("_", " ")} from ${Math.round(span[0])} to ${Math.round(span[1])} ${data.unit}`
+      : undefined;
   });
   return figure;
 }

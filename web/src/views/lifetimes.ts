@@ -37,19 +37,24 @@ export function lifetimes(session: Session): View {
     rows = found.slice(0, most);
     about.textContent =
       `${thousands(found.length)} tensors of ${session.memory} live in this stretch; the ${thousands(rows.length)} largest are drawn.` +
-      (late.length ? ` ${thousands(late.length)} lay unused for ${LATE} operations or more before their end (hatched), together ${amount(bytes)} per bank.` : "");
+      (late.length
+        ? ` ${thousands(late.length)} lay unused for ${LATE} operations or more before their end (hatched), together ${amount(bytes)} per bank.`
+        : "");
     more.hidden = rows.length >= found.length;
   };
   const has = (row: number) => {
     if (!session.words.length) return true;
-    const text = `${profile.nameOf(row)} ${session.timeline.label(lives.producer[row]!)} ${session.timeline.location(lives.producer[row]!)}`.toLowerCase();
+    const text =
+      `${profile.nameOf(row)} ${session.timeline.label(lives.producer[row]!)} ${session.timeline.location(lives.producer[row]!)}`.toLowerCase();
     return session.words.every((word) => text.includes(word));
   };
-  const isLate = (row: number) => lives.kind[row] !== 0 && lives.lastUse[row]! >= 0 && lives.last[row]! - lives.lastUse[row]! >= LATE;
+  const isLate = (row: number) =>
+    lives.kind[row] !== 0 && lives.lastUse[row]! >= 0 && lives.last[row]! - lives.lastUse[row]! >= LATE;
   const scale = (width: number) => {
     const [from, to] = session.range;
     labels = width < 500 ? 84 : 170;
-    return (operation: number) => labels + (Math.min(Math.max(operation, from), to) - from) / (to - from || 1) * (width - labels - 60);
+    return (operation: number) =>
+      labels + ((Math.min(Math.max(operation, from), to) - from) / (to - from || 1)) * (width - labels - 60);
   };
   const draw = (pen: Pen) => {
     const x = scale(pen.width);
@@ -62,7 +67,8 @@ export function lifetimes(session: Session): View {
       if (isLate(row)) {
         const idle = Math.max(left, x(lives.lastUse[row]! + 1));
         pen.rect(idle, y, Math.max(0, right - idle), ROW - 3, color("panel"), 0.62);
-        for (let hatch = idle + 2; hatch < right - 1; hatch += 6) pen.line([hatch, y + ROW - 3, Math.min(right, hatch + 4), y], color("alarm"), 1);
+        for (let hatch = idle + 2; hatch < right - 1; hatch += 6)
+          pen.line([hatch, y + ROW - 3, Math.min(right, hatch + 4), y], color("alarm"), 1);
       }
       pen.text(right + 5, y + 7, amount(lives.bytes[row]!), color("muted"), { size: 10 });
     });
@@ -74,7 +80,11 @@ export function lifetimes(session: Session): View {
     file: `${profile.header.title}-lifetimes`,
     height: () => Math.max(1, rows.length) * ROW + 4,
     draw,
-    describe: () => rows.slice(0, 5).map((row) => `${profile.nameOf(row)} from #${lives.first[row]!} to #${lives.last[row]!}`).join(", "),
+    describe: () =>
+      rows
+        .slice(0, 5)
+        .map((row) => `${profile.nameOf(row)} from #${lives.first[row]!} to #${lives.last[row]!}`)
+        .join(", "),
   });
   figure.element.append(tip.element);
   const under = (event: MouseEvent) => rows[Math.floor((figure.place(event)[1] - 2) / ROW)];
@@ -83,17 +93,46 @@ export function lifetimes(session: Session): View {
     if (row === undefined) return tip.hide();
     const type = profile.typeOf(row);
     const use = lives.lastUse[row]! < 0 ? "never read" : `last read by ${session.timeline.label(lives.lastUse[row]!)}`;
-    tip.show(event, [profile.nameOf(row), `${shapeText(type[0], type[1])} · ${mib(lives.bytes[row]!)} MB/bank`, lives.producer[row]! < 0 ? "resident before the run" : `made by ${session.timeline.label(lives.producer[row]!)}`, use, `freed after #${lives.last[row]!}`]);
+    tip.show(event, [
+      profile.nameOf(row),
+      `${shapeText(type[0], type[1])} · ${mib(lives.bytes[row]!)} MB/bank`,
+      lives.producer[row]! < 0 ? "resident before the run" : `made by ${session.timeline.label(lives.producer[row]!)}`,
+      use,
+      `freed after #${lives.last[row]!}`,
+    ]);
   });
   figure.canvas.addEventListener("pointerleave", () => tip.hide());
   figure.canvas.addEventListener("click", (event) => {
     const row = under(event);
     if (row !== undefined) session.toOperation(Math.max(session.timeline.first, lives.producer[row]!));
   });
-  const update = perFrame(() => { choose(); figure.draw(); });
-  more.addEventListener("click", () => { most *= 3; update(); });
+  const update = perFrame(() => {
+    choose();
+    figure.draw();
+  });
+  more.addEventListener("click", () => {
+    most *= 3;
+    update();
+  });
   session.on(["range", "memory", "search", "theme"], update);
   session.on(["cursor"], figure.redraw);
-  const element = section("lifetimes", "Lifetimes", "How long each tensor stayed, largest first; a bar begins with its producer and ends where it is freed.", about, figure.element, more);
-  return { name: "lifetimes", title: "Lifetimes", element, redraw: () => { if (session.timeline) { choose(); figure.draw(); } } };
+  const element = section(
+    "lifetimes",
+    "Lifetimes",
+    "How long each tensor stayed, largest first; a bar begins with its producer and ends where it is freed.",
+    about,
+    figure.element,
+    more,
+  );
+  return {
+    name: "lifetimes",
+    title: "Lifetimes",
+    element,
+    redraw: () => {
+      if (session.timeline) {
+        choose();
+        figure.draw();
+      }
+    },
+  };
 }

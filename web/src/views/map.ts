@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where? A bank by address at the cursor, and the same bank over time.
 
-import { KINDS, lowerBound, MEMORIES } from "../data/profile";
+import { lowerBound } from "../data/lookup";
+import { KINDS, MEMORIES } from "../data/profile";
 import type { Session } from "../session";
 import { color, fill, h, perFrame } from "../ui/dom";
 import { Figure, Tip } from "../ui/figure";
@@ -44,20 +45,35 @@ export function map(session: Session): View {
     if (!figures) return;
     const [, total, allocated, free, largest] = figures as [number, number, number, number, number];
     extent = session.timeline.header.extents[session.memory] ?? [0, total];
-    const rows = known() ? profile.alive(session.timelineNumber, session.memory, session.state).filter((row) => lives.address[row]! >= 0) : [];
+    const rows = known()
+      ? profile.alive(session.timelineNumber, session.memory, session.state).filter((row) => lives.address[row]! >= 0)
+      : [];
     if (!known() || (!rows.length && allocated > 0)) {
       extent = [0, Math.max(1, total)];
       pieces = [
         { start: 0, end: allocated, kind: "activations", label: "allocated", row: -1 },
-        { start: allocated, end: allocated + free - largest, kind: "scattered", label: "free, in smaller blocks", row: -1 },
+        {
+          start: allocated,
+          end: allocated + free - largest,
+          kind: "scattered",
+          label: "free, in smaller blocks",
+          row: -1,
+        },
         { start: total - largest, end: total, kind: "free", label: "largest free block", row: -1 },
       ].filter((piece) => piece.end > piece.start);
       about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${amount(allocated)} allocated, ${amount(free)} free, ${amount(largest)} of it in one block. A log prints amounts, not addresses: they are to scale, their places are not.`;
       return;
     }
-    const held = rows.map((row) => ({ start: lives.address[row]!, end: lives.address[row]! + lives.bytes[row]!, kind: KINDS[lives.kind[row]!]! as string, label: profile.nameOf(row), row }));
+    const held = rows.map((row) => ({
+      start: lives.address[row]!,
+      end: lives.address[row]! + lives.bytes[row]!,
+      kind: KINDS[lives.kind[row]!]! as string,
+      label: profile.nameOf(row),
+      row,
+    }));
     held.sort((a, b) => a.start - b.start);
-    if (held.length) extent = [Math.min(extent[0], held[0]!.start), Math.max(extent[1], ...held.map((piece) => piece.end))];
+    if (held.length)
+      extent = [Math.min(extent[0], held[0]!.start), Math.max(extent[1], ...held.map((piece) => piece.end))];
     let at = extent[0];
     if (session.memory === "L1") {
       for (const [label, bytes] of session.timeline.programParts(session.operation)) {
@@ -82,7 +98,8 @@ export function map(session: Session): View {
     about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${counted(rows.length, "buffer")} hold ${amount(allocated)} of ${amount(total)} in every bank; ${counted(gaps.length, "free block")}, the largest ${amount(largest)}.`;
   };
 
-  const x = (pen: { width: number }, address: number) => ((address - extent[0]) / (extent[1] - extent[0] || 1)) * pen.width;
+  const x = (pen: { width: number }, address: number) =>
+    ((address - extent[0]) / (extent[1] - extent[0] || 1)) * pen.width;
   const fillOf = (kind: string) => (kind === "free" || kind === "scattered" ? color("free") : bandColor(kind));
   const drawBank = (pen: Pen) => {
     for (const piece of pieces) {
@@ -92,7 +109,10 @@ export function map(session: Session): View {
       if (!isFree && right - left > 3) pen.frame(left, 4, right - left, 46, color("panel"));
       if (right - left > 36) {
         pen.text(left + 5, 19, piece.label, isFree ? color("text") : color("on-band"), { most: right - left - 8 });
-        pen.text(left + 5, 35, amount(piece.end - piece.start), isFree ? color("text") : color("on-band"), { most: right - left - 8, size: 10.5 });
+        pen.text(left + 5, 35, amount(piece.end - piece.start), isFree ? color("text") : color("on-band"), {
+          most: right - left - 8,
+          size: 10.5,
+        });
       }
     }
     if (pieces.length) {
@@ -110,7 +130,12 @@ export function map(session: Session): View {
       if (gap) pen.line([x(pen, gap.end), 4, x(pen, gap.end), 96], color("alarm"), 1.5, [4, 3]);
       const inside = width > 220;
       const fits = left + width + 200 < pen.width;
-      pen.text(inside ? left + 6 : fits ? left + width + 8 : Math.max(0, left - 200), 84, `asked for ${amount(wanted)} in one piece`, inside ? color("on-accent") : color("text"));
+      pen.text(
+        inside ? left + 6 : fits ? left + width + 8 : Math.max(0, left - 200),
+        84,
+        `asked for ${amount(wanted)} in one piece`,
+        inside ? color("on-accent") : color("text"),
+      );
     }
   };
   const bank = new Figure({
@@ -118,7 +143,11 @@ export function map(session: Session): View {
     file: `${profile.header.title}-map`,
     height: () => (requested() ? 98 : 72),
     draw: drawBank,
-    describe: () => pieces.slice(0, 12).map((piece) => `${piece.label} ${amount(piece.end - piece.start)}`).join(", "),
+    describe: () =>
+      pieces
+        .slice(0, 12)
+        .map((piece) => `${piece.label} ${amount(piece.end - piece.start)}`)
+        .join(", "),
   });
   bank.element.append(tip.element);
   const pieceAt = (event: MouseEvent) => {
@@ -130,7 +159,11 @@ export function map(session: Session): View {
     if (!piece) return tip.hide();
     const lines = [piece.label, amount(piece.end - piece.start)];
     if (known()) lines.push(`${hex(piece.start)} to ${hex(piece.end)}`);
-    if (piece.row >= 0) lines.push(shapeText(profile.typeOf(piece.row)[0], profile.typeOf(piece.row)[1]), session.timeline.label(lives.producer[piece.row]!));
+    if (piece.row >= 0)
+      lines.push(
+        shapeText(profile.typeOf(piece.row)[0], profile.typeOf(piece.row)[1]),
+        session.timeline.label(lives.producer[piece.row]!),
+      );
     tip.show(event, lines);
   });
   bank.canvas.addEventListener("pointerleave", () => tip.hide());
@@ -152,7 +185,8 @@ export function map(session: Session): View {
     const mine: number[] = [];
     let [low, high] = [Infinity, -Infinity];
     for (let row = 0; row < lives.count; row++) {
-      if (lives.memory[row] !== memory || lives.timeline[row] !== session.timelineNumber || lives.address[row]! < 0) continue;
+      if (lives.memory[row] !== memory || lives.timeline[row] !== session.timelineNumber || lives.address[row]! < 0)
+        continue;
       mine.push(row);
       low = Math.min(low, lives.address[row]!);
       high = Math.max(high, lives.address[row]! + lives.bytes[row]!);
@@ -160,15 +194,30 @@ export function map(session: Session): View {
     const whole = session.timeline.header.extents[session.memory] ?? [low, high];
     const used = high - low;
     const grows = session.memory === "L1" && session.timeline.header.programs_known;
-    bounds = isUsedPart && used > 0 ? [low - used * 0.05, high + used * 0.05] : [Math.min(whole[0], low), Math.max(whole[1], high)];
+    bounds =
+      isUsedPart && used > 0
+        ? [low - used * 0.05, high + used * 0.05]
+        : [Math.min(whole[0], low), Math.max(whole[1], high)];
     const up = (address: number) => pen.height - ((address - bounds[0]) / (bounds[1] - bounds[0] || 1)) * pen.height;
     pen.rect(0, 0, pen.width, pen.height, color("free"), 0.25);
     const places = session.timeline.places;
     if (grows) {
       const base = whole[0];
-      for (let operation = Math.max(session.timeline.first, Math.floor(from)); operation < Math.min(session.timeline.end, to); operation++) {
+      for (
+        let operation = Math.max(session.timeline.first, Math.floor(from));
+        operation < Math.min(session.timeline.end, to);
+        operation++
+      ) {
         const bytes = session.timeline.programBytes(operation);
-        if (bytes > 0) pen.rect(across(operation), up(base + bytes), Math.max(0.6, across(operation + 1) - across(operation)), up(base) - up(base + bytes), bandColor("programs"), 0.85);
+        if (bytes > 0)
+          pen.rect(
+            across(operation),
+            up(base + bytes),
+            Math.max(0.6, across(operation + 1) - across(operation)),
+            up(base) - up(base + bytes),
+            bandColor("programs"),
+            0.85,
+          );
       }
     }
     const fills = KINDS.map((kind) => bandColor(kind));
@@ -178,7 +227,13 @@ export function map(session: Session): View {
       const right = after < places.length ? across(places[after]!) : pen.width;
       if (right < 0 || left > pen.width) continue;
       const top = up(lives.address[row]! + lives.bytes[row]!);
-      pen.rect(left, top, Math.max(0.7, right - left), Math.max(0.7, up(lives.address[row]!) - top), fills[lives.kind[row]!]!);
+      pen.rect(
+        left,
+        top,
+        Math.max(0.7, right - left),
+        Math.max(0.7, up(lives.address[row]!) - top),
+        fills[lives.kind[row]!]!,
+      );
     }
   };
   const paintAmounts = (pen: Pen, across: (operation: number) => number) => {
@@ -206,7 +261,14 @@ export function map(session: Session): View {
     file: `${profile.header.title}-map-over-time`,
     height: STRIP,
     draw: (pen) => {
-      const key = [pen.width, isUsedPart, session.memory, session.timelineNumber, ...session.range, document.documentElement.dataset["theme"]].join();
+      const key = [
+        pen.width,
+        isUsedPart,
+        session.memory,
+        session.timelineNumber,
+        ...session.range,
+        document.documentElement.dataset["theme"],
+      ].join();
       if (pen instanceof CanvasPen) {
         if (key !== keptFor) {
           paintStrip(new CanvasPen(kept, pen.width, STRIP));
@@ -233,7 +295,9 @@ export function map(session: Session): View {
     if (known()) {
       const address = bounds[1] - (strip.place(event)[1] / STRIP) * (bounds[1] - bounds[0]);
       const state = session.timeline.stateBefore(operation);
-      const row = profile.alive(session.timelineNumber, session.memory, state).find((one) => lives.address[one]! <= address && address < lives.address[one]! + lives.bytes[one]!);
+      const row = profile
+        .alive(session.timelineNumber, session.memory, state)
+        .find((one) => lives.address[one]! <= address && address < lives.address[one]! + lives.bytes[one]!);
       if (row !== undefined) lines.push(`${profile.nameOf(row)} ${amount(lives.bytes[row]!)}`);
       lines.push(hex(address));
     }
@@ -249,12 +313,28 @@ export function map(session: Session): View {
   };
   const choosePart = (used: boolean) => {
     isUsedPart = used;
-    fill(parts, choice("Whole bank", !used, () => choosePart(false)), choice("Used part", used, () => choosePart(true)));
+    fill(
+      parts,
+      choice("Whole bank", !used, () => choosePart(false)),
+      choice("Used part", used, () => choosePart(true)),
+    );
     update();
   };
   session.on(["cursor", "memory", "range"], perFrame(update));
-  session.on(["theme"], () => { keptFor = ""; update(); });
-  const element = section("map", "Where?", "Every bank holds the same, so one stands for all. Tensors of L1 grow down from the top, programs' buffers up from the base.", about, parts, bank.element, h("h3", { class: "sub" }, "Over operations"), strip.element);
+  session.on(["theme"], () => {
+    keptFor = "";
+    update();
+  });
+  const element = section(
+    "map",
+    "Where?",
+    "Every bank holds the same, so one stands for all. Tensors of L1 grow down from the top, programs' buffers up from the base.",
+    about,
+    parts,
+    bank.element,
+    h("h3", { class: "sub" }, "Over operations"),
+    strip.element,
+  );
   return { name: "map", title: "Map", element, redraw: () => choosePart(isUsedPart) };
 }
 

@@ -49,7 +49,9 @@ export function overview(session: Session): View {
 function verdictText(header: ProfileHeader): string {
   const failed = header.failure;
   if (failed && !failed.survived) return `No. It failed ${failed.operation === null ? "" : "at "}${failed.place}.`;
-  const shares = Object.entries(header.document.memories).filter(([, peak]) => peak.peak_percent !== null && peak.peak_bytes_per_bank > 0);
+  const shares = Object.entries(header.document.memories).filter(
+    ([, peak]) => peak.peak_percent !== null && peak.peak_bytes_per_bank > 0,
+  );
   if (!shares.length) return "No memory state was recorded, so nothing can be said about how full it got.";
   shares.sort((a, b) => b[1].peak_percent! - a[1].peak_percent!);
   const [memory, peak] = shares[0]!;
@@ -69,23 +71,67 @@ function peaksTable(session: Session): Table<string> {
     rows: session.profile.memories,
     columns: [
       { head: "Memory", kind: "text", text: (memory) => memory },
-      { head: "Peak MB/bank", kind: "number", text: (m) => mib(of(m).peak_bytes_per_bank), value: (m) => of(m).peak_bytes_per_bank },
-      { head: "Of bank", kind: "number", text: (m) => percent(of(m).peak_percent), value: (m) => of(m).peak_percent ?? -1, bar: (m) => (of(m).peak_percent ?? 0) / 100 },
+      {
+        head: "Peak MB/bank",
+        kind: "number",
+        text: (m) => mib(of(m).peak_bytes_per_bank),
+        value: (m) => of(m).peak_bytes_per_bank,
+      },
+      {
+        head: "Of bank",
+        kind: "number",
+        text: (m) => percent(of(m).peak_percent),
+        value: (m) => of(m).peak_percent ?? -1,
+        bar: (m) => (of(m).peak_percent ?? 0) / 100,
+      },
       { head: "Bank MB", kind: "number", text: (m) => mib(of(m).bytes_per_bank), value: (m) => of(m).bytes_per_bank },
       { head: "Banks", kind: "number", text: (m) => thousands(of(m).banks), value: (m) => of(m).banks },
-      { head: "Caused by", kind: "name", text: (m) => label(of(m).caused_by), link: (m) => operationLink(of(m).caused_by?.index) },
+      {
+        head: "Caused by",
+        kind: "name",
+        text: (m) => label(of(m).caused_by),
+        link: (m) => operationLink(of(m).caused_by?.index),
+      },
       { head: "Location", kind: "name", text: (m) => of(m).caused_by?.location || "-" },
-      { head: "State", kind: "name", text: (m) => `${of(m).peak_at.index === null ? "" : of(m).peak_within_operation ? "within " : "before "}${label(of(m).peak_at)}`, link: (m) => operationLink(of(m).peak_at.index) },
-      { head: "Free", kind: "number", text: (m) => mib(of(m).free_bytes_at_peak), value: (m) => of(m).free_bytes_at_peak },
-      { head: "Largest free", kind: "number", text: (m) => mib(of(m).largest_free_bytes_at_peak), value: (m) => of(m).largest_free_bytes_at_peak },
-      { head: "End", kind: "number", text: (m) => mib(of(m).end_bytes_per_bank), value: (m) => of(m).end_bytes_per_bank },
+      {
+        head: "State",
+        kind: "name",
+        text: (m) =>
+          `${of(m).peak_at.index === null ? "" : of(m).peak_within_operation ? "within " : "before "}${label(of(m).peak_at)}`,
+        link: (m) => operationLink(of(m).peak_at.index),
+      },
+      {
+        head: "Free",
+        kind: "number",
+        text: (m) => mib(of(m).free_bytes_at_peak),
+        value: (m) => of(m).free_bytes_at_peak,
+      },
+      {
+        head: "Largest free",
+        kind: "number",
+        text: (m) => mib(of(m).largest_free_bytes_at_peak),
+        value: (m) => of(m).largest_free_bytes_at_peak,
+      },
+      {
+        head: "End",
+        kind: "number",
+        text: (m) => mib(of(m).end_bytes_per_bank),
+        value: (m) => of(m).end_bytes_per_bank,
+      },
     ],
   });
 }
 
 const LOOKS: Record<string, string> = {
-  reserved: "band-none", buffers: "band-programs", overlap: "alarm", tensors: "band-activations", free: "free",
-  l1_small: "band-uploads", beyond: "alarm", request: "accent", unknown: "band-none",
+  reserved: "band-none",
+  buffers: "band-programs",
+  overlap: "alarm",
+  tensors: "band-activations",
+  free: "free",
+  l1_small: "band-uploads",
+  beyond: "alarm",
+  request: "accent",
+  unknown: "band-none",
 };
 
 function failure(story: FailureStory): { element: HTMLElement; redraw: () => void } {
@@ -94,16 +140,39 @@ function failure(story: FailureStory): { element: HTMLElement; redraw: () => voi
   const element = h(
     "section",
     { class: "failure", "data-role": "failure", "aria-label": "Failure" },
-    h("h3", {}, story.survived ? "Failed, but the process went on " : "The run failed ", h("span", { class: "tag" }, story.failure_class + (story.memory ? ` · ${story.memory}` : ""))),
+    h(
+      "h3",
+      {},
+      story.survived ? "Failed, but the process went on " : "The run failed ",
+      h("span", { class: "tag" }, story.failure_class + (story.memory ? ` · ${story.memory}` : "")),
+    ),
     h("p", {}, place, h("span", { class: "muted" }, story.line ? ` line ${thousands(story.line)}` : "")),
     story.headline && h("p", { class: "strong", "data-role": "diagnosis" }, story.headline),
     story.findings.map((text) => h("p", {}, text)),
     drawn?.element,
     story.arithmetic.length > 0 &&
-      h("dl", { class: "figures" }, story.arithmetic.map(([label, value, note]) => h("div", {}, h("dt", {}, label), h("dd", {}, value), note && h("dd", { class: "muted" }, note)))),
+      h(
+        "dl",
+        { class: "figures" },
+        story.arithmetic.map(([label, value, note]) =>
+          h("div", {}, h("dt", {}, label), h("dd", {}, value), note && h("dd", { class: "muted" }, note)),
+        ),
+      ),
     story.remedies.length > 0 && h("h4", {}, "What to change"),
     story.remedies.length > 0 &&
-      h("ol", { class: "advice" }, story.remedies.map((one) => h("li", {}, h("span", { class: "strong" }, one.do), one.saving && h("span", { class: "tag" }, one.saving), one.why && h("div", { class: "muted" }, one.why)))),
+      h(
+        "ol",
+        { class: "advice" },
+        story.remedies.map((one) =>
+          h(
+            "li",
+            {},
+            h("span", { class: "strong" }, one.do),
+            one.saving && h("span", { class: "tag" }, one.saving),
+            one.why && h("div", { class: "muted" }, one.why),
+          ),
+        ),
+      ),
     h("details", {}, h("summary", {}, "The message as it was printed"), h("pre", { class: "message" }, story.message)),
   );
   return { element, redraw: () => drawn?.draw() };
@@ -118,17 +187,41 @@ function picture(story: FailureStory): Figure {
     pen.text(1, 9, title, color("muted"));
     for (const stretch of stretches) {
       const [left, right] = [x(stretch.start), x(stretch.end)];
-      pen.rect(left, 20, Math.max(1, right - left - 1), 34, color(LOOKS[stretch.kind] ?? "band-none"), stretch.kind === "free" ? 0.45 : 1);
-      pen.text(left + 5, 37, `${stretch.label} ${amount(stretch.end - stretch.start)}`, stretch.kind === "free" ? color("text") : color("on-band"), { most: right - left - 8 });
+      pen.rect(
+        left,
+        20,
+        Math.max(1, right - left - 1),
+        34,
+        color(LOOKS[stretch.kind] ?? "band-none"),
+        stretch.kind === "free" ? 0.45 : 1,
+      );
+      pen.text(
+        left + 5,
+        37,
+        `${stretch.label} ${amount(stretch.end - stretch.start)}`,
+        stretch.kind === "free" ? color("text") : color("on-band"),
+        { most: right - left - 8 },
+      );
     }
     if (request) {
       const wide = Math.min(pen.width - 2, ((request.end - request.start) / scale) * (pen.width - 2));
       pen.rect(1, 60, Math.max(2, wide), 22, color("accent"), 0.9);
       const inside = wide > 190;
-      pen.text(inside ? 6 : wide + 8, 71, `${request.label} ${amount(request.end - request.start)}`, inside ? color("on-accent") : color("text"));
+      pen.text(
+        inside ? 6 : wide + 8,
+        71,
+        `${request.label} ${amount(request.end - request.start)}`,
+        inside ? color("on-accent") : color("text"),
+      );
     }
-    if (schematic) pen.text(1, 96, "Amounts are to scale; where in the bank they lie, the message does not say.", color("muted"), { most: pen.width });
+    if (schematic)
+      pen.text(1, 96, "Amounts are to scale; where in the bank they lie, the message does not say.", color("muted"), {
+        most: pen.width,
+      });
   };
-  const told = () => [...stretches, ...(request ? [request] : [])].map((one) => `${one.label} ${amount(one.end - one.start)}`).join(", ");
+  const told = () =>
+    [...stretches, ...(request ? [request] : [])]
+      .map((one) => `${one.label} ${amount(one.end - one.start)}`)
+      .join(", ");
   return new Figure({ label: title, file: "failure", height: schematic ? 106 : 90, draw, describe: told });
 }

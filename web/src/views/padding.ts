@@ -27,12 +27,36 @@ export function padding(session: Session): View {
     columns: [
       { head: "Tensor", kind: "name", text: (row) => profile.nameOf(row) },
       { head: "Shape", kind: "text", text: (row) => shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1]) },
-      { head: "Logical MB", kind: "number", text: (row) => mib(profile.typeOf(row)[5]), value: (row) => profile.typeOf(row)[5] },
-      { head: "Padded MB", kind: "number", text: (row) => mib(profile.typeOf(row)[6]), value: (row) => profile.typeOf(row)[6] },
-      { head: "Padding MB", kind: "number", text: (row) => mib(wasted(row)), value: wasted, bar: (row) => wasted(row) / most },
+      {
+        head: "Logical MB",
+        kind: "number",
+        text: (row) => mib(profile.typeOf(row)[5]),
+        value: (row) => profile.typeOf(row)[5],
+      },
+      {
+        head: "Padded MB",
+        kind: "number",
+        text: (row) => mib(profile.typeOf(row)[6]),
+        value: (row) => profile.typeOf(row)[6],
+      },
+      {
+        head: "Padding MB",
+        kind: "number",
+        text: (row) => mib(wasted(row)),
+        value: wasted,
+        bar: (row) => wasted(row) / most,
+      },
       { head: "Overhead", kind: "number", text: (row) => percent(overhead(row)), value: overhead },
       { head: "Alignment MB", kind: "number", text: (row) => mib(aligned(row)), value: aligned },
-      { head: "Producer", kind: "name", text: (row) => (lives.producer[row]! < 0 ? "resident before the run" : profile.timelines[lives.timeline[row]!]!.label(lives.producer[row]!)), link: (row) => operationLink(lives.producer[row]!) },
+      {
+        head: "Producer",
+        kind: "name",
+        text: (row) =>
+          lives.producer[row]! < 0
+            ? "resident before the run"
+            : profile.timelines[lives.timeline[row]!]!.label(lives.producer[row]!),
+        link: (row) => operationLink(lives.producer[row]!),
+      },
     ],
   });
   session.on(["search"], () => table.filter(session.words));
@@ -48,12 +72,22 @@ export function padding(session: Session): View {
       fact("Overhead", percent(overhead_percent), "overhead-percent", overhead_percent),
       fact("Alignment and rounding over banks", amount(alignment), "alignment-bytes", alignment),
     ),
-    header.fragmentation.length > 0 && h("ul", { class: "remarks" }, header.fragmentation.map((text) => h("li", {}, text))),
+    header.fragmentation.length > 0 &&
+      h(
+        "ul",
+        { class: "remarks" },
+        header.fragmentation.map((text) => h("li", {}, text)),
+      ),
     table.element,
   );
   return { name: "padding", title: "Padding", element };
 }
 
 function fact(label: string, text: string, role: string, value: number): HTMLElement {
-  return h("div", {}, h("div", { class: "muted" }, label), h("div", { class: "strong", "data-role": role, "data-value": value }, text));
+  return h(
+    "div",
+    {},
+    h("div", { class: "muted" }, label),
+    h("div", { class: "strong", "data-role": role, "data-value": value }, text),
+  );
 }

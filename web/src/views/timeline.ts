@@ -3,13 +3,15 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { KINDS, lowerBound, type Memory } from "../data/profile";
+import { lowerBound } from "../data/lookup";
+import { KINDS, type Memory } from "../data/profile";
 import type { Session } from "../session";
 import { color, fill, h, perFrame } from "../ui/dom";
-import { canvasIn, exportTools, Figure } from "../ui/figure";
+import { canvasIn, exportTools } from "../ui/figure";
 import { amount, mib, percent, short, signedMib, thousands } from "../ui/format";
-import { CanvasPen, type Pen, SvgPen } from "../ui/pen";
-import { Table } from "../ui/table";
+import { type Pen, SvgPen } from "../ui/pen";
+import { processChoice, ranksTable, runsTable } from "./runs";
+import { spark, trackFigure } from "./tracks";
 import { choice, section, type View } from "./view";
 
 const MOST_POINTS = 3000;
@@ -42,7 +44,8 @@ export function timeline(session: Session): View {
     const top = series.allocated[series.levels.extremes(0, series.allocated.length)[1]]!;
     const programs = session.timeline.bands(session.memory).programs;
     let high = top;
-    if (programs) for (let at = 0; at < programs.length; at++) high = Math.max(high, series.allocated[at]! + programs[at]!);
+    if (programs)
+      for (let at = 0; at < programs.length; at++) high = Math.max(high, series.allocated[at]! + programs[at]!);
     return Math.max(1, capacity() && high >= capacity() * CAPACITY_FROM ? Math.max(high, capacity()) : high);
   };
 
@@ -65,16 +68,44 @@ export function timeline(session: Session): View {
       cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false },
       scales: { x: { time: false, range: () => session.range }, y: { range: () => [0, highest() * 1.06] } },
       axes: [
-        { stroke: () => color("muted"), size: 34, grid: { stroke: () => color("grid"), width: 1 }, ticks: { show: false }, values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")) },
-        { stroke: () => color("muted"), grid: { stroke: () => color("grid"), width: 1 }, ticks: { show: false }, size: 64, values: (_, at) => at.map((v) => (v ? amount(v) : "0")), incrs: increments },
+        {
+          stroke: () => color("muted"),
+          size: 34,
+          grid: { stroke: () => color("grid"), width: 1 },
+          ticks: { show: false },
+          values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")),
+        },
+        {
+          stroke: () => color("muted"),
+          grid: { stroke: () => color("grid"), width: 1 },
+          ticks: { show: false },
+          size: 64,
+          values: (_, at) => at.map((v) => (v ? amount(v) : "0")),
+          incrs: increments,
+        },
       ],
-      series: [{}, ...names.map((name) => ({ paths: stepped, points: { show: false }, stroke: () => (name === "total" ? color("text") : "transparent"), width: name === "total" ? 1.4 : 0 }))],
-      bands: names.flatMap((name, at) => (name === "total" ? [] : [{ series: [at + 1, at] as [number, number], fill: () => bandColor(name) }])).filter((band) => band.series[1] > 0),
+      series: [
+        {},
+        ...names.map((name) => ({
+          paths: stepped,
+          points: { show: false },
+          stroke: () => (name === "total" ? color("text") : "transparent"),
+          width: name === "total" ? 1.4 : 0,
+        })),
+      ],
+      bands: names
+        .flatMap((name, at) =>
+          name === "total" ? [] : [{ series: [at + 1, at] as [number, number], fill: () => bandColor(name) }],
+        )
+        .filter((band) => band.series[1] > 0),
       hooks: {
-        setSelect: [(u) => {
-          if (u.select.width > 3) session.zoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
-          u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-        }],
+        setSelect: [
+          (u) => {
+            if (u.select.width > 3)
+              session.zoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
+            u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          },
+        ],
         setCursor: [(u) => hover(u)],
         draw: [(u) => marks(u, session, capacity())],
       },
@@ -103,15 +134,22 @@ export function timeline(session: Session): View {
     const [from, to] = session.range;
     const [first, last] = session.timeline.range;
     const whole = from <= first && to >= last;
-    zoomed.textContent = whole ? `all of #${thousands(first)} to #${thousands(last)}` : `#${thousands(Math.ceil(from))} to #${thousands(Math.floor(to))}`;
+    zoomed.textContent = whole
+      ? `all of #${thousands(first)} to #${thousands(last)}`
+      : `#${thousands(Math.ceil(from))} to #${thousands(Math.floor(to))}`;
   };
   const tracks = trackFigure(session);
   const chooseMemories = () => {
-    fill(memories, ...session.profile.memories.map((memory, at) => {
-      const button = choice(memory, memory === session.memory, () => session.chooseMemory(memory), { "data-memory": memory });
-      button.append(sparks[at]!.canvas, h("span", { class: "muted" }, peakText(session, memory)));
-      return button;
-    }));
+    fill(
+      memories,
+      ...session.profile.memories.map((memory, at) => {
+        const button = choice(memory, memory === session.memory, () => session.chooseMemory(memory), {
+          "data-memory": memory,
+        });
+        button.append(sparks[at]!.canvas, h("span", { class: "muted" }, peakText(session, memory)));
+        return button;
+      }),
+    );
     for (const one of sparks) one.draw();
   };
   const redraw = () => {
@@ -123,21 +161,45 @@ export function timeline(session: Session): View {
   };
   session.on(["memory", "theme"], redraw);
   session.on(["range"], update);
-  session.on(["cursor"], perFrame(() => {
-    plot?.redraw(false);
-    readout.textContent = momentText(session, stateAt(session));
-  }));
+  session.on(
+    ["cursor"],
+    perFrame(() => {
+      plot?.redraw(false);
+      readout.textContent = momentText(session, stateAt(session));
+    }),
+  );
 
   const zoomTools = h(
     "div",
     { class: "choices" },
     h("button", { type: "button", class: "choice", click: () => session.zoomBy(0.5), "aria-label": "Zoom in" }, "+"),
     h("button", { type: "button", class: "choice", click: () => session.zoomBy(2), "aria-label": "Zoom out" }, "−"),
-    h("button", { type: "button", class: "choice", "data-role": "zoom-out", click: () => session.zoomOut() }, "Whole run"),
-    h("button", { type: "button", class: "choice", click: () => { session.toPeak(session.memory); } }, "To the peak"),
+    h(
+      "button",
+      { type: "button", class: "choice", "data-role": "zoom-out", click: () => session.zoomOut() },
+      "Whole run",
+    ),
+    h(
+      "button",
+      {
+        type: "button",
+        class: "choice",
+        click: () => {
+          session.toPeak(session.memory);
+        },
+      },
+      "To the peak",
+    ),
     zoomed,
   );
-  const frame = h("div", { class: "chart" }, host, exportTools(`${session.profile.header.title}-${session.memory}`, "timeline", canvasIn(host), () => svgOf(session, capacity(), highest())));
+  const frame = h(
+    "div",
+    { class: "chart" },
+    host,
+    exportTools(`${session.profile.header.title}-${session.memory}`, "timeline", canvasIn(host), () =>
+      svgOf(session, capacity(), highest()),
+    ),
+  );
   const runs = runsTable(session);
   const ranks = ranksTable(session);
   const element = section(
@@ -151,7 +213,14 @@ export function timeline(session: Session): View {
     legend,
     readout,
     tracks.element,
-    runs && h("details", {}, h("summary", {}, "Runs"), h("p", { class: "muted" }, session.profile.header.remarks["runs"] ?? ""), runs.element),
+    runs &&
+      h(
+        "details",
+        {},
+        h("summary", {}, "Runs"),
+        h("p", { class: "muted" }, session.profile.header.remarks["runs"] ?? ""),
+        runs.element,
+      ),
     ranks && h("details", {}, h("summary", {}, "Ranks"), ranks.element),
   );
   session.on(["search"], () => {
@@ -159,7 +228,8 @@ export function timeline(session: Session): View {
     ranks?.filter(session.words);
   });
   new ResizeObserver(() => {
-    if (plot && host.clientWidth > 10 && Math.abs(host.clientWidth - plot.width) > 1) plot.setSize({ width: host.clientWidth, height: plot.height });
+    if (plot && host.clientWidth > 10 && Math.abs(host.clientWidth - plot.width) > 1)
+      plot.setSize({ width: host.clientWidth, height: plot.height });
     for (const one of sparks) one.draw();
   }).observe(host);
   return { name: "timeline", title: "Timeline", element, redraw };
@@ -216,7 +286,8 @@ function visible(session: Session, most: number): Drawn | null {
 function legendItems(drawn: Drawn | null): HTMLElement[] {
   if (!drawn) return [];
   const seen = BANDS.filter((name, at) => {
-    if (name === "programs") return drawn.lines.length > KINDS.length + 1 && drawn.lines.at(-1)!.some((v, i) => v > drawn.total[i]!);
+    if (name === "programs")
+      return drawn.lines.length > KINDS.length + 1 && drawn.lines.at(-1)!.some((v, i) => v > drawn.total[i]!);
     return drawn.lines[at]!.some((value, i) => value > (at ? drawn.lines[at - 1]![i]! : 0));
   });
   return seen.map((name) => {
@@ -249,7 +320,9 @@ function momentText(session: Session, at: number): string {
   if (change) parts.push(`it changes ${session.memory} by ${signedMib(change)} MB`);
   if (session.timeline.isFollowed(state)) {
     const alive = session.profile.alive(session.timelineNumber, session.memory, state);
-    const largest = alive.slice(0, 3).map((row) => `${short(session.profile.nameOf(row), 40)} ${amount(session.profile.lives.bytes[row]!)}`);
+    const largest = alive
+      .slice(0, 3)
+      .map((row) => `${short(session.profile.nameOf(row), 40)} ${amount(session.profile.lives.bytes[row]!)}`);
     parts.push(`${thousands(alive.length)} tensors alive${largest.length ? `, most in ${largest.join(", ")}` : ""}`);
   }
   return parts.join(" · ");
@@ -318,7 +391,12 @@ function marks(u: uPlot, session: Session, capacity: number): void {
 
 /** The same chart for an export. */
 function svgOf(session: Session, capacity: number, highest: number): SVGSVGElement {
-  const pen = new SvgPen(1100, 380, `${session.memory} over operations of ${session.profile.header.title}`, color("panel"));
+  const pen = new SvgPen(
+    1100,
+    380,
+    `${session.memory} over operations of ${session.profile.header.title}`,
+    color("panel"),
+  );
   const drawn = visible(session, 1500);
   if (drawn) paint(pen, session, drawn, capacity, highest);
   return pen.root;
@@ -329,7 +407,8 @@ function paint(pen: Pen, session: Session, drawn: Drawn, capacity: number, highe
   const [from, to] = session.range;
   const x = (operation: number) => left + ((operation - from) / (to - from || 1)) * (right - left);
   const y = (bytes: number) => bottom - (bytes / (highest * 1.06)) * (bottom - top);
-  const steps = (line: number[]) => line.flatMap((value, at) => [x(drawn.x[at]!), at ? y(line[at - 1]!) : y(value), x(drawn.x[at]!), y(value)]);
+  const steps = (line: number[]) =>
+    line.flatMap((value, at) => [x(drawn.x[at]!), at ? y(line[at - 1]!) : y(value), x(drawn.x[at]!), y(value)]);
   BANDS.slice(0, drawn.lines.length).forEach((name, at) => {
     const lower = at ? steps(drawn.lines[at - 1]!) : [right, bottom, x(drawn.x[0]!), bottom];
     const back: number[] = [];
@@ -342,133 +421,16 @@ function paint(pen: Pen, session: Session, drawn: Drawn, capacity: number, highe
     pen.line([left, y(bytes), right, y(bytes)], color("grid"), 0.7);
     pen.text(left - 6, y(bytes), amount(bytes), color("muted"), { align: "right" });
     const operation = Math.round(from + ((to - from) * tick) / 4);
-    pen.text(x(operation), bottom + 14, `#${thousands(operation)}`, color("muted"), { align: tick === 4 ? "right" : "center" });
+    pen.text(x(operation), bottom + 14, `#${thousands(operation)}`, color("muted"), {
+      align: tick === 4 ? "right" : "center",
+    });
   }
   if (capacity <= highest * 1.06) pen.line([left, y(capacity), right, y(capacity)], color("alarm"), 1.5, [6, 4]);
-  pen.text(left, 12, `${session.memory}, bytes per bank over operations: ${session.profile.header.title}`, color("text"), { bold: true, size: 12 });
-}
-
-function spark(session: Session, memory: Memory): { canvas: HTMLCanvasElement; draw: () => void } {
-  const canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
-  const draw = () => {
-    const series = session.timeline?.series(memory);
-    const pen = new CanvasPen(canvas, 110, 26);
-    if (!series) return;
-    const picked = series.levels.pick(0, series.allocated.length, 160);
-    const [first, last] = session.timeline.range;
-    const top = Math.max(1, series.allocated[series.levels.extremes(0, series.allocated.length)[1]]!);
-    const points: number[] = [];
-    for (const at of picked) {
-      const x = ((series.places[at]! - first) / (last - first || 1)) * 110;
-      if (points.length) points.push(x, points.at(-1)!);
-      points.push(x, 25 - (series.allocated[at]! / top) * 22);
-    }
-    if (!points.length) return;
-    points.push(110, points.at(-1)!);
-    pen.area([...points, 110, 26, points[0]!, 26], color("accent"), 0.18);
-    pen.line(points, color("accent"), 1.2);
-  };
-  return { canvas, draw };
-}
-
-/** Runs, and the programs inside them, below the chart and to its scale. */
-function trackFigure(session: Session): Figure {
-  const lanes = () => {
-    const { parent } = session.timeline.programs;
-    const depth: number[] = [];
-    for (let at = 0; at < parent.length; at++) depth[at] = parent[at]! < 0 ? 0 : Math.min(3, (depth[parent[at]!] ?? 0) + 1);
-    return depth;
-  };
-  const place = (width: number) => {
-    const [from, to] = session.range;
-    return (operation: number) => 64 + ((operation - from) / (to - from || 1)) * (width - 64);
-  };
-  const draw = (pen: Pen) => {
-    const x = place(pen.width);
-    const { programs, header } = session.timeline;
-    const depth = lanes();
-    let end = -1;
-    for (let at = 0; at < depth.length; at++) {
-      const left = Math.max(64, x(programs.first_operation[at]!));
-      const right = Math.min(pen.width, x(programs.end_operation[at]!));
-      if (right < 64 || left > pen.width || right < left) continue;
-      const lane = depth[at]!;
-      if (lane === 0 && right - left < 0.6 && left - end < 0.6) continue; // a thousand runs in one pixel are one
-      end = left;
-      pen.rect(left, 2 + lane * 18, Math.max(1, right - left - 0.5), 15, color(lane ? "band-uploads" : "accent"), lane ? 0.55 : programs.run[at]! % 2 ? 0.28 : 0.42);
-      if (right - left > 40) {
-        const name = header.program_names[at] ?? "";
-        pen.text(left + 4, 10 + lane * 18, lane ? name : `run ${programs.run[at]!} ${name}`, color("text"), { size: 10.5, most: right - left - 6 });
-      }
-    }
-    if (depth.length) pen.text(58, 10, "runs", color("muted"), { align: "right" });
-    if (depth.some((one) => one > 0)) pen.text(58, 28, "programs", color("muted"), { align: "right" });
-  };
-  const figure = new Figure({
-    label: "Runs and programs",
-    file: "programs",
-    height: () => 4 + 18 * (Math.max(-1, ...lanes().slice(0, 10000)) + 1),
-    draw,
-    describe: () => `${session.timeline.tops().length} runs`,
-  });
-  figure.canvas.addEventListener("click", (event) => {
-    const [at] = figure.place(event);
-    const [from, to] = session.range;
-    const operation = from + ((at - 64) / Math.max(1, figure.canvas.clientWidth - 64)) * (to - from);
-    const { first_operation, end_operation } = session.timeline.programs;
-    const run = session.timeline.tops().find((top) => first_operation[top]! <= operation && operation < end_operation[top]!);
-    if (run !== undefined) session.zoom(first_operation[run]!, end_operation[run]!);
-  });
-  return figure;
-}
-
-function processChoice(session: Session): HTMLElement | null {
-  const { timelines } = session.profile;
-  if (timelines.length < 2) return null;
-  const select = h("select", { "aria-label": "Process", "data-role": "process" });
-  timelines.forEach((one, at) => select.append(h("option", { value: at }, one.header.rank >= 0 ? `rank ${one.header.rank}` : `process ${at}`)));
-  const show = () => { select.value = String(session.timelineNumber); };
-  select.addEventListener("change", () => session.chooseTimeline(Number(select.value)));
-  session.on(["memory"], show);
-  show();
-  return h("label", { class: "field" }, "Process ", select);
-}
-
-function runsTable(session: Session): Table<number> | null {
-  const runs = session.profile.header.document.run_list;
-  if (runs.length < 2) return null;
-  return new Table<number>({
-    key: "runs",
-    label: "Runs",
-    file: session.profile.header.title,
-    rows: runs.map((_, at) => at),
-    height: 300,
-    columns: [
-      { head: "Run", kind: "text", text: (at) => `${runs[at]!.run}${runs[at]!.rank === null ? "" : ` (rank ${runs[at]!.rank})`}`, link: (at) => runs[at]!.first_index === null ? null : `#op=${runs[at]!.first_index}&view=timeline` },
-      { head: "Program", kind: "name", text: (at) => runs[at]!.program },
-      { head: "Operations", kind: "text", text: (at) => runs[at]!.first_index === null ? "-" : `#${runs[at]!.first_index} to #${runs[at]!.last_index}` },
-      { head: "Count", kind: "number", text: (at) => thousands(runs[at]!.operations), value: (at) => runs[at]!.operations },
-      { head: "Peak DRAM", kind: "number", text: (at) => runs[at]!.peak_dram_bytes_per_bank === null ? "-" : mib(runs[at]!.peak_dram_bytes_per_bank!), value: (at) => runs[at]!.peak_dram_bytes_per_bank ?? -1 },
-      { head: "Finished", kind: "text", text: (at) => runs[at]!.finished ? "yes" : "no" },
-    ],
-  });
-}
-
-function ranksTable(session: Session): Table<number> | null {
-  const { ranks } = session.profile.header.document;
-  if (ranks.length < 2) return null;
-  const peak = (at: number, memory: Memory) => ranks[at]!.memories[memory]?.peak_bytes_per_bank;
-  const column = (memory: Memory) => ({ head: `Peak ${memory}`, kind: "number" as const, text: (at: number) => { const bytes = peak(at, memory); return bytes === undefined ? "-" : mib(bytes); }, value: (at: number) => peak(at, memory) ?? -1 });
-  return new Table<number>({
-    key: "ranks",
-    label: "Ranks",
-    file: session.profile.header.title,
-    rows: ranks.map((_, at) => at),
-    columns: [
-      { head: "Rank", kind: "text", text: (at) => String(ranks[at]!.rank ?? "-"), link: (at) => `#op=0&process=${at}&view=timeline` },
-      { head: "Operations", kind: "number", text: (at) => thousands(ranks[at]!.operations.executed), value: (at) => ranks[at]!.operations.executed },
-      column("DRAM"),
-      column("L1"),
-    ],
-  });
+  pen.text(
+    left,
+    12,
+    `${session.memory}, bytes per bank over operations: ${session.profile.header.title}`,
+    color("text"),
+    { bold: true, size: 12 },
+  );
 }

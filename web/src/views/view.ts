@@ -11,7 +11,12 @@ export interface View {
   redraw?: () => void;
 }
 
-export function section(name: string, title: string, question: string, ...children: (Node | null | false)[]): HTMLElement {
+export function section(
+  name: string,
+  title: string,
+  question: string,
+  ...children: (Node | null | false)[]
+): HTMLElement {
   const id = unique("title");
   return h(
     "section",
@@ -22,8 +27,17 @@ export function section(name: string, title: string, question: string, ...childr
 }
 
 /** A button of a row of choices. */
-export function choice(label: string, chosen: boolean, choose: () => void, extra: Record<string, string> = {}): HTMLButtonElement {
-  return h("button", { type: "button", class: "choice", "aria-pressed": String(chosen), click: choose, ...extra }, label);
+export function choice(
+  label: string,
+  chosen: boolean,
+  choose: () => void,
+  extra: Record<string, string> = {},
+): HTMLButtonElement {
+  return h(
+    "button",
+    { type: "button", class: "choice", "aria-pressed": String(chosen), click: choose, ...extra },
+    label,
+  );
 }
 
 export const operationLink = (operation: number | null | undefined): string | null =>
