@@ -21,6 +21,8 @@ import pytest
 from live.regions import region
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, call, environment, start
 
+from .test_profile_page import problems
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -138,6 +140,7 @@ def test_find_compare_open_and_delete_in_a_browser(browser: Browser, served: Ser
     page, told = show(browser, f"http://127.0.0.1:{served.port}/?token={served.token}")
     names = '[data-table="reports"] tbody tr td:first-child'
     assert page.locator(names).all_text_contents() == ["five", "gone", "oom"]
+    assert problems(page) == []
     page.fill("[data-role=search]", "oom")
     page.wait_for_function("() => document.querySelectorAll('[data-table=reports] tbody tr').length === 1")
     page.fill("[data-role=search]", "")
@@ -198,6 +201,17 @@ def test_a_damaged_report_is_told_in_one_line(served: Served) -> None:
     assert status == 422
     assert text.count("\n") == 1
     shutil.rmtree(folder)
+
+
+def test_over_ssh_the_line_that_forwards_the_port_is_told(tmp_path: Path) -> None:
+    settings = environment(TTMEM_HOME=str(tmp_path), SSH_CONNECTION="192.0.2.7 50000 192.0.2.9 22")
+    process = start("serve", "--port", "0", env=settings)
+    assert process.stdout is not None
+    port = urlsplit(process.stdout.readline()).port
+    process.send_signal(signal.SIGINT)
+    out, told = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, "")
+    assert f"ssh -N -L {port}:127.0.0.1:{port} 192.0.2.9" in told
 
 
 def test_bad_usage_is_told(tmp_path: Path) -> None:

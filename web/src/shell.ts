@@ -95,9 +95,14 @@ export class Shell {
     const told = h("div", { class: "told", role: "status", "aria-live": "polite" });
     announceIn(told);
     this.help = this.keysDialog();
-    const main = h("main", {}, options.before ?? null, ...options.views.map((view) => view.element));
+    const main = h(
+      "main",
+      { id: "report", tabindex: "-1" },
+      options.before ?? null,
+      ...options.views.map((view) => view.element),
+    );
     root.append(
-      h("a", { class: "skip", href: `#view=${options.views[0]?.name ?? ""}` }, "Skip to the report"),
+      h("a", { class: "skip", href: "#report" }, "Skip to the report"),
       h("header", { class: "top" }, h("div", { class: "top-row" }, h("h1", {}, options.title), tools), nav),
       main,
       h("footer", { class: "muted" }, options.foot),

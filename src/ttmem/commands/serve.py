@@ -69,17 +69,17 @@ def command(name: str | None, port: int | None, follow: Path | None, wants_open:
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(settings)
-    print(url, flush=True)
-    remote = os.environ.get("SSH_CONNECTION", "").split()
-    if remote:
-        host = remote[2] if len(remote) > 2 else "HOST"
-        note(f"over SSH, on your own machine: ssh -N -L {chosen}:{_HOST}:{chosen} {host}", quiet=quiet)
-    note("Ctrl-C ends it", quiet=quiet)
-    if wants_open or (wants_open is None and not remote and _has_screen()):
-        import webbrowser
-
-        webbrowser.open(url)
     try:
+        print(url, flush=True)
+        remote = os.environ.get("SSH_CONNECTION", "").split()
+        if remote:
+            host = remote[2] if len(remote) > 2 else "HOST"
+            note(f"over SSH, on your own machine: ssh -N -L {chosen}:{_HOST}:{chosen} {host}", quiet=quiet)
+        note("Ctrl-C ends it", quiet=quiet)
+        if wants_open or (wants_open is None and not remote and _has_screen()):
+            import webbrowser
+
+            webbrowser.open(url)
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass  # the ordinary way to end it

@@ -98,7 +98,7 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
         bar: (one) => (one.peak_dram_percent ?? 0) / 100,
       },
       { head: "On disk", kind: "number", text: (one) => amount(one.bytes_on_disk), value: (one) => one.bytes_on_disk },
-      { head: "", kind: "text", text: () => "" },
+      { head: "Actions", kind: "text", text: () => "" },
     ],
     onDraw: (rows, elements) => rows.forEach((one, at) => fill(elements[at]!.lastElementChild!, ...actions(one))),
   });

@@ -56,7 +56,8 @@ export class Table<Row> {
     const head = h("tr");
     options.columns.forEach((column, at) => {
       const cell = h("th", { class: column.kind, scope: "col" });
-      cell.append(h("button", { type: "button", click: () => this.sortBy(at) }, column.head));
+      const name = column.head ? null : `column ${at + 1}`;
+      cell.append(h("button", { type: "button", "aria-label": name, click: () => this.sortBy(at) }, column.head));
       this.heads.push(cell);
       head.append(cell);
     });
@@ -65,7 +66,7 @@ export class Table<Row> {
     const later = perFrame(() => this.draw());
     this.scroller = h(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": options.label },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": `${options.label}, table` },
       this.table,
     );
     if (options.height) this.scroller.style.maxHeight = `${options.height}px`;
