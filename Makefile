@@ -14,14 +14,15 @@ DEMO := .cache/demo
 N ?= 1000
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test lint bench docs fuzz oracle clean
+.PHONY: help setup demo check test lint bench docs fuzz oracle web clean
 
 help:
 	@echo "make demo    run a small transformer on a mock n150, profile logs, explain real failures"
 	@echo "make test    lint and all tests"
 	@echo "make check   the fast half: lint and the tests that need neither ttnn nor torch nor a browser"
 	@echo "make setup   leave $(BIN)/ttmem ready"
-	@echo "also: lint, bench, docs, oracle N=$(N), fuzz N=$(N), clean; PYTHON=... chooses the interpreter"
+	@echo "also: lint, bench, docs, oracle N=$(N), fuzz N=$(N), web (rebuild the page, needs npm), clean"
+	@echo "PYTHON=... chooses the interpreter"
 
 setup: $(READY) $(TTNN_READY) $(TORCH_READY) $(BROWSER_READY)
 	@echo "ready: $(BIN)/ttmem"
@@ -82,6 +83,10 @@ docs: $(READY)
 	$(BIN)/python tools/cli_docs.py
 	$(BIN)/python tools/operations_docs.py
 	$(BIN)/python tools/schemas.py
+
+# The app inside every page: its built form is committed, so that only a change of web/ needs npm.
+web:
+	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
 
 # The managed ttnn stays in the user's own TTMEM_HOME, so that it is not installed again; reports of the demo do not.
 demo: DEMO_HOME := TTMEM_HOME=$(CURDIR)/$(DEMO)/home

@@ -17,6 +17,7 @@ BENCHMARKS = (
     "cb_scan.py",
     "ops_extract.py",
     "sweep.py",
+    "page.py",
 )
 
 

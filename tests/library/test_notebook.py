@@ -36,21 +36,21 @@ def test_the_summary_escapes_what_came_from_a_source(profile: ttmem.Profile) -> 
     assert "<b>tiny" not in shown
     assert "<i>" not in shown
     assert "<script" not in shown
-    assert shown.count("<svg") == 1
+    assert shown.count("<iframe") == 1
     ElementTree.fromstring(shown)  # well-formed, so it cannot break the notebook's page
 
 
 def test_the_summary_names_the_failure_and_stays_small() -> None:
     shown = ttmem.read(BLACKHOLE_OOM)._repr_html_()
     assert "oom/" in shown
-    assert len(shown) < 100_000
+    assert len(shown) < 300_000
 
 
-def test_a_profile_without_states_has_a_summary_and_no_drawing() -> None:
+def test_a_profile_without_states_has_a_summary_and_no_frame() -> None:
     build = ProfileBuilder("bare")
     build.operation("ttnn.add")
     bare = build.build()
-    assert "<svg" not in bare._repr_html_()
+    assert "<iframe" not in bare._repr_html_()
     with pytest.raises(ttmem.TtmemError, match="no states of DRAM"):
         bare.plot()
 

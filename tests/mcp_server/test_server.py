@@ -19,7 +19,7 @@ from ttmem.engines.interpreters import Interpreter
 
 pytestmark = pytest.mark.slow
 
-PEOPLE_ONLY = {"export", "mcp", "completion"}
+PEOPLE_ONLY = {"export", "mcp", "completion", "serve"}
 """No answer in JSON: they write for another program, or are the way in."""
 
 needs_sdk = pytest.mark.skipif(

@@ -1,57 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page: offline, escaped, small, and usable in a real browser."""
+"""The page as a file: offline, harmless, small, and everything that the profile knows is in it.
+
+What a browser makes of it is tried in ``tests/web``.
+"""
 
 from __future__ import annotations
 
-import html as entities
+import base64
+import hashlib
 import re
-import shutil
-import subprocess
-from html.parser import HTMLParser
-from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from syrupy.assertion import SnapshotAssertion
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem._version import __version__
+from support.page import Outline, blocks
+from ttmem.analysis.consumers import alive_at_peak
+from ttmem.profile import MEMORIES, Profile
+from ttmem.reports.kit import app
+from ttmem.reports.kit.columns import Packed, as_text
 from ttmem.reports.profile import html
 
-from .stories import ALL, hostile, many_weights, two_layers
-
-
-class Outline(HTMLParser):
-    """Tags that are open at the end, all tags, their attributes and the text outside scripts and styles."""
-
-    VOID = ("meta", "input", "path", "br")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert tag in self.VOID or self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if not self.open or self.open[-1] not in ("script", "style"):
-            self.text.append(data)
-
-    def cells(self) -> str:
-        return " ".join(" ".join(self.text).split())
-
-
-def test_the_look_of_the_page(snapshot: SnapshotAssertion) -> None:
-    page = html.render(two_layers(runs=6, leak_bytes=4096, failed=True))
-    body = re.sub(r"<(style|script)[^>]*>.*?</\1>", "", page, flags=re.DOTALL).replace(__version__, "VERSION")
-    assert re.sub(r"\n\s*", "\n", body) == snapshot
+from .stories import ALL, HOSTILE, hostile, many_weights, two_layers
 
 
 @pytest.mark.parametrize("story", ALL)
@@ -59,36 +32,113 @@ def test_every_page_is_well_formed_and_needs_nothing_from_the_network(story: str
     page = html.render(ALL[story]())
     outline = Outline(page)
     assert outline.open == []
-    assert [attributes.get("id") for tag, attributes in outline.tags if attributes.get("id") == "ttmem-report"]
-    assert [tag for tag, attributes in outline.tags if attributes.get("data-role") == "search"] == ["input"]
+    assert [attributes.get("id") for tag, attributes in outline.tags if attributes.get("id")] == ["ttmem-report"]
     assert not [tag for tag, attributes in outline.tags if {"src", "href"} & set(attributes)]
     assert not re.search(r"https?://|@import|url\(", page)
 
 
-def test_text_from_the_source_is_text_on_the_page() -> None:
-    outline = Outline(html.render(hostile()))
-    assert [tag for tag, _ in outline.tags].count("script") == 2  # the points and our own
-    assert "x</script><script>alert(1)</script>|" in outline.cells()
+def test_only_our_own_script_and_style_may_run() -> None:
+    page = html.render(two_layers())
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for element, source in (("script", "script-src"), ("style", "style-src")):
+        (text,) = re.findall(rf"<{element}>(.*?)</{element}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{source} 'sha256-{digest}'" in policy
 
 
-def test_tables_and_figures() -> None:
-    outline = Outline(html.render(two_layers(runs=6, leak_bytes=4096, failed=True)))
-    tables = [attributes["data-table"] for tag, attributes in outline.tags if tag == "table"]
-    assert tables == [
-        "peaks",
-        "consumers",
-        "consumers-l1",
-        "operations",
-        "padding",
-        "weights",
-        "distribution",
-        "runs",
-    ]
-    text = outline.cells()
-    assert "The run failed oom/capacity · DRAM #27 ttnn.matmul at layers.0.dot.2 line" in text
-    assert "requested bytes 4,194,304" in text
+def test_text_from_the_source_is_never_markup() -> None:
+    page = html.render(hostile())
+    outline = Outline(page)
+    assert [tag for tag, _ in outline.tags].count("script") == 3  # columns, texts, and our own
+    assert "alert(1)" not in [tag for tag, _ in outline.tags]
+    header = blocks(page)[0].header
+    assert header["title"].startswith("x</script><script>alert(1)</script>|")
+    assert not [text for text in _texts(header) if not text.isprintable()]
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for pair in value.items() for item in pair for text in _texts(item)]
+    return [text for item in value for text in _texts(item)] if isinstance(value, list) else []
+
+
+def test_a_reader_without_scripts_gets_the_figures_as_text() -> None:
+    text = Outline(html.render(two_layers(runs=6, leak_bytes=4096, failed=True))).cells()
+    assert "# Memory Profile: two-layers" in text
     assert "Leak: DRAM starts each run" in text
-    assert "layers.0.weight 1024x1024 (bf16) 0.168" in text
+
+
+@pytest.mark.parametrize("story", ALL)
+def test_every_column_of_the_profile_is_on_the_page(story: str) -> None:
+    profile = ALL[story]()
+    columns, texts = blocks(html.render(profile))
+    assert columns.header["document"]["memories"] == app.clean(profile.to_json()["memories"])
+    for number, timeline in enumerate(profile.timelines):
+        found = {
+            "form": timeline.form,
+            "line": timeline.line,
+            "program": timeline.program,
+            "state_kind": timeline.state_kind,
+            "operation": timeline.state_operation,
+            "cause": timeline.state_cause,
+            **{f"view.{memory}": timeline.state_view[:, at] for at, memory in enumerate(MEMORIES)},
+        }
+        for name, expected in found.items():
+            assert columns.columns[f"t{number}.{name}"].tolist() == expected.tolist()
+    assert columns.columns["views.allocated"].tolist() == profile.views[:, 2].tolist()
+    allocated, lost, scattered = (columns.columns[f"views.{name}"] for name in ("allocated", "lost", "scattered"))
+    free = columns.columns["views.total"] - allocated - lost
+    assert free.tolist() == profile.views[:, 3].tolist()
+    assert (free - scattered).tolist() == profile.views[:, 4].tolist()
+    assert texts.texts["forms.location"] == profile.forms.location_pool
+    assert texts.columns["forms.values.end"].tolist() == profile.forms.ssa_end.tolist()
+
+
+def alive_on_page(profile: Profile, memory: str, timeline: int, state: int) -> list[tuple[str, int]]:
+    """Who the page takes for alive in a state, from its table of tensors."""
+    block = blocks(html.render(profile))[0]
+    lives = {name.removeprefix("lives."): values for name, values in block.columns.items() if name.startswith("lives.")}
+    here = (lives["first_state"] <= state) & (state <= lives["last_state"]) & (lives["timeline"] == timeline)
+    rows = np.flatnonzero(here & (lives["memory"] == MEMORIES.index(memory)))
+    return sorted((block.header["names"][lives["name"][row]], int(lives["bytes"][row])) for row in rows)
+
+
+@pytest.mark.parametrize("story", ["two-layers", "failed", "leak", "two-ranks", "hostile"])
+def test_the_tensors_of_a_state_are_those_of_the_analysis(story: str) -> None:
+    profile = ALL[story]()
+    for memory in ("DRAM", "L1"):
+        live = alive_at_peak(profile, memory)
+        if live is not None and live.total_bytes_per_bank:
+            expected = sorted((app.clean(life.name), life.bytes_per_bank) for life in live.tensors)
+            assert alive_on_page(profile, memory, live.peak.timeline, live.peak.state) == expected
+
+
+def test_what_a_run_never_frees_is_there_after_it() -> None:
+    build = ProfileBuilder("left")
+    with build.program("main"):
+        build.operation("ttnn.add", results={"%1": tensor(32, 32)}, dram=0)
+        build.operation("ttnn.relu", results={"%2": tensor(32, 32)}, operands={"%1": tensor(32, 32)}, dram=2048)
+        build.operation("ttnn.deallocate", operands={"%1": tensor(32, 32)}, dram=4096)
+    build.after_submit(dram=2048)
+    profile = build.build()
+    names = [[name for name, _ in alive_on_page(profile, "DRAM", 0, state)] for state in range(3)]
+    assert names == [[], ["%1"], ["%1", "%2"]]
+
+
+def test_weights_are_there_in_every_run() -> None:
+    profile = two_layers(runs=3)
+    timeline = profile.timelines[0]
+    before_matmul = [
+        int(state) for state, operation in enumerate(timeline.state_operation)
+        if profile.forms.name_of(int(timeline.form[operation])) == "ttnn.relu"
+    ]  # fmt: skip
+    assert len(before_matmul) == 3
+    for state in before_matmul:
+        assert [name for name, _ in alive_on_page(profile, "DRAM", 0, state)] == ["%1", "layers.0.weight"]
 
 
 def test_large_profiles_make_small_pages() -> None:
@@ -105,51 +155,10 @@ def test_large_profiles_make_small_pages() -> None:
     assert len(html.render(many_weights())) < 1_000_000
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-def opened(page: Path) -> str:
-    """The page's document after a real browser has run its script."""
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-    done = subprocess.run(
-        [str(CHROMIUM), *options, "--dump-dom", f"--user-data-dir={page.parent / 'browser'}", page.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.stdout
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER: chromium is not installed, the page was not opened")
-@pytest.mark.parametrize("story", ["failed", "hostile", "without-states"])
-def test_a_browser_finds_the_page_ready(story: str, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    page.write_text(html.render(ALL[story]()), "utf-8")
-    document = opened(page)
-    assert 'id="ttmem-report" data-ready="true"' in document
-    # The script counted the rows of every table, so it ran to its end.
-    counts = re.findall(r'data-role="count">(\d*)<', document)
-    assert counts
-    assert all(counts)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER: chromium is not installed, the search was not tried")
-def test_the_search_field_filters_the_tables(tmp_path: Path) -> None:
-    # GIVEN the page with two words typed into its search field
-    typed = """<script>
-      const field = document.querySelector("[data-role=search]");
-      field.value = "MATMUL  dot";
-      field.dispatchEvent(new Event("input"));
-    </script></body>"""
-    page = tmp_path / "report.html"
-    page.write_text(html.render(two_layers()).replace("</body>", typed), "utf-8")
-    # WHEN
-    table = re.search(r'data-table="consumers".*?</table>', opened(page), re.DOTALL)
-    # THEN only rows with both words are left
-    assert table is not None
-    rows = re.findall(r'<tr( hidden="")?>(.*?)</tr>', table[0].split("<tbody>")[1], re.DOTALL)
-    shown = [entities.unescape(re.sub(r"<[^>]+>", " ", cells)) for hidden, cells in rows if not hidden]
-    assert len(rows) == 2
-    assert len(shown) == 1
-    assert "ttnn.matmul" in shown[0]
+@given(st.lists(st.integers(-(2**52), 2**52), max_size=60), st.booleans())
+def test_columns_come_back_as_they_were(values: list[int], steps: bool) -> None:
+    packed = Packed({"name": HOSTILE.replace("\x1b", "")})
+    packed.integers("column", np.array(values, np.int64), steps=steps)
+    text = as_text(packed.compressed())
+    (block,) = blocks(f'<script type="application/octet-stream" data-role="block">{text}</script>')
+    assert block.columns["column"].tolist() == values

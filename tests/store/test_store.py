@@ -353,17 +353,19 @@ def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(
 
 
 def test_the_page_is_rendered_once_for_the_store_and_for_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ttmem.reports.kit import pages
+    from ttmem.reports.kit import app
     from ttmem.reports.profile import html
 
     rendered: list[str] = []
-    original = pages.templates.render
-    monkeypatch.setattr(pages.templates, "render", lambda name, **more: rendered.append(name) or original(name, **more))
+    original = app.frame
+    monkeypatch.setattr(
+        app, "frame", lambda kind, *parts, **more: rendered.append(kind) or original(kind, *parts, **more)
+    )
     profile = small()
     page = html.render(profile)
     report = keep(profile, origin="/a")
     assert report.html_path.read_text("utf-8") == page
-    assert rendered == ["profile.html.j2"]
+    assert rendered == ["profile"]
 
 
 def test_the_store_knows_nothing_of_reports() -> None:

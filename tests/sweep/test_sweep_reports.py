@@ -6,11 +6,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from support.page import Outline, blocks
 from ttmem import TtmemError
 from ttmem.commands import main
 from ttmem.library.sweep_findings import find_in
@@ -195,22 +195,12 @@ def test_reports_beside_the_logs_are_not_read_as_logs(tmp_path: Path) -> None:
 
 
 def test_a_page_is_whole_and_harmless(own: Findings) -> None:
-    class Reader(HTMLParser):
-        ids: list[str]
-        outside: list[str]
-
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            for name, value in attrs:
-                if name == "id":
-                    self.ids.append(value or "")
-                if name in ("src", "href"):
-                    self.outside.append(value or "")
-
-    reader = Reader()
-    reader.ids, reader.outside = [], []
-    reader.feed(sweep_files.render_all(own)["sweep_report.html"])
-    assert reader.outside == []
-    assert {"ttmem-report", "operators", "failures", "priorities", "models"} <= set(reader.ids)
+    page = sweep_files.render_all(own)["sweep_report.html"]
+    outline = Outline(page)
+    assert outline.open == []
+    assert not [tag for tag, attributes in outline.tags if {"src", "href"} & set(attributes)]
+    keys = {section["key"] for section in blocks(page)[0].header["sections"]}
+    assert {"operators", "failures", "priorities", "models"} <= keys
 
 
 def test_names_from_logs_are_escaped(tmp_path: Path) -> None:

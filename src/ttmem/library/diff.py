@@ -8,6 +8,7 @@ from ttmem.analysis.budget import PERCENT, Amount, Limit, parse_limit
 from ttmem.analysis.diff import MemoryDiff
 from ttmem.analysis.diff import diff as compare
 from ttmem.library.read import Progress, Source, read
+from ttmem.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Difference:
     changes: MemoryDiff
     limit: Limit | None
     """What ``fail_on`` asked for; None when any growth is fine."""
+    before: Profile
+    after: Profile
 
     @property
     def regression(self) -> bool:
@@ -29,6 +32,12 @@ class Difference:
         from ttmem.reports.diff.document import document
 
         return document(self.changes, self.regression).to_json()
+
+    def to_html(self) -> str:
+        """The page of ``ttmem diff --html``: both profiles over one another."""
+        from ttmem.reports.diff import html
+
+        return html.render(self.before, self.after, self.changes, regression=self.regression)
 
 
 def diff(
@@ -45,4 +54,4 @@ def diff(
     """
     limit = None if fail_on is None else parse_limit(fail_on)  # a wrong limit is refused before minutes of reading
     first, second = (read(source, jobs=jobs, progress=progress) for source in (before, after))
-    return Difference(compare(first, second), limit)
+    return Difference(compare(first, second), limit, first, second)

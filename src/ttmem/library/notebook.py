@@ -12,7 +12,7 @@ from ttmem.profile import Profile
 
 
 def summary_html(profile: Profile) -> str:
-    """A few rows and a drawing; every text that came from a source is escaped."""
+    """A few rows and the page in small; every text that came from a source is escaped."""
     from ttmem.reports.profile import notebook
 
     return notebook.render(profile)

@@ -67,7 +67,7 @@ def _depth(curves: Sequence[Curve]) -> Section:
         "Throughput over depth (simulated)",
         [Table.of_texts(heads, rows, left=1, title="Tiles per 1000 cycles")],
         remarks=[about],
-        drawing=chart.svg(curves),
+        drawing=chart.line_chart(curves),
         drawing_role="depth-chart",
     )
 

@@ -10,14 +10,19 @@ from ttmem.reports.kit.units import bounds_text
 
 
 def svg(curves: Sequence[Curve]) -> str:
-    """A drawing that stands alone; depth on a logarithmic axis, because each doubling brings less.
+    """A drawing that stands alone."""
+    return charts.drawing(line_chart(curves))
+
+
+def line_chart(curves: Sequence[Curve]) -> charts.LineChart:
+    """Depth on a logarithmic axis, because each doubling brings less.
 
     A line is the rate with constant transfer times, the band below it reaches down to the rate with varying ones.
     """
     depths = sorted({depth for curve in curves for depth in curve.depth_tiles})
     top = charts.round_step(_highest(curves), (1, 2, 4, 6, 8, 10))
     ticks = [charts.Tick(top * step / 4, f"{top * step / 4:g}") for step in range(5)]
-    chart = charts.LineChart(
+    return charts.LineChart(
         title="Throughput over the depth of both circular buffers",
         x=charts.Axis(
             "depth of both buffers, tiles",
@@ -39,7 +44,6 @@ def svg(curves: Sequence[Curve]) -> str:
         height=300.0,
         right=130.0,
     )
-    return charts.drawing(chart)
 
 
 def bars(curves: Sequence[Curve], width: int) -> list[str]:

@@ -7,7 +7,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ttmem.reports.kit.templates import render
 
@@ -54,6 +54,7 @@ class Curve:
 class LineChart:
     """Curves over two axes."""
 
+    TYPE: ClassVar[str] = "lines"
     title: str
     x: Axis
     y: Axis

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What offline pages are made of: cards, notes, sections with tables and drawings, in one frame.
+"""What pages other than a profile's are made of: cards, notes, sections with drawings and tables, drawn by the app.
 
-No network, no library. Python prepares values; the templates draw them and escape every text that came from outside.
+Python prepares values; ``web/src/views/document.ts`` draws them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ttmem.reports.kit import templates
-from ttmem.reports.kit.tables import Table
+import msgspec
+
+from ttmem.reports.kit import app
+from ttmem.reports.kit.charts import LineChart
+from ttmem.reports.kit.figures import Lanes, Matrix
+from ttmem.reports.kit.tables import Table, plain
 
 LONGEST_NAME = 160
 """What a name may take of a cell or a heading."""
@@ -36,8 +40,7 @@ class Section:
     tables: Sequence[Table] = ()
     about: str = ""
     remarks: Sequence[str] = ()
-    drawing: str = ""
-    """SVG of our own making (``charts.drawing``)."""
+    drawing: LineChart | Matrix | Lanes | None = None
     drawing_role: str = "drawing"
 
 
@@ -49,19 +52,46 @@ def page(
     notes: Sequence[str] = (),
     sections: Sequence[Section] = (),
     foot: str = "",
-    template: str = "page.html.j2",
-    **more: Any,
 ) -> str:
-    """The page; ``template`` names one that extends the frame, ``more`` is what it wants on top."""
-    return templates.render(
-        template,
-        title=title,
-        subtitle=subtitle,
-        cards=cards,
-        notes=notes,
-        sections=sections,
-        foot=foot,
-        longest_name=LONGEST_NAME,
-        markup=templates.markup,
-        **more,
-    )
+    """The page; without scripts its tables are there as text."""
+    data = {
+        "part": "document",
+        "title": title,
+        "subtitle": subtitle,
+        "cards": [msgspec.to_builtins(card) for card in cards],
+        "notes": list(notes),
+        "sections": [_section(section) for section in sections],
+        "foot": foot,
+    }
+    return app.data_frame("document", title, data, plain=_plain(subtitle, cards, notes, sections))
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {
+        "key": section.key,
+        "title": section.title,
+        "about": section.about,
+        "remarks": list(section.remarks),
+        "role": section.drawing_role,
+        "drawing": section.drawing and {"type": section.drawing.TYPE, **msgspec.to_builtins(section.drawing)},
+        "tables": [
+            {
+                "title": table.title,
+                "columns": [{"head": column.head, "kind": column.kind} for column in table.columns],
+                "rows": table.cells(LONGEST_NAME),
+                "bars": table.bar_column,
+                "left_out": table.left_out,
+            }
+            for table in section.tables
+        ],
+    }
+
+
+def _plain(subtitle: str, cards: Sequence[Card], notes: Sequence[str], sections: Sequence[Section]) -> str:
+    lines = [subtitle, *(f"{card.title}: {card.figure} {card.unit} {card.detail}".strip() for card in cards), *notes]
+    for section in sections:
+        lines += ["", section.title, section.about, *section.remarks]
+        for table in section.tables:
+            lines += [table.title, plain(table.first(200)), table.left_out]
+    text: str = "\n".join(lines)
+    return text

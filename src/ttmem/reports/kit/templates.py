@@ -35,6 +35,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = (markup((_FOLDER / file).read_text("utf-8")) for file in ("report.css", "report.js"))
-    environment.globals.update(version=__version__, style=style, script=script)
+    environment.globals.update(version=__version__)
     return environment
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of ``reports/templates`` as it is: the built app, which ``web/`` has the source of."""
+    return (_FOLDER / name).read_text("utf-8")

@@ -23,8 +23,8 @@ class Analyses:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self.pages: dict[str, str] = {}
-        """Pages rendered so far, by the profile's name: the store and ``--html`` want the same one."""
+        self.pages: dict[tuple[str, bool], str] = {}
+        """Pages rendered so far, by the profile's name and size: the store and ``--html`` want the same one."""
 
     def are_about(self, profile: Profile) -> bool:
         """Whether this is the same history, whatever it is called."""

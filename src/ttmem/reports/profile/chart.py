@@ -1,92 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One memory over the operations of one process, drawn: for the page, and as an SVG that stands alone.
+"""One memory over the operations of one process, drawn as an SVG that stands alone.
 
 Its history is made small enough to draw without ever losing a peak.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ttmem._errors import BadInputError
-from ttmem.analysis.peaks import Peak, operation_place
-from ttmem.analysis.runs import Run
+from ttmem.analysis.peaks import Peak
 from ttmem.analysis.states import state_column
-from ttmem.profile import STATE_NAMES, WITHIN_OPERATION, Profile
+from ttmem.profile import Profile
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.kit import charts
 from ttmem.reports.kit.charts import Tick
-from ttmem.reports.kit.units import MIB, mib, operation_label, percent
+from ttmem.reports.kit.units import MIB, mib, percent
 from ttmem.reports.profile.analyses import analyses
 
-WIDTH, HEIGHT = 1000.0, 200.0
-"""Of the drawing; the page stretches it."""
 _MOST_POINTS = 2000
-_MOST_RUN_MARKS = 120
 _CAPACITY_SHOWN_FROM_PERCENT = 40.0
 """Below this the line of the full bank would press the curve flat against the floor."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryChart:
-    """The chart as the page draws it, with marks of its own; ticks are in percent of their axis."""
-
-    memory: str
-    title: str
-    line: str
-    area: str
-    x_ticks: list[Tick]
-    y_ticks: list[Tick]
-    peak_x_percent: float
-    peak_y_percent: float
-    peak_label: str
-    capacity_y_percent: float | None
-    run_marks_percent: list[float]
-    failure_x_percent: float | None
-    points: dict[str, list[Any]]
-    """What the page shows under the pointer: columns over the drawn points."""
-
-
-def memory_chart(profile: Profile, peak: Peak, runs: list[Run], failure_index: int | None) -> MemoryChart:
-    """The states of the peak's own process, at most 2000 points and always the peak."""
-    states = series(profile, peak.timeline, peak.memory)
-    kept = downsampled(states.allocated, _MOST_POINTS)
-    chart = _line_chart(states, kept, peak)
-
-    def x_percent(operation: float) -> float:
-        return round(100 * chart.x.share(operation), 3)
-
-    def y_percent(amount_bytes: float) -> float:
-        return round(100 - 100 * chart.y.share(amount_bytes), 3)
-
-    x = (states.operation[kept] - chart.x.first) * (WIDTH / (chart.x.last - chart.x.first))
-    y = HEIGHT - states.allocated[kept] * (HEIGHT / chart.y.last)
-    line = charts.stepped(list(zip(np.round(x, 1).tolist(), np.round(y, 1).tolist(), strict=True)))
-    mine = [run for run in runs if run.timeline == peak.timeline]
-    reaches = (peak.peak_percent or 0.0) >= _CAPACITY_SHOWN_FROM_PERCENT
-    in_range = failure_index is not None and chart.x.first <= failure_index <= chart.x.last
-    return MemoryChart(
-        memory=peak.memory,
-        title=f"{peak.memory} over operations",
-        line=line,
-        area=f"{line}L{round(float(x[-1]), 1)} {HEIGHT}L0 {HEIGHT}Z",
-        x_ticks=[Tick(x_percent(tick.at), tick.label) for tick in chart.x.ticks],
-        y_ticks=[Tick(y_percent(tick.at), tick.label) for tick in chart.y.ticks],
-        peak_x_percent=x_percent(int(states.operation[np.searchsorted(states.state, peak.state)])),
-        peak_y_percent=y_percent(peak.peak_bytes_per_bank),
-        peak_label=_peak_label(peak),
-        capacity_y_percent=y_percent(peak.bytes_per_bank) if reaches else None,
-        run_marks_percent=[x_percent(run.first_index) for run in mine[1:]] if len(mine) <= _MOST_RUN_MARKS else [],
-        failure_x_percent=x_percent(failure_index) if in_range and failure_index is not None else None,
-        points={
-            "x_percent": np.round(x / (WIDTH / 100), 2).tolist(),
-            "megabytes": [mib(value) for value in states.allocated[kept].tolist()],
-            "label": [_state_label(profile, peak.timeline, state) for state in states.state[kept].tolist()],
-        },
-    )
 
 
 def svg(profile: Profile, memory: str = "DRAM") -> str:
@@ -164,14 +100,6 @@ def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.Li
         height=300.0,
         right=130.0,
     )
-
-
-def _state_label(profile: Profile, timeline_index: int, state: int) -> str:
-    timeline = profile.timelines[timeline_index]
-    operation, kind = int(timeline.state_operation[state]), int(timeline.state_kind[state])
-    name, _ = operation_place(profile, timeline, operation)
-    place = "within" if kind == WITHIN_OPERATION else "before"
-    return f"{place} {operation_label(operation, name)}" if name else STATE_NAMES[kind]
 
 
 def _peak_label(peak: Peak) -> str:

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile in a cell of a notebook: what it is, its peaks, how it failed, and DRAM (else L1) over the operations."""
+"""A profile in a cell of a notebook: what it is, its peaks, how it failed, and the page in small.
+
+The table stays when a notebook is shown where frames are not allowed.
+"""
 
 from ttmem.profile import Profile
 from ttmem.reports.kit import templates
 from ttmem.reports.kit.pages import LONGEST_NAME
 from ttmem.reports.kit.units import counted, one_line, operation_label, short
-from ttmem.reports.profile import tables
+from ttmem.reports.profile import html, tables
 from ttmem.reports.profile.analyses import analyses
-from ttmem.reports.profile.chart import svg
 from ttmem.reports.profile.sentences import runs_text
 
 
 def render(profile: Profile) -> str:
-    """A fragment of HTML that needs no style sheet."""
+    """A fragment that needs no style sheet; the page in it is a document of its own, cut off from the notebook."""
     known = analyses(profile)
-    drawn = next((memory for memory in ("DRAM", "L1") if memory in known.peaks), None)
     failure = known.failure
     place = ""
     if failure and failure.operation_index is not None:
@@ -26,5 +27,5 @@ def render(profile: Profile) -> str:
         peaks=tables.peaks(known).only("Memory", "Peak", "% of bank", "Bank", "Banks", "Caused by"),
         longest_name=LONGEST_NAME,
         failure=f"{failure.failure_class}{place}: {one_line(failure.message)[:400]}" if failure else "",
-        drawing=templates.markup(svg(profile, drawn)) if drawn else "",
+        page=html.render(profile, small=True) if known.peaks else "",
     )

@@ -1,15 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a sweep as one self-contained page."""
 
+from math import prod
+
+from ttmem.reports.kit.figures import Matrix, Outcome
 from ttmem.reports.kit.pages import Card, Section, page
-from ttmem.reports.kit.units import one_line, share
+from ttmem.reports.kit.units import compact_bytes, one_line, shape_list, share
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note
-from ttmem.sweep.summary import Findings
+from ttmem.results import PASS, SKIPPED, Result
+from ttmem.sweep.summary import Findings, Summary
 
 _MOST_FAILURES = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""
 _MOST_SHAPES = 500
+_BADNESS = (1, 3, 2, 0)
+"""Of the outcomes below: what is worst is shown."""
+_MOST_COLUMNS, _MOST_OPERATORS = 240, 80
+_OUTCOMES = (
+    Outcome("passes", "ok"),
+    Outcome("out of memory", "alarm"),
+    Outcome("fails otherwise", "warn"),
+    Outcome("not run", "none"),
+)
 
 
 def render(findings: Findings) -> str:
@@ -25,7 +38,7 @@ def render(findings: Findings) -> str:
             *map(one_line, summary.notes),
             *([f"{cut} more failures are in oom_detailed_data.json"] if cut > 0 else []),
         ],
-        sections=[section for section in _sections(findings) if section.tables[0].rows],
+        sections=[_matrix(findings.summary), *(one for one in _sections(findings) if one.tables[0].rows)],
         foot=" ".join(NOTES),
     )
 
@@ -46,6 +59,44 @@ def _cards(findings: Findings) -> list[Card]:
         detail = share(summary.failed, summary.tests)
         cards.append(Card("Failed otherwise", str(summary.failed), detail=detail, level="warn"))
     return cards
+
+
+def _matrix(summary: Summary) -> Section:
+    """Operators by shapes: the worst that came of a shape in any memory and layout, small shapes on the left."""
+    places: dict[tuple[int, ...], int] = {}
+    for result in summary.results:
+        if result.shapes:
+            size = result.logical_bytes or prod(result.shapes[0])
+            places[result.shapes[0]] = max(places.get(result.shapes[0], 0), size)
+    shapes = sorted(places, key=lambda shape: (places[shape], shape))[-_MOST_COLUMNS:]
+    columns = {shape: number for number, shape in enumerate(shapes)}
+    shown = sorted(summary.operators, key=lambda one: (-one.memory_failures, one.name))[:_MOST_OPERATORS]
+    cells, remarks = [], []
+    for operator in shown:
+        outcomes, texts = [-1] * len(shapes), [""] * len(shapes)
+        for result in operator.results:
+            place = columns.get(result.shapes[0]) if result.shapes else None
+            if place is None:
+                continue
+            outcome = _outcome(result)
+            if outcomes[place] < 0 or _BADNESS[outcome] > _BADNESS[outcomes[place]]:
+                outcomes[place] = outcome
+                where = " ".join(filter(None, (result.board, result.memory, result.layout)))
+                texts[place] = f"{result.status} {where}, {compact_bytes(result.logical_bytes)}"
+        cells.append(outcomes)
+        remarks.append(texts)
+    title = "Operators by shapes"
+    names = [one_line(operator.name) for operator in shown]
+    drawing = Matrix(title, names, [shape_list(shape) for shape in shapes], cells, remarks, _OUTCOMES)
+    about = "One column per shape, from small to large; a cell shows the worst that came of it in any memory or layout."
+    return Section("matrix", title, about=about, drawing=drawing if shapes else None, drawing_role="matrix")
+
+
+def _outcome(result: Result) -> int:
+    """Which of the outcomes; a test that was skipped because it ran out of memory ran out of memory."""
+    if result.is_memory_failure:
+        return 1
+    return {PASS: 0, SKIPPED: 3}.get(result.status, 2)
 
 
 def _sections(findings: Findings) -> list[Section]:

@@ -73,7 +73,9 @@ def page(frontiers: Sequence[Frontier]) -> str:
         subtitle=", ".join(dict.fromkeys(one.op for one in frontiers)),
         sections=[
             Section("limits", "Maximum supported sizes per operator", [_table(frontiers)]),
-            Section("frontier", "Frontier: rows that pass, by width", drawing=svg(frontiers), drawing_role="frontier"),
+            Section(
+                "frontier", "Frontier: rows that pass, by width", drawing=_chart(frontiers), drawing_role="frontier"
+            ),
             Section("widths", "Every width", [_table(every)]),
         ],
         foot=LIMITS_NOTE,
@@ -81,6 +83,12 @@ def page(frontiers: Sequence[Frontier]) -> str:
 
 
 def svg(frontiers: Sequence[Frontier]) -> str:
+    """The frontier as a drawing that stands alone; empty when there is none."""
+    chart = _chart(frontiers)
+    return drawing(chart) if chart else ""
+
+
+def _chart(frontiers: Sequence[Frontier]) -> LineChart | None:
     """Width across, all other elements upwards, both in powers of two; below a line everything passes."""
     curves = []
     for one in frontiers:
@@ -92,7 +100,7 @@ def svg(frontiers: Sequence[Frontier]) -> str:
             remarks = [shape_list(shape) for *_, shape in shapes]
             curves.append(Curve(f"{one.op} {one.board} {one.memory}", points, remarks))
     if not curves:
-        return ""
+        return None
     across = [x for curve in curves for x, _ in curve.points]
     upwards = [y for curve in curves for _, y in curve.points]
     left, right = floor(min(across)) - 1, ceil(max(across)) + 1
@@ -100,7 +108,7 @@ def svg(frontiers: Sequence[Frontier]) -> str:
     step = max((high - low) // 10, 1)
     x = Axis("width", left, right, [Tick(at, f"{2**at:,}") for at in range(left, right + 1)])
     y = Axis("elements above the width", low, high, [Tick(at, _short(2**at)) for at in range(low, high + 1, step)])
-    return drawing(LineChart("Largest shapes that pass, by width", x, y, curves))
+    return LineChart("Largest shapes that pass, by width", x, y, curves)
 
 
 def _short(number: int) -> str:

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem serve``: Browse, compare and follow reports in a browser."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from ttmem._errors import BadInputError, MissingPartError
+from ttmem.commands._options import path_option, quiet_option
+from ttmem.commands._output import note
+from ttmem.commands._runner import verb
+
+_HOST = "127.0.0.1"
+_PORT = 8000
+
+
+@verb("""
+ttmem serve
+ttmem serve bert --no-open
+ttmem serve --port 9000 --follow run.log
+""")
+@click.argument("name", required=False)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="P", help=f"Default: {_PORT}, or a free one; 0: a free one."
+)
+@path_option("--follow", metavar="LOG", help="Also follow a growing log as a live chart.")
+@click.option(
+    "--open/--no-open", "wants_open", default=None, help="Open a browser; default: at a terminal with a screen."
+)
+@quiet_option
+def command(name: str | None, port: int | None, follow: Path | None, wants_open: bool | None, quiet: bool) -> None:
+    """List, search, open, compare and delete the stored reports in a browser; NAME opens one of them.
+
+    The server answers on 127.0.0.1 alone, and only to who knows the token in the address: the first line on stdout.
+    Ctrl-C ends it. What runs on the cards ('ttmem live') and a log that is followed are live charts.
+    """
+    try:
+        import uvicorn
+
+        from ttmem.serve.app import application
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(("starlette", "uvicorn", "anyio", "h11")):
+            raise
+        raise MissingPartError("serve needs starlette and uvicorn", hint="pip install 'ttmem[serve]'") from error
+    from ttmem.store import store
+
+    if name is not None and store.find(name) is None:
+        known = ", ".join(store.names()[:20]) or "none"
+        raise BadInputError(f"no stored report '{name}'", hint=f"stored reports: {known}")
+    if follow is not None and not follow.is_file():
+        raise BadInputError("there is no such file to follow", where=str(follow))
+    token = secrets.token_urlsafe(24)
+    listening = _bound(port)
+    chosen = listening.getsockname()[1]
+    path = f"report/{quote(name, safe='')}" if name else "follow" if follow else ""
+    url = f"http://{_HOST}:{chosen}/{path}?token={token}"
+    settings = uvicorn.Config(
+        application(token, log=follow),
+        log_level="critical",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(settings)
+    try:
+        print(url, flush=True)
+        remote = os.environ.get("SSH_CONNECTION", "").split()
+        if remote:
+            host = remote[2] if len(remote) > 2 else "HOST"
+            note(f"over SSH, on your own machine: ssh -N -L {chosen}:{_HOST}:{chosen} {host}", quiet=quiet)
+        note("Ctrl-C ends it", quiet=quiet)
+        if wants_open or (wants_open is None and not remote and _has_screen()):
+            import webbrowser
+
+            webbrowser.open(url)
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass  # the ordinary way to end it
+    finally:
+        listening.close()
+
+
+def _has_screen() -> bool:
+    screens = ("DISPLAY", "WAYLAND_DISPLAY")
+    return sys.stdout.isatty() and (sys.platform == "darwin" or any(map(os.environ.get, screens)))
+
+
+def _bound(port: int | None) -> socket.socket:
+    """A socket that listens on this machine alone; who names a port gets that one or an error."""
+    for wanted in (_PORT, 0) if port is None else (port,):
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((_HOST, wanted))
+            listening.listen(128)  # who reads the address may ask at once
+            return listening
+        except OSError as error:
+            listening.close()
+            reason = error.strerror or str(error)
+    raise BadInputError(f"port {port} of {_HOST} cannot be used: {reason}", hint="--port 0 takes a free one")

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages beside a profile's in a real browser: two profiles compared, sweeps, limits, circular buffers, a notebook."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ttmem
+from reports.stories import two_layers
+from support.build_profile import ProfileBuilder, tensor
+from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, call
+from ttmem.reports.profile import html
+
+from .conftest import Opened
+from .test_profile_page import problems, rows, settle
+
+
+def grown(width: int) -> ttmem.Profile:
+    build = ProfileBuilder("grown" if width > 64 else "small")
+    with build.program("main"):
+        build.operation("ttnn.add", results={"%1": tensor(64, 64)}, location="a.1", dram=0, l1=0)
+        if width > 64:
+            build.operation("ttnn.relu", operands={"%1": tensor(64, 64)}, location="new.9", dram=2048, l1=0)
+        build.operation("ttnn.matmul", results={"%2": tensor(64, width)}, location="b.2", dram=2048, l1=0)
+        build.operation("ttnn.deallocate", operands={"%2": tensor(64, width)}, dram=2048 + 64 * width, l1=0)
+    return build.build()
+
+
+def test_two_profiles_over_one_another(opened: Opened, tmp_path: Path) -> None:
+    before, after = grown(64), grown(1024)
+    found = ttmem.diff(before, after)
+    document = found.to_json()
+    page = opened(found.to_html())
+    views = page.eval_on_selector_all("[data-view]", "views => views.map(view => view.dataset.view)")
+    assert views == ["compare", "before", "after"]
+    change = document["memories"]["DRAM"]
+    card = page.locator("[data-view=compare] .card").first.inner_text()
+    assert f"+{change['delta_bytes_per_bank'] / 2**20:.3f}" in card
+    assert [row[1] for row in rows(page, "grew")] == [one["tensor"] for one in document["grew"]]
+    assert [row[0] for row in rows(page, "counts")] == [one["name"] for one in document["operation_counts"]]
+    # the same operation lies above itself, although one more ran before it: matmul is #1 there and #2 here
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    text = page.text_content("[data-view=compare] [data-role=cursor]") or ""
+    assert text.count("ttnn.matmul") == 2, text
+    page.fill("[data-role=search]", "nothing of this name")
+    page.wait_for_selector("[data-view=compare] [data-role=count]:has-text('0 of')")
+
+
+def test_a_report_from_disk_is_laid_under_this_one(opened: Opened, tmp_path: Path) -> None:
+    before, after = grown(64), grown(1024)
+    other, foreign = tmp_path / "other.html", tmp_path / "foreign.html"
+    other.write_text(html.render(before), "utf-8")
+    foreign.write_text("<p>something else</p>", "utf-8")
+    page = opened(html.render(after))
+    page.set_input_files("[data-role=other]", foreign)
+    page.wait_for_selector("[data-view=compare]:has-text('foreign.html cannot be compared')")
+    page.set_input_files("[data-role=other]", other)
+    page.wait_for_selector("[data-role=compared] .uplot")
+    delta = ttmem.diff(before, after).to_json()["memories"]["DRAM"]["delta_bytes_per_bank"]
+    assert f"+{delta / 2**20:.3f}" in page.locator("[data-role=compared] .card").first.inner_text()
+    assert [row[1] for row in rows(page, "grew")] == ["%2"]
+
+
+def test_profiles_of_other_programs_can_be_compared_too(opened: Opened) -> None:
+    page = opened(ttmem.diff(FIVE_RUNS, BLACKHOLE_OOM).to_html(), width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.click("[data-view=compare] [data-memory=L1]")
+    assert page.locator("[data-view=compare] .uplot").count() == 1
+
+
+def test_the_page_of_circular_buffers_draws_the_pipeline(opened: Opened, tmp_path: Path) -> None:
+    file = tmp_path / "cb.html"
+    call("cb", "simulate", 8, 8, "--html", file)
+    page = opened(file.read_text("utf-8"))
+    assert page.locator("[data-role=pipeline] canvas").count() >= 2
+    assert "reader" in (page.get_attribute("[data-role=pipeline] canvas", "aria-label") or "")
+    assert problems(page) == []
+    assert page.locator("[data-role=depth-chart] canvas").count() == 1
+
+
+def test_the_page_of_a_sweep_is_a_matrix_and_its_tables(opened: Opened, tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    shapes = [[1, 1, 64, 64], [1, 1, 2048, 2048], [1, 16, 65536, 65536]]
+    case = {"op": "silu", "args": {}, "models": ["m"], "count": 1}
+    lines = [
+        json.dumps({"id": f"silu-{number}", "tensors": [{"shape": shape, "dtype": "bfloat16"}], **case})
+        for number, shape in enumerate(shapes)
+    ]
+    cases.write_text("\n".join(lines))
+    results = tmp_path / "results"
+    assert call("sweep", "run", cases, "--engine", "twin", "--board", "n150", "-o", results, "-q").code in (0, 1)
+    assert call("sweep", "report", results, "-o", tmp_path / "report").code == 0
+    page = opened((tmp_path / "report" / "sweep_report.html").read_text("utf-8"))
+    label = page.get_attribute("[data-role=matrix] canvas", "aria-label") or ""
+    assert "1 rows, 3 columns" in label
+    assert rows(page, "operators")[0][0] == "silu"
+
+
+def test_a_notebook_shows_the_page_in_small(opened: Opened) -> None:
+    shown = two_layers()._repr_html_()
+    page = opened(shown + '<div id="ttmem-report" data-ready="true"></div>')
+    frame = page.frame_locator("iframe")
+    frame.locator("#ttmem-report[data-ready=true]").wait_for()
+    assert frame.locator("[data-view]").count() == 2
+    assert frame.locator("[data-role=cursor]").count() == 1
+
+
+def test_it_is_accessible(opened: Opened) -> None:
+    page = opened(ttmem.diff(grown(64), grown(1024)).to_html())
+    settle(page)
+    assert problems(page) == []

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the documents that the page reads: `ttmem profile --json` and `ttmem diff --json`, as their schemas say.
+
+export interface OperationRef {
+  index: number | null;
+  name: string;
+  location?: string;
+}
+
+export interface MemoryPeak {
+  banks: number;
+  bytes_per_bank: number;
+  peak_bytes_per_bank: number;
+  peak_percent: number | null;
+  peak_at: OperationRef;
+  peak_within_operation?: boolean;
+  caused_by: OperationRef | null;
+  free_bytes_at_peak: number;
+  largest_free_bytes_at_peak: number;
+  end_bytes_per_bank: number;
+  error_bytes_per_bank: number;
+  rank: number | null;
+  peak_with_programs_bytes_per_core?: number;
+  parts?: Record<string, number>;
+  peak_with_programs_at?: OperationRef;
+}
+
+export interface Weight {
+  name: string;
+  shape: number[];
+  dtype: string;
+  bytes: number;
+  constant: boolean;
+  where: string;
+}
+
+export interface RunEntry {
+  run: number;
+  rank: number | null;
+  program: string;
+  first_index: number | null;
+  last_index: number | null;
+  operations: number;
+  finished: boolean;
+  peak_dram_bytes_per_bank: number | null;
+}
+
+export interface ProfileDocument {
+  name: string;
+  operations: { executed: number; compute: number; by_name: Record<string, number> };
+  programs: { name: string; executions: number; operations: number; const_eval: boolean }[];
+  runs: number;
+  run_list: RunEntry[];
+  ranks: { rank: number | null; operations: { executed: number }; memories: Record<string, MemoryPeak> }[];
+  memories: Record<string, MemoryPeak>;
+  weights: { count: number; bytes: number; device_bytes: number; host_only_bytes: number; entries: Weight[] };
+  padding: { logical_bytes: number; padded_bytes: number; overhead_percent: number };
+  unattributed_bytes_per_bank: number;
+}
+
+export interface Stretch {
+  kind: string;
+  label: string;
+  start: number;
+  end: number;
+}
+
+export interface FailureStory {
+  survived: boolean;
+  failure_class: string;
+  memory: string | null;
+  line: number;
+  place: string;
+  operation: number | null;
+  message: string;
+  headline: string;
+  findings: string[];
+  arithmetic: [string, string, string][];
+  remedies: { do: string; why: string; saving: string }[];
+  picture: {
+    title: string;
+    start: number;
+    end: number;
+    schematic: boolean;
+    stretches: Stretch[];
+    request: Stretch | null;
+  } | null;
+  request_bytes_per_bank: number | null;
+}
+
+export interface Card {
+  title: string;
+  figure: string;
+  unit: string;
+  detail: string;
+  bar_percent: number | null;
+  level: "ok" | "warn" | "alarm";
+}
+
+/** [shape, data type, layout, memory, placement, logical bytes, padded bytes] */
+export type TypeRow = [number[], string, string, string, string, number, number];
+
+export interface TimelineHeader {
+  rank: number;
+  first_index: number;
+  operations: number;
+  states: number;
+  program_names: string[];
+  captured: boolean;
+  programs_known: boolean;
+  extents: Record<string, [number, number]>;
+}
+
+export interface ProfileHeader {
+  part: "profile";
+  side: number;
+  small: boolean;
+  title: string;
+  subtitle: string;
+  cards: Card[];
+  notes: string[];
+  warnings: string[];
+  facts: [string, string][];
+  next_command: string;
+  fragmentation: string[];
+  remarks: Record<string, string>;
+  failure: FailureStory | null;
+  document: ProfileDocument;
+  peak_states: Record<string, [number, number]>;
+  names: string[];
+  types: TypeRow[];
+  form_names: string[];
+  form_types: TypeRow[];
+  signatures: [number[], number[]][];
+  timelines: TimelineHeader[];
+  followed: [number, number, number][];
+  alive_at_peak: Record<string, number[]>;
+  ttmem: string;
+}
+
+export interface TypeEntry {
+  shape: number[];
+  dtype: string;
+  bytes: number;
+}
+
+export interface TensorChange {
+  tensor: string;
+  operation: { index: number | null; name: string; location: string; program: string };
+  delta_bytes: number;
+  delta_bytes_per_bank: number;
+  memory: string;
+  reason: string;
+  before: TypeEntry | null;
+  after: TypeEntry | null;
+}
+
+export interface DiffHeader {
+  part: "compare";
+  title: string;
+  subtitle: string;
+  document: {
+    before: string;
+    after: string;
+    memories: Record<
+      string,
+      { before: number | null; after: number | null; delta_bytes_per_bank: number; delta_percent: number | null }
+    >;
+    grew: TensorChange[];
+    shrank: TensorChange[];
+    operation_counts: { name: string; before: number; after: number }[];
+    regression: boolean;
+  };
+  /** Operations of both runs that are the same one: [before, after] at every place where the distance changes. */
+  anchors: [number, number][];
+  ttmem: string;
+}

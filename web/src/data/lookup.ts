@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding and grouping, without knowledge of profiles.
+
+/** The first position whose value is not below. */
+export function lowerBound(values: ArrayLike<number>, wanted: number): number {
+  let low = 0;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle]! < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The module that a location belongs to, to group by. */
+export function moduleOf(location: string): string {
+  const place = location.trim();
+  if (!place) return "(no location)";
+  if (place.includes("|")) {
+    const modules = place.split("|").filter((field) => field.includes("["));
+    const names = modules.map((field) => field.slice(field.indexOf("[") + 1).replace(/\].*$/, ""));
+    return names.join(".") || place.split("|")[1] || place;
+  }
+  if (/\.py:\d+|\//.test(place)) return place;
+  const parts = place.replace(/\.\d+$/, "").split(".");
+  return parts.length > 1 ? parts.slice(0, Math.min(2, parts.length - 1)).join(".") : place;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the page writes amounts and names: as reports/kit/units.py does.
+
+const MIB = 1048576;
+const SHORT: Record<string, string> = {
+  bfloat16: "bf16",
+  float32: "f32",
+  bfloat8_b: "bfp8",
+  bfloat4_b: "bfp4",
+  float16: "f16",
+  int32: "si32",
+  uint32: "ui32",
+  uint16: "ui16",
+  uint8: "ui8",
+};
+
+const grouped = new Map<number, Intl.NumberFormat>();
+
+function fixed(value: number, decimals: number): string {
+  let format = grouped.get(decimals);
+  if (!format) {
+    // As Python rounds, so that the page and the terminal print the same digits.
+    const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals, roundingMode: "halfEven" };
+    format = new Intl.NumberFormat("en-US", options as Intl.NumberFormatOptions);
+    grouped.set(decimals, format);
+  }
+  return format.format(value);
+}
+
+export const mib = (bytes: number, decimals = 3): string => fixed(bytes / MIB, decimals);
+export const signedMib = (bytes: number): string => (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + mib(Math.abs(bytes));
+export const thousands = (count: number): string => fixed(count, 0);
+export const percent = (share: number | null, decimals = 1): string =>
+  share === null ? "-" : `${fixed(share, decimals)}%`;
+export const counted = (count: number, noun: string): string => `${thousands(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+/** A figure that reads at a glance: 12.5 MB, 640 B. */
+export function amount(bytes: number): string {
+  const size = Math.abs(bytes);
+  if (size >= 1024 * MIB) return `${fixed(bytes / MIB / 1024, 2)} GB`;
+  if (size >= MIB / 10) return `${fixed(bytes / MIB, size >= 100 * MIB ? 1 : 2)} MB`;
+  return size >= 10240 ? `${fixed(bytes / 1024, 1)} KB` : `${fixed(bytes, 0)} B`;
+}
+
+export const shapeText = (shape: readonly number[], dtype = ""): string =>
+  (shape.join("x") || "scalar") + (dtype ? ` (${SHORT[dtype] ?? dtype})` : "");
+
+/** Texts come from logs: no control, escape or bidi character reaches the screen, a file or the clipboard. */
+export const clean = (text: string): string => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, " ");
+
+/** Cut in the middle, more of the head than of the tail. */
+export function short(text: string, width = 160): string {
+  const tidy = clean(text).replace(/\s+/g, " ").trim();
+  if (tidy.length <= width) return tidy;
+  const tail = Math.floor(((width - 1) * 2) / 3);
+  return `${tidy.slice(0, width - 1 - tail)}…${tidy.slice(tidy.length - tail)}`;
+}

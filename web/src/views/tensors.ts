@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// What? The tensors alive at the cursor: a table, and a map of areas by module, producer or shape.
+
+import { moduleOf } from "../data/lookup";
+import { KINDS } from "../data/profile";
+import type { Session } from "../session";
+import { color, fill, h, perFrame } from "../ui/dom";
+import { Figure, Tip } from "../ui/figure";
+import { amount, mib, percent, shapeText, thousands } from "../ui/format";
+import type { Pen } from "../ui/pen";
+import { Table } from "../ui/table";
+import { type Box, squarified } from "../ui/treemap";
+import { choice, operationLink, section, type View } from "./view";
+
+const GROUPS = ["module", "producer", "shape", "kind"] as const;
+type Group = (typeof GROUPS)[number];
+
+export function tensors(session: Session): View {
+  const { profile } = session;
+  const { lives, header } = profile;
+  const about = h("p", { class: "muted", "data-role": "moment" });
+  const groups = h("div", { class: "choices", role: "group", "aria-label": "Group by" });
+  const tip = new Tip();
+  let group: Group = "module";
+  let rows: number[] = [];
+  let total = 0;
+  let areas: (Box & { row: number })[] = [];
+
+  const producer = (row: number) =>
+    lives.producer[row]! < 0 ? "resident before the run" : session.timeline.label(lives.producer[row]!);
+  const location = (row: number) => (lives.producer[row]! < 0 ? "" : session.timeline.location(lives.producer[row]!));
+  const unused = (row: number) =>
+    lives.lastUse[row]! < 0 ? lives.last[row]! - lives.first[row]! : lives.last[row]! - lives.lastUse[row]!;
+  const groupOf = (row: number): string => {
+    if (group === "shape") return shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1]);
+    if (group === "kind") return KINDS[lives.kind[row]!]!;
+    if (group === "producer")
+      return lives.producer[row]! < 0 ? "resident" : session.timeline.name(lives.producer[row]!);
+    return lives.kind[row] === 0 ? moduleOf(profile.nameOf(row)) : moduleOf(location(row));
+  };
+
+  const table = new Table<number>({
+    key: "consumers",
+    label: "Tensors alive at the cursor",
+    file: `${header.title}-tensors`,
+    rows: [],
+    columns: [
+      { head: "Tensor", kind: "name", text: (row) => profile.nameOf(row) },
+      { head: "Shape", kind: "text", text: (row) => shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1]) },
+      { head: "MB/bank", kind: "number", text: (row) => mib(lives.bytes[row]!), value: (row) => lives.bytes[row]! },
+      {
+        head: "Share",
+        kind: "number",
+        text: (row) => percent(total ? (100 * lives.bytes[row]!) / total : null),
+        value: (row) => lives.bytes[row]!,
+        bar: (row) => (rows.length ? lives.bytes[row]! / Math.max(1, lives.bytes[rows[0]!]!) : 0),
+      },
+      { head: "Producer", kind: "name", text: producer, link: (row) => operationLink(lives.producer[row]!) },
+      { head: "Location", kind: "name", text: (row) => location(row) || "-" },
+      {
+        head: "Alive",
+        kind: "text",
+        text: (row) => `#${lives.first[row]!}-#${lives.last[row]!}`,
+        value: (row) => lives.first[row]!,
+      },
+      {
+        head: "Last use",
+        kind: "text",
+        text: (row) => (lives.lastUse[row]! < 0 ? "-" : `#${lives.lastUse[row]!}`),
+        value: (row) => lives.lastUse[row]!,
+        link: (row) => operationLink(lives.lastUse[row]!),
+      },
+      {
+        head: "Unused before its end",
+        kind: "number",
+        text: (row) => (lives.kind[row] === 0 ? "-" : thousands(Math.max(0, unused(row)))),
+        value: unused,
+      },
+      { head: "Kind", kind: "text", text: (row) => ["weight", "upload", "activation", "temporary"][lives.kind[row]!]! },
+    ],
+  });
+
+  const figure = new Figure({
+    label: "Tensors alive at the cursor, by area",
+    file: `${header.title}-treemap`,
+    height: (width) => (width < 500 ? 240 : 320),
+    draw: (pen) => {
+      areas = paint(
+        pen,
+        rows,
+        (row) => lives.bytes[row]!,
+        groupOf,
+        (row) => profile.nameOf(row),
+      );
+    },
+    describe: () =>
+      rows
+        .slice(0, 5)
+        .map((row) => `${profile.nameOf(row)} ${amount(lives.bytes[row]!)}`)
+        .join(", "),
+  });
+  figure.element.append(tip.element);
+  const under = (event: MouseEvent) => {
+    const [x, y] = figure.place(event);
+    return areas.find((area) => x >= area.x && x < area.x + area.w && y >= area.y && y < area.y + area.h);
+  };
+  figure.canvas.addEventListener("pointermove", (event) => {
+    const area = under(event);
+    if (!area) return tip.hide();
+    const row = area.row;
+    tip.show(
+      event,
+      [
+        profile.nameOf(row),
+        `${shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1])} · ${mib(lives.bytes[row]!)} MB/bank`,
+        producer(row),
+        location(row),
+        `alive #${lives.first[row]!} to #${lives.last[row]!}`,
+      ].filter(Boolean),
+    );
+  });
+  figure.canvas.addEventListener("pointerleave", () => tip.hide());
+  figure.canvas.addEventListener("click", (event) => {
+    const area = under(event);
+    if (area && lives.producer[area.row]! >= 0) session.toOperation(lives.producer[area.row]!);
+  });
+
+  const chooseGroup = () =>
+    fill(
+      groups,
+      h("span", { class: "muted" }, "Group by"),
+      ...GROUPS.map((name) =>
+        choice(name, name === group, () => {
+          group = name;
+          chooseGroup();
+          figure.redraw();
+        }),
+      ),
+    );
+  chooseGroup();
+
+  const update = () => {
+    const figures = profile.figures(session.timelineNumber, session.memory, session.state);
+    rows = session.timeline ? profile.alive(session.timelineNumber, session.memory, session.state) : [];
+    total = figures?.[2] ?? 0;
+    const known = rows.reduce((sum, row) => sum + lives.bytes[row]!, 0);
+    const rest = total - known;
+    const where = session.timeline?.stateLabel(session.state) ?? "";
+    const followed = rows.length > 0 || (session.timeline?.isFollowed(session.state) ?? false);
+    fill(
+      about,
+      figures === null
+        ? `No state of ${session.memory} here.`
+        : followed
+          ? `${thousands(rows.length)} tensors hold ${mib(known)} of ${mib(total)} MB/bank in ${session.memory} ${where}; not attributed to any tensor: ${mib(rest)} MB/bank.`
+          : `${mib(total)} MB/bank in ${session.memory} ${where}. The tensors of this run were not followed for this page; choose it with --run.`,
+    );
+    about.dataset["unattributed"] = String(rest);
+    table.setRows(rows);
+    figure.element.hidden = rows.length === 0;
+    figure.redraw();
+  };
+  session.on(["cursor", "memory"], perFrame(update));
+  session.on(["search"], () => table.filter(session.words));
+  session.on(["theme"], figure.redraw);
+  const element = section(
+    "tensors",
+    "What?",
+    "Who holds the memory at the cursor, who made it, and how long nobody needed it.",
+    about,
+    groups,
+    figure.element,
+    table.element,
+  );
+  return {
+    name: "tensors",
+    title: "Tensors",
+    element,
+    redraw: () => {
+      update();
+      figure.draw();
+    },
+  };
+}
+
+const AREAS = ["area-1", "area-2", "area-3", "area-4", "area-5", "area-6", "area-7", "area-8"];
+
+function paint(
+  pen: Pen,
+  rows: number[],
+  bytes: (row: number) => number,
+  groupOf: (row: number) => string,
+  name: (row: number) => string,
+): (Box & { row: number })[] {
+  const groups = new Map<string, number[]>();
+  for (const row of rows.slice(0, 3000)) {
+    if (bytes(row) <= 0) continue;
+    const key = groupOf(row);
+    const members = groups.get(key);
+    if (members) members.push(row);
+    else groups.set(key, [row]);
+  }
+  const sized = [...groups].map(([key, members]) => ({
+    key,
+    members,
+    size: members.reduce((sum, row) => sum + bytes(row), 0),
+  }));
+  sized.sort((a, b) => b.size - a.size);
+  const drawn: (Box & { row: number })[] = [];
+  const outer = squarified(
+    sized.map((one) => one.size),
+    { x: 0, y: 0, w: pen.width, h: pen.height },
+  );
+  sized.forEach(({ key, members, size }, at) => {
+    const box = outer[at]!;
+    const fillColor = color(AREAS[at % AREAS.length]!);
+    const head = box.h > 34 && box.w > 60 ? 17 : 0;
+    const inner = { x: box.x + 1, y: box.y + 1 + head, w: Math.max(0, box.w - 2), h: Math.max(0, box.h - 2 - head) };
+    pen.rect(box.x + 0.5, box.y + 0.5, Math.max(0, box.w - 1), Math.max(0, box.h - 1), fillColor);
+    if (head)
+      pen.text(box.x + 6, box.y + 10, `${key}  ${amount(size)}`, color("on-area"), { bold: true, most: box.w - 10 });
+    squarified(members.map(bytes), inner).forEach((cell, index) => {
+      const row = members[index]!;
+      drawn.push({ ...cell, row });
+      if (cell.w < 2 || cell.h < 2) return;
+      pen.frame(cell.x, cell.y, cell.w, cell.h, color("panel"));
+      if (cell.w > 44 && cell.h > 15)
+        pen.text(cell.x + 5, cell.y + 10, name(row), color("on-area"), { size: 10.5, most: cell.w - 8 });
+      if (cell.w > 54 && cell.h > 30)
+        pen.text(cell.x + 5, cell.y + 24, amount(bytes(row)), color("on-area"), { size: 10.5, most: cell.w - 8 });
+    });
+  });
+  return drawn;
+}
