@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mock's answers to many cases, kept in one SQLite file: the real library is asked once per question and release."""
+"""The mock's answers to many cases, kept in one SQLite file: the library is asked once per question and release."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class Coverage:
 
 
 def markdown(now: dict[str, Any], before: dict[str, Any] | None, places: int) -> str:
-    """The table of the documentation: per operation the calls of the models (of one board and memory) and the shares."""
+    """The table of the documentation: per operation the models' calls (of one board and memory) and their shares."""
     head = "| operation | calls | exact | bounded | unknown | rows compared | differences |"
     columns = ["|---|--:|--:|--:|--:|--:|--:|"]
     if before:
