@@ -111,6 +111,4 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
         for answer in outcome.answers
     ]
     kept["message"] = re.sub(r"\s+", " ", outcome.message)[:500]
-    for name in ("peak_bytes_per_bank", "l1_parts"):
-        kept[name] = dict(kept[name])
-    return kept
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in kept.items()}

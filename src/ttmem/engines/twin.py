@@ -46,8 +46,8 @@ from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
 from ttmem.hardware import L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
-from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
-from ttmem.tensors import CoreRange, Placement, TensorSpec
+from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
+from ttmem.tensors import CoreRange, InvalidSpecError, Placement, TensorSpec
 
 Answer = dict[str, Any]
 
@@ -118,7 +118,7 @@ class TwinEngine(Engine):
         self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), set[str]()
         self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
-        self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
+        self._forget_doubts()
         self._described: dict[int, Answer] = {}
         """By the identity of placements, which the device keeps."""
 
@@ -150,7 +150,8 @@ class TwinEngine(Engine):
             checkpoint, tensors, cache = self._kept
             device.restore(checkpoint)
             self._tensors, self._cache = _Tensors(tensors), ProgramCache(cache)
-        self._confidence, self._doubts, self._l1, self._on_host = EXACT, [], (0, 0, 0), set()
+        self._forget_doubts()
+        self._on_host = set()
         device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
         answers: list[Answer] = []
         failure: TtmemError | None = None
@@ -170,6 +171,7 @@ class TwinEngine(Engine):
             seconds=time.perf_counter() - started,
             confidence=self._confidence,
             doubt="; ".join(self._doubts),
+            **self._upper_bounds(),
         )
         if not isolated:
             self._kept = self._opened().checkpoint(), self._tensors, self._cache
@@ -177,10 +179,11 @@ class TwinEngine(Engine):
 
     def _judged(self, failure: TtmemError | None) -> dict[str, Any]:
         """Status, class and figures of the first step that failed."""
-        if failure is None:
+        if failure is None and not self._may_fail:
             return {"status": PASS}
-        if isinstance(failure, NoRecordError):
-            return {"status": UNSUPPORTED, "message": f"not judged: {failure.message}; ask --engine mock"}
+        if failure is None or isinstance(failure, NoRecordError):
+            why = failure.message if failure else self._may_fail
+            return {"status": UNSUPPORTED, "message": f"{NOT_JUDGED}{why}; ask --engine mock"}
         if isinstance(failure, OutOfMemoryError):
             figures = (
                 failure.bytes_per_bank,
@@ -206,6 +209,19 @@ class TwinEngine(Engine):
                 "message": failure.message,
             }
         return {"status": INVALID, "message": failure.message}
+
+    def _forget_doubts(self) -> None:
+        self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
+        self._may_fail = ""
+        """Why the library may refuse what passes here."""
+        self._at_most: dict[str, int] = {}
+        self._l1_at_most = 0
+
+    def _upper_bounds(self) -> dict[str, Any]:
+        """What a bounded outcome has beside its lower bounds, where there is such a bound."""
+        if self._confidence != BOUNDED or self._may_fail:
+            return {}
+        return {"at_most_bytes_per_bank": self._at_most, "l1_at_most": max(self._l1_at_most, sum(self._l1))}
 
     def _doubt(self, level: str, why: str) -> None:
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):
@@ -303,6 +319,10 @@ class TwinEngine(Engine):
         result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target)
         self._doubt(result.plan.confidence, result.plan.note)
         self._l1 = max(self._l1, result.l1_parts, key=sum)
+        self._may_fail = self._may_fail or result.may_fail
+        self._l1_at_most = max(self._l1_at_most, result.l1_at_most)
+        for memory, most in result.at_most_bytes_per_bank.items():
+            self._at_most[memory] = max(self._at_most.get(memory, 0), most)
         if not result.made:
             raise NoRecordError(result.plan.note)
         return self._made(step, result.made)
@@ -314,6 +334,7 @@ class TwinEngine(Engine):
         if not specs or not makes:
             self._doubt(UNKNOWN, why)
             raise NoRecordError(why)
+        self._may_fail = self._may_fail or why
         if makes == "elementwise":
             shape: tuple[int, ...] = ()
             for spec in specs:
@@ -325,7 +346,12 @@ class TwinEngine(Engine):
             shape = tuple(makes[0])
             self._doubt(UNKNOWN, f"{why}: inputs and the recorded results alone")
         result = TensorSpec(shape, specs[0].dtype, specs[0].layout, written.memory or specs[0].memory)
-        return self._made(step, [(self._opened().allocate(result), result)])
+        try:
+            return self._made(step, [(self._opened().allocate(result), result)])
+        except (OutOfMemoryError, InvalidSpecError):
+            if self._confidence == UNKNOWN:  # it may be another type, in another layout, or no tensor at all
+                raise NoRecordError(why) from None
+            raise
 
     def _made(self, step: Step, made: Sequence[tuple[Buffer, TensorSpec]]) -> Answer:
         """The results under their names; those without one are gone again, as in the library."""
