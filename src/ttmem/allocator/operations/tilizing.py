@@ -168,7 +168,8 @@ def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> int:
     side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
     if side > most:
         side, part = _smaller_blocks(cores, grid.across, grid.down, most)
-    return part if grid.across >= side else grid.across
+    # The last column of blocks is not cut into parts.
+    return max(part if grid.across >= side else 0, grid.across % side)
 
 
 @lru_cache(maxsize=1024)
