@@ -117,13 +117,14 @@ def _draw_unary(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 def _draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True)
-    targets = ("bfloat16", "float32", "uint32", "int32", *(["bfloat8_b"] if source["layout"] == "tile" else []))
-    return write_call(record.name, [source], {"dtype": choose.one_of(targets)}, memory=draws.wish(choose))
+    source = draws.tensor(choose, integers=True, odd=True)
+    blocks = ["bfloat8_b", "bfloat4_b"] if source["layout"] == "tile" else []
+    target = choose.one_of(("bfloat16", "float32", "uint32", "int32", "uint16", "uint8", *blocks))
+    return write_call(record.name, [source], {"dtype": target}, memory=draws.wish(choose))
 
 
 def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
-    return write_call(record.name, [draws.tensor(choose, integers=True)], memory=draws.wish(choose))
+    return write_call(record.name, [draws.tensor(choose, integers=True, odd=True)], memory=draws.wish(choose))
 
 
 def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
@@ -170,10 +171,18 @@ RECORDS = (
     _unary_record("clamp", *(Argument(name, default=None, samples=(0.0, 6.0)) for name in ("min", "max"))),
     _unary_record("softplus", *(Argument(name, default=None, samples=(1.0, 20.0)) for name in ("beta", "threshold"))),
     record_of(
-        write_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}), typecast, _draw_typecast, Argument("dtype", 0)
+        write_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}),
+        typecast,
+        _draw_typecast,
+        Argument("dtype", 0),
+        is_drawn_odd=True,
     ),
     # The static buffers of row-major clones are as wide as their rows.
     record_of(
-        write_call("clone", [EXAMPLE_TENSOR]), clone, _draw_clone, is_sized_by_elements=lambda spec: spec.layout is TILE
+        write_call("clone", [EXAMPLE_TENSOR]),
+        clone,
+        _draw_clone,
+        is_sized_by_elements=lambda spec: spec.layout is TILE,
+        is_drawn_odd=True,
     ),
 )
