@@ -17,13 +17,14 @@ from ttmem.allocator.operations import (
     permutation,
     reductions,
     reshaping,
+    slicing,
     tilizing,
 )
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, binary, movement, permutation, reshaping, reductions, matrix, tilizing)
+_FAMILIES = (elementwise, binary, movement, permutation, reshaping, reductions, matrix, tilizing, slicing)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),
