@@ -207,7 +207,7 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     dtype = values[0].dtype
     if any(spec.shard is not None for spec in call.inputs) or any(value.dtype is not dtype for value in values):
         return plan.give_up("where of shards, or of values of two types")
-    if len(values) == 2 and any(spec.layout is ROW_MAJOR for spec in call.inputs):
+    if len(values) == 2 and mask.layout is ROW_MAJOR:
         raise InvalidSpecError(
             "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
             "Input tensor layout: 0"

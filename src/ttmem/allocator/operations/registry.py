@@ -16,6 +16,7 @@ from ttmem.allocator.operations import (
     movement,
     permutation,
     reductions,
+    repeating,
     reshaping,
     slicing,
     tilizing,
@@ -24,7 +25,7 @@ from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWrit
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, binary, movement, permutation, reshaping, reductions, matrix, tilizing, slicing)
+_FAMILIES = (elementwise, binary, movement, permutation, reshaping, reductions, matrix, tilizing, slicing, repeating)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),

@@ -86,9 +86,10 @@ def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     grid = _tile_grid(source)
     cores = plan.memory_map.grid.cores
     part = grid.across
-    if grid.rows == 1:
+    padded = paging_of(source).padded_shape != source.shape
+    if grid.rows == 1 and not padded:
         part = -(-grid.across // cores)
-    elif grid.rows < cores and paging_of(source).padded_shape == source.shape:
+    elif grid.rows < cores and not padded:
         part //= max(d for d in range(1, min(cores // grid.rows, part) + 1) if part % d == 0)
     tile = _PLAIN_TILE_BYTES
     too_wide = grid.rows > 1 and 2 * grid.across * tile > _WIDEST_PLAIN_ROW_BYTES
