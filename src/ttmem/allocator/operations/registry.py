@@ -9,12 +9,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations import elementwise, matrix, movement, normalisation, permutation, reductions, reshaping
+from ttmem.allocator.operations import (
+    attention,
+    elementwise,
+    matrix,
+    movement,
+    normalisation,
+    permutation,
+    reductions,
+    reshaping,
+)
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, movement, permutation, reshaping, reductions, matrix, normalisation)
+_FAMILIES = (elementwise, movement, permutation, reshaping, reductions, matrix, normalisation, attention)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),
