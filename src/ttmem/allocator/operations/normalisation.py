@@ -83,8 +83,8 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs):
         return plan.give_up(f"{call.name} of row-major or sharded tensors")
     result = result_like(source, call.memory)
-    tensors = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
-    norm = _RowNorm(source, result, *tensors, is_centred=call.name == "layer_norm")
+    weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
+    norm = _RowNorm(source, result, weight, bias, residual, is_centred=call.name == "layer_norm")
     slot = plan.allocate(result)
     plan.launch(norm.fitting(plan.l1_space()))
     return plan.finish(slot, result)
@@ -131,7 +131,7 @@ def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
         {**draws.tensor(choose, shape, tile_only=True), "dtype": dtype}
         for shape in (sizes, *[[1, channels, 1, 1]] * len(names))
     ]
-    named = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
+    named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
     *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
     return [*made, {**call, "args": call["args"][:1]}]
 
