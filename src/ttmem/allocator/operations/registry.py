@@ -10,10 +10,12 @@ from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
+    attention,
     binary,
     elementwise,
     matrix,
     movement,
+    normalisation,
     permutation,
     reductions,
     repeating,
@@ -25,7 +27,20 @@ from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWrit
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, binary, movement, permutation, reshaping, reductions, matrix, tilizing, slicing, repeating)
+_FAMILIES = (
+    elementwise,
+    binary,
+    movement,
+    permutation,
+    reshaping,
+    reductions,
+    matrix,
+    attention,
+    normalisation,
+    repeating,
+    slicing,
+    tilizing,
+)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),
