@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ttmem._errors import BadInputError, TtmemError
@@ -41,10 +42,10 @@ from ttmem.allocator.operations import (
     run_call,
 )
 from ttmem.allocator.operations.elementwise import broadcast_shape
-from ttmem.allocator.replay import Placements
+from ttmem.allocator.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
-from ttmem.hardware import L1, MEMORIES, OpenSettings, open_board
+from ttmem.hardware import HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
 from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.tensors import CoreRange, Placement, TensorSpec
@@ -53,6 +54,7 @@ Answer = dict[str, Any]
 
 _LEVELS = (EXACT, BOUNDED, UNKNOWN)
 _EMPTY = {memory.name: 0 for memory in MEMORIES}
+_NOTHING = TensorSpec((0,))
 
 
 class NoRecordError(TtmemError):
@@ -115,7 +117,7 @@ class TwinEngine(Engine):
         self.warnings: list[str] = []
         """What the library would not notice."""
         self._device: _WatchedDevice | None = None
-        self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), set[str]()
+        self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), dict[str, TensorSpec]()
         self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
         self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
@@ -133,8 +135,8 @@ class TwinEngine(Engine):
         record = RECORDS.get(written.function)
         if record is None:
             return no_plan(_no_record(written))
-        inputs = [self._tensors.find(name)[1] for name in written.tensors]
         device = self._opened()
+        inputs = [spec for _, spec in map(self._given, written.tensors)]
         return planned(device, call_of(record, written, inputs), self._cache)
 
     def ask_all(
@@ -150,7 +152,7 @@ class TwinEngine(Engine):
             checkpoint, tensors, cache = self._kept
             device.restore(checkpoint)
             self._tensors, self._cache = _Tensors(tensors), ProgramCache(cache)
-        self._confidence, self._doubts, self._l1, self._on_host = EXACT, [], (0, 0, 0), set()
+        self._confidence, self._doubts, self._l1, self._on_host = EXACT, [], (0, 0, 0), {}
         device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
         answers: list[Answer] = []
         failure: TtmemError | None = None
@@ -255,7 +257,8 @@ class TwinEngine(Engine):
         return self._described_at(buffer)
 
     def _do_host(self, step: Step) -> Answer:
-        self._on_host.add(step["host"])
+        told = {key: value for key, value in step.items() if key not in ("host", "fill")}
+        self._on_host[step["host"]] = replace(spec_from_step(told), memory=HOST)
         return {}
 
     def _do_free(self, step: Step) -> Answer:
@@ -295,9 +298,9 @@ class TwinEngine(Engine):
     def _do_call(self, step: Step) -> Answer:
         written, device = read_call(step), self._opened()
         record = RECORDS.get(written.function)
-        if record is None or not self._on_host.isdisjoint(written.tensors):
+        if record is None or not (record.takes_host_tensors or self._on_host.keys().isdisjoint(written.tensors)):
             return self._without_record(written, step)
-        held = [self._tensors.find(name) for name in written.tensors]
+        held = [self._given(name) for name in written.tensors]
         call = call_of(record, written, [spec for _, spec in held])
         target = self._tensors.find(written.target)[0] if written.target is not None else None
         result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target)
@@ -306,6 +309,11 @@ class TwinEngine(Engine):
         if not result.made:
             raise NoRecordError(result.plan.note)
         return self._made(step, result.made)
+
+    def _given(self, name: str) -> tuple[Buffer, TensorSpec]:
+        """A tensor that a call names; one on the host takes nothing."""
+        spec = self._on_host.get(name)
+        return self._tensors.find(name) if spec is None else (self._opened().allocate(_NOTHING), spec)
 
     def _without_record(self, written: WrittenCall, step: Step) -> Answer:
         """What can be said all the same: where the result's shape is known it must fit beside the inputs."""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations import elementwise, matrix, movement, permutation, reductions, reshaping
+from ttmem.allocator.operations import convolution, elementwise, matrix, movement, permutation, reductions, reshaping
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
-from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
+from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, movement, permutation, reshaping, reductions, matrix)
+_FAMILIES = (elementwise, movement, permutation, reshaping, reductions, matrix, convolution)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),
@@ -33,11 +33,14 @@ def confidence_in(operations: Iterable[str]) -> str:
 
 
 def plan_call(
-    call: Call, memory_map: MemoryMap, lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None
+    call: Call,
+    memory_map: MemoryMap,
+    lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None,
+    l1_bytes_taken: int = 0,
 ) -> Plan:
     """What a call does to memory; an operation without a record has an empty plan that says so.
 
-    ``lowest_l1_address``: see `PlanWriter`; without it the device holds nothing.
+    ``lowest_l1_address``, ``l1_bytes_taken``: see `PlanWriter`; without them the device holds nothing.
     """
     record = RECORDS.get(call.name)
     if record is None:
@@ -45,7 +48,8 @@ def plan_call(
     if not call.inputs and record.needs_tensor:
         raise BadInputError(f"{call.name} needs a tensor")
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments
-    known_call, writer = replace(call, name=record.name, arguments=arguments), PlanWriter(memory_map, lowest_l1_address)
+    known_call = replace(call, name=record.name, arguments=arguments)
+    writer = PlanWriter(memory_map, lowest_l1_address, l1_bytes_taken)
     try:
         plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:
@@ -61,6 +65,8 @@ def _outside_the_tests(call: Call, memory_map: MemoryMap) -> str:
     if memory_map.release is not DEFAULT_RELEASE:
         return f"the rules of operations are those of {DEFAULT_RELEASE}"
     for spec in call.inputs:
+        if spec.memory is HOST:
+            continue
         if len(spec.shape) < 2 or not spec.elements:
             return "tensors of rank 0 and 1, or without elements, were not compared"
         if spec.tile != TILE_32X32 or spec.memory not in (DRAM, L1) or spec.dtype.name not in _COMPARED_TYPES:

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions: out of L1 in one go, out of DRAM in one go or slice by slice, and those that are a product of matrices."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations.convolution_schemes import WIDTH, Convolution, Scheme, preferred_kind, scheme_of
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.sliding_window import Window, halo_tables, reader_table_width
+from ttmem.allocator.operations.written import record_of
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import DATA_TYPES, DRAM, L1, L1_SMALL, Memory
+from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, round_up
+
+_TABLE_TOO_WIDE = (
+    "Reader indices buffer page size {} exceeds worst-case CB size {} (config tensor layout changed?)"
+)
+"""What the library says of windows that break off more often than it expects."""
+
+
+@dataclass(slots=True)
+class _Parameters:
+    """Weights and bias on the device: made by the first part of a convolution that needs them, there until its end."""
+
+    weight: TensorSpec
+    bias: TensorSpec | None
+    slots: tuple[int, ...] = ()
+
+
+def conv2d(call: Call, plan: PlanWriter) -> Plan:
+    """An input in L1 stays there; one in DRAM goes through L1 at once if that fits, else in slices of the image."""
+    source, made = call.inputs[0], _convolution(call)
+    weight, bias = call.tensor("weight_tensor", 1), call.tensor("bias_tensor", 2)
+    assert weight is not None
+    parameters = _Parameters(weight, bias)
+    if source.shard is not None:
+        return plan.give_up("convolutions of sharded tensors")
+    if source.memory is L1:
+        slot, spec = convolve(plan, made, source, parameters)
+        plan.free(*parameters.slots)
+        return _delivered(plan, slot, spec, call.memory)
+    return _through_l1(plan, made, source, parameters)
+
+
+def _convolution(call: Call) -> Convolution:
+    given, source = call.arguments, call.inputs[0]
+    weight = call.tensor("weight_tensor", 1)
+    if weight is None:
+        raise BadInputError("a convolution needs weights")
+    padding = [int(size) for size in given["padding"]]
+    if len(padding) == 2:
+        padding = [padding[0], padding[0], padding[1], padding[1]]
+    kernel, stride, dilation = (
+        (int(given[name][0]), int(given[name][1])) for name in ("kernel_size", "stride", "dilation")
+    )
+    window = Window(
+        *(int(given["batch_size"]), int(given["input_height"]), int(given["input_width"])),
+        *(kernel, stride, (padding[0], padding[1], padding[2], padding[3]), dilation),
+    )
+    out = given.get("dtype")
+    return Convolution(
+        window,
+        int(given["in_channels"]),
+        int(given["out_channels"]),
+        call.tensor("bias_tensor", 2) is not None,
+        source.dtype,
+        weight.dtype,
+        source.dtype if out is None else DATA_TYPES.find(str(out)),
+        source.layout,
+        kernel == stride == dilation == (1, 1) and not any(padding),
+    )
+
+
+def convolve(
+    plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: _Parameters, scheme: Scheme | None = None
+) -> tuple[int, TensorSpec]:
+    """One convolution in L1: dealt out, halos gathered, convolved. The result is in shards."""
+    slot = 0
+    if scheme is None:
+        scheme = scheme_of(preferred_kind(made, plan.memory_map.grid), made, plan.memory_map.grid)
+        dealt = _sticks(scheme, scheme.in_sticks, source)
+        slot = plan.allocate(dealt)
+    _prepare(plan, scheme, parameters)
+    slot, dealt = _gather(plan, scheme, slot, dealt)
+    return _convolve(plan, scheme, slot, dealt)
+
+
+def _sticks(scheme: Scheme, height: int, source: TensorSpec) -> TensorSpec:
+    """The input in shards of this height."""
+    made = scheme.convolution
+    width = scheme.channels_per_core
+    rows = made.window.batch * made.window.height * made.window.width
+    shape = (1, 1, round_up(rows, height), round_up(made.in_channels, width))
+    return TensorSpec(shape, source.dtype, source.layout, L1, scheme.shard(height, width))
+
+
+def _prepare(plan: PlanWriter, scheme: Scheme, parameters: _Parameters) -> None:
+    """Weights, then the bias, in the form that the scheme's kernels read; always in DRAM."""
+    if parameters.slots:
+        return
+    shape = scheme.weight_shape
+    slots = [plan.allocate(TensorSpec(shape, parameters.weight.dtype, TILE, DRAM))]
+    if parameters.bias is not None:
+        slots.append(plan.allocate(TensorSpec((1, 1, 32, shape[-1]), parameters.weight.dtype, TILE, DRAM)))
+    parameters.slots = tuple(slots)
+
+
+def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> tuple[int, TensorSpec]:
+    """Every core gets the sticks that its windows touch; the result is moved up to where the input was."""
+    made = scheme.convolution
+    if scheme.kind == WIDTH and made.layout is ROW_MAJOR and not any(made.window.padding):
+        return slot, dealt
+    shard = scheme.shard(scheme.halo_sticks, scheme.channels_per_core)
+    shape = (1, 1, scheme.halo_sticks * scheme.cores_high, scheme.channels_per_core * scheme.cores_in)
+    halo = TensorSpec(shape, made.stick_dtype, ROW_MAJOR, L1, shard)
+    gathered = plan.allocate(halo)
+    assert isinstance(dealt.shard, Shard)
+    tiled = dealt.layout is TILE
+    tables = halo_tables(made.window, scheme.cores_high, scheme.outputs_per_core, dealt.shard.height, tiled)
+    _keep_tables(plan, scheme, ("halo", made.window, dealt), tables.widths)
+    stick = round_up(scheme.channels_per_core * made.stick_bytes, plan.memory_map.architecture.l1_alignment_bytes)
+    block = 2 * -(-scheme.channels_per_core // 32) * made.stick_dtype.tile_bytes()
+    plan.launch([stick, stick, *([block, block] if tiled else [])], CIRCULAR)
+    plan.free(slot, gathered)
+    return plan.allocate(halo), halo
+
+
+def _keep_tables(plan: PlanWriter, scheme: Scheme, key: tuple[Hashable, ...], widths: tuple[int, ...]) -> None:
+    """Small tables, one per core, that live as long as the cached program."""
+    for number, width in enumerate(widths):
+        shard = replace(scheme.shard(1, width), kind="height")
+        spec = TensorSpec((scheme.in_cores, width), DATA_TYPES.find("uint16"), ROW_MAJOR, L1_SMALL, shard)
+        plan.allocate(spec, cache_key=(*key, number))
+
+
+def _convolve(plan: PlanWriter, scheme: Scheme, slot: int, halo: TensorSpec) -> tuple[int, TensorSpec]:
+    made = scheme.convolution
+    shard = scheme.shard(scheme.outputs_per_core, scheme.out_tiles_wide * 32, of_output=True)
+    result = TensorSpec((1, 1, made.window.outputs, made.out_channels), made.out_dtype, TILE, L1, shard)
+    made_slot = plan.allocate(result)
+    readers = scheme.readers(plan.memory_map.architecture)
+    width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
+    width += width % 2
+    _keep_tables(plan, scheme, ("convolution", made, halo), (width,))
+    if width > scheme.outputs_per_core:
+        plan.refuse(_TABLE_TOO_WIDE.format(2 * width, 2 * scheme.outputs_per_core))
+    plan.launch(scheme.static_bytes(), CIRCULAR)
+    plan.free(slot)
+    return made_slot, result
+
+
+def _delivered(plan: PlanWriter, slot: int, spec: TensorSpec, memory: Memory | None) -> Plan:
+    if memory is None:
+        return plan.finish(slot, spec)
+    result = replace(spec, memory=memory, shard=None)
+    made = plan.allocate(result)
+    plan.free(slot)
+    return plan.finish(made, result)
+
+
+def _through_l1(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: _Parameters) -> Plan:
+    """The result's place in DRAM is taken first, and given back when no slices are needed."""
+    window = made.window
+    shape = (window.batch, window.output_height, window.output_width, made.out_channels)
+    place = plan.allocate(TensorSpec(shape, made.out_dtype, TILE, DRAM))
+    plan.free(place)
+    slot, spec = convolve(plan, made, source, parameters)
+    result = replace(spec, memory=DRAM, shard=None)
+    delivered = plan.allocate(result)
+    plan.free(slot, *parameters.slots)
+    return plan.finish(delivered, result)
+
+
+def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
+    batch, height, width = (
+        choose.one_of((1, 1, 1, 2, 3)),
+        choose.one_of((7, 14, 28, 33, 56)),
+        choose.one_of((7, 14, 28, 40, 56)),
+    )
+    channels, out = choose.one_of((3, 16, 32, 64, 100, 256)), choose.one_of((8, 32, 64, 72, 256, 512))
+    size = choose.one_of((1, 3, 3, 5, 7))
+    stride, padding = choose.one_of((1, 1, 2)), choose.one_of((0, size // 2))
+    return convolution_steps(
+        record.name,
+        batch,
+        height,
+        width,
+        channels,
+        out,
+        [size, size],
+        [stride, stride],
+        [padding, padding],
+        has_bias=bool(choose.integer(0, 1)),
+        memory=choose.one_of(("L1", "DRAM")),
+    )
+
+
+def convolution_steps(
+    name: str,
+    batch: int,
+    height: int,
+    width: int,
+    channels: int,
+    out: int,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    *,
+    dilation: int = 1,
+    groups: int = 1,
+    has_bias: bool = False,
+    memory: str = "DRAM",
+    dtype: str = "bfloat16",
+) -> list[Step]:
+    """A call as the catalogue writes it: rows of channels, weights and bias on the host."""
+    source = {
+        "shape": [1, 1, batch * height * width, channels],
+        "dtype": dtype,
+        "layout": "row_major",
+        "memory": memory,
+    }
+    weight = {"host": "weight", "shape": [out, channels // groups, *kernel], "dtype": dtype, "layout": "row_major"}
+    bias = {"host": "bias", "shape": [1, 1, 1, out], "dtype": dtype, "layout": "row_major"}
+    options = {
+        "input_tensor": {"tensor": "t0"},
+        "weight_tensor": {"tensor": "weight"},
+        "device": {"device": None},
+        "in_channels": channels,
+        "out_channels": out,
+        "batch_size": batch,
+        "input_height": height,
+        "input_width": width,
+        "kernel_size": kernel,
+        "stride": stride,
+        "padding": padding,
+        "dilation": [dilation, dilation],
+        "groups": groups,
+    }
+    if has_bias:
+        options["bias_tensor"] = {"tensor": "bias"}
+    return [
+        {"alloc": "t0", **source},
+        weight,
+        *([bias] if has_bias else []),
+        {"call": f"ttnn.{name}", "args": [], "kwargs": options, "out": "result"},
+    ]
+
+
+_NUMBERS = ("in_channels", "out_channels", "batch_size", "input_height", "input_width", "kernel_size")
+
+RECORDS = (
+    record_of(
+        convolution_steps("conv2d", 1, 8, 8, 32, 32, [3, 3], [1, 1], [1, 1]),
+        conv2d,
+        _draw_conv2d,
+        *(Argument(name) for name in _NUMBERS),
+        *(
+            Argument("stride", default=(1, 1)),
+            Argument("padding", default=(0, 0)),
+            Argument("dilation", default=(1, 1)),
+        ),
+        *(Argument("groups", default=1), Argument("device", default=None), Argument("dtype", default=None)),
+        takes_host_tensors=True,
+    ),
+)
