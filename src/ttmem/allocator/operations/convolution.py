@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions: out of L1 in one go, out of DRAM in one go or slice by slice, and those that are a product of matrices."""
+"""Convolutions: out of L1 at once, out of DRAM at once or slice by slice, and those that are a product of matrices."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations.convolution_schemes import WIDTH, Convolution, Scheme, preferred_kind, scheme_of
+from ttmem.allocator.operations.convolution_schemes import WIDTH, Chip, Convolution, Scheme, preferred_kind, scheme_of
+from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.sliding_window import Window, halo_tables, reader_table_width
 from ttmem.allocator.operations.written import record_of
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import DATA_TYPES, DRAM, L1, L1_SMALL, Memory
 from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, round_up
 
-_TABLE_TOO_WIDE = (
-    "Reader indices buffer page size {} exceeds worst-case CB size {} (config tensor layout changed?)"
-)
+_TABLE_TOO_WIDE = "Reader indices buffer page size {} exceeds worst-case CB size {} (config tensor layout changed?)"
 """What the library says of windows that break off more often than it expects."""
 
 
@@ -55,21 +55,21 @@ def _convolution(call: Call) -> Convolution:
     kernel, stride, dilation = (
         (int(given[name][0]), int(given[name][1])) for name in ("kernel_size", "stride", "dilation")
     )
-    window = Window(
-        *(int(given["batch_size"]), int(given["input_height"]), int(given["input_width"])),
-        *(kernel, stride, (padding[0], padding[1], padding[2], padding[3]), dilation),
-    )
-    out = given.get("dtype")
+    batch, height, width = (int(given[name]) for name in ("batch_size", "input_height", "input_width"))
+    window = Window(batch, height, width, kernel, stride, (padding[0], padding[1], padding[2], padding[3]), dilation)
+    out, has_bias = given.get("dtype"), call.tensor("bias_tensor", 2) is not None
+    channels, out_channels = int(given["in_channels"]), int(given["out_channels"])
     return Convolution(
         window,
-        int(given["in_channels"]),
-        int(given["out_channels"]),
-        call.tensor("bias_tensor", 2) is not None,
+        channels,
+        out_channels,
+        has_bias,
         source.dtype,
         weight.dtype,
         source.dtype if out is None else DATA_TYPES.find(str(out)),
         source.layout,
         kernel == stride == dilation == (1, 1) and not any(padding),
+        int(given["groups"]) == channels == out_channels and kernel[0] == window.height == 1 and not has_bias,
     )
 
 
@@ -79,7 +79,8 @@ def convolve(
     """One convolution in L1: dealt out, halos gathered, convolved. The result is in shards."""
     slot = 0
     if scheme is None:
-        scheme = scheme_of(preferred_kind(made, plan.memory_map.grid), made, plan.memory_map.grid)
+        chip = Chip.of(plan.memory_map)
+        scheme = scheme_of(preferred_kind(made, chip), made, chip)
         dealt = _sticks(scheme, scheme.in_sticks, source)
         slot = plan.allocate(dealt)
     _prepare(plan, scheme, parameters)
@@ -140,7 +141,7 @@ def _convolve(plan: PlanWriter, scheme: Scheme, slot: int, halo: TensorSpec) -> 
     shard = scheme.shard(scheme.outputs_per_core, scheme.out_tiles_wide * 32, of_output=True)
     result = TensorSpec((1, 1, made.window.outputs, made.out_channels), made.out_dtype, TILE, L1, shard)
     made_slot = plan.allocate(result)
-    readers = scheme.readers(plan.memory_map.architecture)
+    readers = scheme.readers()
     width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
     width += width % 2
     _keep_tables(plan, scheme, ("convolution", made, halo), (width,))
@@ -162,15 +163,69 @@ def _delivered(plan: PlanWriter, slot: int, spec: TensorSpec, memory: Memory | N
 
 def _through_l1(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: _Parameters) -> Plan:
     """The result's place in DRAM is taken first, and given back when no slices are needed."""
-    window = made.window
+    window, chip = made.window, Chip.of(plan.memory_map)
     shape = (window.batch, window.output_height, window.output_width, made.out_channels)
-    place = plan.allocate(TensorSpec(shape, made.out_dtype, TILE, DRAM))
+    image = TensorSpec(shape, made.out_dtype, TILE, DRAM)
+    place = plan.allocate(image)
+    parts = sliced(window, lambda cut: _bytes_needed(made, cut, chip), plan.l1_bytes_free, tiled=True)
+    if isinstance(parts, str):
+        plan.refuse(parts)
+    if len(parts) > 1:
+        kind = ""
+        for cut in parts:
+            part, kind = _part(made, cut, chip, kind)
+            _convolve_slice(plan, scheme_of(kind, part, chip, is_sliced=True), source, parameters)
+        return _flattened(plan, place, image, parameters)
     plan.free(place)
     slot, spec = convolve(plan, made, source, parameters)
     result = replace(spec, memory=DRAM, shard=None)
     delivered = plan.allocate(result)
     plan.free(slot, *parameters.slots)
     return plan.finish(delivered, result)
+
+
+def _part(made: Convolution, cut: Cut, chip: Chip, kind: str = "") -> tuple[Convolution, str]:
+    """A slice for itself, and how it is dealt out unless the first slice settled that.
+
+    The library reckons with the whole image's padding there.
+    """
+    part = replace(made, window=cut_window(made.window, cut, tiled=True))
+    return part, kind or preferred_kind(part, chip, replace(part.window, padding=made.window.padding))
+
+
+def _bytes_needed(made: Convolution, cut: Cut, chip: Chip) -> int:
+    part, kind = _part(made, cut, chip)
+    return scheme_of(kind, part, chip, is_sliced=part.window != made.window).estimated_peak_bytes
+
+
+def _convolve_slice(plan: PlanWriter, scheme: Scheme, source: TensorSpec, parameters: _Parameters) -> None:
+    """Cut out of DRAM into shards, convolved, written back."""
+    made, width = scheme.convolution, scheme.channels_per_core
+    rows = made.window.batch * made.window.height * made.window.width
+    shape = (1, 1, rows, round_up(made.in_channels, width))
+    dealt = TensorSpec(shape, made.stick_dtype, ROW_MAJOR, L1, scheme.shard(scheme.in_sticks, width))
+    slot = plan.allocate(dealt)
+    row, page = width * made.stick_bytes, made.in_channels * made.stick_bytes
+    alignment = plan.memory_map.page_alignment_bytes(DRAM)
+    padded = [row] if row > page // scheme.cores_in else []
+    misaligned = [2 * round_up(page + alignment, alignment)] if row % alignment else []
+    plan.launch([*padded, *misaligned], CIRCULAR)
+    _prepare(plan, scheme, parameters)
+    slot, dealt = _gather(plan, scheme, slot, dealt)
+    slot, _ = _convolve(plan, scheme, slot, dealt)
+    plan.free(slot)
+
+
+def _flattened(plan: PlanWriter, place: int, image: TensorSpec, parameters: _Parameters) -> Plan:
+    """The images as one list of sticks: a copy unless their rows are whole tiles."""
+    shape = (1, 1, image.elements // image.shape[-1], image.shape[-1])
+    (slot, spec), *_ = reshape(Call("reshape", (image,), {"shape": shape}), plan).results
+    if slot < 0:
+        slot = place
+    else:
+        plan.free(place)
+    plan.free(*parameters.slots)
+    return plan.finish(slot, spec)
 
 
 def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:

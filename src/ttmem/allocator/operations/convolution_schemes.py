@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from math import prod
 
 from ttmem.allocator.operations.sliding_window import Window, halo_sticks
-from ttmem.hardware import BFLOAT16, BLACKHOLE, FLOAT32, Architecture, DataType
+from ttmem.hardware import BFLOAT16, BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
 from ttmem.hardware.boards import Grid
 from ttmem.tensors import ROW_MAJOR, CoreRange, Layout, Shard, grid_of, round_up
 
@@ -15,6 +15,7 @@ _TILE = 32
 _STICK_UNIT = 8
 """Channels of a stick come in multiples of this: 16 bytes of bfloat16, the least that is moved at once."""
 _SCRATCH_BYTES = 64
+_BURST_ALIGNMENTS = 256
 
 
 def divided(number: int, by: int) -> int:
@@ -42,6 +43,18 @@ def row_by_row(cores: int, grid: Grid) -> tuple[CoreRange, ...]:
     return (*ranges, CoreRange(0, rows, rest - 1, rows)) if rest else ranges
 
 
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """What the schemes depend on."""
+
+    grid: Grid
+    architecture: Architecture
+
+    @classmethod
+    def of(cls, memory_map: MemoryMap) -> "Chip":
+        return cls(memory_map.grid, memory_map.architecture)
+
+
 @dataclass(frozen=True)
 class Convolution:
     """What is to be convolved."""
@@ -58,6 +71,8 @@ class Convolution:
     """Of the input."""
     is_matmul: bool = False
     """A kernel of one pixel that moves by one: no window at all."""
+    is_row_depthwise: bool = False
+    """Each channel for itself along one row of pixels: a kernel of its own, without a product of matrices."""
 
     @property
     def stick_dtype(self) -> DataType:
@@ -76,7 +91,7 @@ class Scheme:
 
     kind: str
     convolution: Convolution
-    grid: Grid
+    chip: Chip
     cores_high: int
     """Along batch, height and width."""
     cores_in: int
@@ -113,8 +128,18 @@ class Scheme:
     @cached_property
     def block_tiles_wide(self) -> int:
         """Of the inner dimension, that is worked on at a time: one row of the kernel, or all of it by width."""
-        kernel = self.convolution.window.kernel
+        made, kernel = self.convolution, self.convolution.window.kernel
+        if made.is_row_depthwise:
+            return divided(self.channels_per_core * self.taps_read_at_once, _TILE)
         return divided((prod(kernel) if self.kind == WIDTH else kernel[1]) * self.channels_per_core, _TILE)
+
+    @property
+    def taps_read_at_once(self) -> int:
+        """Of a depthwise row: the whole kernel where its sticks are whole tiles and one burst brings them."""
+        made = self.convolution
+        taps = made.window.kernel[1] if made.window.dilation[1] == 1 and self.channels_per_core % _TILE == 0 else 1
+        burst = _BURST_ALIGNMENTS * (64 if self.chip.architecture is BLACKHOLE else 32)
+        return taps if taps * self.channels_per_core * made.stick_bytes <= burst else 1
 
     @cached_property
     def in_sticks(self) -> int:
@@ -133,13 +158,15 @@ class Scheme:
         across = self.cores_out if of_output else self.cores_in
         if self.kind == BLOCK:
             return Shard(BLOCK, height, width, grid_of(across, self.cores_high))
-        return Shard(self.kind, height, width, row_by_row(across * self.cores_high, self.grid))
+        return Shard(self.kind, height, width, row_by_row(across * self.cores_high, self.chip.grid))
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
         """As the matrix that the kernels read, padded to whole blocks."""
         kernel = self.convolution.window.kernel
         rows = self.block_tiles_wide * (1 if self.kind == WIDTH else kernel[0]) * self.cores_in
+        if self.convolution.is_row_depthwise:
+            rows = self.out_tiles_high * kernel[1]
         return 1, 1, rows * _TILE, self.out_tiles_wide * self.cores_out * _TILE
 
     def static_bytes(self, *, is_estimate: bool = False) -> list[int]:
@@ -157,10 +184,11 @@ class Scheme:
         else:
             gathered = 0 if made.stick_dtype is made.out_dtype and not is_alone else block * stick
         bias = self.out_tiles_wide * weight if made.has_bias else 0
+        weight_rows = self.out_tiles_high * self.taps_read_at_once if made.is_row_depthwise else self.block_tiles_wide
         return [
             size
             for size in (
-                *(self.out_tiles_wide * self.block_tiles_wide * weight, sent, gathered, block * out, bias),
+                *(self.out_tiles_wide * weight_rows * weight, sent, gathered, block * out, bias),
                 _SCRATCH_BYTES,
             )
             if size
@@ -170,14 +198,18 @@ class Scheme:
     def out_shard_bytes(self) -> int:
         return self.out_tiles_high * self.out_tiles_wide * self.convolution.out_dtype.tile_bytes()
 
-    @cached_property
+    @property
     def halo_bytes(self) -> int:
         return self.halo_sticks * self.channels_per_core * self.convolution.stick_bytes
 
-    @cached_property
-    def estimated_bytes(self) -> int:
-        """Of a core when the convolution runs, as the library reckons before it chooses."""
-        return sum(self.static_bytes(is_estimate=True)) + self.out_shard_bytes + self.halo_bytes
+    def estimated_bytes(self, window: Window | None = None) -> int:
+        """Of a core when the convolution runs, as the library reckons before it chooses; with this window's halo."""
+        halo = self.halo_bytes
+        if window is not None:
+            outputs = divided(divided(window.outputs, _TILE), self.cores_high) * _TILE
+            halo = halo_sticks(window, self.cores_high, outputs)
+            halo *= self.channels_per_core * self.convolution.stick_bytes
+        return sum(self.static_bytes(is_estimate=True)) + self.out_shard_bytes + halo
 
     @property
     def estimated_peak_bytes(self) -> int:
@@ -186,12 +218,17 @@ class Scheme:
         sticks = self.in_sticks * self.channels_per_core * made.stick_bytes
         if made.dtype.is_block_float:
             sticks //= 2
-        return max(sticks + self.halo_bytes, self.estimated_bytes)
+        return max(sticks + self.halo_bytes, self.estimated_bytes())
 
-    def readers(self, architecture: Architecture) -> tuple[int, ...]:
+    def readers(self) -> tuple[int, ...]:
         """Outputs per block of each kernel that gathers windows: one, or two that take halves."""
         high = self.out_tiles_high
-        if self.kind == WIDTH or high == 1 or (self.kind == HEIGHT and not _halves_pay(self, architecture)):
+        if (
+            self.kind == WIDTH
+            or high == 1
+            or self.convolution.is_row_depthwise
+            or (self.kind == HEIGHT and not _halves_pay(self))
+        ):
             return (high * _TILE,)
         return ((high - high // 2) * _TILE, high // 2 * _TILE)
 
@@ -256,9 +293,9 @@ def _rate(size: int, curve: tuple[int, float, float]) -> float:
     return least + (peak - least) / (full - _LEAST_TRANSFER_BYTES) * (clamped - _LEAST_TRANSFER_BYTES)
 
 
-def _halves_pay(scheme: Scheme, architecture: Architecture) -> bool:
+def _halves_pay(scheme: Scheme) -> bool:
     """Whether two gathering kernels are done sooner than one, although the second also brings the weights."""
-    made, rates = scheme.convolution, _BLACKHOLE_RATES if architecture is BLACKHOLE else _WORMHOLE_RATES
+    made, rates = scheme.convolution, _BLACKHOLE_RATES if scheme.chip.architecture is BLACKHOLE else _WORMHOLE_RATES
     element, kernel_width = made.stick_bytes, made.window.kernel[1]
     together = kernel_width if made.window.dilation[1] == 1 else 1
     gathered = element * scheme.out_tiles_high * _TILE * scheme.channels_per_core * kernel_width
@@ -273,30 +310,36 @@ def _halves_pay(scheme: Scheme, architecture: Architecture) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def scheme_of(kind: str, made: Convolution, grid: Grid, *, is_sliced: bool = False) -> Scheme:
+def scheme_of(kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = False) -> Scheme:
     """``is_sliced``: the input is cut out of DRAM as sticks, whatever its layout."""
     sticks = not made.is_matmul and kind != WIDTH and (made.layout is ROW_MAJOR or is_sliced)
     unit = _STICK_UNIT if sticks else _TILE
+    grid = chip.grid
     high, out = divided(made.window.outputs, _TILE), divided(made.out_channels, _TILE)
     if kind == HEIGHT:
-        return Scheme(kind, made, grid, cores_for(high, grid.cores), 1, 1, unit)
+        return Scheme(kind, made, chip, cores_for(high, grid.cores), 1, 1, unit)
     pieces = divided(made.in_channels, unit)
     if kind == WIDTH:
-        return Scheme(kind, made, grid, 1, cores_for(pieces, grid.cores), cores_for(out, grid.cores), unit)
+        return Scheme(kind, made, chip, 1, cores_for(pieces, grid.cores), cores_for(out, grid.cores), unit)
     cores_high = cores_for(high, grid.rows)
     if made.is_matmul:
         across = common_divisor(out, pieces, grid.columns)
-        return Scheme(kind, made, grid, cores_high, across, across, unit)
-    return Scheme(kind, made, grid, cores_high, cores_for(pieces, grid.columns), cores_for(out, grid.columns), unit)
+        return Scheme(kind, made, chip, cores_high, across, across, unit)
+    return Scheme(kind, made, chip, cores_high, cores_for(pieces, grid.columns), cores_for(out, grid.columns), unit)
 
 
 @lru_cache(maxsize=4096)
-def preferred_kind(made: Convolution, grid: Grid) -> str:
-    """By height, unless dealing by both or by channels takes less of L1."""
-    best = scheme_of(HEIGHT, made, grid)
-    block, width = scheme_of(BLOCK, made, grid), scheme_of(WIDTH, made, grid)
-    if block.estimated_bytes < best.estimated_bytes and max(block.in_cores, block.out_cores) >= grid.columns:
+def preferred_kind(made: Convolution, chip: Chip, window: Window | None = None) -> str:
+    """By height, unless dealing by both or by channels takes less of L1. ``window``: by its halo, not the real one's."""
+    best = scheme_of(HEIGHT, made, chip)
+    if made.is_row_depthwise:
+        return best.kind
+    block, width = scheme_of(BLOCK, made, chip), scheme_of(WIDTH, made, chip)
+    if (
+        block.estimated_bytes(window) < best.estimated_bytes(window)
+        and max(block.in_cores, block.out_cores) >= chip.grid.columns
+    ):
         best = block
-    if width.estimated_bytes < best.estimated_bytes and not made.is_matmul:
+    if width.estimated_bytes(window) < best.estimated_bytes(window) and not made.is_matmul:
         best = width
     return best.kind
