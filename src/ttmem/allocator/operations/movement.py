@@ -8,11 +8,11 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import cast, double_buffered_rows, double_buffered_tiles, result_like
-from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM
-from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, TensorSpec, paging_of
+from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, paging_of
 
 
 def concat(call: Call, plan: PlanWriter) -> Plan:
@@ -165,18 +165,6 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
     return plan.one_program(result, [2 * paging_of(source).page_bytes], at_least="row-major copy")
 
 
-def to_layout(call: Call, plan: PlanWriter) -> Plan:
-    """Tilize or untilize; block floats become bfloat16 rows."""
-    source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]).removeprefix("ttnn."))
-    if layout is source.layout:
-        return plan.finish(-1, source)
-    plain = BFLOAT16 if source.dtype.is_block_float else source.dtype
-    result = replace(result_like(source, call.memory), layout=layout, dtype=plain)
-    return plan.one_program(
-        result, double_buffered_tiles(source), at_least="row blocks are sized by what is left of L1"
-    )
-
-
 def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
     first = draws.tensor(choose, integers=True)
     axis = choose.integer(0, len(first["shape"]) - 1)
@@ -221,11 +209,6 @@ def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step
     return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)})
 
 
-def _draw_to_layout(record: OperationRecord, choose: Choose) -> list[Step]:
-    layout: Step = choose.one_of(({"layout": "tile"}, {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}))
-    return write_call(record.name, [draws.tensor(choose)], layout, memory=draws.wish(choose))
-
-
 RECORDS = (
     record_of(
         write_call("concat", [EXAMPLE_TENSOR] * 2, -1, as_list=True),
@@ -249,13 +232,5 @@ RECORDS = (
     ),
     record_of(
         write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}), to_memory_config, _draw_to_memory_config
-    ),
-    record_of(
-        write_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
-        to_layout,
-        _draw_to_layout,
-        Argument("layout", 0),
-        confidence=BOUNDED,
-        draw_bounded=_draw_to_layout,
     ),
 )

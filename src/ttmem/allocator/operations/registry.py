@@ -9,12 +9,30 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations import convolution, elementwise, matrix, movement, permutation, reductions, reshaping
+from ttmem.allocator.operations import (
+    convolution,
+    elementwise,
+    matrix,
+    movement,
+    permutation,
+    reductions,
+    reshaping,
+    tilizing,
+)
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, movement, permutation, reshaping, reductions, matrix, convolution)
+_FAMILIES = (
+    elementwise,
+    movement,
+    permutation,
+    reshaping,
+    reductions,
+    matrix,
+    convolution,
+    tilizing,
+)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),
