@@ -330,7 +330,7 @@ def scheme_of(kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = Fal
 
 @lru_cache(maxsize=4096)
 def preferred_kind(made: Convolution, chip: Chip, window: Window | None = None) -> str:
-    """By height, unless dealing by both or by channels takes less of L1. ``window``: by its halo, not the real one's."""
+    """By height, unless dealing by both or by channels takes less of L1. ``window``: reckoned with this one's halo."""
     best = scheme_of(HEIGHT, made, chip)
     if made.is_row_depthwise:
         return best.kind

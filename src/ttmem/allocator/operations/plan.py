@@ -146,8 +146,9 @@ class PlanWriter:
             lowest = self._lowest_l1_address(self._steps) if self._lowest_l1_address else None
         except DeviceFailureError:
             raise _PlanEndsEarlyError from None
-        limit = self.memory_map.architecture.l1_bytes_per_core if lowest is None else lowest
-        return limit - self.memory_map.l1_base_address
+        if lowest is not None:
+            return lowest - self.memory_map.l1_base_address
+        return self.memory_map.l1.bytes_per_bank  # L1_SMALL is the top of L1 and not to be had
 
     def allocate(self, spec: TensorSpec, *, cache_key: Hashable = None) -> int:
         self._slots += 1

@@ -10,10 +10,12 @@ from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
+    attention,
     convolution,
     elementwise,
     matrix,
     movement,
+    normalisation,
     permutation,
     reductions,
     reshaping,
@@ -32,6 +34,8 @@ _FAMILIES = (
     matrix,
     convolution,
     tilizing,
+    normalisation,
+    attention,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
