@@ -5,12 +5,22 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations.convolution_schemes import WIDTH, Chip, Convolution, Scheme, preferred_kind, scheme_of
+from ttmem.allocator.operations.convolution_schemes import (
+    HEIGHT,
+    WIDTH,
+    Chip,
+    Convolution,
+    Scheme,
+    preferred_kind,
+    scheme_of,
+)
 from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
+from ttmem.allocator.operations.matrix import product, product_spec
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.sliding_window import Window, halo_tables, reader_table_width
+from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.operations.written import record_of
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import DATA_TYPES, DRAM, L1, L1_SMALL, Memory
@@ -37,6 +47,10 @@ def conv2d(call: Call, plan: PlanWriter) -> Plan:
     parameters = _Parameters(weight, bias)
     if source.shard is not None:
         return plan.give_up("convolutions of sharded tensors")
+    if made.is_matmul:
+        slot, spec = _multiply(plan, made, source, parameters)
+        plan.free(*parameters.slots)
+        return _delivered(plan, slot, spec, call.memory)
     if source.memory is L1:
         slot, spec = convolve(plan, made, source, parameters)
         plan.free(*parameters.slots)
@@ -226,6 +240,25 @@ def _flattened(plan: PlanWriter, place: int, image: TensorSpec, parameters: _Par
         plan.free(place)
     plan.free(*parameters.slots)
     return plan.finish(slot, spec)
+
+
+def _multiply(
+    plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: _Parameters
+) -> tuple[int, TensorSpec]:
+    """A kernel of one pixel: sticks times weights. The input becomes tiles, before or after the weights are moved."""
+    chip = Chip.of(plan.memory_map)
+    scheme = scheme_of(preferred_kind(made, chip), made, chip)
+    tiles, is_early = replace(source, layout=TILE), scheme.kind != HEIGHT
+    tiled = tilize(plan, source, tiles) if source.layout is not TILE and is_early else 0
+    weight = TensorSpec((1, 1, made.in_channels, made.out_channels), parameters.weight.dtype, TILE, DRAM)
+    bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, made.out_channels))
+    parameters.slots = tuple(plan.allocate(spec) for spec in (weight, bias) if spec is not None)
+    if source.layout is not TILE and not is_early:
+        tiled = tilize(plan, source, tiles)
+    wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)
+    slot, spec, copies = product(plan, tiles, weight, wanted, (False, False), bias)
+    plan.free(*copies, tiled)
+    return slot, spec
 
 
 def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
