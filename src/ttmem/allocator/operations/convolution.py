@@ -16,10 +16,11 @@ from ttmem.allocator.operations.convolution_schemes import (
 )
 from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
 from ttmem.allocator.operations.matrix import product, product_spec
+from ttmem.allocator.operations.movement import pad
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshape
-from ttmem.allocator.operations.sliding_window import Window, halo_tables, reader_table_width
+from ttmem.allocator.operations.sliding_window import Window, four_sides, halo_tables, pair, reader_table_width
 from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.operations.written import record_of
 from ttmem.allocator.programs import CIRCULAR
@@ -47,9 +48,15 @@ def conv2d(call: Call, plan: PlanWriter) -> Plan:
     parameters = _Parameters(weight, bias)
     if source.shard is not None:
         return plan.give_up("convolutions of sharded tensors")
+    patches = 0
+    if source.memory is DRAM and _is_patchwise(made.window):
+        if source.layout is TILE:
+            return plan.give_up("convolutions of tiles in DRAM whose windows do not overlap")
+        patches, source = _fold(plan, made, source)
+        made = _folded(made)
     if made.is_matmul:
         slot, spec = _multiply(plan, made, source, parameters)
-        plan.free(*parameters.slots)
+        plan.free(patches, *parameters.slots)
         return _delivered(plan, slot, spec, call.memory)
     if source.memory is L1:
         slot, spec = convolve(plan, made, source, parameters)
@@ -63,14 +70,12 @@ def _convolution(call: Call) -> Convolution:
     weight = call.tensor("weight_tensor", 1)
     if weight is None:
         raise BadInputError("a convolution needs weights")
-    padding = [int(size) for size in given["padding"]]
-    if len(padding) == 2:
-        padding = [padding[0], padding[0], padding[1], padding[1]]
-    kernel, stride, dilation = (
-        (int(given[name][0]), int(given[name][1])) for name in ("kernel_size", "stride", "dilation")
-    )
+    kernel, stride, dilation = (pair(given, name) for name in ("kernel_size", "stride", "dilation"))
+    padding = four_sides(given["padding"])
     batch, height, width = (int(given[name]) for name in ("batch_size", "input_height", "input_width"))
-    window = Window(batch, height, width, kernel, stride, (padding[0], padding[1], padding[2], padding[3]), dilation)
+    window = Window(batch, height, width, kernel, stride, padding, dilation)
+    if min(window.output_height, window.output_width) < 1 or min(*kernel, *stride, *dilation) < 1:
+        raise BadInputError(f"a kernel of {kernel[0]}x{kernel[1]} does not fit an image of {height}x{width}")
     out, has_bias = given.get("dtype"), call.tensor("bias_tensor", 2) is not None
     channels, out_channels = int(given["in_channels"]), int(given["out_channels"])
     return Convolution(
@@ -95,20 +100,23 @@ def convolve(
     if scheme is None:
         chip = Chip.of(plan.memory_map)
         scheme = scheme_of(preferred_kind(made, chip), made, chip)
-        dealt = _sticks(scheme, scheme.in_sticks, source)
-        slot = plan.allocate(dealt)
+        slot, dealt = _deal(plan, scheme, source)
     _prepare(plan, scheme, parameters)
     slot, dealt = _gather(plan, scheme, slot, dealt)
     return _convolve(plan, scheme, slot, dealt)
 
 
-def _sticks(scheme: Scheme, height: int, source: TensorSpec) -> TensorSpec:
-    """The input in shards of this height."""
-    made = scheme.convolution
-    width = scheme.channels_per_core
+def _deal(plan: PlanWriter, scheme: Scheme, source: TensorSpec) -> tuple[int, TensorSpec]:
+    """The interleaved input in shards; sticks go through a scratchpad, four at a time."""
+    made, height, width = scheme.convolution, scheme.in_sticks, scheme.channels_per_core
     rows = made.window.batch * made.window.height * made.window.width
     shape = (1, 1, round_up(rows, height), round_up(made.in_channels, width))
-    return TensorSpec(shape, source.dtype, source.layout, L1, scheme.shard(height, width))
+    dealt = TensorSpec(shape, source.dtype, source.layout, L1, scheme.shard(height, width))
+    slot = plan.allocate(dealt)
+    alignment = plan.memory_map.architecture.dram_alignment_bytes
+    if source.layout is ROW_MAJOR:
+        plan.launch([4 * round_up(width * made.stick_bytes + alignment, alignment)])
+    return slot, dealt
 
 
 def _prepare(plan: PlanWriter, scheme: Scheme, parameters: _Parameters) -> None:
@@ -240,6 +248,37 @@ def _flattened(plan: PlanWriter, place: int, image: TensorSpec, parameters: _Par
         plan.free(place)
     plan.free(*parameters.slots)
     return plan.finish(slot, spec)
+
+
+def _is_patchwise(window: Window) -> bool:
+    """Windows that do not overlap and leave nothing over."""
+    fits = window.padded_height % window.stride[0] == 0 == window.padded_width % window.stride[1]
+    return window.kernel == window.stride != (1, 1) == window.dilation and fits
+
+
+def _folded(made: Convolution) -> Convolution:
+    """The same with all pixels of a window as channels of one."""
+    window, (down, across) = made.window, made.window.kernel
+    pixels = Window(window.batch, window.padded_height // down, window.padded_width // across, (1, 1))
+    return replace(made, window=pixels, in_channels=made.in_channels * down * across, is_matmul=True)
+
+
+def _fold(plan: PlanWriter, made: Convolution, source: TensorSpec) -> tuple[int, TensorSpec]:
+    """Pixels of a window are brought together in DRAM; an image with padding is copied with it first."""
+    window, padded = made.window, 0
+    if any(window.padding):
+        top, bottom, left, right = window.padding
+        image = replace(source, shape=(window.batch, window.height, window.width, made.in_channels))
+        padding = ((0, 0), (top, bottom), (left, right), (0, 0))
+        (padded, _), *_ = pad(Call("pad", (image,), {"padding": padding, "value": 0.0}), plan).results
+    folded = _folded(made)
+    spec = replace(source, shape=(1, 1, folded.window.outputs, folded.in_channels))
+    slot = plan.allocate(spec)
+    stick, pixels = made.in_channels * made.stick_bytes, window.kernel[0] * window.kernel[1]
+    aligned = round_up(stick, plan.memory_map.architecture.dram_alignment_bytes)
+    plan.launch([2 * aligned * pixels, *([stick * pixels] if stick != aligned else [])])
+    plan.free(padded)
+    return slot, spec
 
 
 def _multiply(

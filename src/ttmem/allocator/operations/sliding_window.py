@@ -6,13 +6,34 @@ the stretch of the padded input that its windows touch. What it has to fetch fro
 these stay in L1_SMALL for as long as the program is cached, and here only their widths are worked out.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
+
+from ttmem._errors import BadInputError
 
 Pair = tuple[int, int]
 
 _UNTILIZED_STICKS = 32
 """Tiles are turned into sticks in blocks of this height, and no transfer crosses a block."""
+
+
+def pair(given: Mapping[str, Any], name: str) -> Pair:
+    """An argument for height and width."""
+    value = given[name]
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise BadInputError(f"'{name}' must be two numbers, not {value!r}")
+    return int(value[0]), int(value[1])
+
+
+def four_sides(padding: Any) -> tuple[int, int, int, int]:
+    """Top, bottom, left, right; two numbers are for height and width."""
+    if not isinstance(padding, (list, tuple)) or len(padding) not in (2, 4):
+        raise BadInputError(f"'padding' must be two or four numbers, not {padding!r}")
+    top, *middle, right = map(int, padding)
+    bottom, left = middle or (top, right)
+    return top, bottom, left, right
 
 
 @dataclass(frozen=True, slots=True)
