@@ -42,11 +42,13 @@ from ttmem.allocator.operations import (
     run_call,
 )
 from ttmem.allocator.operations.elementwise import broadcast_shape
+from ttmem.allocator.operations.run import RefusedError
 from ttmem.allocator.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
 from ttmem.hardware import HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
+from ttmem.results.classify import classify
 from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.tensors import CoreRange, Placement, TensorSpec
 
@@ -54,6 +56,7 @@ Answer = dict[str, Any]
 
 _LEVELS = (EXACT, BOUNDED, UNKNOWN)
 _EMPTY = {memory.name: 0 for memory in MEMORIES}
+_TOLD = ("status", "failure_class", "memory", "message", "needed_bytes", "bytes_per_bank")
 _NOTHING = TensorSpec((0,))
 
 
@@ -207,6 +210,9 @@ class TwinEngine(Engine):
                 "memory": L1.name,
                 "message": failure.message,
             }
+        if isinstance(failure, RefusedError):
+            told = classify(failure.message, exception="RuntimeError")
+            return {name: getattr(told, name) for name in _TOLD}
         return {"status": INVALID, "message": failure.message}
 
     def _doubt(self, level: str, why: str) -> None:

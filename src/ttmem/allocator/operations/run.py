@@ -16,6 +16,10 @@ from ttmem.hardware import L1
 from ttmem.tensors import InvalidSpecError, TensorSpec
 
 
+class RefusedError(InvalidSpecError):
+    """The library gave up in the middle of an operation, in its own words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What an operation left behind, and how high it reached meanwhile."""
@@ -95,7 +99,7 @@ def run_call(
                     may_fail = plan.note
                 continue
             if isinstance(step, Refuse):
-                raise InvalidSpecError(step.message)
+                raise RefusedError(step.message)
             if isinstance(step, Free):
                 device.free(slots.pop(step.slot))
             elif step.cache_key is not None:
