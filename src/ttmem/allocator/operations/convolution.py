@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions: out of L1 at once, out of DRAM at once or slice by slice, and those that are a product of matrices."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from ttmem._errors import BadInputError
@@ -14,18 +13,19 @@ from ttmem.allocator.operations.convolution_schemes import (
     preferred_kind,
     scheme_of,
 )
+from ttmem.allocator.operations.halos import cut_out, deal, gather, keep_tables
 from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
 from ttmem.allocator.operations.matrix import product, product_spec
 from ttmem.allocator.operations.movement import pad
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshape
-from ttmem.allocator.operations.sliding_window import Window, four_sides, halo_tables, pair, reader_table_width
+from ttmem.allocator.operations.sliding_window import Window, four_sides, pair, reader_table_width
 from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.operations.written import record_of
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import DATA_TYPES, DRAM, L1, L1_SMALL, Memory
-from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, round_up
+from ttmem.hardware import DATA_TYPES, DRAM, L1, Memory
+from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, round_up
 
 _TABLE_TOO_WIDE = "Reader indices buffer page size {} exceeds worst-case CB size {} (config tensor layout changed?)"
 """What the library says of windows that break off more often than it expects."""
@@ -100,23 +100,10 @@ def convolve(
     if scheme is None:
         chip = Chip.of(plan.memory_map)
         scheme = scheme_of(preferred_kind(made, chip), made, chip)
-        slot, dealt = _deal(plan, scheme, source)
+        slot, dealt = deal(plan, scheme.dealing, source)
     _prepare(plan, scheme, parameters)
     slot, dealt = _gather(plan, scheme, slot, dealt)
     return _convolve(plan, scheme, slot, dealt)
-
-
-def _deal(plan: PlanWriter, scheme: Scheme, source: TensorSpec) -> tuple[int, TensorSpec]:
-    """The interleaved input in shards; sticks go through a scratchpad, four at a time."""
-    made, height, width = scheme.convolution, scheme.in_sticks, scheme.channels_per_core
-    rows = made.window.batch * made.window.height * made.window.width
-    shape = (1, 1, round_up(rows, height), round_up(made.in_channels, width))
-    dealt = TensorSpec(shape, source.dtype, source.layout, L1, scheme.shard(height, width))
-    slot = plan.allocate(dealt)
-    alignment = plan.memory_map.architecture.dram_alignment_bytes
-    if source.layout is ROW_MAJOR:
-        plan.launch([4 * round_up(width * made.stick_bytes + alignment, alignment)])
-    return slot, dealt
 
 
 def _prepare(plan: PlanWriter, scheme: Scheme, parameters: _Parameters) -> None:
@@ -131,42 +118,21 @@ def _prepare(plan: PlanWriter, scheme: Scheme, parameters: _Parameters) -> None:
 
 
 def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> tuple[int, TensorSpec]:
-    """Every core gets the sticks that its windows touch; the result is moved up to where the input was."""
+    """Dealt by channels alone and without padding, every core has all that its windows touch."""
     made = scheme.convolution
     if scheme.kind == WIDTH and made.layout is ROW_MAJOR and not any(made.window.padding):
         return slot, dealt
-    shard = scheme.shard(scheme.halo_sticks, scheme.channels_per_core)
-    shape = (1, 1, scheme.halo_sticks * scheme.cores_high, scheme.channels_per_core * scheme.cores_in)
-    halo = TensorSpec(shape, made.stick_dtype, ROW_MAJOR, L1, shard)
-    gathered = plan.allocate(halo)
-    assert isinstance(dealt.shard, Shard)
-    tiled = dealt.layout is TILE
-    tables = halo_tables(made.window, scheme.cores_high, scheme.outputs_per_core, dealt.shard.height, tiled)
-    _keep_tables(plan, scheme, ("halo", made.window, dealt), tables.widths)
-    stick = round_up(scheme.channels_per_core * made.stick_bytes, plan.memory_map.architecture.l1_alignment_bytes)
-    block = 2 * -(-scheme.channels_per_core // 32) * made.stick_dtype.tile_bytes()
-    plan.launch([stick, stick, *([block, block] if tiled else [])], CIRCULAR)
-    plan.free(slot, gathered)
-    return plan.allocate(halo), halo
-
-
-def _keep_tables(plan: PlanWriter, scheme: Scheme, key: tuple[Hashable, ...], widths: tuple[int, ...]) -> None:
-    """Small tables, one per core, that live as long as the cached program."""
-    for number, width in enumerate(widths):
-        shard = replace(scheme.shard(1, width), kind="height")
-        spec = TensorSpec((scheme.in_cores, width), DATA_TYPES.find("uint16"), ROW_MAJOR, L1_SMALL, shard)
-        plan.allocate(spec, cache_key=(*key, number))
+    return gather(plan, scheme.dealing, slot, dealt)
 
 
 def _convolve(plan: PlanWriter, scheme: Scheme, slot: int, halo: TensorSpec) -> tuple[int, TensorSpec]:
     made = scheme.convolution
-    shard = scheme.shard(scheme.outputs_per_core, scheme.out_tiles_wide * 32, of_output=True)
-    result = TensorSpec((1, 1, made.window.outputs, made.out_channels), made.out_dtype, TILE, L1, shard)
+    result = TensorSpec((1, 1, made.window.outputs, made.out_channels), made.out_dtype, TILE, L1, scheme.out_shard)
     made_slot = plan.allocate(result)
     readers = scheme.readers()
     width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
     width += width % 2
-    _keep_tables(plan, scheme, ("convolution", made, halo), (width,))
+    keep_tables(plan, scheme.dealing, ("convolution", made, halo), (width,))
     if width > scheme.outputs_per_core:
         plan.refuse(_TABLE_TOO_WIDE.format(2 * width, 2 * scheme.outputs_per_core))
     plan.launch(scheme.static_bytes(), CIRCULAR)
@@ -196,7 +162,7 @@ def _through_l1(plan: PlanWriter, made: Convolution, source: TensorSpec, paramet
         kind = ""
         for cut in parts:
             part, kind = _part(made, cut, chip, kind)
-            _convolve_slice(plan, scheme_of(kind, part, chip, is_sliced=True), source, parameters)
+            _convolve_slice(plan, scheme_of(kind, part, chip, is_sliced=True), parameters)
         return _flattened(plan, place, image, parameters)
     plan.free(place)
     slot, spec = convolve(plan, made, source, parameters)
@@ -220,18 +186,9 @@ def _bytes_needed(made: Convolution, cut: Cut, chip: Chip) -> int:
     return scheme_of(kind, part, chip, is_sliced=part.window != made.window).estimated_peak_bytes
 
 
-def _convolve_slice(plan: PlanWriter, scheme: Scheme, source: TensorSpec, parameters: _Parameters) -> None:
+def _convolve_slice(plan: PlanWriter, scheme: Scheme, parameters: _Parameters) -> None:
     """Cut out of DRAM into shards, convolved, written back."""
-    made, width = scheme.convolution, scheme.channels_per_core
-    rows = made.window.batch * made.window.height * made.window.width
-    shape = (1, 1, rows, round_up(made.in_channels, width))
-    dealt = TensorSpec(shape, made.stick_dtype, ROW_MAJOR, L1, scheme.shard(scheme.in_sticks, width))
-    slot = plan.allocate(dealt)
-    row, page = width * made.stick_bytes, made.in_channels * made.stick_bytes
-    alignment = plan.memory_map.page_alignment_bytes(DRAM)
-    padded = [row] if row > page // scheme.cores_in else []
-    misaligned = [2 * round_up(page + alignment, alignment)] if row % alignment else []
-    plan.launch([*padded, *misaligned], CIRCULAR)
+    slot, dealt = cut_out(plan, scheme.dealing, scheme.convolution.stick_dtype)
     _prepare(plan, scheme, parameters)
     slot, dealt = _gather(plan, scheme, slot, dealt)
     slot, _ = _convolve(plan, scheme, slot, dealt)

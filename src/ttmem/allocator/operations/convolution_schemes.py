@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
+from ttmem.allocator.operations.halos import Dealing, stick_dtype
 from ttmem.allocator.operations.sliding_window import Window, halo_sticks
-from ttmem.hardware import BFLOAT16, BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
+from ttmem.hardware import BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
 from ttmem.hardware.boards import Grid
 from ttmem.tensors import ROW_MAJOR, CoreRange, Layout, Shard, grid_of, round_up
 
@@ -77,7 +78,7 @@ class Convolution:
     @property
     def stick_dtype(self) -> DataType:
         """Of the input as sticks: block floats become bfloat16."""
-        return FLOAT32 if self.dtype is FLOAT32 else BFLOAT16
+        return stick_dtype(self.dtype)
 
     @property
     def stick_bytes(self) -> int:
@@ -154,11 +155,23 @@ class Scheme:
         """Per core."""
         return halo_sticks(self.convolution.window, self.cores_high, self.outputs_per_core)
 
-    def shard(self, height: int, width: int, *, of_output: bool = False) -> Shard:
-        across = self.cores_out if of_output else self.cores_in
+    def ranges(self, across: int) -> tuple[CoreRange, ...]:
+        """The cores, so many of them along the channels."""
         if self.kind == BLOCK:
-            return Shard(BLOCK, height, width, grid_of(across, self.cores_high))
-        return Shard(self.kind, height, width, row_by_row(across * self.cores_high, self.chip.grid))
+            return grid_of(across, self.cores_high)
+        return row_by_row(across * self.cores_high, self.chip.grid)
+
+    @property
+    def dealing(self) -> Dealing:
+        """Of the input."""
+        return Dealing(
+            *(self.convolution.window, self.kind, self.ranges(self.cores_in), self.cores_high),
+            *(self.convolution.in_channels, self.channels_per_core, self.in_sticks, self.outputs_per_core),
+        )
+
+    @property
+    def out_shard(self) -> Shard:
+        return Shard(self.kind, self.outputs_per_core, self.out_tiles_wide * _TILE, self.ranges(self.cores_out))
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
