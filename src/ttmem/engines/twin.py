@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ttmem._errors import BadInputError, TtmemError
@@ -41,11 +42,13 @@ from ttmem.allocator.operations import (
     run_call,
 )
 from ttmem.allocator.operations.elementwise import broadcast_shape
-from ttmem.allocator.replay import Placements
+from ttmem.allocator.operations.run import RefusedError
+from ttmem.allocator.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
-from ttmem.hardware import L1, MEMORIES, OpenSettings, open_board
+from ttmem.hardware import HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
+from ttmem.results.classify import classify
 from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.tensors import CoreRange, InvalidSpecError, Placement, TensorSpec
 
@@ -53,6 +56,8 @@ Answer = dict[str, Any]
 
 _LEVELS = (EXACT, BOUNDED, UNKNOWN)
 _EMPTY = {memory.name: 0 for memory in MEMORIES}
+_TOLD = ("status", "failure_class", "memory", "message", "needed_bytes", "bytes_per_bank")
+_NOTHING = TensorSpec((0,))
 
 
 class NoRecordError(TtmemError):
@@ -115,7 +120,7 @@ class TwinEngine(Engine):
         self.warnings: list[str] = []
         """What the library would not notice."""
         self._device: _WatchedDevice | None = None
-        self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), set[str]()
+        self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), dict[str, TensorSpec]()
         self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
         self._forget_doubts()
@@ -133,8 +138,8 @@ class TwinEngine(Engine):
         record = RECORDS.get(written.function)
         if record is None:
             return no_plan(_no_record(written))
-        inputs = [self._tensors.find(name)[1] for name in written.tensors]
         device = self._opened()
+        inputs = [spec for _, spec in map(self._given, written.tensors)]
         return planned(device, call_of(record, written, inputs), self._cache)
 
     def ask_all(
@@ -151,7 +156,7 @@ class TwinEngine(Engine):
             device.restore(checkpoint)
             self._tensors, self._cache = _Tensors(tensors), ProgramCache(cache)
         self._forget_doubts()
-        self._on_host = set()
+        self._on_host = {}
         device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
         answers: list[Answer] = []
         failure: TtmemError | None = None
@@ -208,6 +213,9 @@ class TwinEngine(Engine):
                 "memory": L1.name,
                 "message": failure.message,
             }
+        if isinstance(failure, RefusedError):
+            told = classify(failure.message, exception="RuntimeError")
+            return {name: getattr(told, name) for name in _TOLD}
         return {"status": INVALID, "message": failure.message}
 
     def _forget_doubts(self) -> None:
@@ -271,7 +279,8 @@ class TwinEngine(Engine):
         return self._described_at(buffer)
 
     def _do_host(self, step: Step) -> Answer:
-        self._on_host.add(step["host"])
+        told = {key: value for key, value in step.items() if key not in ("host", "fill")}
+        self._on_host[step["host"]] = replace(spec_from_step(told), memory=HOST)
         return {}
 
     def _do_free(self, step: Step) -> Answer:
@@ -311,9 +320,9 @@ class TwinEngine(Engine):
     def _do_call(self, step: Step) -> Answer:
         written, device = read_call(step), self._opened()
         record = RECORDS.get(written.function)
-        if record is None or not self._on_host.isdisjoint(written.tensors):
+        if record is None or not (record.takes_host_tensors or self._on_host.keys().isdisjoint(written.tensors)):
             return self._without_record(written, step)
-        held = [self._tensors.find(name) for name in written.tensors]
+        held = [self._given(name) for name in written.tensors]
         call = call_of(record, written, [spec for _, spec in held])
         target = self._tensors.find(written.target)[0] if written.target is not None else None
         result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target)
@@ -326,6 +335,11 @@ class TwinEngine(Engine):
         if not result.made:
             raise NoRecordError(result.plan.note)
         return self._made(step, result.made)
+
+    def _given(self, name: str) -> tuple[Buffer, TensorSpec]:
+        """A tensor that a call names; one on the host takes nothing."""
+        spec = self._on_host.get(name)
+        return self._tensors.find(name) if spec is None else (self._opened().allocate(_NOTHING), spec)
 
     def _without_record(self, written: WrittenCall, step: Step) -> Answer:
         """What can be said all the same: where the result's shape is known it must fit beside the inputs."""

@@ -9,11 +9,15 @@ from functools import partial
 
 from ttmem.allocator.device import Buffer, Device
 from ttmem.allocator.failures import DeviceFailureError
-from ttmem.allocator.operations.plan import EXACT, UNKNOWN, Allocate, Call, Free, Launch, MayTake, Plan, Step
+from ttmem.allocator.operations.plan import EXACT, UNKNOWN, Allocate, Call, Free, Launch, MayTake, Plan, Refuse, Step
 from ttmem.allocator.operations.registry import plan_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
 from ttmem.hardware import L1
 from ttmem.tensors import InvalidSpecError, TensorSpec
+
+
+class RefusedError(InvalidSpecError):
+    """The library gave up in the middle of an operation, in its own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ def run_call(
             if isinstance(step, MayTake):
                 upper.take(step)
                 continue
+            if isinstance(step, Refuse):
+                raise RefusedError(step.message)
             if isinstance(step, Free):
                 device.free(slots.pop(step.slot))
             elif step.cache_key is not None:
@@ -158,7 +164,8 @@ class _UpperBounds:
 
 def planned(device: Device, call: Call, cache: ProgramCache) -> Plan:
     """What a call would do to the device as it is now."""
-    return plan_call(call, device.memory_map, partial(_lowest_l1_address, device, cache))
+    lowest = partial(_lowest_l1_address, device, cache)
+    return plan_call(call, device.memory_map, lowest, device.allocated_bytes_per_bank(L1))
 
 
 def _fits(device: Device, end_address: int, family: str) -> bool:
