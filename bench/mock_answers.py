@@ -72,7 +72,10 @@ class Answers:
         found = self._database.execute(
             "SELECT outcome, is_measured FROM answers WHERE key = ?", [question.key]
         ).fetchone()
-        return (Outcome(**json.loads(found[0])), bool(found[1])) if found else (None, False)
+        if not found:
+            return None, False
+        kept = json.loads(found[0])
+        return Outcome(**{name: value for name, value in kept.items() if name in Outcome._fields}), bool(found[1])
 
     def ask(self, questions: Sequence[Question]) -> None:
         """Whatever is not known yet; each lot of answers is kept as it comes."""

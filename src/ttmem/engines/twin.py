@@ -46,7 +46,7 @@ from ttmem.allocator.operations.run import RefusedError
 from ttmem.allocator.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
-from ttmem.hardware import HOST, L1, MEMORIES, OpenSettings, open_board
+from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
 from ttmem.results.classify import classify
 from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
@@ -244,7 +244,8 @@ class TwinEngine(Engine):
         return self._device
 
     def _start(self, opened: OpenSettings) -> _WatchedDevice:
-        self._device = _WatchedDevice(open_board(self.settings.board, opened))
+        release = self.settings.release or DEFAULT_RELEASE
+        self._device = _WatchedDevice(open_board(self.settings.board, opened, release=release))
         self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
         self._placements = Placements(self._device)
