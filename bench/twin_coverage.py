@@ -33,6 +33,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [os.environ.get("TTMEM_COVERAGE_SOURCE") or str(ROOT / "src"), str(ROOT / "bench")]
 
+import ops_extract  # noqa: E402
 from mock_answers import Answers, Question  # noqa: E402
 from ttmem._home import home_folder  # noqa: E402
 from ttmem.engines import EngineSettings  # noqa: E402
@@ -41,6 +42,7 @@ from ttmem.operators import CannotRunError, Case, Recipe, read_cases, recipe_of 
 from ttmem.results import Outcome  # noqa: E402
 from ttmem.sweep.plan import DEFAULT_L1_SMALL_BYTES, padded_tile_elements  # noqa: E402
 
+DATA = ROOT / "src" / "ttmem" / "operators" / "catalogue_data" / "model_calls.toml"
 BOARDS, MEMORIES = ("n150", "p150"), ("DRAM", "L1")
 LEVELS = ("exact", "bounded", "unknown")
 GOAL_PERCENT = 95.0
@@ -165,6 +167,8 @@ class Coverage:
 
     def __init__(self) -> None:
         self.operations: dict[str, Known] = {}
+        self.operators: dict[str, Known] = {}
+        """By aten name."""
         self.by_place: dict[str, Known] = {}
         self.told: list[str] = []
         self.twin_seconds = 0.0
@@ -177,6 +181,7 @@ class Coverage:
             wrong = (differences if level == "exact" else broken_bounds)(twin, mock, measured)
         for known in (
             self.operations.setdefault(row.operation or _NO_WORK, Known()),
+            self.operators.setdefault(row.case.op, Known()),
             self.by_place.setdefault(place, Known()),
         ):
             known.calls[level] += calls
@@ -212,11 +217,15 @@ class Coverage:
                 "doubts": dict(known.doubts.most_common(5)),
             }
 
-        ordered = sorted(self.operations.items(), key=lambda item: -sum(item[1].calls.values()))
+        def by_calls(found: dict[str, Known]) -> dict[str, Any]:
+            ordered = sorted(found.items(), key=lambda item: (-sum(item[1].calls.values()), item[0]))
+            return {name: plain(known) for name, known in ordered}
+
         return {
             "total": plain(self.total),
             "places": {place: plain(known) for place, known in self.by_place.items()},
-            "operations": {name: plain(known) for name, known in ordered},
+            "operations": by_calls(self.operations),
+            "operators": by_calls(self.operators),
             "told": self.told,
             "twin_seconds": round(self.twin_seconds, 2),
         }
@@ -240,6 +249,28 @@ def markdown(now: dict[str, Any], before: dict[str, Any] | None, places: int) ->
             was = before["total"] if name == "**all**" else before["operations"].get(name)
             line += f" {was['exact_percent']:.1f} % |" if was else " |"
         lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def data(now: dict[str, Any], models: int) -> str:
+    """What `ttmem ops map` and the documentation show: exact, bounded and unknown calls, summed over the places."""
+
+    def calls(known: dict[str, Any]) -> str:
+        return f"[{', '.join(str(known['calls'][level]) for level in LEVELS)}]"
+
+    total = now["total"]
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        "# What the twin knows of the calls that models make: exact, bounded and unknown ones, summed over the places.",
+        "# Written by `python bench/twin_coverage.py --data`, which also compares every case with the mock.",
+        "",
+        f"models = {models}",
+        f"compared_rows = {sum(total['compared_rows'].values())}",
+        f"differences = {total['differences'] + total['broken_bounds']}",
+    ]
+    for table in ("places", "operators", "operations"):
+        lines += ["", f"[{table}]"]
+        lines += [f'"{name}" = {calls(known)}' for name, known in now[table].items() if name != _NO_WORK]
     return "\n".join(lines) + "\n"
 
 
@@ -299,6 +330,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--before", type=Path, help="the src folder of another checkout, to compare with")
     parser.add_argument("--json", help="write the figures there ('-': stdout)")
     parser.add_argument("--markdown", type=Path, help="write the table there")
+    parser.add_argument("--data", action="store_true", help="renew the data that 'ttmem ops map' and the docs show")
     parser.add_argument("--most", type=int, default=_SHOWN_DIFFERENCES, help="how many differences are printed")
     return parser.parse_args(arguments)
 
@@ -306,7 +338,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     options = parse()
     boards, memories = options.boards.split(","), options.memories.split(",")
-    rows = list(asked_rows(chosen(find_cases(options.cases), options), boards, memories))
+    cases = chosen(find_cases(options.cases), options)
+    rows = list(asked_rows(cases, boards, memories))
     if options.operation:
         wanted = {name.removeprefix("ttnn.") for name in options.operation.removeprefix("-").split(",")}
         is_wanted = not options.operation.startswith("-")
@@ -324,6 +357,8 @@ def main() -> int:
         same = [word for word in sys.argv[1:] if not word.startswith("--before") and word != str(options.before)]
         before = of_another_checkout(options.before, same)
         now["before"] = {name: before[name] for name in ("total", "places", "operations", "twin_seconds")}
+    if options.data:
+        DATA.write_text(data(now, len({name for name, _ in ops_extract.jobs()})), "utf-8")
     if options.json == "-":
         print(json.dumps(now))
     else:
