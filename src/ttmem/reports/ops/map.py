@@ -148,8 +148,8 @@ def _table(mapped: Mapped) -> Table:
         *map(text_column, ("kind", "support", "twin")),
         *(count(head, unknown="") for head in ("calls", "cases", "runnable")),
         *(text_column(title) for title, _ in zip(_CELL_TITLES, tried, strict=False)),
-        number_column("exact calls", "{:g} %".format, unknown=""),
         name_column("notes"),
+        number_column("exact calls", "{:g} %".format, unknown=""),
     ]
     return Table(columns, [_row(one, tried, has_cases=mapped.from_cases) for one in mapped.operators])
 
@@ -165,8 +165,8 @@ def _row(one: MappedOperator, tried: Sequence[tuple[str, str]], *, has_cases: bo
         _twin(one) or None,
         *([one.calls, len(one.cases), one.runnable_cases] if has_cases else [None] * 3),
         *(one.cells.get(cell, "") for cell in tried),
-        used.exact_percent if (used := model_calls().operators.get(one.aten)) else None,
         ". ".join(filter(None, (operator.note if operator else "not in the catalogue", why))),
+        used.exact_percent if (used := model_calls().operators.get(one.aten)) else None,
     ]
 
 
