@@ -12,6 +12,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
     binary,
     elementwise,
+    joining,
     matrix,
     movement,
     permutation,
@@ -25,7 +26,19 @@ from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWrit
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, binary, movement, permutation, reshaping, reductions, matrix, tilizing, slicing, repeating)
+_FAMILIES = (
+    elementwise,
+    binary,
+    movement,
+    permutation,
+    reshaping,
+    reductions,
+    matrix,
+    tilizing,
+    slicing,
+    repeating,
+    joining,
+)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),
