@@ -16,7 +16,7 @@ from ttmem.allocator.operations.reshaping import reshaped
 from ttmem.allocator.operations.tilizing import in_layout, tilize, untilize_by_rows
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
 from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, place
 
 
@@ -78,6 +78,8 @@ def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: Tenso
     left_over = []
     joined, whole = _join(plan, rows, axis, whole, left_over, slots, transposes=forced)
     tiled = replace(whole, layout=TILE)
+    if tiled.dtype is UINT8:
+        raise InvalidSpecError("Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
     slot = tilize(plan, whole, tiled)
     plan.free(joined, *left_over, *slots)
     return slot, tiled

@@ -9,7 +9,7 @@ from functools import partial
 
 from ttmem.allocator.device import Buffer, Device
 from ttmem.allocator.failures import DeviceFailureError
-from ttmem.allocator.operations.plan import UNKNOWN, Allocate, Call, Free, Launch, MayTake, Plan, Step
+from ttmem.allocator.operations.plan import UNKNOWN, Allocate, Call, Free, Launch, MayTake, Plan, Refuse, Step
 from ttmem.allocator.operations.registry import plan_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
 from ttmem.hardware import L1
@@ -94,6 +94,8 @@ def run_call(
                 if device.view(step.memory).largest_free_bytes_per_bank < step.bytes_per_bank:
                     may_fail = plan.note
                 continue
+            if isinstance(step, Refuse):
+                raise step.error
             if isinstance(step, Free):
                 device.free(slots.pop(step.slot))
             elif step.cache_key is not None:
