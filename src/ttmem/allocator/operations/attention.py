@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaled dot product attention over whole sequences."""
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR, end_of_stack
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32
+from ttmem.tensors import TILE, InvalidSpecError, TensorSpec
+
+_CHUNK = 32
+"""Rows of queries and of keys that are worked on at a time, unless the caller says otherwise."""
+_SUBBLOCKS = (
+    (2, 4), (1, 8), (1, 7), (2, 3), (1, 6), (1, 5), (2, 2), (1, 4), (1, 3), (1, 2), (2, 1), (1, 1),
+)  # fmt: skip
+_COUNTER_BYTES = 96
+_REGISTERS = 8
+"""Tiles that the registers hold."""
+
+
+def attention(call: Call, plan: PlanWriter) -> Plan:
+    """Chunks of queries meet all chunks of keys in turn; a mask is divided by the scale first."""
+    query, key, value = call.inputs[:3]
+    mask = call.tensor("attn_mask", 3)
+    if any(spec.layout is not TILE or spec.shard is not None or len(spec.shape) != 4 for spec in call.inputs):
+        raise BadInputError("attention takes interleaved tiles of rank 4")
+    is_causal = bool(call.arguments["is_causal"])
+    if is_causal and mask is not None:
+        raise BadInputError("attention is causal or has a mask, not both")
+    if any(not spec.dtype.is_float or spec.dtype is FLOAT32 for spec in call.inputs):
+        raise InvalidSpecError("Data type of input tensor must be BFLOAT16, BFLOAT8_B, or BFLOAT4_B")
+    scaled = 0
+    scale = call.arguments["scale"]
+    if mask is not None and (1 / sqrt(-(-query.shape[-1] // 32) * 32) if scale is None else scale) != 1.0:
+        scaled = plan.allocate(mask)
+        number = BFLOAT16 if mask.dtype.is_block_float else mask.dtype
+        before, after = double_buffered_tiles(mask, mask)
+        plan.launch([before, number.tile_bytes(), after], CIRCULAR)
+    result = result_like(query, call.memory or DRAM)
+    slot = plan.allocate(result)
+    config = call.arguments["program_config"] or {}
+    buffers = _buffers(plan, (query, key, value), mask, is_causal, config)
+    if is_causal and _deals_in_pairs(query, config) and plan.memory_map.architecture.name == "blackhole":
+        _launch_with_counters(plan, buffers, config)
+    else:
+        plan.launch(buffers, CIRCULAR)
+    plan.free(scaled)
+    return plan.finish(slot, result)
+
+
+def _deals_in_pairs(query: TensorSpec, config: Mapping[str, Any]) -> bool:
+    """Whether a light and a heavy chunk of a causal sequence go to the same core."""
+    return -(-query.shape[-2] // int(config.get("q_chunk_size", _CHUNK))) % 2 == 0
+
+
+def _launch_with_counters(plan: PlanWriter, buffers: list[int], config: Mapping[str, Any]) -> None:
+    """Blackhole keeps a few counters beside the values; with a configuration not always, and nobody knows when."""
+    values = 3
+    counted = [*buffers[:values], _COUNTER_BYTES, *buffers[values:]]
+    if not config:
+        plan.launch(counted, CIRCULAR)
+        return
+    most = end_of_stack(counted, plan.memory_map) - plan.memory_map.l1_base_address
+    plan.launch(buffers, CIRCULAR, at_least="counters of a causal attention with a configuration", at_most_bytes=most)
+
+
+def _buffers(
+    plan: PlanWriter,
+    inputs: tuple[TensorSpec, TensorSpec, TensorSpec],
+    mask: TensorSpec | None,
+    is_causal: bool,
+    config: Mapping[str, Any],
+) -> list[int]:
+    query, key, value = inputs
+    batch, heads, rows, depth = query.shape
+    keys = key.shape[-2]
+    chunk, key_chunk = (int(config.get(name, _CHUNK)) for name in ("q_chunk_size", "k_chunk_size"))
+    columns, lines = config.get(
+        "compute_with_storage_grid_size", (plan.memory_map.grid.columns, plan.memory_map.grid.rows)
+    )
+    cores = columns * lines
+    high, wide, deep = chunk // 32, key_chunk // 32, depth // 32
+    chunks = -(-rows // chunk)
+    total = batch * heads * chunks
+    # Causal work is dealt out in pairs, one light and one heavy chunk together.
+    most = 2 * -(-(total // 2) // cores) if is_causal and _deals_in_pairs(query, config) else -(-total // cores)
+    plain = BFLOAT16.tile_bytes()
+    buffers = [
+        high * deep * (2 if most > 1 else 1) * query.dtype.tile_bytes(),
+        2 * wide * deep * key.dtype.tile_bytes(),
+        2 * wide * deep * value.dtype.tile_bytes(),
+    ]
+    is_padded = bool(rows % chunk or keys % key_chunk)
+    if mask is not None:
+        buffers.append(2 * high * wide * mask.dtype.tile_bytes())
+    elif is_causal or is_padded:
+        buffers.append((1 + is_causal + (not is_causal and keys % 32 > 0)) * plain)
+    buffers += [plain] * 3
+    buffers += [high * wide * plain, high * deep * plain, high * deep * plain, *[high * plain] * 5]
+    return [*buffers, 2 * _finished_rows(high, deep) * deep * query.dtype.tile_bytes()]
+
+
+def _finished_rows(high: int, deep: int) -> int:
+    """Rows of tiles that leave together: those of the largest subblock that divides the chunk."""
+    height, width = next(block for block in _SUBBLOCKS if high % block[0] == 0 and deep % block[1] == 0)
+    return 2 if height == 1 and 2 * width <= _REGISTERS and high >= 2 else height
+
+
+def _draw_attention(record: OperationRecord, choose: Choose) -> list[Step]:
+    batch, heads = choose.one_of((1, 1, 2, 4, 9)), choose.one_of((1, 2, 8, 12, 32))
+    depth = choose.one_of((32, 64, 64, 96, 128, 256))
+    rows = choose.one_of((1, 17, 32, 49, 64, 100, 128, 197, 256, 400))
+    keys = rows if choose.integer(0, 2) else choose.one_of((1, 32, 49, 77, 128, 300))
+    groups = choose.one_of([heads, *(n for n in (1, 2, 4) if heads % n == 0)])
+    sizes = ([batch, heads, rows, depth], [batch, groups, keys, depth], [batch, groups, keys, depth])
+    tensors, named = [_tensor(choose, size) for size in sizes], dict[str, Any](is_causal=False)
+    kind = choose.integer(0, 2)
+    if kind == 0 and rows == keys:
+        named["is_causal"] = True
+    elif kind == 1:
+        named["attn_mask"] = {"tensor": "t3"}
+        size = [choose.one_of((1, batch)), choose.one_of((1, heads)), rows, keys]
+        tensors.append({**_tensor(choose, size), "memory": "DRAM"})
+    if choose.integer(0, 1):
+        named["scale"] = choose.one_of((0.125, 1.0))
+    if not choose.integer(0, 3):
+        config = {
+            "compute_with_storage_grid_size": {"tuple": [8, 7]},
+            "q_chunk_size": choose.one_of((32, 64, 128, 256)),
+            "k_chunk_size": choose.one_of((32, 64, 128, 256)),
+        }
+        named["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": config}
+    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
+    return [*made, {**call, "args": call["args"][:3]}]
+
+
+def _tensor(choose: Choose, sizes: list[int]) -> Step:
+    made = draws.tensor(choose, sizes, tile_only=True)
+    return {**made, "dtype": "bfloat16"} if made["dtype"] == "float32" else made
+
+
+_HEADS: Step = {**EXAMPLE_TENSOR, "shape": [1, 2, 64, 64]}
+
+RECORDS = (
+    record_of(
+        write_call("transformer.scaled_dot_product_attention", [_HEADS] * 3, is_causal=False),
+        attention,
+        _draw_attention,
+        Argument("is_causal", default=True),
+        Argument("scale", default=None),
+        Argument("program_config", default=None),
+        family="attention",
+    ),
+)
