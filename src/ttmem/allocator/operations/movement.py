@@ -3,57 +3,14 @@
 
 from dataclasses import replace
 
-from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import cast, double_buffered_rows, double_buffered_tiles, result_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT16, DRAM
+from ttmem.hardware import BFLOAT16
 from ttmem.tensors import TILE, TensorSpec, paging_of
-
-
-def concat(call: Call, plan: PlanWriter) -> Plan:
-    """The result goes to DRAM unless the caller says otherwise, whatever the inputs."""
-    first, rank = call.inputs[0], len(call.inputs[0].shape)
-    if len(call.inputs) == 1:
-        return to_memory_config(replace(call, memory=call.memory or DRAM), plan)
-    axis = int(call.arguments["dim"]) % rank
-    others = [spec.shape[:axis] + spec.shape[axis + 1 :] for spec in call.inputs]
-    if any(other != others[0] for other in others):
-        raise BadInputError(
-            "All dimensions must be the same size except for the dimension along which the contenation is taking place."
-        )
-    shape = list(first.shape)
-    shape[axis] = sum(spec.shape[axis] for spec in call.inputs)
-    result = replace(result_like(first, call.memory or DRAM), shape=tuple(shape))
-    if any(spec.shard is not None for spec in call.inputs):
-        return plan.one_program(result, [], at_least="concat of sharded tensors picks its own kernels")
-    padded = first.layout is TILE and (
-        rank == 1 or (axis >= rank - 2 and any(spec.shape[axis] % 32 for spec in call.inputs))
-    )
-    if not padded:
-        return _join(call, plan, result, axis)
-    # Tiles with padding in the middle cannot be joined: kernels and temporaries differ from type to type.
-    result = replace(result, dtype=BFLOAT16 if first.dtype.is_block_float else first.dtype)
-    return plan.one_program(result, double_buffered_tiles(first), at_least="concat along a padded dimension")
-
-
-def _join(call: Call, plan: PlanWriter, result: TensorSpec, axis: int) -> Plan:
-    is_last = axis == len(result.shape) - 1
-    if result.layout is TILE:
-        # The library measures rows even of tiles: bfloat8_b on Blackhole may fail this and is transposed twice instead.
-        narrow = is_last and any(
-            spec.shape[-1] * (spec.dtype.mantissa_bits // 8) % plan.memory_map.page_alignment_bytes(spec.memory)
-            for spec in call.inputs
-        )
-        why = "rows of less than the alignment are transposed first" if narrow else ""
-        return plan.one_program(result, double_buffered_tiles(result), at_least=why)
-    if is_last:
-        pages = [2 * paging_of(result).page_bytes]
-        return plan.one_program(result, pages, at_least="row-major concat along the last dimension")
-    return plan.one_program(result, double_buffered_rows(plan, result, *call.inputs, result))
 
 
 def pad(call: Call, plan: PlanWriter) -> Plan:
@@ -141,26 +98,6 @@ def copy_between(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> in
     return slot
 
 
-def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
-    first = draws.tensor(choose, integers=True)
-    axis = choose.integer(0, len(first["shape"]) - 1)
-    others = [_resized(first, axis, choose.one_of((1, 32, 64, 96))) for _ in range(choose.integer(1, 3))]
-    return write_call(record.name, [first, *others], axis, memory=draws.wish(choose), as_list=True)
-
-
-def _draw_concat_anywhere(record: OperationRecord, choose: Choose) -> list[Step]:
-    first = draws.tensor(choose)
-    rank = len(first["shape"])
-    axis = choose.integer(rank - 2, rank - 1)
-    return write_call(record.name, [first, _resized(first, axis, choose.one_of(draws.SIZES))], axis, as_list=True)
-
-
-def _resized(tensor: Step, axis: int, size: int) -> Step:
-    shape = list(tensor["shape"])
-    shape[axis] = size
-    return {**tensor, "shape": shape}
-
-
 def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
     source = draws.tensor(choose, most=4)
     padding = [[0, choose.one_of((0, 0, 1, 2))] for _ in source["shape"][:-2]]
@@ -175,13 +112,6 @@ def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step
 
 
 RECORDS = (
-    record_of(
-        write_call("concat", [EXAMPLE_TENSOR] * 2, -1, as_list=True),
-        concat,
-        _draw_concat,
-        Argument("dim", 0),
-        draw_bounded=_draw_concat_anywhere,
-    ),
     record_of(
         write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
         pad,

@@ -16,6 +16,7 @@ from ttmem.allocator.operations import (
     binary,
     convolution,
     elementwise,
+    joining,
     matrix,
     movement,
     normalisation,
@@ -44,6 +45,7 @@ _FAMILIES = (
     repeating,
     slicing,
     tilizing,
+    joining,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
