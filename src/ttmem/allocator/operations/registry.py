@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
+    accumulations,
     attention,
     elementwise,
     matrix,
@@ -23,7 +24,7 @@ from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWrit
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, movement, permutation, reshaping, reductions, matrix, normalisation, attention)
+_FAMILIES = (elementwise, movement, permutation, reshaping, reductions, matrix, normalisation, attention, accumulations)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),
