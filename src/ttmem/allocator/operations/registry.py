@@ -19,12 +19,24 @@ from ttmem.allocator.operations import (
     permutation,
     reductions,
     reshaping,
+    selections,
 )
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
 
-_FAMILIES = (elementwise, movement, permutation, reshaping, reductions, matrix, normalisation, attention, accumulations)
+_FAMILIES = (
+    elementwise,
+    movement,
+    permutation,
+    reshaping,
+    reductions,
+    accumulations,
+    selections,
+    matrix,
+    normalisation,
+    attention,
+)
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
     (record for family in _FAMILIES for record in family.RECORDS),
