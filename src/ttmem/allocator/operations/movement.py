@@ -2,17 +2,16 @@
 """Concat, slice, pad, copies between memories and between layouts."""
 
 from dataclasses import replace
-from functools import partial
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import cast, double_buffered_rows, double_buffered_tiles, result_like
-from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM
-from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, TensorSpec, paging_of
+from ttmem.tensors import TILE, TensorSpec, paging_of
 
 
 def concat(call: Call, plan: PlanWriter) -> Plan:
@@ -55,37 +54,6 @@ def _join(call: Call, plan: PlanWriter, result: TensorSpec, axis: int) -> Plan:
         pages = [2 * paging_of(result).page_bytes]
         return plan.one_program(result, pages, at_least="row-major concat along the last dimension")
     return plan.one_program(result, double_buffered_rows(plan, result, *call.inputs, result))
-
-
-def slice_(call: Call, plan: PlanWriter) -> Plan:
-    """A slice that starts on a tile boundary copies tiles; any other goes through row-major copies."""
-    source, rank = call.inputs[0], len(call.inputs[0].shape)
-    begins = [int(b) for b in call.arguments["begins"]]
-    ends = [int(e) for e in call.arguments["ends"]]
-    steps = [int(s) for s in call.arguments["steps"] or [1] * rank]
-    if not len(begins) == len(ends) == len(steps) == rank:
-        raise BadInputError(f"begins, ends and steps of a slice need {rank} numbers each")
-    for size, begin, end, step in zip(source.shape, begins, ends, steps, strict=True):
-        if not (0 <= begin < end <= size and step > 0):
-            raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
-    shape = tuple(-(-(e - b) // s) for b, e, s in zip(begins, ends, steps, strict=True))
-    result = replace(result_like(source, call.memory), shape=shape)
-    if shape == source.shape:
-        return to_memory_config(call, plan)
-    if source.layout is TILE and source.shard is None and rank >= 2 and set(steps) == {1}:
-        if begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0:
-            return plan.one_program(result, [*double_buffered_tiles(source), 4 * rank])
-        plain = BFLOAT16 if source.dtype.is_block_float else source.dtype
-        rows = plan.allocate(replace(result_like(source, call.memory), layout=ROW_MAJOR, dtype=plain))
-        cut = plan.allocate(replace(result, layout=ROW_MAJOR, dtype=plain))
-        why = "a slice off the tile grid goes through row-major copies"
-        plan.launch(double_buffered_tiles(source), at_least=why)
-        result = replace(result, dtype=plain)
-        slot = plan.allocate(result)
-        plan.free(cut, rows)
-        return plan.finish(slot, result)
-    why = "row-major, strided and sharded slices size their buffers by what is left of L1"
-    return plan.one_program(result, [], at_least=why)
 
 
 def pad(call: Call, plan: PlanWriter) -> Plan:
@@ -160,21 +128,17 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
     result = result_like(source, call.memory)
     if source.shard is not None:
         return plan.one_program(result, [], at_least="sharded to interleaved")
+    return plan.finish(copy_between(plan, source, result), result)
+
+
+def copy_between(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """The same pages in another memory; rows pass through one that is not aligned."""
+    slot = plan.allocate(result)
     if source.layout is TILE:
-        return plan.one_program(result, double_buffered_tiles(source))
-    return plan.one_program(result, [2 * paging_of(source).page_bytes], at_least="row-major copy")
-
-
-def to_layout(call: Call, plan: PlanWriter) -> Plan:
-    """Tilize or untilize; block floats become bfloat16 rows."""
-    source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]).removeprefix("ttnn."))
-    if layout is source.layout:
-        return plan.finish(-1, source)
-    plain = BFLOAT16 if source.dtype.is_block_float else source.dtype
-    result = replace(result_like(source, call.memory), layout=layout, dtype=plain)
-    return plan.one_program(
-        result, double_buffered_tiles(source), at_least="row blocks are sized by what is left of L1"
-    )
+        plan.launch(double_buffered_tiles(source))
+    else:
+        plan.launch([*double_buffered_rows(plan, source, result), paging_of(source).page_bytes])
+    return slot
 
 
 def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -197,17 +161,6 @@ def _resized(tensor: Step, axis: int, size: int) -> Step:
     return {**tensor, "shape": shape}
 
 
-def _draw_slice(record: OperationRecord, choose: Choose, *, grid: int = 32) -> list[Step]:
-    """Begins of the last two dimensions on a grid; steps of 1 said or left out."""
-    source = draws.tensor(choose, integers=grid > 1)
-    shape = source["shape"]
-    begins = [choose.integer(0, size - 1) for size in shape]
-    begins[-2:] = [begin // grid * grid for begin in begins[-2:]]
-    ends = [choose.integer(begin + 1, size) for begin, size in zip(begins, shape, strict=True)]
-    steps = [[1] * len(shape)] if choose.integer(0, 1) else []
-    return write_call(record.name, [source], begins, ends, *steps, memory=draws.wish(choose))
-
-
 def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
     source = draws.tensor(choose, most=4)
     padding = [[0, choose.one_of((0, 0, 1, 2))] for _ in source["shape"][:-2]]
@@ -217,13 +170,8 @@ def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True, integers=True)
+    source = draws.tensor(choose, integers=True, odd=True)
     return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)})
-
-
-def _draw_to_layout(record: OperationRecord, choose: Choose) -> list[Step]:
-    layout: Step = choose.one_of(({"layout": "tile"}, {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}))
-    return write_call(record.name, [draws.tensor(choose)], layout, memory=draws.wish(choose))
 
 
 RECORDS = (
@@ -235,27 +183,15 @@ RECORDS = (
         draw_bounded=_draw_concat_anywhere,
     ),
     record_of(
-        write_call("slice", [EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64]),
-        slice_,
-        _draw_slice,
-        *(Argument("begins", 0), Argument("ends", 1), Argument("steps", 2, None)),
-        draw_bounded=partial(_draw_slice, grid=1),
-    ),
-    record_of(
         write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
         pad,
         _draw_pad,
         *(Argument("padding", 0), Argument("value", 1, 0.0)),
     ),
     record_of(
-        write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}), to_memory_config, _draw_to_memory_config
-    ),
-    record_of(
-        write_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
-        to_layout,
-        _draw_to_layout,
-        Argument("layout", 0),
-        confidence=BOUNDED,
-        draw_bounded=_draw_to_layout,
+        write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}),
+        to_memory_config,
+        _draw_to_memory_config,
+        is_drawn_odd=True,
     ),
 )

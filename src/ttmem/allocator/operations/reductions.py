@@ -9,11 +9,12 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import result_like
-from ttmem.allocator.operations.movement import fill_padding, slice_
+from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshape
+from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType, Memory
 from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, round_up

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
+_READ_BYTES, _WRITE_BYTES, _MOST_SLOTS = 64, 16, 8
+"""Of row-major copies: what reads and writes are aligned to, and results that wait at most."""
 _MAX_TILE_KINDS = 20_000
 """Beyond this many different output tiles the table is bounded instead of computed (a second or two of work)."""
 
@@ -52,10 +54,12 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     if is_view(source, shape, call.memory):
         return plan.finish(-1, replace(source, shape=shape, shard=None) if source.shard is None else source)
     result = replace(result_like(source, call.memory), shape=shape)
-    if source.shard is not None or source.layout is ROW_MAJOR:
-        return plan.one_program(result, [], at_least="reshape of row-major and sharded tensors")
+    if source.shard is not None:
+        return plan.one_program(result, [], at_least="reshape of sharded tensors")
     if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
         raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
+    if source.layout is ROW_MAJOR:
+        return plan.finish(_copy_rows(plan, source, result), result)
     if not source.dtype.is_block_float:
         slot = _copy(plan, source, result)
         return plan.finish(slot, result)
@@ -110,6 +114,29 @@ def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     )
     tile = source.dtype.tile_bytes(source.tile)
     plan.launch([segments * _BYTES_PER_SEGMENT, tile, tile])
+    return slot
+
+
+def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Rows of another length. A kernel reads two rows ahead; results that are not aligned wait in up to eight slots,
+    as many as L1 has room for. Where rows divide each other two kernels share the work.
+    """
+    slot = plan.allocate(result)
+    before, after = paging_of(source).page_bytes, paging_of(result).page_bytes
+    reads = 2 * ((before - 1) // _READ_BYTES * _READ_BYTES + 2 * _READ_BYTES)
+    write = (after - 1) // _READ_BYTES * _READ_BYTES + _READ_BYTES + _WRITE_BYTES
+    divides = before % after == 0 or after % before == 0
+    kernels = 2 if divides and (after % _WRITE_BYTES == 0 or not result.memory.in_dram) else 1
+    slots = 1
+    if before % _WRITE_BYTES or after % _WRITE_BYTES:
+        space = plan.l1_space()
+        if space < kernels * (reads + write):
+            raise InvalidSpecError(
+                f"RM reshape dest staging does not fit in L1: need at least {kernels * write} B dest + "
+                f"{kernels * reads} B source, have {space} B"
+            )
+        slots = min(_MOST_SLOTS, (space - kernels * reads) // (kernels * write))
+    plan.launch([reads, slots * write] * kernels)
     return slot
 
 
@@ -175,7 +202,7 @@ def _segments(kind: tuple[int, int, int], before: tuple[int, int, int], after: t
 
 
 def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    source = draws.tensor(choose, most=4, tile_only=bool(choose.integer(0, 2)), integers=True, odd=True)
     left = prod(source["shape"])
     shape = []
     for _ in range(choose.integer(0, 3)):
@@ -184,22 +211,18 @@ def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [source], draws.shuffled(choose, [*shape, left]), memory=draws.wish(choose))
 
 
-def _draw_reshape_of_rows(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = {**draws.tensor(choose, most=3), "dtype": "bfloat16", "layout": "row_major"}
-    *outer, last = source["shape"]
-    return write_call(record.name, [source], [last, *outer])
-
-
 def _draw_view(record: OperationRecord, choose: Choose) -> list[Step]:
     """Only what stays where it is: outer dimensions in one."""
-    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    source = draws.tensor(choose, most=4, integers=True)
     *outer, height, width = source["shape"]
     return write_call(record.name, [source], [prod(outer), height, width])
 
 
 def _draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
-    rank = len(source["shape"])
+    source = draws.tensor(choose, most=4, integers=True, odd=True)
+    rank = len(source["shape"]) + (record.name == "unsqueeze")
+    if not rank:
+        return _draw_squeeze(record, choose)
     return write_call(record.name, [source], choose.integer(-rank, rank - 1))
 
 
@@ -210,7 +233,7 @@ RECORDS = tuple(
         draw,
         argument,
         family="reshape",
-        draw_bounded=_draw_reshape_of_rows if name == "reshape" else None,
+        is_drawn_odd=True,
     )
     for name, plan, argument, value, draw in (
         ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),

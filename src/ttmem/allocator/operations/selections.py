@@ -8,10 +8,12 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.movement import fill_padding, pad, slice_, to_layout
+from ttmem.allocator.operations.movement import fill_padding, pad
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshape
+from ttmem.allocator.operations.slicing import slice_
+from ttmem.allocator.operations.tilizing import to_layout
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, DATA_TYPES, FLOAT32, UINT32
