@@ -20,6 +20,7 @@ from ttmem.hardware.data_types import (
 )
 from ttmem.hardware.memory_map import (
     DRAM,
+    HOST,
     L1,
     L1_SMALL,
     MEMORIES,
@@ -43,6 +44,7 @@ __all__ = [
     "DEFAULT_RELEASE",
     "DRAM",
     "FLOAT32",
+    "HOST",
     "INT32",
     "L1",
     "L1_SMALL",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.failures import DeviceFailureError
@@ -85,7 +85,14 @@ class MayTake:
     bytes_per_bank: int
 
 
-Step = Allocate | Free | Launch | MayTake
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The library gives up here, with this sentence."""
+
+    message: str
+
+
+Step = Allocate | Free | Launch | MayTake | Refuse
 
 
 class _PlanEndsEarlyError(Exception):
@@ -114,12 +121,18 @@ class PlanWriter:
     """Collects steps while a rule walks through its sub-operations."""
 
     def __init__(
-        self, memory_map: MemoryMap, lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None
+        self,
+        memory_map: MemoryMap,
+        lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None,
+        l1_bytes_taken: int = 0,
     ) -> None:
         """``lowest_l1_address``: where the lowest tensor of L1 begins when these steps are done, None when it is empty;
         without it L1 holds nothing but what the plan allocates there. It raises DeviceFailureError when they fail.
+        ``l1_bytes_taken``: of a bank, by tensors that are there before the operation.
         """
         self.memory_map = memory_map
+        self.l1_bytes_free = memory_map.l1.bytes_per_bank - l1_bytes_taken
+        """Of a bank when the operation begins, in one piece or not."""
         self._lowest_l1_address = lowest_l1_address
         self._steps: list[Step] = []
         self._slots = 0
@@ -163,6 +176,11 @@ class PlanWriter:
         """Temporaries that are not known one by one, but together from above."""
         self._steps.append(MayTake(memory, bytes_per_bank))
         self.doubt(BOUNDED, why, is_bounded_above=True)
+
+    def refuse(self, message: str) -> NoReturn:
+        """The plan ends here: if all before went well, the library says this."""
+        self._steps.append(Refuse(message))
+        raise _PlanEndsEarlyError
 
     def doubt(self, confidence: str, why: str, *, is_bounded_above: bool = False) -> None:
         if _ORDER.index(confidence) > _ORDER.index(self._confidence):

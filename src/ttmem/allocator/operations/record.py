@@ -74,6 +74,8 @@ class OperationRecord:
     are not called exact."""
     needs_tensor: bool = True
     """Whether a call without any tensor is an error; not so for those that make one out of nothing."""
+    takes_host_tensors: bool = False
+    """Whether it moves tensors to the device itself when they are on the host."""
     has_in_place_form: bool = False
     """Whether ``<name>_`` writes into its first tensor."""
 

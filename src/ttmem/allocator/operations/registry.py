@@ -13,6 +13,7 @@ from ttmem.allocator.operations import (
     accumulations,
     attention,
     binary,
+    convolution,
     elementwise,
     matrix,
     movement,
@@ -27,7 +28,7 @@ from ttmem.allocator.operations import (
 )
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
-from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1, TILE_32X32, MemoryMap, Registry
+from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMap, Registry
 
 _FAMILIES = (
     elementwise,
@@ -44,6 +45,7 @@ _FAMILIES = (
     matrix,
     normalisation,
     attention,
+    convolution,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
@@ -64,11 +66,14 @@ def confidence_in(operations: Iterable[str]) -> str:
 
 
 def plan_call(
-    call: Call, memory_map: MemoryMap, lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None
+    call: Call,
+    memory_map: MemoryMap,
+    lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None,
+    l1_bytes_taken: int = 0,
 ) -> Plan:
     """What a call does to memory; an operation without a record has an empty plan that says so.
 
-    ``lowest_l1_address``: see `PlanWriter`; without it the device holds nothing.
+    ``lowest_l1_address``, ``l1_bytes_taken``: see `PlanWriter`; without them the device holds nothing.
     """
     record = RECORDS.get(call.name)
     if record is None:
@@ -76,7 +81,8 @@ def plan_call(
     if not call.inputs and record.needs_tensor:
         raise BadInputError(f"{call.name} needs a tensor")
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments
-    known_call, writer = replace(call, name=record.name, arguments=arguments), PlanWriter(memory_map, lowest_l1_address)
+    known_call = replace(call, name=record.name, arguments=arguments)
+    writer = PlanWriter(memory_map, lowest_l1_address, l1_bytes_taken)
     try:
         plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:
@@ -92,6 +98,8 @@ def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecor
     if memory_map.release is not DEFAULT_RELEASE:
         return f"the rules of operations are those of {DEFAULT_RELEASE}"
     for spec in call.inputs:
+        if spec.memory is HOST:
+            continue
         if not spec.elements:
             return "tensors without elements were not compared: some of them kill the library"
         if not record.is_drawn_odd and len(spec.shape) < 2:

@@ -1,35 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reshape: a view when the tile grid stays, otherwise a copy guided by a table that stays in DRAM."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import cast, result_like
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
-from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, InvalidSpecError, TensorSpec, paging_of, round_up
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, TensorSpec, paging_of
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
 _READ_BYTES, _WRITE_BYTES, _MOST_SLOTS = 64, 16, 8
 """Of row-major copies: what reads and writes are aligned to, and results that wait at most."""
-_MAX_TILE_KINDS = 20_000
-"""Beyond this many different output tiles the table is bounded instead of computed (a second or two of work)."""
 
 
 def reshape(call: Call, plan: PlanWriter) -> Plan:
@@ -102,11 +90,11 @@ def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = 
 
 def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     """The tile copy: its output, and the table that the cached program keeps until the cache is cleared."""
+    from ttmem.allocator.operations.copy_table import segments_per_tile
+
     slot = plan.allocate(result)
     before, after = _three_dimensions(source.shape), _three_dimensions(result.shape)
-    segments, exact = segments_per_tile(before, after)
-    if not exact:
-        plan.doubt(BOUNDED, "the reshape's table in DRAM was not worked out tile by tile: an upper bound")
+    segments = segments_per_tile(before, after)
     pages = after[0] * -(-after[1] // 32) * -(-after[2] // 32)
     table = TensorSpec((pages, segments * _BYTES_PER_SEGMENT // 4), UINT32, ROW_MAJOR, DRAM)
     plan.allocate(
@@ -143,62 +131,6 @@ def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
 def _three_dimensions(shape: tuple[int, ...]) -> tuple[int, int, int]:
     padded = (1, 1, 1, *shape)
     return prod(padded[:-2]), padded[-2], padded[-1]
-
-
-@lru_cache(maxsize=4096)
-def segments_per_tile(before: tuple[int, int, int], after: tuple[int, int, int]) -> tuple[int, bool]:
-    """Rows of the copy table per output tile, and whether that is exact.
-
-    A segment is a run that is contiguous in an input tile and in the output tile, where a tile is stored in faces of
-    16 x 16. A tile needs the segments of its worst input tile times the input tiles it draws from; the table has the
-    rows of the worst output tile (plus that number modulo 16, as the library adds it).
-    """
-    kinds = set()
-    for kind in _tile_kinds(before, after):
-        kinds.add(kind)
-        if len(kinds) > _MAX_TILE_KINDS:
-            return 1024 + 1024 % 16, False
-    worst = max(_segments(kind, before, after) for kind in kinds)
-    return worst + worst % 16, True
-
-
-def _tile_kinds(before: tuple[int, int, int], after: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Output tiles that can differ: where they begin in the input's repeating pattern, and their used size."""
-    channels, height, width = after
-    _, in_height, in_width = before
-    period = in_width * (32 if in_height % 32 == 0 else in_height)
-    starts = {channel * height * width % period for channel in range(min(channels, period))}
-    for top in range(0, height, 32):
-        rows = min(32, height - top)
-        for left in range(0, width, 32):
-            columns = min(32, width - left)
-            inner = top * width + left
-            for start in starts:
-                yield (start + inner) % period, rows, columns
-
-
-def _segments(kind: tuple[int, int, int], before: tuple[int, int, int], after: tuple[int, int, int]) -> int:
-    import numpy as np
-
-    start, rows, columns = kind
-    _, in_height, in_width = before
-    element = np.arange(rows * columns)
-    row, column = element // columns, element % columns
-    flat = start + row * after[2] + column
-    channel, inside = flat // (in_height * in_width), flat % (in_height * in_width)
-    in_row, in_column = inside // in_width, inside % in_width
-    tiles_across = round_up(in_width, 32) // 32
-    tiles_down = round_up(in_height, 32) // 32
-    page = (channel * tiles_down + in_row // 32) * tiles_across + in_column // 32
-
-    def stored(r: IntArray, c: IntArray) -> IntArray:
-        r, c = r % 32, c % 32
-        return (r // 16 * 2 + c // 16) * 256 + r % 16 * 16 + c % 16
-
-    begins = np.ones(len(element), dtype=bool)
-    begins[1:] = (np.diff(page) != 0) | (np.diff(stored(in_row, in_column)) != 1) | (np.diff(stored(row, column)) != 1)
-    _, counts = np.unique(page[begins], return_counts=True)
-    return int(counts.max() * len(counts))
 
 
 def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:

@@ -15,8 +15,8 @@ from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.tilizing import to_layout
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DATA_TYPES, FLOAT32, UINT32
+from ttmem.allocator.programs import CIRCULAR, end_of_stack
+from ttmem.hardware import BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, UINT32, Memory
 from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, paging_of, round_up
 
 _UINT16 = DATA_TYPES.find("uint16")
@@ -24,9 +24,10 @@ _ROW_ALIGNMENT = 32
 _SHORTEST_ROW = 64
 """Rows that are searched for their greatest elements are padded to this."""
 _MOST_SHORT_INDICES = 65535
-_MANY_CORES_WIDTH = 8192
+_MANY_CORES_WIDTH = 512
 _MANY_CORES_MOST = 64
 """From that width on, up to so many elements are looked for by many cores at once."""
+_LONG_ON_BLACKHOLE = 4096
 
 
 def argmax(call: Call, plan: PlanWriter) -> Plan:
@@ -55,7 +56,7 @@ def argmax(call: Call, plan: PlanWriter) -> Plan:
     if held.spec.layout is TILE:
         plan.launch([held.spec.dtype.tile_bytes(), paging_of(result).page_bytes])
     else:
-        plan.launch(_shared_rows(plan, source, 1 if keeps or dim is None else source.shape[-2]))
+        _launch_shared_rows(plan, source, 1 if keeps or dim is None else source.shape[-2])
     plan.free(held.slot)
     return plan.finish(slot, result)
 
@@ -75,15 +76,25 @@ def _through_registers(call: Call, plan: PlanWriter, axis: int, shape: tuple[int
     return plan.finish(held.slot, held.spec)
 
 
-def _shared_rows(plan: PlanWriter, source: TensorSpec, results: int) -> list[int]:
+def _launch_shared_rows(plan: PlanWriter, source: TensorSpec, results: int) -> None:
     """Every core reads its part of a row; the first core gathers what all of them found."""
     element = source.dtype.element_bytes or 0
     least = plan.memory_map.page_alignment_bytes(source.memory) // 2
     parts = -(-source.shape[-1] // least)
     cores = min(parts, plan.memory_map.grid.cores)
-    read = round_up(-(-parts // cores) * least * element, _ROW_ALIGNMENT) * (2 if results > 1 else 1)
     indices, values = (round_up(results * size, _ROW_ALIGNMENT) for size in (4, element))
-    return [read, indices, indices * cores, values * cores]
+
+    def read(parts_of_a_core: int) -> int:
+        return round_up(parts_of_a_core * least * element, _ROW_ALIGNMENT)
+
+    if results == 1:
+        plan.launch([read(-(-parts // cores)), indices, indices * cores, values * cores])
+        return
+    # Several results of a core travel together, by fewer cores, which read ahead: how many is not known.
+    most = end_of_stack([2 * read(parts), indices, indices * cores, values * cores], plan.memory_map)
+    why = "several rows of an argmax at once"
+    smallest = [read(-(-parts // cores)), indices, indices, values]
+    plan.launch(smallest, at_least=why, at_most_bytes=most - plan.memory_map.l1_base_address)
 
 
 def topk(call: Call, plan: PlanWriter) -> Plan:
@@ -101,6 +112,8 @@ def topk(call: Call, plan: PlanWriter) -> Plan:
     padded = round_up(width, 32)
     if padded >= _MANY_CORES_WIDTH and padded & (padded - 1) == 0 and tiles * 32 <= _MANY_CORES_MOST:
         return plan.give_up("topk of long rows by many cores")
+    if plan.memory_map.architecture is BLACKHOLE and (wanted > _MANY_CORES_MOST or padded >= _LONG_ON_BLACKHOLE):
+        return plan.give_up("topk of long rows, or of many elements, on Blackhole")
     memory = call.memory or source.memory
     held = Held(-1, source)
     if width < _SHORTEST_ROW:
@@ -118,13 +131,20 @@ def topk(call: Call, plan: PlanWriter) -> Plan:
     value, index = source.dtype.tile_bytes(), indices.tile_bytes()
     plan.launch([count * size for count in (2, 4, 2 * tiles, tiles) for size in (value, index)])
     if tiles * 32 != wanted:
-        begins, ends = [0] * rank, [*source.shape[:-1], wanted]
-        made = [
-            replaced(plan, one, applied(plan, slice_, one, memory, begins=begins, ends=ends, steps=None))
-            for one in made
-        ]
+        made = [_cut(plan, one, wanted, memory) for one in made]
     plan.free(held.slot)
     return plan.finish_all([(one.slot, one.spec) for one in made])
+
+
+def _cut(plan: PlanWriter, held: Held, wanted: int, memory: Memory) -> Held:
+    """What was found beyond the wanted: of four dimensions it is forgotten, of fewer it is sliced off."""
+    shape, lead = held.spec.shape, 4 - len(held.spec.shape)
+    ends = [*[1] * lead, *shape[:-1], wanted]
+    if lead:
+        four = Held(held.slot, replace(held.spec, shape=(1,) * lead + shape))
+        cut = applied(plan, slice_, four, memory, begins=[0] * 4, ends=ends, steps=None)
+        held = replaced(plan, held, cut)
+    return Held(held.slot, replace(held.spec, shape=(*shape[:-1], wanted)))
 
 
 def _draw_argmax(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -138,7 +158,7 @@ def _draw_argmax(record: OperationRecord, choose: Choose) -> list[Step]:
 def _draw_topk(record: OperationRecord, choose: Choose) -> list[Step]:
     source = {**draws.tensor(choose, tile_only=True, most=4), "dtype": "bfloat16"}
     if choose.integer(0, 1):
-        source["shape"][-1] = choose.one_of((300, 1000, 4096, 10000))
+        source["shape"][-1] = choose.one_of((300, 1000, 1500, 10000))
     most = choose.integer(1, min(source["shape"][-1], 400))
     return write_call(record.name, [source], k=most, dim=-1, memory=draws.wish(choose))
 

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images in DRAM that do not fit L1 at once: cut along height or width into as few slices as fit one by one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from ttmem.allocator.operations.sliding_window import Window
+from ttmem.tensors import round_up
+
+_TILE = 32
+_NARROW = 200
+"""Tiled results are cut by height when the image is narrower than this."""
+_TALL = 3
+"""Row-major results are cut by height when the image is so many times higher than wide."""
+
+NO_SLICES = (
+    "DRAM Auto slice could not find valid slice configuration. Tried up to {} slices for {}-slicing on output "
+    "dimension {}. Available L1: {} bytes. Operation requires more memory than available even with maximum slicing."
+)
+"""What the library says when the thinnest slices do not fit either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A part of the result's image; the ends are not included."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+
+def cut_window(window: Window, cut: Cut, *, tiled: bool) -> Window:
+    """The window over the part of the image that this part of the result needs.
+
+    Tiled results are made in rows of whole tiles: the image is padded on the right for that.
+    """
+    top, bottom, above, below = _reach(
+        *(window.height, window.output_height, window.kernel[0], window.stride[0], window.dilation[0]),
+        *(window.padding[0], window.padding[1], cut.top, cut.bottom),
+    )
+    left, right, before, after = _reach(
+        *(window.width, window.output_width, window.kernel[1], window.stride[1], window.dilation[1]),
+        *(window.padding[2], window.padding[3], cut.left, cut.right),
+    )
+    if tiled and (bottom - top, right - left) != (window.height, window.width):
+        width = cut.right - cut.left
+        after += (round_up(width, _TILE) - width) * window.stride[1]
+    return replace(window, height=bottom - top, width=right - left, padding=(above, below, before, after))
+
+
+def _reach(
+    size: int,
+    outputs: int,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pad_before: int,
+    pad_after: int,
+    first: int,
+    end: int,
+) -> tuple[int, int, int, int]:
+    """Of one dimension: first and end of the input that the outputs need, and the padding before and after it."""
+    start = first * stride - pad_before
+    stop = (end - 1) * stride - pad_before + (kernel - 1) * dilation + 1
+    before, after = max(0, -start), max(0, stop - size)
+    start, stop = max(0, start), min(size, stop)
+    if first == 0:
+        start, before = 0, pad_before
+    if end == outputs:
+        stop, after = size, pad_after
+    return start, stop, before, after
+
+
+def cuts(window: Window, by_height: bool, count: int, *, tiled: bool) -> Iterator[Cut]:
+    """So many parts as equal as rows (or, by width, columns of tiles) allow; the first ones are larger."""
+    size = window.output_height if by_height else window.output_width
+    unit = _TILE if tiled and not by_height else 1
+    least, larger = divmod(-(-size // unit), count)
+    start = 0
+    for number in range(count):
+        if start >= size:
+            return
+        step = unit * (least + (number < larger))
+        end = min(size, start + step)
+        if start == end:
+            continue
+        if by_height:
+            cut = Cut(start, end, 0, window.output_width)
+        else:
+            cut = Cut(0, window.output_height, start, end)
+        part = cut_window(window, cut, tiled=tiled)
+        if part.height > 0 and part.width > 0:
+            yield cut
+            start += step
+
+
+def sliced(
+    window: Window, bytes_needed: Callable[[Cut], int], bytes_free: int, *, tiled: bool
+) -> tuple[Cut, ...] | str:
+    """The fewest slices of which each fits; the library's sentence when there are none, along neither dimension."""
+    if tiled:
+        by_height = window.width < _NARROW or window.height > window.width
+    else:
+        by_height = window.height > window.width * _TALL
+    for along_height in (by_height, not by_height):
+        size = window.output_height if along_height else window.output_width
+        most = -(-size // _TILE) if tiled and not along_height else size
+        for count in range(1, most + 1):
+            parts = tuple(cuts(window, along_height, count, tiled=tiled))
+            if all(bytes_needed(cut) <= bytes_free for cut in parts):
+                return parts
+    return NO_SLICES.format(most, "height" if along_height else "width", size, bytes_free)
