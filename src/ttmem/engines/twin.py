@@ -285,7 +285,10 @@ class TwinEngine(Engine):
         return {}
 
     def _do_free(self, step: Step) -> Answer:
-        self._tensors.drop(step["free"], self._opened(), by_force=step.get("force", True))
+        device, name, by_force = self._opened(), step["free"], step.get("force", True)
+        self._tensors.drop(name, device, by_force=by_force)
+        for more in [other for other in self._tensors.named if other.startswith(f"{name} ")]:
+            self._tensors.drop(more, device, by_force=by_force)
         return {}
 
     def _do_view(self, step: Step) -> Answer:
@@ -371,7 +374,8 @@ class TwinEngine(Engine):
     def _made(self, step: Step, made: Sequence[tuple[Buffer, TensorSpec]]) -> Answer:
         """The results under their names; those without one are gone again, as in the library."""
         device, out = self._opened(), step.get("out")
-        names = [out] if isinstance(out, str) else list(out or ())
+        # One name for several results is a name for all of them.
+        names = [out, *(f"{out} {more}" for more in range(1, len(made)))] if isinstance(out, str) else list(out or ())
         described = []
         for number, (buffer, spec) in enumerate(made):
             name = names[number] if number < len(names) else ""

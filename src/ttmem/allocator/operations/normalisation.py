@@ -55,10 +55,10 @@ class _RowNorm:
             sizes += [width * inner if self.is_centred else 0, block * self.residual.dtype.tile_bytes()]
         return [size for size in sizes if size]
 
-    def fitting(self, space: int) -> list[int]:
-        """Whole rows where they fit, pieces otherwise; InvalidSpecError when not even the smallest pieces do."""
+    def fitting(self, plan: PlanWriter) -> list[int]:
+        """Whole rows where they fit, pieces otherwise; the library gives up when not even the smallest pieces do."""
         width = round_up(-(-self.source.shape[-1] // 32), self.block)
-        usable = int(_USABLE * space)
+        usable = int(_USABLE * plan.l1_space())
         whole = self.buffers(width, streams=False)
         by_rows = any(spec is not None and spec.layout is ROW_MAJOR for spec in (self.weight, self.bias))
         if by_rows or sum(whole) <= usable:
@@ -70,7 +70,7 @@ class _RowNorm:
             width -= self.block
         pieces = self.buffers(width, streams=True)
         if sum(pieces) > usable:
-            raise InvalidSpecError(
+            plan.refuse(
                 f"LayerNorm streaming circular buffers require {sum(pieces)} bytes, but only {usable} bytes of the "
                 "allocator's L1 span are available"
             )
@@ -86,7 +86,7 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
     norm = _RowNorm(source, result, weight, bias, residual, is_centred=call.name == "layer_norm")
     slot = plan.allocate(result)
-    plan.launch(norm.fitting(plan.l1_space()))
+    plan.launch(norm.fitting(plan))
     return plan.finish(slot, result)
 
 

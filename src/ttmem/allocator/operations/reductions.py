@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and reductions over one of the last two dimensions."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import result_like
 from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, PlanFunction, Step
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.written import record_of, write_call
@@ -85,27 +86,6 @@ def _softmax_along(source: TensorSpec, plan: PlanWriter, tiles: int) -> list[int
     return [tiles * tile, 3 * inner, tiles * tile, tiles * wide, 2 * wide, tiles * wide, wide]
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A tensor on the way: its slot, -1 for the operation's own input."""
-
-    slot: int
-    spec: TensorSpec
-
-
-def _applied(plan: PlanWriter, rule: PlanFunction, held: _Held, memory: Memory | None, **arguments: Any) -> _Held:
-    """What another operation makes of it; a view keeps the slot."""
-    ((slot, spec),) = rule(Call("", (held.spec,), arguments, memory), plan).results
-    return _Held(held.slot if slot < 0 else slot, spec)
-
-
-def _replaced(plan: PlanWriter, before: _Held, after: _Held, *, keep: int) -> _Held:
-    """The next step's result is there; the one before goes, unless its owner still holds it."""
-    if before.slot not in (after.slot, keep):
-        plan.free(before.slot)
-    return after
-
-
 def reduce(call: Call, plan: PlanWriter) -> Plan:
     """Sum, mean, max or min along any dimensions.
 
@@ -118,11 +98,11 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
         return plan.give_up("reductions of row-major or sharded tensors")
     if source.dtype not in (BFLOAT16, FLOAT32, BFLOAT8_B, UINT32, INT32) or (call.name == "mean" and not is_float):
         raise InvalidSpecError(_UNREDUCED_TYPES.format(source.dtype.name.upper()))
-    axes = _axes(call.arguments["dim"], rank)
+    axes = axes_of(call.arguments["dim"], rank)
     if _negated(source, call.name) and axes != [rank - 1]:
         return plan.give_up("the least of block floats along other dimensions than the last")
     memory = call.memory or source.memory
-    held = first = _Held(fill_padding(plan, source), source)
+    held = first = Held(fill_padding(plan, source), source)
     carries = call.name in ("sum", "mean") and source.dtype is BFLOAT16 and 1 < len(axes) < rank
     outer = [axis for axis in axes if axis < rank - 2]
     if outer and call.name == "sum" and source.dtype in (BFLOAT16, BFLOAT8_B):
@@ -136,24 +116,15 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
             dtype = FLOAT32 if carries and axis != axes[0] else BFLOAT16 if carries else source.dtype
             held = _one_axis(plan, held, axis, memory, dtype, call.name, first.slot)
     if not call.arguments["keepdim"]:
-        shape = tuple(size for i, size in enumerate(source.shape) if i not in _axes(call.arguments["dim"], rank))
-        flat = _applied(plan, reshape, held, None, shape=shape)
-        held = _replaced(plan, held, flat, keep=first.slot)
+        shape = tuple(size for i, size in enumerate(source.shape) if i not in axes_of(call.arguments["dim"], rank))
+        flat = applied(plan, reshape, held, None, shape=shape)
+        held = replaced(plan, held, flat, keep=first.slot)
     if first.slot != held.slot:
         plan.free(first.slot)
     return plan.finish(held.slot, held.spec)
 
 
-def _axes(dim: Any, rank: int) -> list[int]:
-    """Counted from the front, in order; None: all."""
-    if dim is None:
-        return list(range(rank))
-    return sorted({dimension(axis, rank) for axis in ([dim] if isinstance(dim, int) else dim)})
-
-
-def _outer_sums(
-    plan: PlanWriter, held: _Held, axes: list[int], memory: Memory, *, carries: bool, is_last: bool
-) -> _Held:
+def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], memory: Memory, *, carries: bool, is_last: bool) -> Held:
     """The kernel for outer dimensions: its result has whole tiles, which are cut to size at the end."""
     source = held.spec
     shape = [*source.shape[:-2], *(round_up(size, 32) for size in source.shape[-2:])]
@@ -167,14 +138,14 @@ def _outer_sums(
         plan.launch([2 * together * tile, BFLOAT16.tile_bytes(), 2 * dtype.tile_bytes()])
         if held.spec is not source:
             plan.free(held.slot)
-        held = _Held(slot, result)
+        held = Held(slot, result)
     ends = [*shape[:-2], *source.shape[-2:]]
-    return _replaced(
-        plan, held, _applied(plan, slice_, held, None, begins=[0] * len(ends), ends=ends, steps=None), keep=0
+    return replaced(
+        plan, held, applied(plan, slice_, held, None, begins=[0] * len(ends), ends=ends, steps=None), keep=0
     )
 
 
-def _both(plan: PlanWriter, held: _Held, memory: Memory, name: str) -> _Held:
+def _both(plan: PlanWriter, held: Held, memory: Memory, name: str) -> Held:
     """The last two dimensions: the width, then the height; a single tile in one go."""
     source = held.spec
     is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
@@ -183,7 +154,7 @@ def _both(plan: PlanWriter, held: _Held, memory: Memory, name: str) -> _Held:
         slot = plan.allocate(result)
         tile = source.dtype.tile_bytes()
         plan.launch([2 * tile, _accumulator(source.dtype).tile_bytes(), 2 * tile])
-        return _Held(slot, result)
+        return Held(slot, result)
     rank = len(source.shape)
     middle = FLOAT32 if name == "sum" and source.dtype is BFLOAT16 else source.dtype
     rows = _along(plan, held, rank - 1, memory, middle, name)
@@ -192,21 +163,21 @@ def _both(plan: PlanWriter, held: _Held, memory: Memory, name: str) -> _Held:
     return both
 
 
-def _one_axis(plan: PlanWriter, held: _Held, axis: int, memory: Memory, dtype: DataType, name: str, keep: int) -> _Held:
+def _one_axis(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataType, name: str, keep: int) -> Held:
     """An outer dimension changes places with the height, is reduced, and goes back."""
     rank = len(held.spec.shape)
     if axis == rank - 1:
-        return _replaced(plan, held, _along(plan, held, axis, memory, dtype, name), keep=keep)
+        return replaced(plan, held, _along(plan, held, axis, memory, dtype, name), keep=keep)
     if axis == rank - 2:
-        return _replaced(plan, held, _down(plan, held, memory, dtype, name), keep=keep)
-    turned = _applied(plan, transpose, held, memory, dim1=axis, dim2=rank - 2)
-    turned = _replaced(plan, held, turned, keep=keep)
+        return replaced(plan, held, _down(plan, held, memory, dtype, name), keep=keep)
+    turned = applied(plan, transpose, held, memory, dim1=axis, dim2=rank - 2)
+    turned = replaced(plan, held, turned, keep=keep)
     reduced = _down(plan, turned, memory, dtype, name)
-    reduced = _replaced(plan, turned, reduced, keep=keep)
-    return _replaced(plan, reduced, _applied(plan, transpose, reduced, memory, dim1=axis, dim2=rank - 2), keep=keep)
+    reduced = replaced(plan, turned, reduced, keep=keep)
+    return replaced(plan, reduced, applied(plan, transpose, reduced, memory, dim1=axis, dim2=rank - 2), keep=keep)
 
 
-def _down(plan: PlanWriter, held: _Held, memory: Memory, dtype: DataType, name: str) -> _Held:
+def _down(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: str) -> Held:
     """The height. Where it is tall and few cores have work, it is cut in slices, whose results are reduced again."""
     source = held.spec
     *outer, height, width = source.shape
@@ -225,10 +196,10 @@ def _down(plan: PlanWriter, held: _Held, memory: Memory, dtype: DataType, name: 
     slot = plan.allocate(result)
     plan.launch([2 * inner, inner, dtype.tile_bytes(), 2 * inner, inner, 2 * dtype.tile_bytes()])
     plan.free(middle)
-    return _Held(slot, result)
+    return Held(slot, result)
 
 
-def _along(plan: PlanWriter, held: _Held, axis: int, memory: Memory, dtype: DataType, name: str) -> _Held:
+def _along(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataType, name: str) -> Held:
     """One of the last two dimensions."""
     source = held.spec
     rank = len(source.shape)
@@ -244,7 +215,7 @@ def _along(plan: PlanWriter, held: _Held, axis: int, memory: Memory, dtype: Data
         work = outer * height // cores
     ahead = (8 if work >= _WORTH_BATCHING else 2) * source.dtype.tile_bytes()
     plan.launch([ahead, _accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negated])
-    return _Held(slot, result)
+    return Held(slot, result)
 
 
 def _negated(source: TensorSpec, name: str) -> list[int]:

@@ -12,6 +12,7 @@ from functools import cache
 from ttmem import _toml
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
+    accumulations,
     attention,
     binary,
     convolution,
@@ -24,6 +25,7 @@ from ttmem.allocator.operations import (
     reductions,
     repeating,
     reshaping,
+    selections,
     slicing,
     tilizing,
 )
@@ -39,13 +41,15 @@ _FAMILIES = (
     reshaping,
     reductions,
     matrix,
+    accumulations,
     attention,
     convolution,
+    joining,
     normalisation,
     repeating,
+    selections,
     slicing,
     tilizing,
-    joining,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
