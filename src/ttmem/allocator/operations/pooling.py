@@ -30,9 +30,9 @@ _TILE, _FACE = 32, 16
 _STICK_UNIT = 8
 _MOST_READ_BYTES = 4096
 _TOO_THIN = (
-    "Cannot fit Pool2D operation in L1 memory with DRAM slicing. The smallest input slice (size={}) in the {} dimension "
-    "is smaller than the effective kernel size ({}). Kernel: {}x{}, Stride: {}x{}, Dilation: {}x{}, Num slices: {}, "
-    "Slicing dimension: {}. Input shape: {}x{}, Output shape: {}x{}, Channels: {}. This means the tensor cannot be "
+    "Cannot fit Pool2D operation in L1 memory with DRAM slicing. The smallest input slice (size={}) in the {} "
+    "dimension is smaller than the effective kernel size ({}). Kernel: {}x{}, Stride: {}x{}, Dilation: {}x{}, "
+    "Num slices: {}, Slicing dimension: {}. Input shape: {}x{}, Output shape: {}x{}, Channels: {}. This means the tensor cannot be "
     "processed even with DRAM slicing. Consider: (1) reducing kernel size, (2) reducing dilation, (3) increasing "
     "stride, or (4) if possible, increasing available L1 memory to reduce the number of slices needed."
 )

@@ -21,6 +21,7 @@ from ttmem.allocator.operations import (
     reductions,
     reshaping,
     tilizing,
+    upsampling,
 )
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
@@ -36,6 +37,7 @@ _FAMILIES = (
     matrix,
     convolution,
     tilizing,
+    upsampling,
     normalisation,
     attention,
 )
