@@ -23,19 +23,26 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.sliding_window import Window, four_sides, halo_sticks, pair, reader_table_width
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DRAM, L1, DataType
-from ttmem.tensors import ROW_MAJOR, CoreRange, Shard, TensorSpec, grid_of, round_up
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, DataType, Memory
+from ttmem.tensors import ROW_MAJOR, CoreRange, Shard, TensorSpec, grid_of, paging_of, place, round_up
 
 _TILE, _FACE = 32, 16
 _STICK_UNIT = 8
 _MOST_READ_BYTES = 4096
+_REDUCED_TILES, _TILES_AHEAD, _SUMMED_AT_ONCE, _LARGE_TILES = 7, 8, 13, 18
+"""Of a sum over the image: tiles besides those that are read ahead, the most of these, the highest image (in tiles)
+that was seen summed in one step, and all tiles of the largest program."""
 _TOO_THIN = (
     "Cannot fit Pool2D operation in L1 memory with DRAM slicing. The smallest input slice (size={}) in the {} "
     "dimension is smaller than the effective kernel size ({}). Kernel: {}x{}, Stride: {}x{}, Dilation: {}x{}, "
-    "Num slices: {}, Slicing dimension: {}. Input shape: {}x{}, Output shape: {}x{}, Channels: {}. This means the tensor cannot be "
-    "processed even with DRAM slicing. Consider: (1) reducing kernel size, (2) reducing dilation, (3) increasing "
-    "stride, or (4) if possible, increasing available L1 memory to reduce the number of slices needed."
+    "Num slices: {}, Slicing dimension: {}. Input shape: {}x{}, Output shape: {}x{}, Channels: {}. "
+    "This means the tensor cannot be processed even with DRAM slicing. Consider: (1) reducing kernel size, "
+    "(2) reducing dilation, (3) increasing stride, or (4) if possible, increasing available L1 memory to reduce "
+    "the number of slices needed."
 )
+_TOO_MUCH_PADDING = "Pool2D: Padding ({}, {}, {}) should not exceed half of kernel size ({}, {})"
+_TOO_LARGE = "Pool2D: Effective kernel size ({}, {}) cannot exceed padded input size ({}, {})"
+_WRONG_TYPE = "Only BFLOAT16 supported for now"
 
 
 @dataclass(frozen=True)
@@ -167,12 +174,8 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
     source, made, chip = call.inputs[0], _pooling(call), Chip.of(plan.memory_map)
     if source.shard is not None or source.layout is not ROW_MAJOR:
         return plan.give_up("pooling of sharded tensors and of tiles")
-    if (
-        made.is_average
-        and made.window.kernel == (made.window.height, made.window.width)
-        and not any(made.window.padding)
-    ):
-        return plan.give_up("an average over the whole image is a sum")
+    if made.is_average and _is_whole_image(made.window):
+        return _average(call, plan, made)
     kind = _preferred_kind(made, chip)
     if source.memory is DRAM:
         parts = sliced(
@@ -183,6 +186,7 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
         if len(parts) > 1:
             _check_slices(plan, made, parts)
             return _in_slices(plan, made, [_part(made, kind, cut, chip) for cut in parts])
+    _check_window(plan, made.window)
     scheme = _scheme_of(kind, made, chip)
     slot, dealt = deal(plan, scheme.dealing, source)
     made_slot, result = _pool(plan, scheme, slot, dealt, frees_input=source.memory is DRAM)
@@ -194,6 +198,37 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
     delivered = plan.allocate(wanted)
     plan.free(made_slot)
     return plan.finish(delivered, wanted)
+
+
+def _is_whole_image(window: Window) -> bool:
+    is_plain = window.dilation == (1, 1) and not any(window.padding)
+    return is_plain and window.kernel == (window.height, window.width)
+
+
+def _average(call: Call, plan: PlanWriter, made: Pooling) -> Plan:
+    """Over the whole image it is a sum of rows; a high image on few channels is summed in two steps."""
+    source = call.inputs[0]
+    memory = call.memory or source.memory
+    result = replace(source, shape=(1, 1, made.window.batch, made.channels), memory=memory)
+    copy = _copy_to(plan, source, memory) if memory is not source.memory else 0
+    tile, tiles = source.dtype.tile_bytes(), divided(made.window.height * made.window.width, _TILE)
+    buffers = (_REDUCED_TILES + min(max(tiles, 2), _TILES_AHEAD)) * tile
+    why = "an average over a large image may be summed in two steps" if tiles > _SUMMED_AT_ONCE else ""
+    if why:
+        image = place(replace(source, memory=memory), plan.memory_map)
+        plan.may_take(memory, image.taken_bytes_per_bank, why)
+    slot = plan.allocate(result)
+    plan.launch([buffers], at_least=why, at_most_bytes=_LARGE_TILES * FLOAT32.tile_bytes())
+    plan.free(copy)
+    return plan.finish(slot, result)
+
+
+def _copy_to(plan: PlanWriter, source: TensorSpec, memory: Memory) -> int:
+    """Rows in another memory."""
+    slot = plan.allocate(replace(source, memory=memory))
+    row = paging_of(source).page_bytes
+    plan.launch([2 * round_up(row, plan.memory_map.page_alignment_bytes(memory)), row])
+    return slot
 
 
 def _pooling(call: Call) -> Pooling:
@@ -234,6 +269,8 @@ def _pool(
 ) -> tuple[int, TensorSpec]:
     made, dealing = scheme.pooling, scheme.dealing
     gathered, halo = gather(plan, dealing, slot, dealt, frees_input=frees_input)
+    if halo.dtype is not BFLOAT16:
+        plan.refuse(_WRONG_TYPE)
     result = TensorSpec((1, 1, made.window.outputs, made.channels), BFLOAT16, ROW_MAJOR, L1, scheme.out_shard)
     made_slot = plan.allocate(result)
     width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, ())
@@ -304,6 +341,17 @@ def _rows(plan: PlanWriter, shards: int, rows: TensorSpec) -> int:
     )
     plan.launch([2 * at_once * row], CIRCULAR)
     return slot
+
+
+def _check_window(plan: PlanWriter, window: Window) -> None:
+    """Of a pooling that is done in one go."""
+    top, bottom, left, right = window.padding
+    if top > window.kernel[0] // 2 or bottom > window.kernel[0] // 2 or left > window.kernel[1] // 2:
+        plan.refuse(_TOO_MUCH_PADDING.format(top, bottom, left, *window.kernel))
+    high, wide = (dilation * (size - 1) + 1 for dilation, size in zip(window.dilation, window.kernel, strict=True))
+    height, width = window.height + top + bottom, window.width + left + right
+    if high > height or wide > width:
+        plan.refuse(_TOO_LARGE.format(high, wide, height, width))
 
 
 def _check_slices(plan: PlanWriter, made: Pooling, parts: tuple[Cut, ...]) -> None:
