@@ -46,7 +46,12 @@ def cut_window(window: Window, cut: Cut, *, tiled: bool) -> Window:
     if tiled and (bottom - top, right - left) != (window.height, window.width):
         width = cut.right - cut.left
         after += (round_up(width, _TILE) - width) * window.stride[1]
-    return replace(window, height=bottom - top, width=right - left, padding=(above, below, before, after))
+    ceiling = (
+        window.ceiling[0] if cut.bottom == window.output_height else 0,
+        window.ceiling[1] if cut.right == window.output_width else 0,
+    )
+    padding = (above, below, before, after)
+    return replace(window, height=bottom - top, width=right - left, padding=padding, ceiling=ceiling)
 
 
 def _reach(

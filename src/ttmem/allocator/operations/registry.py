@@ -22,12 +22,14 @@ from ttmem.allocator.operations import (
     movement,
     normalisation,
     permutation,
+    pooling,
     reductions,
     repeating,
     reshaping,
     selections,
     slicing,
     tilizing,
+    upsampling,
 )
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
@@ -46,10 +48,12 @@ _FAMILIES = (
     convolution,
     joining,
     normalisation,
+    pooling,
     repeating,
     selections,
     slicing,
     tilizing,
+    upsampling,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",

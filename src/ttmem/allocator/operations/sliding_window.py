@@ -50,6 +50,8 @@ class Window:
     dilation: Pair = (1, 1)
     ceiling: Pair = (0, 0)
     """Rows and columns added at the end so that the last window fits."""
+    enlarged: Pair | None = None
+    """Bilinear: outputs per pixel. Neighbours then share windows, and those of a row begin where the row above did."""
 
     @property
     def padded_height(self) -> int:
@@ -61,10 +63,14 @@ class Window:
 
     @property
     def output_height(self) -> int:
+        if self.enlarged is not None:
+            return self.height * self.enlarged[0]
         return (self.padded_height - self.dilation[0] * (self.kernel[0] - 1) - 1) // self.stride[0] + 1
 
     @property
     def output_width(self) -> int:
+        if self.enlarged is not None:
+            return self.width * self.enlarged[1]
         return (self.padded_width - self.dilation[1] * (self.kernel[1] - 1) - 1) // self.stride[1] + 1
 
     @property
@@ -80,7 +86,22 @@ class Window:
         """Where in the padded images the window of this output begins."""
         row, column = divmod(output, self.output_width)
         image, row = divmod(row, self.output_height)
+        if self.enlarged is not None:
+            down, across = self.enlarged
+            top, left = _pixels_above(down, self.output_height)[row], _pixels_above(across, self.output_width)[column]
+            return (image * self.padded_height + top) * self.padded_width + left
         return (image * self.padded_height + row * self.stride[0]) * self.padded_width + column * self.stride[1]
+
+
+@lru_cache(maxsize=256)
+def _pixels_above(scale: int, outputs: int) -> tuple[int, ...]:
+    """The padded pixel before each output along one dimension, rounded as the library does: sums of float32."""
+    import numpy as np
+
+    step = np.float32(1) / np.float32(scale)
+    places = np.full(outputs, step, np.float32)
+    places[0] = np.float32(0.5) * step + np.float32(0.5)
+    return tuple(int(place) for place in np.add.accumulate(places, dtype=np.float32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +124,10 @@ def shares(window: Window, cores: int, outputs_per_core: int) -> tuple[Share, ..
     dealt, first = [], 0
     for _ in range(cores):
         last = min(first + outputs_per_core, window.outputs) - 1
+        if window.enlarged is not None:
+            dealt.append(_enlarged_share(window, first, last))
+            first = last + 1
+            continue
         begin = window.first_stick(min(first, window.outputs - 1))
         end = window.first_stick(last) + window.reach
         if begin == 0 and first:
@@ -111,6 +136,17 @@ def shares(window: Window, cores: int, outputs_per_core: int) -> tuple[Share, ..
         dealt.append(Share(first, last, begin, end))
         first = last + 1
     return tuple(dealt)
+
+
+def _enlarged_share(window: Window, first: int, last: int) -> Share:
+    """The windows of a core do not follow each other: the first of its second row may begin before all others."""
+    if first > last:
+        return Share(first, last, 1, 0)
+    width = window.output_width
+    second_row, last_row = (first // width + 1) * width, last // width * width
+    begins = [window.first_stick(output) for output in (first, second_row) if output <= last]
+    ends = [window.first_stick(output) for output in (last, last_row - 1) if output >= first]
+    return Share(first, last, min(begins), max(ends) + window.reach)
 
 
 def halo_sticks(window: Window, cores: int, outputs_per_core: int) -> int:
