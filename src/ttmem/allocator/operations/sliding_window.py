@@ -50,16 +50,22 @@ class Window:
     dilation: Pair = (1, 1)
     ceiling: Pair = (0, 0)
     """Rows and columns added at the end so that the last window fits."""
+    spread: Pair | None = None
+    """Transposed: how far apart the pixels lie on the padded image, zeros between them."""
+    output_padding: Pair = (0, 0)
+    """Transposed: more padding at the end."""
     enlarged: Pair | None = None
     """Bilinear: outputs per pixel. Neighbours then share windows, and those of a row begin where the row above did."""
 
     @property
     def padded_height(self) -> int:
-        return self.height + self.padding[0] + self.padding[1] + self.ceiling[0]
+        height = self.height if self.spread is None else (self.height - 1) * self.spread[0] + 1
+        return height + self.padding[0] + self.padding[1] + self.ceiling[0] + self.output_padding[0]
 
     @property
     def padded_width(self) -> int:
-        return self.width + self.padding[2] + self.padding[3] + self.ceiling[1]
+        width = self.width if self.spread is None else (self.width - 1) * self.spread[1] + 1
+        return width + self.padding[2] + self.padding[3] + self.ceiling[1] + self.output_padding[1]
 
     @property
     def output_height(self) -> int:
@@ -225,25 +231,29 @@ def halo_tables(window: Window, cores: int, outputs_per_core: int, sticks_per_co
 def _stretches(window: Window, share: Share) -> tuple[int, list[Pair]]:
     """How many stretches of padding a core's sticks have, and the stretches of image: first pixel and length."""
     top, _, left, _ = window.padding
+    down, across = window.spread or (1, 1)
+    bottom, right = top + (window.height - 1) * down, left + (window.width - 1) * across
     paddings, stretches = 0, list[Pair]()
     padded_until = imaged_until = -1
-    stick, width = share.first_stick, window.padded_width
-    while stick <= share.last_stick:
+    stick, width, end = share.first_stick, window.padded_width, share.last_stick + 1
+    while stick < end:
         row, column = divmod(stick, width)
         image, row = divmod(row, window.padded_height)
-        in_image = top <= row < top + window.height
-        if in_image and left <= column < left + window.width:
-            length = min(left + window.width - column, share.last_stick + 1 - stick)
+        in_image = top <= row <= bottom and not (row - top) % down
+        if in_image and left <= column <= right and not (column - left) % across:
+            length = min(right + 1 - column if across == 1 else 1, end - stick)
             if imaged_until == stick:
                 start, before = stretches[-1]
                 stretches[-1] = start, before + length
             else:
-                pixel = (image * window.height + row - top) * window.width + column - left
+                pixel = (image * window.height + (row - top) // down) * window.width + (column - left) // across
                 stretches.append((pixel, length))
             imaged_until = stick + length
         else:
-            until = left if in_image and column < left else width
-            length = min(until - column, share.last_stick + 1 - stick)
+            until = width
+            if in_image and column < right:
+                until = left if column < left else column + across - (column - left) % across
+            length = min(until - column, end - stick)
             paddings += padded_until != stick
             padded_until = stick + length
         stick += length
