@@ -35,6 +35,8 @@ def cut_window(window: Window, cut: Cut, *, tiled: bool) -> Window:
 
     Tiled results are made in rows of whole tiles: the image is padded on the right for that.
     """
+    if window.spread is not None:
+        return _cut_transposed(window, window.spread, cut)
     top, bottom, above, below = _reach(
         *(window.height, window.output_height, window.kernel[0], window.stride[0], window.dilation[0]),
         *(window.padding[0], window.padding[1], cut.top, cut.bottom),
@@ -75,6 +77,51 @@ def _reach(
     if end == outputs:
         stop, after = size, pad_after
     return start, stop, before, after
+
+
+def _cut_transposed(window: Window, spread: tuple[int, int], cut: Cut) -> Window:
+    top, bottom, above, below, more_below = _spread_reach(
+        *(window.height, window.output_height, window.dilation[0] * (window.kernel[0] - 1), spread[0]),
+        *(window.padding[0], window.padding[1], window.output_padding[0], cut.top, cut.bottom),
+    )
+    left, right, before, after, more_after = _spread_reach(
+        *(window.width, window.output_width, window.dilation[1] * (window.kernel[1] - 1), spread[1]),
+        *(window.padding[2], window.padding[3], window.output_padding[1], cut.left, cut.right),
+    )
+    if (bottom - top, right - left) != (window.height, window.width):
+        width = cut.right - cut.left
+        more_after += round_up(width, _TILE) - width
+    return replace(
+        window,
+        height=bottom - top,
+        width=right - left,
+        padding=(above, below, before, after),
+        output_padding=(more_below, more_after),
+    )
+
+
+def _spread_reach(
+    size: int,
+    outputs: int,
+    reach: int,
+    spread: int,
+    pad_before: int,
+    pad_after: int,
+    more_after: int,
+    first: int,
+    end: int,
+) -> tuple[int, int, int, int, int]:
+    """As `_reach` for pixels with zeros between them; the last number is what is padded beyond the padding."""
+    image_start, image_end = max(0, first - pad_before), end - pad_before + reach
+    start, stop = max(0, -(-(first - pad_before) // spread)), min(size, (image_end - 1) // spread + 1)
+    before = max(0, pad_before - first, -image_start % spread)
+    after = max(0, image_end - outputs, (image_end - 1) % spread if end < outputs else 0)
+    more = 0
+    if first == 0:
+        start, before = 0, pad_before
+    if end == outputs:
+        stop, after, more = size, pad_after, more_after
+    return start, stop, before, after, more
 
 
 def cuts(window: Window, by_height: bool, count: int, *, tiled: bool) -> Iterator[Cut]:
