@@ -325,6 +325,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--operation", default="", help="ttnn operations, with commas; all but these: '-reshape,...'")
     parser.add_argument("--models", default="", help="parts of models' names, with commas")
     parser.add_argument("--limit", type=int, help="at most so many rows")
+    parser.add_argument("--each", type=int, help="at most so many rows of each operation")
     parser.add_argument("--asks-nothing", action="store_true", help="do not ask the mock what it was never asked")
     parser.add_argument("--measure", action="store_true", help="ask the mock for static buffers too: some times slower")
     parser.add_argument("--before", type=Path, help="the src folder of another checkout, to compare with")
@@ -333,6 +334,18 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", action="store_true", help="renew the data that 'ttmem ops map' and the docs show")
     parser.add_argument("--most", type=int, default=_SHOWN_DIFFERENCES, help="how many differences are printed")
     return parser.parse_args(arguments)
+
+
+def _grouped(rows: Sequence[Asked]) -> list[tuple[str, list[Asked]]]:
+    groups: dict[str, list[Asked]] = {}
+    for row in rows:
+        groups.setdefault(row.operation, []).append(row)
+    return list(groups.items())
+
+
+def _spread(rows: Sequence[Asked], most: int) -> list[Asked]:
+    """So many of them, evenly over all sizes, boards and memories."""
+    return [rows[number * len(rows) // most] for number in range(most)] if most < len(rows) else list(rows)
 
 
 def main() -> int:
@@ -344,8 +357,10 @@ def main() -> int:
         wanted = {name.removeprefix("ttnn.") for name in options.operation.removeprefix("-").split(",")}
         is_wanted = not options.operation.startswith("-")
         rows = [row for row in rows if bool(wanted & set(row.operation.split(" + "))) == is_wanted]
+    if options.each is not None:
+        rows = [row for _, group in _grouped(rows) for row in _spread(group, options.each)]
     if options.limit is not None:
-        rows = rows[:: max(len(rows) // max(options.limit, 1), 1)][: options.limit]
+        rows = _spread(rows, options.limit)
     kept = options.answers or home_folder() / "cache" / "twin-coverage" / "answers.sqlite"
     with Answers(kept, is_measured=options.measure) as answers:
         if not options.asks_nothing:
