@@ -15,7 +15,9 @@ from ttmem.allocator.operations import (
     attention,
     binary,
     convolution,
+    creation,
     elementwise,
+    indexing,
     joining,
     matrix,
     movement,
@@ -46,6 +48,8 @@ _FAMILIES = (
     slicing,
     tilizing,
     joining,
+    creation,
+    indexing,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
