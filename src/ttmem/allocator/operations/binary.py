@@ -22,7 +22,7 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
 from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
 
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
@@ -207,6 +207,9 @@ def _on_shards(plan: PlanWriter, kind: _Kind, operands: Sequence[TensorSpec], re
 
 def _with_number_as_unary(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
     source = call.inputs[0]
+    result = result_like(source, call.memory)
+    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None:
+        return plan.finish(copy_between(plan, source, result), result)
     if not source.dtype.is_float:
         if kind.called in ("REMAINDER", "FMOD"):
             return plan.give_up("the remainder of integers and a number")
@@ -215,11 +218,10 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
         else:
             allowed = (INT32, UINT32)
         check_integers(source, kind.number_is_unary, allowed)
-    result = result_like(source, call.memory)
+        if kind.called == "POWER" and source.layout is ROW_MAJOR:
+            raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
     if result.shard is not None:
         return plan.one_program(result, [], at_least="elementwise on shards with a number")
-    if kind.called == "POWER" and call.arguments.get("other") == 1:
-        return plan.finish(copy_between(plan, source, result), result)
     return plan.one_program(result, double_buffered_tiles(source, result))
 
 
@@ -231,7 +233,8 @@ def _power_of_number(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
     if kind.called != "POWER" or source.shard is not None or source.layout is ROW_MAJOR:
         return plan.give_up("a number before shards or rows")
     base = plan.allocate(source)
-    plan.launch(double_buffered_tiles(source, source))
+    if source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):  # the rest comes from the host
+        plan.launch(double_buffered_tiles(source, source))
     return _combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
 
 
