@@ -16,15 +16,20 @@ from ttmem.allocator.operations.elementwise import (
     result_like,
     spell_type,
 )
+from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
 from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
 
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
+_NO_INTEGER_POWER = (
+    "Input tensor A dtype {} is not supported for binary operation POWER: tensor exponents are not supported for "
+    "integer inputs, use a scalar integer exponent"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +57,10 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     """Two tensors, or a tensor and a number. A broadcast inside the last two dimensions needs one more stream."""
     kind = _KINDS[call.name]
     if len(call.inputs) == 1 and kind.number_is_unary:
-        return _with_number_as_unary(call, plan, kind)
-    if call.arguments.get("rounding_mode") is not None:
-        plan.doubt(BOUNDED, "a division that rounds is followed by other operations")
+        return (_power_of_number if call.number_first else _with_number_as_unary)(call, plan, kind)
+    if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
+        raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
+    rounds = call.arguments.get("rounding_mode") is not None
     temporaries: list[int] = []
     meeting = zip(call.inputs, _types(call, kind), strict=True)
     operands = [_of_type(plan, spec, dtype, temporaries) for spec, dtype in meeting]
@@ -62,17 +68,33 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     if kind.called == "DIV" and operands[0].dtype is INT32:
         if call.in_place:
             raise InvalidSpecError("For integer division, supported output dtype is FLOAT32")
-        result = replace(result, dtype=FLOAT32)
+        result = replace(result, dtype=INT32 if rounds else FLOAT32)
+        rounds = False
     if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
         raise InvalidSpecError(_NO_ROWS_IN_PLACE)
     if any(spec.shard is not None for spec in operands):
+        if rounds:
+            plan.doubt(BOUNDED, "a division of shards that rounds")
         return _on_shards(plan, kind, operands, result)
     if any(spec.layout is TILE for spec in operands):
         operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
     if call.in_place:
         _check_types(kind, operands)
         return _combined(plan, kind, operands, call.inputs[0], temporaries)
-    return _combined(plan, kind, operands, result, temporaries, checks=True)
+    if not rounds:
+        return _combined(plan, kind, operands, result, temporaries, checks=True)
+    return _rounded(plan, kind, operands, result, temporaries)
+
+
+def _rounded(
+    plan: PlanWriter, kind: _Kind, operands: list[TensorSpec], result: TensorSpec, temporaries: list[int]
+) -> Plan:
+    """A quotient that another program rounds."""
+    ((slot, result),) = _combined(plan, kind, operands, result, temporaries, checks=True).results
+    rounded = plan.allocate(result)
+    plan.launch(double_buffered_tiles(result, result))
+    plan.free(slot)
+    return plan.finish(rounded, result)
 
 
 def _combined(
@@ -185,6 +207,9 @@ def _on_shards(plan: PlanWriter, kind: _Kind, operands: Sequence[TensorSpec], re
 
 def _with_number_as_unary(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
     source = call.inputs[0]
+    result = result_like(source, call.memory)
+    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None:
+        return plan.finish(copy_between(plan, source, result), result)
     if not source.dtype.is_float:
         if kind.called in ("REMAINDER", "FMOD"):
             return plan.give_up("the remainder of integers and a number")
@@ -193,10 +218,24 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
         else:
             allowed = (INT32, UINT32)
         check_integers(source, kind.number_is_unary, allowed)
-    result = result_like(source, call.memory)
+        if kind.called == "POWER" and source.layout is ROW_MAJOR:
+            raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
     if result.shard is not None:
         return plan.one_program(result, [], at_least="elementwise on shards with a number")
     return plan.one_program(result, double_buffered_tiles(source, result))
+
+
+def _power_of_number(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
+    """The number becomes a tensor like the exponent, then the two are combined."""
+    source = call.inputs[0]
+    if not source.dtype.is_float:
+        raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(source.dtype)))
+    if kind.called != "POWER" or source.shard is not None or source.layout is ROW_MAJOR:
+        return plan.give_up("a number before shards or rows")
+    base = plan.allocate(source)
+    if source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):  # the rest comes from the host
+        plan.launch(double_buffered_tiles(source, source))
+    return _combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
 
 
 def where(call: Call, plan: PlanWriter) -> Plan:
@@ -241,7 +280,10 @@ def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
     first = draws.tensor(choose, integers=True, odd=True)
     wish = draws.wish(choose)
     if not choose.integer(0, 3):
-        return write_call(record.name, [first], choose.one_of((2.0, 3)), memory=wish, **named)
+        steps = write_call(record.name, [first], choose.one_of((2.0, 3, 1)), memory=wish, **named)
+        if record.name in ("pow", "subtract", "divide") and not choose.integer(0, 2):
+            steps[-1]["args"].reverse()
+        return steps
     second = _draw_partner(choose, first)
     form = choose.integer(0, 9)
     if form == 0 and not named:
@@ -318,7 +360,6 @@ def _binary_record(name: str) -> OperationRecord:
         else "comparison"
         if _KINDS[name].called in _COMPARISONS
         else "binary more",
-        draw_bounded=_draw_binary if rounding else None,
         is_sized_by_elements=lambda spec: True,
         has_in_place_form=name in _IN_PLACE,
         is_drawn_odd=True,

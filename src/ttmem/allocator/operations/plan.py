@@ -37,6 +37,8 @@ class Call:
     """Given to the call, and nobody compared with the library what they change."""
     keywords: tuple[str, ...] = ()
     """Of the last inputs, those that were given by name, in order: their names."""
+    number_first: bool = False
+    """Whether a plain value comes before the first tensor: ``pow(2.0, x)``."""
 
     def place_of(self, keyword: str, position: int | None = None) -> int | None:
         """Which of the inputs was given under this name, or at this position; None: none was."""

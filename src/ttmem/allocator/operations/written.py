@@ -32,6 +32,8 @@ class WrittenCall:
     """The tensor that the result is written into, when it is one that is there."""
     keywords: tuple[str, ...] = ()
     """Of the last tensors, those that were given by name: the names of their arguments."""
+    number_first: bool = False
+    """Whether a plain value comes before the first tensor."""
 
 
 def read_call(step: Mapping[str, Any]) -> WrittenCall:
@@ -43,12 +45,14 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
     memory: Memory | None = None
     target: str | None = None
     keywords: list[str] = []
+    number_first = False
     for value in step.get("args", ()):
         if found := _tensor_names(value):
             tensors += found
         elif isinstance(value, Mapping) and "memory" in value:
             memory = MEMORIES.find(value["memory"])
         else:
+            number_first = number_first or not tensors
             values.append(_plain(value))
     for name, value in step.get("kwargs", {}).items():
         if name == "memory_config":
@@ -64,7 +68,7 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
             options[name] = _plain(value)
     if function.endswith("_") and tensors:
         target = tensors[0]
-    return WrittenCall(function, tuple(tensors), tuple(values), options, memory, target, tuple(keywords))
+    return WrittenCall(function, tuple(tensors), tuple(values), options, memory, target, tuple(keywords), number_first)
 
 
 def _tensor_names(value: Any) -> list[str]:
@@ -98,7 +102,14 @@ def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[Tens
             raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
     unknown = tuple(name for name in written.options if name not in known)
     return Call(
-        record.name, tuple(inputs), arguments, written.memory, written.target is not None, unknown, written.keywords
+        record.name,
+        tuple(inputs),
+        arguments,
+        written.memory,
+        written.target is not None,
+        unknown,
+        written.keywords,
+        written.number_first,
     )
 
 
