@@ -16,9 +16,10 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, Memory
-from ttmem.tensors import TILE, InvalidSpecError, TensorSpec
+from ttmem.tensors import TILE, TensorSpec
 
 _FLOATS = (BFLOAT16, FLOAT32, BFLOAT8_B)
+_TYPES, _TYPES_OF_ALL = "BFLOAT16, FLOAT32 or BFLOAT8_B", "BFLOAT16, FLOAT32, BFLOAT8_B or BFLOAT4_B"
 
 
 def accumulate(call: Call, plan: PlanWriter) -> Plan:
@@ -72,11 +73,6 @@ def product(call: Call, plan: PlanWriter) -> Plan:
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if source.layout is not TILE or source.shard is not None or rank > 4:
         return plan.give_up("prod of row-major or sharded tensors, or of more than four dimensions")
-    if source.dtype not in _FLOATS:
-        raise InvalidSpecError(
-            "Error - unsupported data type for prod, expected BFLOAT16, FLOAT32 or BFLOAT8_B but got "
-            f"DataType::{source.dtype.name.upper()}."
-        )
     memory = call.memory or source.memory
     first = Held(fill_padding(plan, source), source)
     if call.arguments["dim"] is None:
@@ -95,7 +91,8 @@ def product(call: Call, plan: PlanWriter) -> Plan:
 def _product_of_all(plan: PlanWriter, source: Held, memory: Memory) -> Held:
     """One core leaves the product in a row of a tile's elements; the host makes a new tensor of the first."""
     wide = FLOAT32 if source.spec.dtype is BFLOAT8_B else source.spec.dtype
-    held = _made(plan, source, replace(source.spec, shape=(1, 1, 1, 32 * 32), dtype=wide, memory=memory), [2, 2])
+    row = replace(source.spec, shape=(1, 1, 1, 32 * 32), dtype=wide, memory=memory)
+    held = _multiplied(plan, source, row, _TYPES_OF_ALL)
     one = replace(held.spec, shape=(1, 1))
     slot = plan.allocate(one)
     plan.free(held.slot, source.slot)
@@ -103,6 +100,16 @@ def _product_of_all(plan: PlanWriter, source: Held, memory: Memory) -> Held:
     if wide is not source.spec.dtype:
         held = replaced(plan, held, applied(plan, typecast, held, dtype=source.spec.dtype.name))
     return held
+
+
+def _multiplied(plan: PlanWriter, held: Held, result: TensorSpec, types: str = _TYPES) -> Held:
+    """The program itself, which looks at the type when all is prepared."""
+    slot = plan.allocate(result)
+    if held.spec.dtype not in _FLOATS:
+        dtype = held.spec.dtype.name.upper()
+        plan.refuse(f"Error - unsupported data type for prod, expected {types} but got DataType::{dtype}.")
+    plan.launch([2 * held.spec.dtype.tile_bytes(), 2 * result.dtype.tile_bytes()])
+    return Held(slot, result)
 
 
 def _product_along(plan: PlanWriter, source: Held, axis: int, memory: Memory) -> tuple[Held, list[int]]:
@@ -115,7 +122,7 @@ def _product_along(plan: PlanWriter, source: Held, axis: int, memory: Memory) ->
     outer = 1 if axis == 1 else 0
     sizes = list(held.spec.shape)
     sizes[outer] = 1
-    done = _made(plan, held, replace(held.spec, shape=tuple(sizes), memory=memory), [2, 2])
+    done = _multiplied(plan, held, replace(held.spec, shape=tuple(sizes), memory=memory))
     if axis < 2:
         return done, kept
     back = applied(plan, permute, done, memory, dims=(1, 2, 0, 3))
@@ -175,7 +182,7 @@ def _draw_accumulation(record: OperationRecord, choose: Choose) -> list[Step]:
 
 def _draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
     """One dimension, some of them for variances, or all."""
-    source = draws.tensor(choose, tile_only=True, most=4)
+    source = draws.tensor(choose, tile_only=True, most=4, integers=record.name == "prod")
     rank = len(source["shape"])
     named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
     form = choose.integer(0, 4)

@@ -110,7 +110,7 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
         plan.free(first.slot)
         first, axes = held, [axis for axis in axes if axis >= rank - 2]
     if axes == [rank - 2, rank - 1]:
-        held = _both(plan, held, memory, call.name)
+        held = _both(plan, held, memory, source.dtype, call.name)
     else:
         for axis in reversed(axes):
             dtype = FLOAT32 if carries and axis != axes[0] else BFLOAT16 if carries else source.dtype
@@ -145,7 +145,7 @@ def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], memory: Memory, *
     )
 
 
-def _both(plan: PlanWriter, held: Held, memory: Memory, name: str) -> Held:
+def _both(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: str) -> Held:
     """The last two dimensions: the width, then the height; a single tile in one go."""
     source = held.spec
     is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
@@ -156,9 +156,9 @@ def _both(plan: PlanWriter, held: Held, memory: Memory, name: str) -> Held:
         plan.launch([2 * tile, _accumulator(source.dtype).tile_bytes(), 2 * tile])
         return Held(slot, result)
     rank = len(source.shape)
-    middle = FLOAT32 if name == "sum" and source.dtype is BFLOAT16 else source.dtype
+    middle = FLOAT32 if name == "sum" and dtype is BFLOAT16 else dtype
     rows = _along(plan, held, rank - 1, memory, middle, name)
-    both = _along(plan, rows, rank - 2, memory, source.dtype, name)
+    both = _along(plan, rows, rank - 2, memory, dtype, name)
     plan.free(rows.slot)
     return both
 
@@ -239,12 +239,14 @@ def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 3):
         source["shape"][choose.integer(0, rank - 1)] = choose.one_of((600, 640, 1000, 1600, 3000))
     named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
-    form = choose.integer(0, 5)
+    form = choose.integer(0, 6)
     if form == 0:
         named["dim"] = [-2, -1]
+    elif form == 6 and rank > 3:
+        named["dim"] = [choose.integer(-rank, -3), -2, -1]
     elif form <= 2:
         named["dim"] = choose.one_of((-1, -2))
-    elif form <= 4:
+    elif form in (3, 4):
         named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(choose.integer(1, 3))})
     return write_call(record.name, [source], memory=draws.wish(choose), **named)
 
