@@ -131,10 +131,11 @@ def test_in_place_forms_take_no_new_buffer(engine: TwinEngine) -> None:
 def test_what_a_call_makes_can_be_told_where_there_is_no_record(engine: TwinEngine) -> None:
     given = {"alloc": "x", **TILE}
     elementwise = engine.ask([given, {**call("sin", "x"), "makes": "elementwise"}, {"view": "L1"}])
-    assert (elementwise.status, elementwise.confidence) == ("pass", "bounded")
+    assert (elementwise.is_judged, elementwise.confidence) == (False, "bounded")
     assert elementwise.answers[-1]["allocated"] == 4096
     shaped = engine.ask([given, {**call("conv2d", "x"), "makes": [[1, 1, 64, 64]]}])
-    assert (shaped.status, shaped.confidence) == ("pass", "unknown")
+    assert (shaped.status, shaped.is_judged, shaped.confidence) == ("unsupported", False, "unknown")
+    assert shaped.message == "not judged: the twin has no rule for ttnn.conv2d; ask --engine mock"
     assert shaped.answers[-1]["results"][0]["shape"] == [1, 1, 64, 64]
     assert shaped.doubt == "the twin has no rule for ttnn.conv2d: inputs and the recorded results alone"
 

@@ -46,11 +46,11 @@ from ttmem.allocator.operations.run import RefusedError
 from ttmem.allocator.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
-from ttmem.hardware import HOST, L1, MEMORIES, OpenSettings, open_board
+from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
 from ttmem.results.classify import classify
-from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
-from ttmem.tensors import CoreRange, Placement, TensorSpec
+from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
+from ttmem.tensors import CoreRange, InvalidSpecError, Placement, TensorSpec
 
 Answer = dict[str, Any]
 
@@ -123,7 +123,7 @@ class TwinEngine(Engine):
         self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), dict[str, TensorSpec]()
         self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
-        self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
+        self._forget_doubts()
         self._described: dict[int, Answer] = {}
         """By the identity of placements, which the device keeps."""
 
@@ -155,7 +155,8 @@ class TwinEngine(Engine):
             checkpoint, tensors, cache = self._kept
             device.restore(checkpoint)
             self._tensors, self._cache = _Tensors(tensors), ProgramCache(cache)
-        self._confidence, self._doubts, self._l1, self._on_host = EXACT, [], (0, 0, 0), {}
+        self._forget_doubts()
+        self._on_host = {}
         device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
         answers: list[Answer] = []
         failure: TtmemError | None = None
@@ -175,6 +176,7 @@ class TwinEngine(Engine):
             seconds=time.perf_counter() - started,
             confidence=self._confidence,
             doubt="; ".join(self._doubts),
+            **self._upper_bounds(),
         )
         if not isolated:
             self._kept = self._opened().checkpoint(), self._tensors, self._cache
@@ -182,10 +184,11 @@ class TwinEngine(Engine):
 
     def _judged(self, failure: TtmemError | None) -> dict[str, Any]:
         """Status, class and figures of the first step that failed."""
-        if failure is None:
+        if failure is None and not self._may_fail:
             return {"status": PASS}
-        if isinstance(failure, NoRecordError):
-            return {"status": UNSUPPORTED, "message": f"not judged: {failure.message}; ask --engine mock"}
+        if failure is None or isinstance(failure, NoRecordError):
+            why = failure.message if failure else self._may_fail
+            return {"status": UNSUPPORTED, "message": f"{NOT_JUDGED}{why}; ask --engine mock"}
         if isinstance(failure, OutOfMemoryError):
             figures = (
                 failure.bytes_per_bank,
@@ -215,6 +218,19 @@ class TwinEngine(Engine):
             return {name: getattr(told, name) for name in _TOLD}
         return {"status": INVALID, "message": failure.message}
 
+    def _forget_doubts(self) -> None:
+        self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
+        self._may_fail = ""
+        """Why the library may refuse what passes here."""
+        self._at_most: dict[str, int] = {}
+        self._l1_at_most = 0
+
+    def _upper_bounds(self) -> dict[str, Any]:
+        """What a bounded outcome has beside its lower bounds, where there is such a bound."""
+        if self._confidence != BOUNDED or self._may_fail:
+            return {}
+        return {"at_most_bytes_per_bank": self._at_most, "l1_at_most": max(self._l1_at_most, sum(self._l1))}
+
     def _doubt(self, level: str, why: str) -> None:
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):
             self._confidence = level
@@ -228,7 +244,8 @@ class TwinEngine(Engine):
         return self._device
 
     def _start(self, opened: OpenSettings) -> _WatchedDevice:
-        self._device = _WatchedDevice(open_board(self.settings.board, opened))
+        release = self.settings.release or DEFAULT_RELEASE
+        self._device = _WatchedDevice(open_board(self.settings.board, opened, release=release))
         self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
         self._placements = Placements(self._device)
@@ -268,7 +285,10 @@ class TwinEngine(Engine):
         return {}
 
     def _do_free(self, step: Step) -> Answer:
-        self._tensors.drop(step["free"], self._opened(), by_force=step.get("force", True))
+        device, name, by_force = self._opened(), step["free"], step.get("force", True)
+        self._tensors.drop(name, device, by_force=by_force)
+        for more in [other for other in self._tensors.named if other.startswith(f"{name} ")]:
+            self._tensors.drop(more, device, by_force=by_force)
         return {}
 
     def _do_view(self, step: Step) -> Answer:
@@ -312,6 +332,10 @@ class TwinEngine(Engine):
         result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target)
         self._doubt(result.plan.confidence, result.plan.note)
         self._l1 = max(self._l1, result.l1_parts, key=sum)
+        self._may_fail = self._may_fail or result.may_fail
+        self._l1_at_most = max(self._l1_at_most, result.l1_at_most)
+        for memory, most in result.at_most_bytes_per_bank.items():
+            self._at_most[memory] = max(self._at_most.get(memory, 0), most)
         if not result.made:
             raise NoRecordError(result.plan.note)
         return self._made(step, result.made)
@@ -328,6 +352,7 @@ class TwinEngine(Engine):
         if not specs or not makes:
             self._doubt(UNKNOWN, why)
             raise NoRecordError(why)
+        self._may_fail = self._may_fail or why
         if makes == "elementwise":
             shape: tuple[int, ...] = ()
             for spec in specs:
@@ -339,12 +364,18 @@ class TwinEngine(Engine):
             shape = tuple(makes[0])
             self._doubt(UNKNOWN, f"{why}: inputs and the recorded results alone")
         result = TensorSpec(shape, specs[0].dtype, specs[0].layout, written.memory or specs[0].memory)
-        return self._made(step, [(self._opened().allocate(result), result)])
+        try:
+            return self._made(step, [(self._opened().allocate(result), result)])
+        except (OutOfMemoryError, InvalidSpecError):
+            if self._confidence == UNKNOWN:  # it may be another type, in another layout, or no tensor at all
+                raise NoRecordError(why) from None
+            raise
 
     def _made(self, step: Step, made: Sequence[tuple[Buffer, TensorSpec]]) -> Answer:
         """The results under their names; those without one are gone again, as in the library."""
         device, out = self._opened(), step.get("out")
-        names = [out] if isinstance(out, str) else list(out or ())
+        # One name for several results is a name for all of them.
+        names = [out, *(f"{out} {more}" for more in range(1, len(made)))] if isinstance(out, str) else list(out or ())
         described = []
         for number, (buffer, spec) in enumerate(made):
             name = names[number] if number < len(names) else ""

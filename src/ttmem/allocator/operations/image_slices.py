@@ -159,6 +159,11 @@ def sliced(
         size = window.output_height if along_height else window.output_width
         most = -(-size // _TILE) if tiled and not along_height else size
         for count in range(1, most + 1):
-            if all(bytes_needed(cut) <= bytes_free for cut in cuts(window, along_height, count, tiled=tiled)):
-                return tuple(cuts(window, along_height, count, tiled=tiled))
+            parts = []
+            for cut in cuts(window, along_height, count, tiled=tiled):
+                if bytes_needed(cut) > bytes_free:
+                    break
+                parts.append(cut)
+            else:
+                return tuple(parts)
     return NO_SLICES.format(most, "height" if along_height else "width", size, bytes_free)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer, RMS and batch normalisation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ from ttmem.allocator.operations.elementwise import result_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT16, FLOAT32
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32
 from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, round_up
 
 _USABLE = 0.95
@@ -55,10 +57,10 @@ class _RowNorm:
             sizes += [width * inner if self.is_centred else 0, block * self.residual.dtype.tile_bytes()]
         return [size for size in sizes if size]
 
-    def fitting(self, space: int) -> list[int]:
-        """Whole rows where they fit, pieces otherwise; InvalidSpecError when not even the smallest pieces do."""
+    def fitting(self, plan: PlanWriter) -> list[int]:
+        """Whole rows where they fit, pieces otherwise; the library gives up when not even the smallest pieces do."""
         width = round_up(-(-self.source.shape[-1] // 32), self.block)
-        usable = int(_USABLE * space)
+        usable = int(_USABLE * plan.l1_space())
         whole = self.buffers(width, streams=False)
         by_rows = any(spec is not None and spec.layout is ROW_MAJOR for spec in (self.weight, self.bias))
         if by_rows or sum(whole) <= usable:
@@ -70,7 +72,7 @@ class _RowNorm:
             width -= self.block
         pieces = self.buffers(width, streams=True)
         if sum(pieces) > usable:
-            raise InvalidSpecError(
+            plan.refuse(
                 f"LayerNorm streaming circular buffers require {sum(pieces)} bytes, but only {usable} bytes of the "
                 "allocator's L1 span are available"
             )
@@ -83,10 +85,10 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs):
         return plan.give_up(f"{call.name} of row-major or sharded tensors")
     result = result_like(source, call.memory)
-    tensors = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
-    norm = _RowNorm(source, result, *tensors, is_centred=call.name == "layer_norm")
+    weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
+    norm = _RowNorm(source, result, weight, bias, residual, is_centred=call.name == "layer_norm")
     slot = plan.allocate(result)
-    plan.launch(norm.fitting(plan.l1_space()))
+    plan.launch(norm.fitting(plan))
     return plan.finish(slot, result)
 
 
@@ -103,6 +105,30 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
     tile, plain = 2 * source.dtype.tile_bytes(), 2 * BFLOAT16.tile_bytes()
     extras = [tile if call.tensor(name) else plain for name in ("weight", "bias")]
     return plan.one_program(result, [*[tile] * 5, *extras, *[tile] * 2])
+
+
+def group_norm(call: Call, plan: PlanWriter) -> Plan:
+    """Samples of [N, 1, rows, channels] on one core, which holds a group's columns of a sample several times over."""
+    source, config = call.inputs[0], call.arguments["core_grid"]
+    is_one_core = isinstance(config, Mapping) and (config.get("x"), config.get("y")) == (1, 1)
+    if len(call.inputs) > 1 or not is_one_core or call.arguments["inplace"] or source.dtype is not BFLOAT16:
+        return plan.give_up("group_norm on several cores, in place, with scale and shift, or of other types")
+    if source.layout is not TILE or source.shard is not None or len(source.shape) != 4:
+        return plan.give_up("group_norm of row-major or sharded tensors")
+    groups, channels = int(call.arguments["num_groups"]), source.shape[-1]
+    if channels % 32 or not 0 < groups <= channels or channels % groups:
+        raise InvalidSpecError(f"{channels} channels are not whole tiles, or not {groups} equal groups")
+    of_a_group = channels // groups
+    wide = max(-(-(group * of_a_group % 32 + of_a_group) // 32) for group in range(groups))
+    high = source.shape[1] * -(-source.shape[2] // 32)
+    tile = BFLOAT16.tile_bytes()
+    masks = 2 * wide * (2 if source.shape[2] % 32 else 1) * tile
+    block = high * wide * tile
+    return plan.one_program(
+        result_like(source, call.memory or DRAM),
+        [*[block] * 3, *[tile] * 3, masks, *[block] * 4, *[tile] * 6],
+        CIRCULAR,
+    )
 
 
 def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -131,11 +157,25 @@ def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
         {**draws.tensor(choose, shape, tile_only=True), "dtype": dtype}
         for shape in (sizes, *[[1, channels, 1, 1]] * len(names))
     ]
-    named = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
+    named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
     *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
     return [*made, {**call, "args": call["args"][:1]}]
 
 
+def _draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
+    channels = 32 * choose.one_of((1, 2, 3, 4, 8, 10))
+    groups = choose.one_of([number for number in (1, 2, 4, 8, 16, 32) if channels % number == 0])
+    rows = choose.one_of((1, 32, 49, 64, 100, 196, 256, 400))
+    source = {
+        **EXAMPLE_TENSOR,
+        "shape": [choose.integer(1, 3), 1, rows, channels],
+        "memory": choose.one_of(draws.MEMORIES),
+    }
+    named: dict[str, Any] = {"num_groups": groups, "core_grid": _ONE_CORE, "inplace": False}
+    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+
+
+_ONE_CORE: Step = {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}}
 _STATISTICS = {**EXAMPLE_TENSOR, "shape": [1, 64, 1, 1]}
 *_MADE, _CALL = write_call(
     "batch_norm",
@@ -162,5 +202,20 @@ RECORDS = (
         Argument("eps", default=None),
         Argument("momentum", default=None),
         Argument("training", default=False),
+    ),
+    record_of(
+        write_call(
+            "group_norm",
+            [{**EXAMPLE_TENSOR, "shape": [1, 1, 64, 64]}],
+            num_groups=2,
+            core_grid=_ONE_CORE,
+            inplace=False,
+        ),
+        group_norm,
+        _draw_group_norm,
+        Argument("num_groups"),
+        Argument("core_grid", default=None),
+        Argument("inplace", default=True),
+        Argument("epsilon", default=None),
     ),
 )

@@ -11,7 +11,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.programs import DATAFLOW
 from ttmem.hardware import Memory, MemoryMap
-from ttmem.tensors import TensorSpec
+from ttmem.tensors import InvalidSpecError, TensorSpec
 
 EXACT = "exact"
 """Every buffer and every static byte is known; random tests against the library found no difference."""
@@ -217,10 +217,18 @@ class PlanWriter:
         )
 
     def written_by(self, rule: Callable[[], Plan]) -> Plan:
-        """The rule's plan; where it ends early because its steps fail, the steps up to there."""
+        """The rule's plan; where its steps fail, or a later one is refused, the steps up to there.
+
+        A call that is refused before it does anything is an error.
+        """
         try:
             return rule()
         except _PlanEndsEarlyError:
+            return self.finish_all(())
+        except InvalidSpecError as error:
+            if not any(isinstance(step, Launch) for step in self._steps):
+                raise
+            self._steps.append(Refuse(error.message))
             return self.finish_all(())
 
 

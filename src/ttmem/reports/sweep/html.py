@@ -10,6 +10,7 @@ from ttmem.sweep.summary import Findings
 _MOST_FAILURES = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""
 _MOST_SHAPES = 500
+_COLUMNS = ("Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status")
 
 
 def render(findings: Findings) -> str:
@@ -45,14 +46,15 @@ def _cards(findings: Findings) -> list[Card]:
     if summary.failed:
         detail = share(summary.failed, summary.tests)
         cards.append(Card("Failed otherwise", str(summary.failed), detail=detail, level="warn"))
+    if summary.not_judged:
+        detail = f"{share(summary.not_judged, summary.tests)}: ask --engine mock"
+        cards.append(Card("Not judged", str(summary.not_judged), detail=detail, level="warn"))
     return cards
 
 
 def _sections(findings: Findings) -> list[Section]:
     summary = findings.summary
-    operators = tables.operators(summary).only(
-        "Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status"
-    )
+    operators = tables.operators_with(_COLUMNS, summary)
     priorities = tables.priorities(findings)
     failures = tables.failures(findings, summary.failures[:_MOST_FAILURES])
     return [

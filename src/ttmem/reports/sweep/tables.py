@@ -59,6 +59,7 @@ def headline(summary: Summary) -> Table:
         ("Out of memory", summary.memory_failures, share(summary.memory_failures, tests)),
         ("Failed for another reason", summary.failed, share(summary.failed, tests)),
         ("Skipped", summary.skipped, share(summary.skipped, tests)),
+        *([("Not judged", summary.not_judged, share(summary.not_judged, tests))] if summary.not_judged else []),
         ("Operators with memory failures", affected, share(affected, operators)),
     ]
     rows += [(f"Memory failures in {memory}", count, "") for memory, count in sorted(summary.by_memory.items())]
@@ -71,7 +72,7 @@ def operators(summary: Summary, *, failing: bool = False) -> Table:
         name_column("Operator", whole=True),
         *map(_count, ("Tests", "Passed", "Failed", "OOM")),
         _memories(),
-        *map(_count, ("DRAM", "L1", "Skipped")),
+        *map(_count, ("DRAM", "L1", "Skipped", "Not judged")),
         _shape("Worst shape"),
         _size("Logical"),
         _size("On device"),
@@ -81,6 +82,11 @@ def operators(summary: Summary, *, failing: bool = False) -> Table:
     return Table(
         columns, [_operator_row(one) for one in (failing_operators(summary) if failing else summary.operators)]
     )
+
+
+def operators_with(columns: Sequence[str], summary: Summary) -> Table:
+    """These columns, and before the last one those that are not judged: other tools and the real library have none."""
+    return operators(summary).only(*columns[:-1], *(["Not judged"] if summary.not_judged else []), columns[-1])
 
 
 def failing_operators(summary: Summary) -> list[OperatorSummary]:
@@ -93,8 +99,8 @@ def _operator_row(one: OperatorSummary) -> Sequence[Any]:
     worst = one.worst
     return (
         one.name, one.tests, one.passed, one.failed, one.memory_failures, one.by_memory, one.by_memory.get("DRAM", 0),
-        one.by_memory.get("L1", 0), one.skipped, *_worst_cells(worst), severity_of(worst) if worst else None,
-        one.status,
+        one.by_memory.get("L1", 0), one.skipped, one.not_judged, *_worst_cells(worst),
+        severity_of(worst) if worst else None, one.status,
     )  # fmt: skip
 
 
