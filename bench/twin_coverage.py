@@ -276,9 +276,9 @@ def data(now: dict[str, Any], models: int) -> str:
 
 def measure(rows: Sequence[Asked], answers: Answers | None) -> Coverage:
     coverage = Coverage()
-    started = time.perf_counter()
+    started = time.process_time()
     outcomes = list(twin_outcomes(rows))
-    coverage.twin_seconds = time.perf_counter() - started
+    coverage.twin_seconds = time.process_time() - started
     for row, twin in zip(rows, outcomes, strict=True):
         mock, measured = answers.find(row.question) if answers else (None, False)
         coverage.add(row, twin, mock, measured)
