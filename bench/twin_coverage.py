@@ -6,6 +6,7 @@
     python bench/twin_coverage.py --models vit,swin,llama
     python bench/twin_coverage.py --before ../old/src      # also what the twin of another checkout knew
     python bench/twin_coverage.py --asks-nothing           # with the mock's kept answers alone
+    python bench/twin_coverage.py --before ../old/src --data   # renew docs/twin.md and what 'ttmem ops map' shows
 
 The share is of the models' calls: a case that a model calls twelve times counts twelve times. A row that the twin calls
 exact must say what the mock says: status, figures of the failure, peaks, results with their addresses, static buffers.
@@ -43,6 +44,8 @@ from ttmem.results import Outcome  # noqa: E402
 from ttmem.sweep.plan import DEFAULT_L1_SMALL_BYTES, padded_tile_elements  # noqa: E402
 
 DATA = ROOT / "src" / "ttmem" / "operators" / "catalogue_data" / "model_calls.toml"
+PAGE = ROOT / "docs" / "twin.md"
+_TABLE_BEGINS, _TABLE_ENDS = "<!-- coverage: written by bench/twin_coverage.py --data -->", "<!-- end of coverage -->"
 BOARDS, MEMORIES = ("n150", "p150"), ("DRAM", "L1")
 LEVELS = ("exact", "bounded", "unknown")
 GOAL_PERCENT = 95.0
@@ -252,6 +255,13 @@ def markdown(now: dict[str, Any], before: dict[str, Any] | None, places: int) ->
     return "\n".join(lines) + "\n"
 
 
+def renew_page(table: str) -> None:
+    """The table of docs/twin.md between its marks."""
+    before, _, rest = PAGE.read_text("utf-8").partition(_TABLE_BEGINS)
+    _, _, after = rest.partition(_TABLE_ENDS)
+    PAGE.write_text(f"{before}{_TABLE_BEGINS}\n{table}{_TABLE_ENDS}{after}", "utf-8")
+
+
 def data(now: dict[str, Any], models: int) -> str:
     """What `ttmem ops map` and the documentation show: exact, bounded and unknown calls, summed over the places."""
 
@@ -374,6 +384,8 @@ def main() -> int:
         now["before"] = {name: before[name] for name in ("total", "places", "operations", "twin_seconds")}
     if options.data:
         DATA.write_text(data(now, len({name for name, _ in ops_extract.jobs()})), "utf-8")
+        if before:
+            renew_page(markdown(now, before, len(boards) * len(memories)))
     if options.json == "-":
         print(json.dumps(now))
     else:
