@@ -15,7 +15,7 @@ from ttmem.allocator.operations.tilizing import untilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32
-from ttmem.tensors import LAYOUTS, TILE, TensorSpec
+from ttmem.tensors import LAYOUTS, TILE, InvalidSpecError, TensorSpec
 
 _NO_DEVICE = "none"
 
@@ -45,6 +45,8 @@ def arange(call: Call, plan: PlanWriter) -> Plan:
     start, end, step = (call.arguments[name] for name in ("start", "end", "step"))
     if end is None:
         start, end = 0, start
+    if not all(isinstance(number, int) for number in (start, end, step)):
+        raise InvalidSpecError("ttnn.arange(): incompatible function arguments.")
     if not step:
         raise BadInputError("arange needs a step other than 0")
     result = _described(call, [max(-(-(end - start) // step), 0)], "row_major")
