@@ -15,6 +15,7 @@ from ttmem.allocator.operations.convolving import (
     multiply,
     through_l1,
 )
+from ttmem.allocator.operations.image_slices import TOO_THIN, ThinSliceError
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.sliding_window import Window, four_sides, pair
@@ -85,7 +86,10 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
     elif source.memory is L1:
         slot, spec = convolve(plan, made, source, parameters)
     else:
-        return through_l1(plan, made, source, parameters)
+        try:
+            return through_l1(plan, made, source, parameters)
+        except ThinSliceError:
+            return plan.give_up(TOO_THIN)
     plan.free(patches, *parameters.slots)
     return delivered(plan, slot, spec, call.memory)
 

@@ -17,7 +17,7 @@ from ttmem.allocator.operations.convolution_schemes import (
     row_by_row,
 )
 from ttmem.allocator.operations.halos import Dealing, cut_out, deal, gather, keep_tables, stick_dtype
-from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
+from ttmem.allocator.operations.image_slices import TOO_THIN, Cut, ThinSliceError, cut_window, sliced
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.sliding_window import Window, four_sides, halo_sticks, pair, reader_table_width
@@ -178,9 +178,12 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
         return _average(call, plan, made)
     kind = _preferred_kind(made, chip)
     if source.memory is DRAM:
-        parts = sliced(
-            made.window, lambda cut: _part(made, kind, cut, chip).slice_bytes, plan.l1_bytes_free, tiled=False
-        )
+        try:
+            parts = sliced(
+                made.window, lambda cut: _part(made, kind, cut, chip).slice_bytes, plan.l1_bytes_free, tiled=False
+            )
+        except ThinSliceError:
+            return plan.give_up(TOO_THIN)
         if isinstance(parts, str):
             plan.refuse(parts)
         if len(parts) > 1:
