@@ -10,16 +10,22 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like
 from ttmem.allocator.operations.matmul_blocks import COLUMN, SIMPLE, choose_blocks, product_of, static_buffers
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reshaping import is_view
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, DataType, Memory
-from ttmem.tensors import TILE, InvalidSpecError, TensorSpec
+from ttmem.tensors import TILE, TensorSpec
 
 _MULTICAST = "ttnn.MatmulMultiCoreReuseMultiCastProgramConfig"
 _PLAIN_ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "relu6", "mish", "hardswish")
-_UNEQUAL_BATCHES = "bmm (non-bcast matmul) expects input tensors of shapes BCMK*BCKN=BCMN"
+_UNEQUAL_BATCHES = (
+    "bmm (non-bcast matmul) expects input tensors of shapes BCMK*BCKN=BCMN or batch dimension {} mismatch: "
+    "a={} vs b={} (dimension mismatch only allowed when all batch dimensions of a are size 1 and using "
+    "MatmulMultiCoreReuseMultiCast1DProgramConfig with fuse_batch=false, fused_activation=none, mcast_in0=false, and "
+    "non-sharded inputs for in0 reuse optimization)"
+)
 Transposed = tuple[bool, bool]
 """Whether the first and the second input are multiplied as if transposed."""
 
@@ -91,32 +97,36 @@ def product(
 
     kind, buffers = choice()
     copies: list[int] = []
+    as_given = first, second
     if kind == SIMPLE and any(transposed):
         # The simple program reads its inputs as they lie: they are transposed first, and the choice is made again.
-        if bias is not None:
-            _check_forgotten_transposes(first, second, result, bias)
         first, second = (
             _turned_copy(plan, spec, copies) if turned else spec
             for spec, turned in zip((first, second), transposed, strict=True)
         )
         transposed = False, False
         kind, buffers = choice()
-    if prod(second.shape[:-2]) > 1 and not _may_share_batches(first, second, kind):
-        raise InvalidSpecError(_UNEQUAL_BATCHES)
     slot = plan.allocate(result)
+    if prod(second.shape[:-2]) > 1:
+        _check_batches(plan, first, second, kind)
     plan.launch(buffers)
     if bias is not None and not is_fused:
         slot, result = _with_bias(plan, slot, result, bias)
     elif bias is not None:
         result = replace(result, shape=broadcast_shape(result.shape, bias.shape))
+    if copies and bias is not None:
+        result = _forgetting_transposes(plan, as_given, result, bias)
     return slot, result, copies[::-1]
 
 
-def _may_share_batches(first: TensorSpec, second: TensorSpec, kind: str) -> bool:
+def _check_batches(plan: PlanWriter, first: TensorSpec, second: TensorSpec, kind: str) -> None:
     """Batches of the second input need as many of the first, or a program that keeps a single first one."""
     rank = max(len(first.shape), len(second.shape))
     one, two = ((1,) * (rank - len(spec.shape)) + spec.shape[:-2] for spec in (first, second))
-    return one == two or (prod(one) == 1 and kind == COLUMN)
+    if one == two or (prod(one) == 1 and kind == COLUMN):
+        return
+    place = next(place for place, (a, b) in enumerate(zip(one, two, strict=True)) if a != b)
+    plan.refuse(_UNEQUAL_BATCHES.format(place, one[place], two[place]))
 
 
 def _fuses(bias: TensorSpec, first: TensorSpec, second: TensorSpec, result: TensorSpec) -> bool:
@@ -125,15 +135,25 @@ def _fuses(bias: TensorSpec, first: TensorSpec, second: TensorSpec, result: Tens
     return not is_batched and bias.shape[-2] <= 32 and {s.memory for s in (first, second, result)} == {DRAM}
 
 
-def _check_forgotten_transposes(first: TensorSpec, second: TensorSpec, result: TensorSpec, bias: TensorSpec) -> None:
+def _forgetting_transposes(
+    plan: PlanWriter, as_given: tuple[TensorSpec, TensorSpec], result: TensorSpec, bias: TensorSpec
+) -> TensorSpec:
     """Once it has transposed its inputs, the library works out the shape with the bias from what they were before."""
+    first, second = as_given
     believed = (*first.shape[:-1], second.shape[-1])
     rank = max(len(believed), len(bias.shape))
     one, two = ((1,) * (rank - len(shape)) + shape for shape in (believed, bias.shape))
     if any(a != b and 1 not in (a, b) for a, b in zip(one, two, strict=True)):
-        raise InvalidSpecError("Broadcast error: Invalid dimension")
-    if prod(map(max, one, two)) != prod(broadcast_shape(result.shape, bias.shape)):
-        raise InvalidSpecError("Invalid arguments to reshape")
+        plan.refuse("Broadcast error: Invalid dimension")
+    shape = tuple(map(max, one, two))
+    if is_view(result, shape):
+        if prod(shape[:-2]) * -(-shape[-2] // 32) > prod(result.shape[:-2]) * -(-result.shape[-2] // 32):
+            plan.refuse("MeshBuffer must be large enough to hold the tensor.")
+    elif prod(shape) != prod(result.shape):
+        plan.refuse("Attempting to reshape between two shapes with different volumes")
+    elif shape != result.shape:
+        plan.doubt(BOUNDED, "a reshape to the shape of inputs that were transposed")
+    return replace(result, shape=shape)
 
 
 def _turned_copy(plan: PlanWriter, spec: TensorSpec, copies: list[int]) -> TensorSpec:

@@ -12,6 +12,7 @@ from functools import cache
 from ttmem import _toml
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
+    accumulations,
     attention,
     binary,
     convolution,
@@ -23,11 +24,14 @@ from ttmem.allocator.operations import (
     movement,
     normalisation,
     permutation,
+    pooling,
     reductions,
     repeating,
     reshaping,
+    selections,
     slicing,
     tilizing,
+    upsampling,
 )
 from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
@@ -41,15 +45,19 @@ _FAMILIES = (
     reshaping,
     reductions,
     matrix,
+    accumulations,
     attention,
     convolution,
-    normalisation,
-    repeating,
-    slicing,
-    tilizing,
-    joining,
     creation,
     indexing,
+    joining,
+    normalisation,
+    pooling,
+    repeating,
+    selections,
+    slicing,
+    tilizing,
+    upsampling,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
