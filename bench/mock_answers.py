@@ -72,7 +72,10 @@ class Answers:
         found = self._database.execute(
             "SELECT outcome, is_measured FROM answers WHERE key = ?", [question.key]
         ).fetchone()
-        return (Outcome(**json.loads(found[0])), bool(found[1])) if found else (None, False)
+        if not found:
+            return None, False
+        kept = json.loads(found[0])
+        return Outcome(**{name: value for name, value in kept.items() if name in Outcome._fields}), bool(found[1])
 
     def ask(self, questions: Sequence[Question]) -> None:
         """Whatever is not known yet; each lot of answers is kept as it comes."""
@@ -83,7 +86,8 @@ class Answers:
         }
         missing = {question.key: question for question in questions if question.key not in known}
         done, started = 0, time.monotonic()
-        for (board, small), group in groupby(missing.values(), key=lambda one: (one.board, one.l1_small_bytes)):
+        ordered = sorted(missing.values(), key=lambda one: (one.board, one.l1_small_bytes))
+        for (board, small), group in groupby(ordered, key=lambda one: (one.board, one.l1_small_bytes)):
             settings = EngineSettings(board=board, l1_small_bytes=small, measure_programs=self._wants_measured)
             left = list(group)
             with TtnnEngine(settings) as engine:

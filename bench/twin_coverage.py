@@ -6,6 +6,7 @@
     python bench/twin_coverage.py --models vit,swin,llama
     python bench/twin_coverage.py --before ../old/src      # also what the twin of another checkout knew
     python bench/twin_coverage.py --asks-nothing           # with the mock's kept answers alone
+    python bench/twin_coverage.py --before ../old/src --data   # renew docs/twin.md and what 'ttmem ops map' shows
 
 The share is of the models' calls: a case that a model calls twelve times counts twelve times. A row that the twin calls
 exact must say what the mock says: status, figures of the failure, peaks, results with their addresses, static buffers.
@@ -33,6 +34,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [os.environ.get("TTMEM_COVERAGE_SOURCE") or str(ROOT / "src"), str(ROOT / "bench")]
 
+import ops_extract  # noqa: E402
 from mock_answers import Answers, Question  # noqa: E402
 from ttmem._home import home_folder  # noqa: E402
 from ttmem.engines import EngineSettings  # noqa: E402
@@ -41,6 +43,9 @@ from ttmem.operators import CannotRunError, Case, Recipe, read_cases, recipe_of 
 from ttmem.results import Outcome  # noqa: E402
 from ttmem.sweep.plan import DEFAULT_L1_SMALL_BYTES, padded_tile_elements  # noqa: E402
 
+DATA = ROOT / "src" / "ttmem" / "operators" / "catalogue_data" / "model_calls.toml"
+PAGE = ROOT / "docs" / "twin.md"
+_TABLE_BEGINS, _TABLE_ENDS = "<!-- coverage: written by bench/twin_coverage.py --data -->", "<!-- end of coverage -->"
 BOARDS, MEMORIES = ("n150", "p150"), ("DRAM", "L1")
 LEVELS = ("exact", "bounded", "unknown")
 GOAL_PERCENT = 95.0
@@ -113,7 +118,9 @@ def differences(twin: Outcome, mock: Outcome, measured: bool) -> list[str]:
         for name in ("status", "memory", "needed_bytes", "bytes_per_bank")
         if getattr(twin, name) != getattr(mock, name)
     ]
-    for memory, peak in twin.peak_bytes_per_bank.items():
+    # How far a call that is refused came before that is nobody's concern.
+    peaks = {} if twin.status == mock.status == "invalid" else twin.peak_bytes_per_bank
+    for memory, peak in peaks.items():
         if mock.peak_bytes_per_bank.get(memory, 0) != peak:
             found.append(f"peak of {memory} {peak} != {mock.peak_bytes_per_bank.get(memory, 0)}")
     told = [one for answer in twin.answers for one in answer.get("results", ())]
@@ -163,6 +170,8 @@ class Coverage:
 
     def __init__(self) -> None:
         self.operations: dict[str, Known] = {}
+        self.operators: dict[str, Known] = {}
+        """By aten name."""
         self.by_place: dict[str, Known] = {}
         self.told: list[str] = []
         self.twin_seconds = 0.0
@@ -175,6 +184,7 @@ class Coverage:
             wrong = (differences if level == "exact" else broken_bounds)(twin, mock, measured)
         for known in (
             self.operations.setdefault(row.operation or _NO_WORK, Known()),
+            self.operators.setdefault(row.case.op, Known()),
             self.by_place.setdefault(place, Known()),
         ):
             known.calls[level] += calls
@@ -210,11 +220,15 @@ class Coverage:
                 "doubts": dict(known.doubts.most_common(5)),
             }
 
-        ordered = sorted(self.operations.items(), key=lambda item: -sum(item[1].calls.values()))
+        def by_calls(found: dict[str, Known]) -> dict[str, Any]:
+            ordered = sorted(found.items(), key=lambda item: (-sum(item[1].calls.values()), item[0]))
+            return {name: plain(known) for name, known in ordered}
+
         return {
             "total": plain(self.total),
             "places": {place: plain(known) for place, known in self.by_place.items()},
-            "operations": {name: plain(known) for name, known in ordered},
+            "operations": by_calls(self.operations),
+            "operators": by_calls(self.operators),
             "told": self.told,
             "twin_seconds": round(self.twin_seconds, 2),
         }
@@ -241,11 +255,40 @@ def markdown(now: dict[str, Any], before: dict[str, Any] | None, places: int) ->
     return "\n".join(lines) + "\n"
 
 
+def renew_page(table: str) -> None:
+    """The table of docs/twin.md between its marks."""
+    before, _, rest = PAGE.read_text("utf-8").partition(_TABLE_BEGINS)
+    _, _, after = rest.partition(_TABLE_ENDS)
+    PAGE.write_text(f"{before}{_TABLE_BEGINS}\n{table}{_TABLE_ENDS}{after}", "utf-8")
+
+
+def data(now: dict[str, Any], models: int) -> str:
+    """What `ttmem ops map` and the documentation show: exact, bounded and unknown calls, summed over the places."""
+
+    def calls(known: dict[str, Any]) -> str:
+        return f"[{', '.join(str(known['calls'][level]) for level in LEVELS)}]"
+
+    total = now["total"]
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        "# What the twin knows of the calls that models make: exact, bounded and unknown ones, summed over the places.",
+        "# Written by `python bench/twin_coverage.py --data`, which also compares every case with the mock.",
+        "",
+        f"models = {models}",
+        f"compared_rows = {sum(total['compared_rows'].values())}",
+        f"differences = {total['differences'] + total['broken_bounds']}",
+    ]
+    for table in ("places", "operators", "operations"):
+        lines += ["", f"[{table}]"]
+        lines += [f'"{name}" = {calls(known)}' for name, known in now[table].items() if name != _NO_WORK]
+    return "\n".join(lines) + "\n"
+
+
 def measure(rows: Sequence[Asked], answers: Answers | None) -> Coverage:
     coverage = Coverage()
-    started = time.perf_counter()
+    started = time.process_time()
     outcomes = list(twin_outcomes(rows))
-    coverage.twin_seconds = time.perf_counter() - started
+    coverage.twin_seconds = time.process_time() - started
     for row, twin in zip(rows, outcomes, strict=True):
         mock, measured = answers.find(row.question) if answers else (None, False)
         coverage.add(row, twin, mock, measured)
@@ -292,25 +335,42 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--operation", default="", help="ttnn operations, with commas; all but these: '-reshape,...'")
     parser.add_argument("--models", default="", help="parts of models' names, with commas")
     parser.add_argument("--limit", type=int, help="at most so many rows")
+    parser.add_argument("--each", type=int, help="at most so many rows of each operation")
     parser.add_argument("--asks-nothing", action="store_true", help="do not ask the mock what it was never asked")
     parser.add_argument("--measure", action="store_true", help="ask the mock for static buffers too: some times slower")
     parser.add_argument("--before", type=Path, help="the src folder of another checkout, to compare with")
     parser.add_argument("--json", help="write the figures there ('-': stdout)")
     parser.add_argument("--markdown", type=Path, help="write the table there")
+    parser.add_argument("--data", action="store_true", help="renew the data that 'ttmem ops map' and the docs show")
     parser.add_argument("--most", type=int, default=_SHOWN_DIFFERENCES, help="how many differences are printed")
     return parser.parse_args(arguments)
+
+
+def _grouped(rows: Sequence[Asked]) -> list[tuple[str, list[Asked]]]:
+    groups: dict[str, list[Asked]] = {}
+    for row in rows:
+        groups.setdefault(row.operation, []).append(row)
+    return list(groups.items())
+
+
+def _spread(rows: Sequence[Asked], most: int) -> list[Asked]:
+    """So many of them, evenly over all sizes, boards and memories."""
+    return [rows[number * len(rows) // most] for number in range(most)] if most < len(rows) else list(rows)
 
 
 def main() -> int:
     options = parse()
     boards, memories = options.boards.split(","), options.memories.split(",")
-    rows = list(asked_rows(chosen(find_cases(options.cases), options), boards, memories))
+    cases = chosen(find_cases(options.cases), options)
+    rows = list(asked_rows(cases, boards, memories))
     if options.operation:
         wanted = {name.removeprefix("ttnn.") for name in options.operation.removeprefix("-").split(",")}
         is_wanted = not options.operation.startswith("-")
         rows = [row for row in rows if bool(wanted & set(row.operation.split(" + "))) == is_wanted]
+    if options.each is not None:
+        rows = [row for _, group in _grouped(rows) for row in _spread(group, options.each)]
     if options.limit is not None:
-        rows = rows[:: max(len(rows) // max(options.limit, 1), 1)][: options.limit]
+        rows = _spread(rows, options.limit)
     kept = options.answers or home_folder() / "cache" / "twin-coverage" / "answers.sqlite"
     with Answers(kept, is_measured=options.measure) as answers:
         if not options.asks_nothing:
@@ -322,6 +382,10 @@ def main() -> int:
         same = [word for word in sys.argv[1:] if not word.startswith("--before") and word != str(options.before)]
         before = of_another_checkout(options.before, same)
         now["before"] = {name: before[name] for name in ("total", "places", "operations", "twin_seconds")}
+    if options.data:
+        DATA.write_text(data(now, len({name for name, _ in ops_extract.jobs()})), "utf-8")
+        if before:
+            renew_page(markdown(now, before, len(boards) * len(memories)))
     if options.json == "-":
         print(json.dumps(now))
     else:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ttmem.allocator.operations import RECORDS, OperationRecord
 
+_NAMING = ("tensor", "alloc", "host", "out")
 T = TypeVar("T")
 Step = dict[str, Any]
 
@@ -50,6 +51,6 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key: names[item] if key in ("tensor", "alloc", "out") and item in names else renamed(item, names)
+        key: names[item] if key in _NAMING and isinstance(item, str) and item in names else renamed(item, names)
         for key, item in value.items()
     }

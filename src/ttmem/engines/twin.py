@@ -46,7 +46,7 @@ from ttmem.allocator.operations.run import RefusedError
 from ttmem.allocator.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
-from ttmem.hardware import HOST, L1, MEMORIES, OpenSettings, open_board
+from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
 from ttmem.results.classify import classify
 from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
@@ -89,6 +89,7 @@ class _Tensors:
         self.named: dict[str, tuple[Buffer, TensorSpec]] = dict(other.named) if other else {}
         self._uses: dict[int, int] = dict(other._uses) if other else {}
         """How many names a buffer has, by its identity; a buffer that was freed by force has none."""
+        self.on_host: dict[str, TensorSpec] = dict(other.on_host) if other else {}
 
     def keep(self, name: str, buffer: Buffer, spec: TensorSpec, device: Device) -> None:
         self._uses[id(buffer)] = self._uses.get(id(buffer), 0) + 1
@@ -97,6 +98,8 @@ class _Tensors:
         self.named[name] = buffer, spec
 
     def drop(self, name: str, device: Device, *, by_force: bool = False) -> None:
+        if self.on_host.pop(name, None) is not None:
+            return
         buffer, _ = self.find(name)
         del self.named[name]
         left = self._uses.get(id(buffer), 0) - 1
@@ -120,7 +123,7 @@ class TwinEngine(Engine):
         self.warnings: list[str] = []
         """What the library would not notice."""
         self._device: _WatchedDevice | None = None
-        self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), dict[str, TensorSpec]()
+        self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
         self._forget_doubts()
@@ -156,7 +159,6 @@ class TwinEngine(Engine):
             device.restore(checkpoint)
             self._tensors, self._cache = _Tensors(tensors), ProgramCache(cache)
         self._forget_doubts()
-        self._on_host = {}
         device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
         answers: list[Answer] = []
         failure: TtmemError | None = None
@@ -244,7 +246,8 @@ class TwinEngine(Engine):
         return self._device
 
     def _start(self, opened: OpenSettings) -> _WatchedDevice:
-        self._device = _WatchedDevice(open_board(self.settings.board, opened))
+        release = self.settings.release or DEFAULT_RELEASE
+        self._device = _WatchedDevice(open_board(self.settings.board, opened, release=release))
         self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
         self._placements = Placements(self._device)
@@ -280,7 +283,7 @@ class TwinEngine(Engine):
 
     def _do_host(self, step: Step) -> Answer:
         told = {key: value for key, value in step.items() if key not in ("host", "fill")}
-        self._on_host[step["host"]] = replace(spec_from_step(told), memory=HOST)
+        self._tensors.on_host[step["host"]] = replace(spec_from_step(told), memory=HOST)
         return {}
 
     def _do_free(self, step: Step) -> Answer:
@@ -314,6 +317,7 @@ class TwinEngine(Engine):
 
     def _do_clear(self, step: Step) -> Answer:
         device = self._opened()
+        self._tensors.on_host.clear()
         for name in list(self._tensors.named):
             self._tensors.drop(name, device)
         if step["clear"] == "cache":
@@ -323,7 +327,9 @@ class TwinEngine(Engine):
     def _do_call(self, step: Step) -> Answer:
         written, device = read_call(step), self._opened()
         record = RECORDS.get(written.function)
-        if record is None or not (record.takes_host_tensors or self._on_host.keys().isdisjoint(written.tensors)):
+        if record is None or not (
+            record.takes_host_tensors or self._tensors.on_host.keys().isdisjoint(written.tensors)
+        ):
             return self._without_record(written, step)
         held = [self._given(name) for name in written.tensors]
         call = call_of(record, written, [spec for _, spec in held])
@@ -341,7 +347,7 @@ class TwinEngine(Engine):
 
     def _given(self, name: str) -> tuple[Buffer, TensorSpec]:
         """A tensor that a call names; one on the host takes nothing."""
-        spec = self._on_host.get(name)
+        spec = self._tensors.on_host.get(name)
         return self._tensors.find(name) if spec is None else (self._opened().allocate(_NOTHING), spec)
 
     def _without_record(self, written: WrittenCall, step: Step) -> Answer:

@@ -46,10 +46,11 @@ def stick_dtype(dtype: DataType) -> DataType:
     return FLOAT32 if dtype is FLOAT32 else BFLOAT16
 
 
-def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec) -> tuple[int, TensorSpec]:
+def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: bool = True) -> tuple[int, TensorSpec]:
     """An interleaved tensor becomes shards; sticks go through a scratchpad, a few at a time."""
     height, width = dealing.sticks_per_core, dealing.channels_per_core
-    shape = (1, 1, round_up(dealing.sticks, height), round_up(dealing.channels, width))
+    rows = round_up(dealing.sticks, height) if is_padded else dealing.sticks
+    shape = (1, 1, rows, round_up(dealing.channels, width))
     dealt = TensorSpec(shape, source.dtype, source.layout, L1, dealing.shard(height))
     slot = plan.allocate(dealt)
     if source.layout is ROW_MAJOR:
@@ -75,7 +76,13 @@ def cut_out(plan: PlanWriter, dealing: Dealing, dtype: DataType) -> tuple[int, T
 
 
 def gather(
-    plan: PlanWriter, dealing: Dealing, slot: int, dealt: TensorSpec, *, frees_input: bool = True
+    plan: PlanWriter,
+    dealing: Dealing,
+    slot: int,
+    dealt: TensorSpec,
+    *,
+    frees_input: bool = True,
+    moves: bool = True,
 ) -> tuple[int, TensorSpec]:
     """Every core gets the sticks that its windows touch; the result is moved up to where the input was."""
     window, tiled, width = dealing.window, dealt.layout is TILE, dealing.channels_per_core
@@ -91,6 +98,8 @@ def gather(
     stick = round_up(width * dtype.mantissa_bits // 8, alignment)
     block = 2 * -(-width // _TILE) * dtype.tile_bytes()
     plan.launch([stick, stick, *([block, block] if tiled else [])], CIRCULAR)
+    if not moves:
+        return gathered, halo
     plan.free(*([slot] if frees_input else []), gathered)
     return plan.allocate(halo), halo
 

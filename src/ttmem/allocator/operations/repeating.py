@@ -54,7 +54,7 @@ def _repeated(call: Call, plan: PlanWriter, times: list[int]) -> Plan:
         return to_memory_config(replace(call, inputs=(source,)), plan)
     if 0 in times:
         return plan.give_up("a tensor without elements")
-    if source.dtype is UINT8 and not 2 <= rank <= 4:
+    if source.dtype is UINT8 and not 2 <= rank <= 4 and not _tiles_can_be_repeated(source, times):
         raise InvalidSpecError("Can only work with UINT16, BFLOAT16, UINT32, INT32, FLOAT32 data types")
     like = result_like(source, call.memory)
     if source.layout is not TILE or _tiles_can_be_repeated(source, times):
@@ -77,7 +77,7 @@ def _times(shape: Iterable[int], times: Iterable[int]) -> tuple[int, ...]:
 
 def _tiles_can_be_repeated(source: TensorSpec, times: list[int]) -> bool:
     rank = len(source.shape)
-    if rank < 2:
+    if rank < 2 or source.layout is not TILE:
         return False
     is_whole = not any(size % 32 for size in source.shape[-2:])
     return is_whole or (rank <= 4 and max(times[-2:]) == 1)
@@ -96,7 +96,12 @@ def _repeat_pages(
     is_tiled = source.layout is TILE
     plainly = 2 <= rank <= 4 and not (was is not None and was.dtype.is_block_float)
     wanted = replace(like, shape=_times(source.shape, times))
-    if plainly and wanted.memory is L1 and place(wanted, plan.memory_map).taken_bytes_per_bank > plan.l1_space():
+    if (
+        plainly
+        and not is_tiled
+        and wanted.memory is L1
+        and place(wanted, plan.memory_map).taken_bytes_per_bank > plan.l1_space()
+    ):
         plainly = False
     shape = list(source.shape)
     numbers = list(times)

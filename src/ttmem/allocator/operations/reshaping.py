@@ -44,13 +44,13 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     result = replace(result_like(source, call.memory), shape=shape)
     if source.shard is not None:
         return plan.one_program(result, [], at_least="reshape of sharded tensors")
-    if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
-        raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
-    if source.layout is ROW_MAJOR:
-        return plan.finish(_copy_rows(plan, source, result), result)
+    return plan.finish(reshaped(plan, source, result), result)
+
+
+def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Tiles that move; block floats do so as bfloat16."""
     if not source.dtype.is_block_float:
-        slot = _copy(plan, source, result)
-        return plan.finish(slot, result)
+        return _copy(plan, source, result)
     plain = replace(source, dtype=BFLOAT16)
     before = cast(plan, source, plain)
     after_spec = replace(result, dtype=BFLOAT16)
@@ -59,7 +59,16 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
         fill_in_place(plan, after_spec)
     slot = cast(plan, after_spec, result)
     plan.free(after, before)
-    return plan.finish(slot, result)
+    return slot
+
+
+def reshaped(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """An interleaved tensor under another shape, as a step of other operations; slot 0: it is the tensor itself."""
+    if is_view(source, result.shape, result.memory):
+        return 0
+    if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
+        raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
+    return (_copy_rows if source.layout is ROW_MAJOR else _copied)(plan, source, result)
 
 
 def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
@@ -119,7 +128,7 @@ def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     if before % _WRITE_BYTES or after % _WRITE_BYTES:
         space = plan.l1_space()
         if space < kernels * (reads + write):
-            raise InvalidSpecError(
+            plan.refuse(
                 f"RM reshape dest staging does not fit in L1: need at least {kernels * write} B dest + "
                 f"{kernels * reads} B source, have {space} B"
             )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ttmem.allocator.device import Buffer, Device
@@ -121,8 +121,11 @@ def run_call(
     if peak > sum(worst):
         worst = (peak, 0, 0)
     made = tuple(
+        # What is written in place stays what it was, whatever the operation would have made of it.
+        (target, replace(target.placement.spec, shape=spec.shape))
+        if target and slot == result_slot
         # A negative slot is a view: freeing the result frees the input.
-        (target if target and slot == result_slot else inputs[-slot - 1] if slot < 0 else slots[slot], spec)
+        else (inputs[-slot - 1] if slot < 0 else slots[slot], spec)
         for slot, spec in plan.results
     )
     return Result(plan, made, peak, static, worst, upper.may_fail, upper.bytes_per_bank, upper.l1_bytes_per_core)

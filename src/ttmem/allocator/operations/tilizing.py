@@ -69,13 +69,11 @@ def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
 
 def untilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     """Interleaved tiles into interleaved rows, without the tile padding."""
-    if source.dtype is not BFLOAT8_B and source.dtype.is_block_float:
-        raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
     if not source.elements:
         return plan.allocate(result)
     padded = paging_of(source).padded_shape != source.shape
     if padded or source.dtype not in (BFLOAT16, BFLOAT8_B):
-        return _untilize_by_rows(plan, source, result)
+        return untilize_by_rows(plan, source, result)
     return untilize_plainly(plan, source, result)
 
 
@@ -94,7 +92,7 @@ def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     tile = _PLAIN_TILE_BYTES
     too_wide = grid.rows > 1 and 2 * grid.across * tile > _WIDEST_PLAIN_ROW_BYTES
     if too_wide or 2 * part * tile > plan.l1_space() - _bytes_in_l1(plan, result):
-        return _untilize_by_rows(plan, source, result)
+        return untilize_by_rows(plan, source, result)
     slot = plan.allocate(result)
     space = plan.l1_space()
     inputs = 2 * part if 3 * part * tile <= space else part
@@ -104,15 +102,17 @@ def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     return slot
 
 
-def _untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
-    """A core takes a row of tiles, two when it has several to do and none is padded."""
+def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, ahead: bool = True) -> int:
+    """A core takes a row of tiles; two when it may read ``ahead``, has several to do and none is padded."""
+    if source.dtype is not BFLOAT8_B and source.dtype.is_block_float:
+        raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
     grid = _tile_grid(source)
     before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
     fits = plan.l1_space() - _bytes_in_l1(plan, result) > grid.across * (before + after)
     slot = plan.allocate(result)
     if fits and not _blocks_use_more_cores(plan, grid, grid.across * grid.down):
         padded = paging_of(source).padded_shape != source.shape
-        depth = 2 if not padded and grid.rows > plan.memory_map.grid.cores else 1
+        depth = 2 if ahead and not padded and grid.rows > plan.memory_map.grid.cores else 1
         plan.launch([depth * grid.across * before, depth * grid.across * after])
         return slot
     block = _block_tiles(plan, grid, plan.l1_space() // (before + after))
@@ -168,7 +168,10 @@ def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> int:
     cores = plan.memory_map.grid.cores
     side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
     if side > most:
-        side, part = _smaller_blocks(cores, grid.across, grid.down, most)
+        try:
+            side, part = _smaller_blocks(cores, grid.across, grid.down, most)
+        except InvalidSpecError as error:
+            plan.refuse(error.message)
     # The last column of blocks is not cut into parts.
     return max(part if grid.across >= side else 0, grid.across % side)
 
