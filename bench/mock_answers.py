@@ -86,7 +86,8 @@ class Answers:
         }
         missing = {question.key: question for question in questions if question.key not in known}
         done, started = 0, time.monotonic()
-        for (board, small), group in groupby(missing.values(), key=lambda one: (one.board, one.l1_small_bytes)):
+        ordered = sorted(missing.values(), key=lambda one: (one.board, one.l1_small_bytes))
+        for (board, small), group in groupby(ordered, key=lambda one: (one.board, one.l1_small_bytes)):
             settings = EngineSettings(board=board, l1_small_bytes=small, measure_programs=self._wants_measured)
             left = list(group)
             with TtnnEngine(settings) as engine:

@@ -6,6 +6,7 @@
     python bench/twin_coverage.py --models vit,swin,llama
     python bench/twin_coverage.py --before ../old/src      # also what the twin of another checkout knew
     python bench/twin_coverage.py --asks-nothing           # with the mock's kept answers alone
+    python bench/twin_coverage.py --before ../old/src --data   # renew docs/twin.md and what 'ttmem ops map' shows
 
 The share is of the models' calls: a case that a model calls twelve times counts twelve times. A row that the twin calls
 exact must say what the mock says: status, figures of the failure, peaks, results with their addresses, static buffers.
@@ -43,6 +44,8 @@ from ttmem.results import Outcome  # noqa: E402
 from ttmem.sweep.plan import DEFAULT_L1_SMALL_BYTES, padded_tile_elements  # noqa: E402
 
 DATA = ROOT / "src" / "ttmem" / "operators" / "catalogue_data" / "model_calls.toml"
+PAGE = ROOT / "docs" / "twin.md"
+_TABLE_BEGINS, _TABLE_ENDS = "<!-- coverage: written by bench/twin_coverage.py --data -->", "<!-- end of coverage -->"
 BOARDS, MEMORIES = ("n150", "p150"), ("DRAM", "L1")
 LEVELS = ("exact", "bounded", "unknown")
 GOAL_PERCENT = 95.0
@@ -252,6 +255,13 @@ def markdown(now: dict[str, Any], before: dict[str, Any] | None, places: int) ->
     return "\n".join(lines) + "\n"
 
 
+def renew_page(table: str) -> None:
+    """The table of docs/twin.md between its marks."""
+    before, _, rest = PAGE.read_text("utf-8").partition(_TABLE_BEGINS)
+    _, _, after = rest.partition(_TABLE_ENDS)
+    PAGE.write_text(f"{before}{_TABLE_BEGINS}\n{table}{_TABLE_ENDS}{after}", "utf-8")
+
+
 def data(now: dict[str, Any], models: int) -> str:
     """What `ttmem ops map` and the documentation show: exact, bounded and unknown calls, summed over the places."""
 
@@ -276,9 +286,9 @@ def data(now: dict[str, Any], models: int) -> str:
 
 def measure(rows: Sequence[Asked], answers: Answers | None) -> Coverage:
     coverage = Coverage()
-    started = time.perf_counter()
+    started = time.process_time()
     outcomes = list(twin_outcomes(rows))
-    coverage.twin_seconds = time.perf_counter() - started
+    coverage.twin_seconds = time.process_time() - started
     for row, twin in zip(rows, outcomes, strict=True):
         mock, measured = answers.find(row.question) if answers else (None, False)
         coverage.add(row, twin, mock, measured)
@@ -325,6 +335,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--operation", default="", help="ttnn operations, with commas; all but these: '-reshape,...'")
     parser.add_argument("--models", default="", help="parts of models' names, with commas")
     parser.add_argument("--limit", type=int, help="at most so many rows")
+    parser.add_argument("--each", type=int, help="at most so many rows of each operation")
     parser.add_argument("--asks-nothing", action="store_true", help="do not ask the mock what it was never asked")
     parser.add_argument("--measure", action="store_true", help="ask the mock for static buffers too: some times slower")
     parser.add_argument("--before", type=Path, help="the src folder of another checkout, to compare with")
@@ -333,6 +344,18 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", action="store_true", help="renew the data that 'ttmem ops map' and the docs show")
     parser.add_argument("--most", type=int, default=_SHOWN_DIFFERENCES, help="how many differences are printed")
     return parser.parse_args(arguments)
+
+
+def _grouped(rows: Sequence[Asked]) -> list[tuple[str, list[Asked]]]:
+    groups: dict[str, list[Asked]] = {}
+    for row in rows:
+        groups.setdefault(row.operation, []).append(row)
+    return list(groups.items())
+
+
+def _spread(rows: Sequence[Asked], most: int) -> list[Asked]:
+    """So many of them, evenly over all sizes, boards and memories."""
+    return [rows[number * len(rows) // most] for number in range(most)] if most < len(rows) else list(rows)
 
 
 def main() -> int:
@@ -344,8 +367,10 @@ def main() -> int:
         wanted = {name.removeprefix("ttnn.") for name in options.operation.removeprefix("-").split(",")}
         is_wanted = not options.operation.startswith("-")
         rows = [row for row in rows if bool(wanted & set(row.operation.split(" + "))) == is_wanted]
+    if options.each is not None:
+        rows = [row for _, group in _grouped(rows) for row in _spread(group, options.each)]
     if options.limit is not None:
-        rows = rows[:: max(len(rows) // max(options.limit, 1), 1)][: options.limit]
+        rows = _spread(rows, options.limit)
     kept = options.answers or home_folder() / "cache" / "twin-coverage" / "answers.sqlite"
     with Answers(kept, is_measured=options.measure) as answers:
         if not options.asks_nothing:
@@ -359,6 +384,8 @@ def main() -> int:
         now["before"] = {name: before[name] for name in ("total", "places", "operations", "twin_seconds")}
     if options.data:
         DATA.write_text(data(now, len({name for name, _ in ops_extract.jobs()})), "utf-8")
+        if before:
+            renew_page(markdown(now, before, len(boards) * len(memories)))
     if options.json == "-":
         print(json.dumps(now))
     else:

@@ -8,7 +8,7 @@ from typing import Any
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import typecast
+from ttmem.allocator.operations.elementwise import clone, spell_type, typecast
 from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import permute
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
@@ -16,9 +16,11 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, Memory
-from ttmem.tensors import TILE, InvalidSpecError, TensorSpec
+from ttmem.tensors import TILE, TensorSpec
 
 _FLOATS = (BFLOAT16, FLOAT32, BFLOAT8_B)
+_NOT_COMPARED = ("bfloat4_b", "uint8")
+_TYPES, _TYPES_OF_ALL = "BFLOAT16, FLOAT32 or BFLOAT8_B", "BFLOAT16, FLOAT32, BFLOAT8_B or BFLOAT4_B"
 
 
 def accumulate(call: Call, plan: PlanWriter) -> Plan:
@@ -27,9 +29,11 @@ def accumulate(call: Call, plan: PlanWriter) -> Plan:
     Sums of bfloat16 alone can run inside tiles.
     """
     source = call.inputs[0]
-    if source.layout is not TILE or source.shard is not None:
-        return plan.give_up(f"{call.name} of row-major or sharded tensors")
+    if source.layout is not TILE or source.shard is not None or source.dtype.name in _NOT_COMPARED:
+        return plan.give_up(f"{call.name} of row-major or sharded tensors, of bfloat4_b or of bytes")
     rank = len(source.shape)
+    if not rank:
+        return clone(call, plan)
     axis = dimension(call.arguments["dim"], rank)
     held = Held(-1, source)
     wanted = call.arguments["dtype"]
@@ -45,8 +49,8 @@ def accumulate(call: Call, plan: PlanWriter) -> Plan:
         order[0], order[axis + lead] = order[axis + lead], order[0]
         held = replace_spec(held, (1,) * lead + shape)
         held = replaced(plan, held, applied(plan, permute, held, held.spec.memory, dims=order))
-    # The total is kept in four bytes; sums of those keep a copy of it besides.
-    inner = FLOAT32.tile_bytes()
+    # Totals of floats are kept in four bytes; sums of those keep a copy besides.
+    inner = (FLOAT32 if held.spec.dtype.is_float else held.spec.dtype).tile_bytes()
     totals = [inner, inner] if is_sum and held.spec.dtype is FLOAT32 else [inner]
     result = replace(held.spec, memory=call.memory or held.spec.memory)
     held = replaced(plan, held, _made(plan, held, result, [4, 4], *totals))
@@ -72,14 +76,11 @@ def product(call: Call, plan: PlanWriter) -> Plan:
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if source.layout is not TILE or source.shard is not None or rank > 4:
         return plan.give_up("prod of row-major or sharded tensors, or of more than four dimensions")
-    if source.dtype not in _FLOATS:
-        raise InvalidSpecError(
-            "Error - unsupported data type for prod, expected BFLOAT16, FLOAT32 or BFLOAT8_B but got "
-            f"DataType::{source.dtype.name.upper()}."
-        )
+    if not rank:
+        return plan.give_up("prod of a single number")
     memory = call.memory or source.memory
     first = Held(fill_padding(plan, source), source)
-    if call.arguments["dim"] is None:
+    if call.arguments["dim"] is None or rank == 1:
         held = _product_of_all(plan, first, memory)
         return plan.finish(held.slot, replace(held.spec, shape=(1,) * rank if call.arguments["keepdim"] else ()))
     axis = dimension(call.arguments["dim"], rank)
@@ -95,7 +96,8 @@ def product(call: Call, plan: PlanWriter) -> Plan:
 def _product_of_all(plan: PlanWriter, source: Held, memory: Memory) -> Held:
     """One core leaves the product in a row of a tile's elements; the host makes a new tensor of the first."""
     wide = FLOAT32 if source.spec.dtype is BFLOAT8_B else source.spec.dtype
-    held = _made(plan, source, replace(source.spec, shape=(1, 1, 1, 32 * 32), dtype=wide, memory=memory), [2, 2])
+    row = replace(source.spec, shape=(1, 1, 1, 32 * 32), dtype=wide, memory=memory)
+    held = _multiplied(plan, source, row, _TYPES_OF_ALL)
     one = replace(held.spec, shape=(1, 1))
     slot = plan.allocate(one)
     plan.free(held.slot, source.slot)
@@ -103,6 +105,16 @@ def _product_of_all(plan: PlanWriter, source: Held, memory: Memory) -> Held:
     if wide is not source.spec.dtype:
         held = replaced(plan, held, applied(plan, typecast, held, dtype=source.spec.dtype.name))
     return held
+
+
+def _multiplied(plan: PlanWriter, held: Held, result: TensorSpec, types: str = _TYPES) -> Held:
+    """The program itself, which looks at the type when all is prepared."""
+    slot = plan.allocate(result)
+    if held.spec.dtype not in _FLOATS:
+        dtype = spell_type(held.spec.dtype)
+        plan.refuse(f"Error - unsupported data type for prod, expected {types} but got {dtype}.")
+    plan.launch([2 * held.spec.dtype.tile_bytes(), 2 * result.dtype.tile_bytes()])
+    return Held(slot, result)
 
 
 def _product_along(plan: PlanWriter, source: Held, axis: int, memory: Memory) -> tuple[Held, list[int]]:
@@ -115,7 +127,7 @@ def _product_along(plan: PlanWriter, source: Held, axis: int, memory: Memory) ->
     outer = 1 if axis == 1 else 0
     sizes = list(held.spec.shape)
     sizes[outer] = 1
-    done = _made(plan, held, replace(held.spec, shape=tuple(sizes), memory=memory), [2, 2])
+    done = _multiplied(plan, held, replace(held.spec, shape=tuple(sizes), memory=memory))
     if axis < 2:
         return done, kept
     back = applied(plan, permute, done, memory, dims=(1, 2, 0, 3))
@@ -129,8 +141,8 @@ def _product_along(plan: PlanWriter, source: Held, axis: int, memory: Memory) ->
 def spread(call: Call, plan: PlanWriter) -> Plan:
     """Variance or deviation in one pass over rows, columns, or all dimensions at once, which are brought to the end."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
-    if source.layout is not TILE or source.shard is not None or not source.dtype.is_float:
-        return plan.give_up(f"{call.name} of row-major or sharded tensors, or of integers")
+    if source.layout is not TILE or source.shard is not None or rank < 2:
+        return plan.give_up(f"{call.name} of row-major or sharded tensors, or of less than two dimensions")
     axes = axes_of(call.arguments["dim"], rank)
     memory = call.memory or source.memory
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
@@ -150,7 +162,12 @@ def spread(call: Call, plan: PlanWriter) -> Plan:
     sizes = tuple(1 if axis in axes else size for axis, size in zip(order, turned.spec.shape, strict=True))
     wide = FLOAT32.tile_bytes()
     more = [4 * wide, wide] if len(axes) > 1 else []
-    held = _made(plan, turned, replace(turned.spec, shape=sizes, memory=memory), [8, 2], *more)
+    spread_out = replace(turned.spec, shape=sizes, memory=memory)
+    if source.dtype not in _FLOATS:
+        plan.allocate(spread_out)
+        dtype = spell_type(source.dtype)
+        plan.refuse(f"Only FLOAT32, BFLOAT16, and BFLOAT8_B are supported for Std/Var reduction - got {dtype}")
+    held = _made(plan, turned, spread_out, [8, 2], *more)
     if len(axes) == 1 and turned is not first:
         held = replaced(plan, held, applied(plan, permute, held, memory, dims=order))
     return _finished(plan, held, shape, turned.slot)
@@ -166,8 +183,8 @@ def _finished(plan: PlanWriter, held: Held, shape: tuple[int, ...], kept: int = 
 
 
 def _draw_accumulation(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True)
-    named: dict[str, Any] = {"dim": choose.integer(-len(source["shape"]), -1)}
+    source = draws.tensor(choose, tile_only=True, integers=True, odd=True)
+    named: dict[str, Any] = {"dim": choose.integer(-len(source["shape"]) or -1, -1)}
     if not choose.integer(0, 3):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32"))}
     return write_call(record.name, [source], memory=draws.wish(choose), **named)
@@ -175,7 +192,7 @@ def _draw_accumulation(record: OperationRecord, choose: Choose) -> list[Step]:
 
 def _draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
     """One dimension, some of them for variances, or all."""
-    source = draws.tensor(choose, tile_only=True, most=4)
+    source = draws.tensor(choose, tile_only=True, most=4, integers=True)
     rank = len(source["shape"])
     named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
     form = choose.integer(0, 4)
@@ -196,6 +213,7 @@ RECORDS = (
             _draw_accumulation,
             *(Argument("dim", 0), Argument("dtype", default=None)),
             family="accumulation",
+            is_drawn_odd=True,
         )
         for name in ("cumsum", "cumprod")
     ),

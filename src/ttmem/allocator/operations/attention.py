@@ -8,12 +8,12 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like, spell_type
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
-from ttmem.hardware import BFLOAT16, DRAM, FLOAT32
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM
 from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, round_up
 
 _CHUNK = 32
@@ -22,6 +22,7 @@ _SUBBLOCKS = (
     (2, 4), (1, 8), (1, 7), (2, 3), (1, 6), (1, 5), (2, 2), (1, 4), (1, 3), (1, 2), (2, 1), (1, 1),
 )  # fmt: skip
 _COUNTER_BYTES = 96
+_TYPES = (BFLOAT16, BFLOAT8_B, DATA_TYPES.find("bfloat4_b"))
 _PAGED_CONFIG = {"k_chunk_size": _CHUNK, "max_cores_per_head_batch": 1}
 """What the library assumes for paged caches."""
 _MOST_CORES_PER_HEAD = 16
@@ -40,8 +41,6 @@ def attention(call: Call, plan: PlanWriter) -> Plan:
     is_causal = bool(call.arguments["is_causal"])
     if is_causal and mask is not None:
         raise BadInputError("attention is causal or has a mask, not both")
-    if any(not spec.dtype.is_float or spec.dtype is FLOAT32 for spec in call.inputs):
-        raise InvalidSpecError("Data type of input tensor must be BFLOAT16, BFLOAT8_B, or BFLOAT4_B")
     scaled = 0
     scale = call.arguments["scale"]
     if mask is not None and (1 / sqrt(-(-query.shape[-1] // 32) * 32) if scale is None else scale) != 1.0:
@@ -51,6 +50,7 @@ def attention(call: Call, plan: PlanWriter) -> Plan:
         plan.launch([before, number.tile_bytes(), after], CIRCULAR)
     result = result_like(query, call.memory or DRAM)
     slot = plan.allocate(result)
+    _check(plan, query, key, value, mask)
     config = call.arguments["program_config"] or {}
     buffers = _buffers(plan, (query, key, value), mask, is_causal, config)
     if is_causal and _deals_in_pairs(query, config) and plan.memory_map.architecture.name == "blackhole":
@@ -59,6 +59,19 @@ def attention(call: Call, plan: PlanWriter) -> Plan:
         plan.launch(buffers, CIRCULAR)
     plan.free(scaled)
     return plan.finish(slot, result)
+
+
+def _check(plan: PlanWriter, query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: TensorSpec | None) -> None:
+    """What the library looks at when the result is there."""
+    for spec in (query, key, value):
+        if spec.dtype not in _TYPES:
+            plan.refuse(
+                "Data type of input tensor must be BFLOAT16, BFLOAT8_B, or BFLOAT4_B and is " + spell_type(spec.dtype)
+            )
+    if mask is not None and mask.dtype not in _TYPES:
+        plan.refuse("When mask is provided to SDPA, it must be in BF16, BFP8, or BFP4 dataformat")
+    if query.shape[-1] % 32:
+        plan.refuse("Padding is not supported on the head_dim dimension")
 
 
 def _deals_in_pairs(query: TensorSpec, config: Mapping[str, Any]) -> bool:
@@ -188,7 +201,7 @@ def _aligned_row(plan: PlanWriter, spec: TensorSpec) -> int:
 
 def _draw_attention(record: OperationRecord, choose: Choose) -> list[Step]:
     batch, heads = choose.one_of((1, 1, 2, 4, 9)), choose.one_of((1, 2, 8, 12, 32))
-    depth = choose.one_of((32, 64, 64, 96, 128, 256))
+    depth = choose.one_of((32, 64, 64, 64, 80, 96, 128, 256))
     rows = choose.one_of((1, 17, 32, 49, 64, 100, 128, 197, 256, 400))
     keys = rows if choose.integer(0, 2) else choose.one_of((1, 32, 49, 77, 128, 300))
     groups = choose.one_of([heads, *(n for n in (1, 2, 4) if heads % n == 0)])
@@ -246,8 +259,9 @@ def _draw_decode(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 def _tensor(choose: Choose, sizes: list[int]) -> Step:
-    made = draws.tensor(choose, sizes, tile_only=True)
-    return {**made, "dtype": "bfloat16"} if made["dtype"] == "float32" else made
+    """Of a type that attention takes, mostly."""
+    made = draws.tensor(choose, sizes, tile_only=True, odd=True)
+    return {**made, "dtype": "bfloat16"} if made["dtype"] == "float32" and choose.integer(0, 9) else made
 
 
 _HEADS: Step = {**EXAMPLE_TENSOR, "shape": [1, 2, 64, 64]}
@@ -274,6 +288,7 @@ RECORDS = (
         _draw_attention,
         *_COMMON,
         family="attention",
+        is_drawn_odd=True,
     ),
     record_of(
         write_call("transformer.scaled_dot_product_attention_decode", [_QUERY, _CACHE, _CACHE], cur_pos=[0, 0]),

@@ -12,19 +12,25 @@ from ttmem.allocator.operations.elementwise import (
     cast,
     check_integers,
     double_buffered_tiles,
-    has_even_shards,
+    has_whole_shards,
     result_like,
     spell_type,
+    wanted_like,
 )
+from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
+from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
 
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
+_NO_INTEGER_POWER = (
+    "Input tensor A dtype {} is not supported for binary operation POWER: tensor exponents are not supported for "
+    "integer inputs, use a scalar integer exponent"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +58,44 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     """Two tensors, or a tensor and a number. A broadcast inside the last two dimensions needs one more stream."""
     kind = _KINDS[call.name]
     if len(call.inputs) == 1 and kind.number_is_unary:
-        return _with_number_as_unary(call, plan, kind)
-    if call.arguments.get("rounding_mode") is not None:
-        plan.doubt(BOUNDED, "a division that rounds is followed by other operations")
+        return (_power_of_number if call.number_first else _with_number_as_unary)(call, plan, kind)
+    if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
+        raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
+    rounds = call.arguments.get("rounding_mode") is not None
     temporaries: list[int] = []
     meeting = zip(call.inputs, _types(call, kind), strict=True)
     operands = [_of_type(plan, spec, dtype, temporaries) for spec, dtype in meeting]
-    result = result_like(operands[0], call.memory)
+    result = _result_of(call, operands)
     if kind.called == "DIV" and operands[0].dtype is INT32:
         if call.in_place:
             raise InvalidSpecError("For integer division, supported output dtype is FLOAT32")
-        result = replace(result, dtype=FLOAT32)
+        result = replace(result, dtype=INT32 if rounds else FLOAT32)
+        rounds = False
     if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
         raise InvalidSpecError(_NO_ROWS_IN_PLACE)
-    if any(spec.shard is not None for spec in operands):
-        return _on_shards(plan, kind, operands, result)
+    if any(spec.shard is not None for spec in (*operands, result)):
+        if rounds or any(spec.layout is ROW_MAJOR for spec in operands):
+            plan.doubt(BOUNDED, "rows in shards, or a division of shards that rounds")
+        return _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, temporaries)
     if any(spec.layout is TILE for spec in operands):
         operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
     if call.in_place:
         _check_types(kind, operands)
         return _combined(plan, kind, operands, call.inputs[0], temporaries)
-    return _combined(plan, kind, operands, result, temporaries, checks=True)
+    if not rounds:
+        return _combined(plan, kind, operands, result, temporaries, checks=True)
+    return _rounded(plan, kind, operands, result, temporaries)
+
+
+def _rounded(
+    plan: PlanWriter, kind: _Kind, operands: list[TensorSpec], result: TensorSpec, temporaries: list[int]
+) -> Plan:
+    """A quotient that another program rounds."""
+    ((slot, result),) = _combined(plan, kind, operands, result, temporaries, checks=True).results
+    rounded = plan.allocate(result)
+    plan.launch(double_buffered_tiles(result, result))
+    plan.free(slot)
+    return plan.finish(rounded, result)
 
 
 def _combined(
@@ -144,23 +167,31 @@ def _check_types(kind: _Kind, operands: Sequence[TensorSpec]) -> None:
         )
 
 
-def _streams(kind: _Kind, operands: Sequence[TensorSpec], result: TensorSpec) -> list[int]:
-    """Two tiles of each tensor and of the result; a number travels as one tile, which block floats take as bfloat16."""
+def _streams(
+    kind: _Kind, operands: Sequence[TensorSpec], result: TensorSpec, *, borrowed: bool = False, at_once: int = 1
+) -> list[int]:
+    """Two tiles of each tensor and of the result, or none where shards are ``borrowed``; a number travels as one tile,
+    which block floats take as bfloat16. Operands that are prepared are so some tiles ``at_once``, unless a tensor has
+    to be read for them.
+    """
     first = operands[0]
     tiles = [spec.dtype.tile_bytes(spec.tile) for spec in operands]
-    buffers = [2 * tiles[0]]
+    lent = [borrowed and spec.shard is not None for spec in operands]
+    streams = [0 if is_lent else 2 * tile for is_lent, tile in zip(lent, tiles, strict=True)]
+    at_once = at_once if all(lent) else 1
     prepares_left = kind.prepares == "both" or (
         kind.prepares == "left" and first.dtype.is_float and not all(spec.dtype is FLOAT32 for spec in operands)
     )
-    if prepares_left:
-        buffers.append(tiles[0])
+    buffers = [streams[0], at_once * tiles[0] if prepares_left else 0]
     if len(operands) == 1:
         number = (BFLOAT16 if first.dtype.is_block_float else first.dtype).tile_bytes(first.tile)
-        buffers += [number] * (2 if kind.prepares == "both" else 1)
+        buffers += [number, at_once * number if kind.prepares == "both" else 0]
     else:
-        buffers += [2 * tiles[1], *([tiles[1]] if kind.prepares == "both" else [])]
+        buffers += [streams[1], at_once * tiles[1] if kind.prepares == "both" else 0]
         buffers += _broadcast_stream(*operands)
-    return [*buffers, *double_buffered_tiles(result)]
+    if not (borrowed and result.shard is not None):
+        buffers += double_buffered_tiles(result)
+    return [size for size in buffers if size]
 
 
 def _broadcast_stream(first: TensorSpec, second: TensorSpec) -> list[int]:
@@ -172,19 +203,71 @@ def _broadcast_stream(first: TensorSpec, second: TensorSpec) -> list[int]:
     return double_buffered_tiles(first if one[axis] == 1 else second)
 
 
-def _on_shards(plan: PlanWriter, kind: _Kind, operands: Sequence[TensorSpec], result: TensorSpec) -> Plan:
-    """Streams borrow the shards when all tensors are cut alike."""
-    specs = [*operands, result]
-    alike = all(spec.shard == specs[0].shard and spec.shape == specs[0].shape for spec in specs)
-    if alike and not kind.prepares and has_even_shards(specs[0]) and len({spec.dtype for spec in specs}) == 1:
-        first = operands[0]
-        number = (BFLOAT16 if first.dtype.is_block_float else first.dtype).tile_bytes(first.tile)
-        return plan.one_program(result, [number] if len(operands) == 1 else [], CIRCULAR)
-    return plan.one_program(result, [], CIRCULAR, at_least="shards of different shape, or uneven ones")
+def _result_of(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
+    """Like the first, unless that is in DRAM and the second in shards."""
+    first = operands[0]
+    if call.memory is None and len(operands) > 1:
+        second = operands[1]
+        if isinstance(second.shard, Shard) and (
+            (first.shard is None and first.memory is DRAM)
+            or (isinstance(first.shard, Shard) and second.shard.cores > first.shard.cores)
+        ):
+            return replace(first, memory=second.memory, shard=second.shard)
+    return wanted_like(call, first)
+
+
+def _on_shards(
+    plan: PlanWriter, kind: _Kind, operands: Sequence[TensorSpec], result: TensorSpec, temporaries: list[int]
+) -> Plan:
+    """Streams of a tensor that is in shards borrow these where all that take part are cut alike; otherwise everything
+    is read and written as if it were interleaved.
+    """
+    shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
+    if result.shard is not None and any(spec.shard == result.shard and spec.shape != shape for spec in operands):
+        plan.doubt(BOUNDED, "the shards of a result that is larger than its operand")
+    result = replace(result, shape=shape)
+    slot = plan.allocate(result)
+    plan.l1_space()
+    _check_types(kind, operands)
+    buffers = _streams(kind, operands, result)
+    if _borrows(operands, result):
+        tiles_at_once = 2 if all(spec.dtype is FLOAT32 or not spec.dtype.is_float for spec in operands) else 8
+        buffers = _streams(kind, operands, result, borrowed=True, at_once=tiles_at_once)
+    plan.launch(buffers, CIRCULAR)
+    plan.free(*reversed(temporaries))
+    return plan.finish(slot, result)
+
+
+def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
+    first = operands[0]
+    if result.shard is None:
+        return False
+    if len(operands) == 1:
+        return first.shard == result.shard and has_whole_shards(first)
+    second = operands[1]
+    one, two = ((1, 1, *spec.shape)[-2:] for spec in (first, second))
+    if has_whole_shards(first) and first.shape == result.shape and second.shard is None and one != two:
+        # Rows or numbers that are repeated within a shard of whole rows.
+        is_height = isinstance(first.shard, Shard) and first.shard.kind == "height"
+        return is_height and two[1] == 1 and has_whole_shards(result)
+    if first.shape != second.shape or first.shard != second.shard or first.memory is not second.memory:
+        return False
+    if first.shard is not None and not has_whole_shards(first):
+        return first.shard == result.shard
+    if DRAM in (first.memory, result.memory) or not has_whole_shards(result):
+        return False
+    return first.shard is None or _ranges(first) == _ranges(result)
+
+
+def _ranges(spec: TensorSpec) -> tuple[CoreRange, ...]:
+    return spec.shard.ranges if spec.shard is not None else ()
 
 
 def _with_number_as_unary(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
     source = call.inputs[0]
+    result = result_like(source, call.memory)
+    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None:
+        return plan.finish(copy_between(plan, source, result), result)
     if not source.dtype.is_float:
         if kind.called in ("REMAINDER", "FMOD"):
             return plan.give_up("the remainder of integers and a number")
@@ -193,10 +276,24 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
         else:
             allowed = (INT32, UINT32)
         check_integers(source, kind.number_is_unary, allowed)
-    result = result_like(source, call.memory)
+        if kind.called == "POWER" and source.layout is ROW_MAJOR:
+            raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
     if result.shard is not None:
         return plan.one_program(result, [], at_least="elementwise on shards with a number")
     return plan.one_program(result, double_buffered_tiles(source, result))
+
+
+def _power_of_number(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
+    """The number becomes a tensor like the exponent, then the two are combined."""
+    source = call.inputs[0]
+    if not source.dtype.is_float:
+        raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(source.dtype)))
+    if kind.called != "POWER" or source.shard is not None or source.layout is ROW_MAJOR:
+        return plan.give_up("a number before shards or rows")
+    base = plan.allocate(source)
+    if source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):  # the rest comes from the host
+        plan.launch(double_buffered_tiles(source, source))
+    return _combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
 
 
 def where(call: Call, plan: PlanWriter) -> Plan:
@@ -234,14 +331,14 @@ def where(call: Call, plan: PlanWriter) -> Plan:
 def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
     _, named = draws.options(record, choose)
     if not choose.integer(0, 4):
-        first = draws.sharded_tensor(choose)
-        if choose.integer(0, 1):
-            return write_call(record.name, [first, first], **named)
-        return write_call(record.name, [first], 2.0)
+        return _draw_on_shards(record, choose)
     first = draws.tensor(choose, integers=True, odd=True)
     wish = draws.wish(choose)
     if not choose.integer(0, 3):
-        return write_call(record.name, [first], choose.one_of((2.0, 3)), memory=wish, **named)
+        steps = write_call(record.name, [first], choose.one_of((2.0, 3, 1)), memory=wish, **named)
+        if record.name in ("pow", "subtract", "divide") and not choose.integer(0, 2):
+            steps[-1]["args"].reverse()
+        return steps
     second = _draw_partner(choose, first)
     form = choose.integer(0, 9)
     if form == 0 and not named:
@@ -249,6 +346,23 @@ def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
     if form == 1 and record.has_in_place_form and not named:
         return write_call(f"{record.name}_", [first, second])
     return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
+
+
+def _draw_on_shards(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Two tensors or one and a number, either of them in shards or not, the result too."""
+    first = draws.sharded_tensor(choose)
+    second = {**first, "dtype": choose.one_of((first["dtype"], first["dtype"], "bfloat16"))}
+    if choose.integer(0, 1):
+        shape = [size if choose.integer(0, 3) else 1 for size in first["shape"]]
+        second |= {"shape": shape, "shard": None, "memory": choose.one_of(draws.MEMORIES)}
+    wanted: dict[str, Any] = {}
+    if choose.integer(0, 1):
+        wanted = {"memory": choose.one_of(draws.MEMORIES)}
+        if wanted["memory"] == "L1" and choose.integer(0, 1):
+            wanted["shard"] = draws.shard_of(choose, first["shape"]) if choose.integer(0, 1) else first["shard"]
+    if not choose.integer(0, 2):
+        return write_call(record.name, [first], 2.0, **wanted)
+    return write_call(record.name, [first, second] if choose.integer(0, 3) else [second, first], **wanted)
 
 
 def _draw_partner(choose: Choose, first: Step) -> Step:
@@ -318,10 +432,10 @@ def _binary_record(name: str) -> OperationRecord:
         else "comparison"
         if _KINDS[name].called in _COMPARISONS
         else "binary more",
-        draw_bounded=_draw_binary if rounding else None,
         is_sized_by_elements=lambda spec: True,
         has_in_place_form=name in _IN_PLACE,
         is_drawn_odd=True,
+        takes_shards=True,
     )
 
 

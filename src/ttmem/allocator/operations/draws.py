@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What random calls are made of: shapes that meet tile borders, all data types, memories, shards."""
 
+from math import prod
 from typing import Any, TypeVar
 
 from ttmem.allocator.operations.record import REQUIRED, Choose, OperationRecord, Step
@@ -63,6 +64,17 @@ def sharded_tensor(choose: Choose) -> Step:
         "memory": "L1",
         "shard": {"kind": kind, "shape": [height, width], "ranges": [[0, 0, columns - 1, rows - 1]]},
     }
+
+
+def shard_of(choose: Choose, sizes: Shape) -> Step:
+    """Shards of tiles for a tensor of these sizes in L1; some may be left empty or cut short."""
+    rows, width = prod(sizes[:-2]) * -(-(1, *sizes)[-2] // 32), -(-sizes[-1] // 32)
+    kind = choose.one_of(("height", "width", "block"))
+    columns, lines = choose.integer(1, 6), choose.integer(1, 6)
+    down = {"height": columns * lines, "width": 1, "block": lines}[kind]
+    across = {"height": 1, "width": columns * lines, "block": columns}[kind]
+    part = [32 * -(-rows // down), 32 * -(-width // across)]
+    return {"kind": kind, "shape": part, "ranges": [[0, 0, columns - 1, lines - 1]]}
 
 
 def wish(choose: Choose) -> str | None:

@@ -2,6 +2,7 @@
 """Operations that look at one element at a time: unary, binary, typecast, clone."""
 
 from dataclasses import replace
+from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
@@ -9,7 +10,7 @@ from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import DATA_TYPES, INT32, UINT8, UINT16, UINT32, DataType, Memory
+from ttmem.hardware import DATA_TYPES, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType, Memory
 from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
 
 
@@ -43,38 +44,65 @@ def check_integers(spec: TensorSpec, called: str, allowed: tuple[DataType, ...])
         )
 
 
+def wanted_like(call: Call, spec: TensorSpec) -> TensorSpec:
+    """The spec of a call's result, cut as the caller wants it."""
+    result = result_like(spec, call.memory)
+    return replace(result, shard=call.shard) if call.shard is not None else result
+
+
 def unary(call: Call, plan: PlanWriter) -> Plan:
     """One input, one result of the same shape: two tiles in, two tiles out."""
     source = call.inputs[0]
     if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
         raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
     check_integers(source, _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ()))
-    result = result_like(source, call.memory)
-    if result.shard is None:
-        return plan.one_program(result, double_buffered_tiles(source, result))
-    # Both streams borrow the shards where these are even.
-    return plan.one_program(
-        result, [], at_least="" if has_even_shards(source) else "elementwise on uneven or row-major shards"
-    )
+    result = wanted_like(call, source)
+    buffers = double_buffered_tiles(source, result)
+    if result.shard is None or source.shard != result.shard:
+        return plan.one_program(result, buffers)
+    # Both streams borrow the shards where none is cut short.
+    return plan.one_program(result, [] if has_whole_shards(source) else buffers)
 
 
 def has_even_shards(spec: TensorSpec) -> bool:
     """Every core of the grid holds one full shard of tiles: only then do kernels work on the shards in place."""
     shard = spec.shard
+    if not has_whole_shards(spec) or not isinstance(shard, Shard):
+        return False
+    paging = paging_of(spec)
+    return (paging.physical_height // shard.height) * (paging.physical_width // shard.width) == shard.cores
+
+
+def has_whole_shards(spec: TensorSpec) -> bool:
+    """No shard of tiles is cut short; some cores may have none."""
+    shard = spec.shard
     if not isinstance(shard, Shard) or spec.layout is not TILE:
         return False
     paging = paging_of(spec)
-    if paging.physical_height % shard.height or paging.physical_width % shard.width:
-        return False
-    return (paging.physical_height // shard.height) * (paging.physical_width // shard.width) == shard.cores
+    return not (paging.physical_height % shard.height or paging.physical_width % shard.width)
 
 
 def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
-    result = result_like(source, call.memory, DATA_TYPES.find(str(call.arguments["dtype"])))
-    if result.shard is not None:
-        return plan.one_program(result, [], at_least="typecast of shards")
+    result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
+    if _spell_cut(source) != _spell_cut(result):
+        raise InvalidSpecError(
+            "Typecast operation requires Input and Output memory layout to match. Input layout: "
+            f"TensorMemoryLayout::{_spell_cut(source)}, Output layout: TensorMemoryLayout::{_spell_cut(result)}"
+        )
+    if source.shard != result.shard:
+        return plan.one_program(result, [], at_least="shards of another shape", at_most_bytes=4 * FLOAT32.tile_bytes())
+    if source.shard is not None and source.layout is TILE:
+        before, after = double_buffered_tiles(source, result)
+        return plan.one_program(result, [] if before == after else [before, after])  # tiles of one size stay in place
     return plan.one_program(result, double_buffered_tiles(source, result))
+
+
+def _spell_cut(spec: TensorSpec) -> str:
+    shard = spec.shard
+    if shard is None:
+        return "INTERLEAVED"
+    return f"{shard.kind.upper() if isinstance(shard, Shard) else 'ND'}_SHARDED"
 
 
 def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
@@ -86,11 +114,22 @@ def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
 
 def clone(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
-    result = result_like(source, call.memory)
-    if source.shard is not None:
-        return plan.one_program(result, [], at_least="clone of shards")
+    result = wanted_like(call, source)
+    if source.shard is not None and result.shard is not None and _spell_cut(source) != _spell_cut(result):
+        raise InvalidSpecError("Clone: input and output must have the same memory layout when both are sharded")
+    if _spell_cut(source) != _spell_cut(result):
+        raise InvalidSpecError(
+            "Clone: mixed sharded/interleaved layout not currently supported. Both input and output must have the same "
+            "layout."
+        )
+    if source.shard != result.shard:
+        raise InvalidSpecError(
+            "Clone: input and output shard specs must be identical (same grid, shape, and orientation)"
+        )
     if source.layout is TILE:
         return plan.one_program(result, double_buffered_tiles(source))
+    if source.shard is not None or result.shard is not None:
+        return plan.one_program(result, [], at_least="clone of row-major shards")
     return plan.one_program(result, double_buffered_rows(plan, source, source))
 
 
@@ -105,18 +144,32 @@ def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[in
 
 
 def _draw_unary(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = (
-        draws.tensor(choose, integers=not choose.integer(0, 2), odd=True)
-        if choose.integer(0, 3)
-        else draws.sharded_tensor(choose)
-    )
     placed, named = draws.options(record, choose)
+    if not choose.integer(0, 3):
+        return draw_sharded(record.name, choose, *placed, **named)
+    source = draws.tensor(choose, integers=not choose.integer(0, 2), odd=True)
     if not choose.integer(0, 5):
         return write_call(record.name, [source], *placed, in_place=True, **named)
     return write_call(record.name, [source], *placed, memory=draws.wish(choose), **named)
 
 
+def draw_sharded(name: str, choose: Choose, *placed: Any, **named: Any) -> list[Step]:
+    """A call of one tensor, with shards before, behind, or on both sides."""
+    source = draws.sharded_tensor(choose)
+    form = choose.integer(0, 3)
+    if form == 0:
+        return write_call(name, [source], *placed, **named)
+    if form == 1:
+        return write_call(name, [source], *placed, memory=choose.one_of(draws.MEMORIES), **named)
+    shard = draws.shard_of(choose, source["shape"])
+    if form == 2:
+        source = {**source, "memory": choose.one_of(draws.MEMORIES), "shard": None}
+    return write_call(name, [source], *placed, memory="L1", shard=shard, **named)
+
+
 def _draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
+    if not choose.integer(0, 4):
+        return draw_sharded(record.name, choose, {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))})
     source = draws.tensor(choose, integers=True, odd=True)
     blocks = ["bfloat8_b", "bfloat4_b"] if source["layout"] == "tile" else []
     target = choose.one_of(("bfloat16", "float32", "uint32", "int32", "uint16", "uint8", *blocks))
@@ -124,6 +177,8 @@ def _draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
+    if not choose.integer(0, 4):
+        return draw_sharded(record.name, choose)
     return write_call(record.name, [draws.tensor(choose, integers=True, odd=True)], memory=draws.wish(choose))
 
 
@@ -138,6 +193,7 @@ def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
         family="unary",
         is_sized_by_elements=lambda spec: True,
         is_drawn_odd=True,
+        takes_shards=True,
     )
 
 
@@ -176,6 +232,7 @@ RECORDS = (
         _draw_typecast,
         Argument("dtype", 0),
         is_drawn_odd=True,
+        takes_shards=True,
     ),
     # The static buffers of row-major clones are as wide as their rows.
     record_of(
@@ -184,5 +241,6 @@ RECORDS = (
         _draw_clone,
         is_sized_by_elements=lambda spec: spec.layout is TILE,
         is_drawn_odd=True,
+        takes_shards=True,
     ),
 )

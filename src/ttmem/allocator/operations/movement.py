@@ -9,8 +9,11 @@ from ttmem.allocator.operations.elementwise import cast, double_buffered_rows, d
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR, DATAFLOW
 from ttmem.hardware import BFLOAT16
-from ttmem.tensors import TILE, TensorSpec, paging_of
+from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, round_up
+
+_ROWS_AHEAD, _READ_BYTES = 16, 2048
 
 
 def pad(call: Call, plan: PlanWriter) -> Plan:
@@ -22,10 +25,14 @@ def pad(call: Call, plan: PlanWriter) -> Plan:
     result = replace(result_like(source, call.memory), shape=shape)
     if shape == source.shape:
         return plan.finish(-1, source)
-    if len(shape) > 4:
-        return plan.give_up("pad of more than four dimensions goes in stages")
-    if source.layout is not TILE or source.shard is not None or any(before for before, _ in padding):
-        return plan.one_program(result, [], at_least="only padding at the end of interleaved tiles is modelled")
+    if any(outer != (0, 0) for outer in padding[: len(padding) - 3]) and len(shape) > 4:
+        return plan.give_up("pad of outer dimensions among more than four goes in stages")
+    if source.shard is not None:
+        return plan.one_program(result, [], at_least="padding of shards")
+    if source.layout is not TILE:
+        return _pad_rows(plan, result, is_shifted=padding[-1][0] > 0)
+    if any(before for before, _ in padding):
+        raise InvalidSpecError("ttnn.pad: on device tile padding does not support front padding")
     filled_slot = fill_padding(plan, source)
     if paging_of(result).padded_shape == paging_of(source).padded_shape:
         # Room enough in the tiles that are there: the (filled) input under a new shape, whatever memory was asked for.
@@ -40,6 +47,18 @@ def pad(call: Call, plan: PlanWriter) -> Plan:
     slot = cast(plan, wide_spec, result)
     plan.free(wide, plain, filled_slot)
     return plan.finish(slot, result)
+
+
+def _pad_rows(plan: PlanWriter, result: TensorSpec, *, is_shifted: bool) -> Plan:
+    """Rows of the result are put together one by one, and sixteen times as many wait as are read together: as many as
+    half of L1 can hold. One more row is the padding; another shifts what is not aligned.
+    """
+    row, quantum = paging_of(result).page_bytes, plan.memory_map.quantum_bytes
+    stick = round_up(row, plan.memory_map.architecture.l1_alignment_bytes)
+    half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
+    rows = max(min(_ROWS_AHEAD * -(-_READ_BYTES // stick), half // stick), 1)
+    shifts = is_shifted or stick % quantum != 0
+    return plan.one_program(result, [rows * stick, *[round_up(row, quantum)] * (2 if shifts else 1)])
 
 
 def _pad(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
@@ -89,19 +108,27 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
 
 
 def copy_between(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
-    """The same pages in another memory; rows pass through one that is not aligned."""
+    """The same pages in a new buffer."""
     slot = plan.allocate(result)
-    if source.layout is TILE:
-        plan.launch(double_buffered_tiles(source))
-    else:
-        plan.launch([*double_buffered_rows(plan, source, result), paging_of(source).page_bytes])
+    launch_copy(plan, source, result)
     return slot
+
+
+def launch_copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> None:
+    """Rows that go to another memory pass through one that is not aligned; within a memory another kernel copies."""
+    stays = source.memory is result.memory
+    if source.layout is TILE:
+        buffers = double_buffered_tiles(*([source] if source.dtype is result.dtype else [source, result]))
+    else:
+        buffers = [*double_buffered_rows(plan, source, result), *([] if stays else [paging_of(source).page_bytes])]
+    plan.launch(buffers, CIRCULAR if stays and source.dtype is result.dtype else DATAFLOW)
 
 
 def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
     source = draws.tensor(choose, most=4)
-    padding = [[0, choose.one_of((0, 0, 1, 2))] for _ in source["shape"][:-2]]
-    padding += [[0, choose.one_of((0, 1, 10, 32))] for _ in range(2)]
+    front = (0, 1, 3) if source["layout"] == "row_major" else (0,)
+    padding = [[choose.one_of(front), choose.one_of((0, 0, 1, 2))] for _ in source["shape"][:-2]]
+    padding += [[choose.one_of(front), choose.one_of((0, 1, 10, 32))] for _ in range(2)]
     pairs = [{"tuple": pair} for pair in padding]
     return write_call(record.name, [source], pairs, 0.0, memory=draws.wish(choose))
 

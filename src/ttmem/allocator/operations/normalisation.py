@@ -2,17 +2,17 @@
 """Layer, RMS and batch normalisation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import result_like
+from ttmem.allocator.operations.elementwise import result_like, spell_type
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DRAM, FLOAT32
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
 from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, round_up
 
 _USABLE = 0.95
@@ -84,27 +84,56 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs):
         return plan.give_up(f"{call.name} of row-major or sharded tensors")
+    if not source.shape:
+        return plan.give_up(f"{call.name} of a single number")
     result = result_like(source, call.memory)
     weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
     norm = _RowNorm(source, result, weight, bias, residual, is_centred=call.name == "layer_norm")
     slot = plan.allocate(result)
-    plan.launch(norm.fitting(plan))
+    if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
+        return plan.give_up(f"{call.name} with weights of another width")
+    buffers = norm.fitting(plan)
+    if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
+    plan.launch(buffers)
     return plan.finish(slot, result)
 
 
+def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
+    """Tiles of the input's width, or rows of 32 that together have it."""
+    if weight.layout is ROW_MAJOR:
+        return weight.shape[-1] == 32 and weight.elements == round_up(source.shape[-1], 32)
+    return bool(weight.shape) and weight.shape[-1] == source.shape[-1]
+
+
 def batch_norm(call: Call, plan: PlanWriter) -> Plan:
-    """With the statistics given: two tiles of each of nine streams, those that have no tensor in bfloat16."""
-    source = call.inputs[0]
-    if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs):
-        return plan.give_up("batch_norm of row-major or sharded tensors")
+    """With the statistics given: two tiles of each of nine streams, in the wider type where types are mixed."""
+    source, rank = call.inputs[0], len(call.inputs[0].shape)
+    if any(spec.shard is not None for spec in call.inputs):
+        return plan.give_up("batch_norm of sharded tensors")
+    if rank < 4:
+        plan.refuse(f"batch_norm not supported for tensors with rank < 4. (rank={rank})")
     if call.arguments["training"]:
         return plan.give_up("batch_norm that trains works out its statistics with other operations")
-    if len(source.shape) < 4:
-        raise InvalidSpecError(f"batch_norm not supported for tensors with rank < 4. (rank={len(source.shape)})")
-    result = result_like(source, call.memory)
-    tile, plain = 2 * source.dtype.tile_bytes(), 2 * BFLOAT16.tile_bytes()
-    extras = [tile if call.tensor(name) else plain for name in ("weight", "bias")]
-    return plan.one_program(result, [*[tile] * 5, *extras, *[tile] * 2])
+    given = {name: call.tensor(name) for name in ("running_mean", "running_var", "weight", "bias")}
+    mean, variance = given["running_mean"], given["running_var"]
+    if mean is None or variance is None:
+        plan.refuse("running_mean and running_var must be defined in evaluation mode")
+    if any(spec is not None and spec.dtype is not mean.dtype for spec in given.values()):
+        return plan.give_up("batch_norm with parameters of different types")
+    result = replace(result_like(source, call.memory), layout=TILE)
+    slot = plan.allocate(result)
+    for spec in (source, mean):
+        if spec.dtype not in (BFLOAT16, FLOAT32):
+            plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
+    if any(spec is not None and spec.layout is not TILE for spec in (source, *given.values())):
+        plan.refuse("Input tensor must be must be tilized")
+    own, other, plain = (2 * dtype.tile_bytes() for dtype in (source.dtype, mean.dtype, BFLOAT16))
+    wide = max(own, other)
+    extras = [other if given[name] else plain for name in ("weight", "bias")]
+    copied = [own] if own != wide else []
+    plan.launch([own, other, wide, other, wide, *extras, wide, wide, *copied])
+    return plan.finish(slot, result)
 
 
 def group_norm(call: Call, plan: PlanWriter) -> Plan:
@@ -132,9 +161,9 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
 
 
 def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True, most=4)
-    if choose.integer(0, 1):
-        source["shape"][-1] = choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))
+    source = draws.tensor(choose, tile_only=True, most=4, odd=True)
+    if choose.integer(0, 1) or not source["shape"]:
+        source["shape"][-1:] = [choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))]
     width = source["shape"][-1]
     by_rows = width % 32 == 0 and not choose.integer(0, 3)
     tensors, named = [source], dict[str, Any]()
@@ -142,6 +171,8 @@ def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
         if not choose.integer(0, 2 if "residual" in name else 1):
             named[name] = {"tensor": f"t{len(tensors)}"}
             tensors.append({**draws.tensor(choose, shape, tile_only=True), "memory": choose.one_of(draws.MEMORIES)})
+            if not choose.integer(0, 3) and "residual" not in name:
+                tensors[-1]["shape"] = [width]
             if by_rows and "residual" not in name:
                 tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
     *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
@@ -151,11 +182,11 @@ def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
 def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     batch, channels = choose.integer(1, 3), choose.one_of((1, 3, 16, 32, 33, 64, 100))
     sizes = [batch, channels, choose.one_of(draws.SIZES), choose.one_of(draws.SIZES)]
-    dtype = choose.one_of(("bfloat16", "bfloat16", "float32"))
+    types = [choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b")) for _ in range(2)]
     names = ["running_mean", "running_var", *(name for name in ("weight", "bias") if choose.integer(0, 1))]
     tensors = [
-        {**draws.tensor(choose, shape, tile_only=True), "dtype": dtype}
-        for shape in (sizes, *[[1, channels, 1, 1]] * len(names))
+        {**draws.tensor(choose, shape, tile_only=True), "dtype": types[number > 0]}
+        for number, shape in enumerate((sizes, *[[1, channels, 1, 1]] * len(names)))
     ]
     named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
     *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
@@ -192,6 +223,7 @@ RECORDS = (
             _draw_row_norm,
             Argument("epsilon", default=None, samples=(1e-6,)),
             family="row norm",
+            is_drawn_odd=True,
         )
         for name in ("layer_norm", "rms_norm")
     ),

@@ -11,7 +11,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.programs import DATAFLOW
 from ttmem.hardware import Memory, MemoryMap
-from ttmem.tensors import InvalidSpecError, TensorSpec
+from ttmem.tensors import InvalidSpecError, NdShard, Shard, TensorSpec
 
 EXACT = "exact"
 """Every buffer and every static byte is known; random tests against the library found no difference."""
@@ -30,13 +30,17 @@ class Call:
     inputs: tuple[TensorSpec, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     memory: Memory | None = None
-    """Where the caller wants the result (interleaved); None: where the library puts it by itself."""
+    """Where the caller wants the result; None: where the library puts it by itself."""
     in_place: bool = False
     """The result goes into a buffer that is there."""
     unknown_options: tuple[str, ...] = ()
     """Given to the call, and nobody compared with the library what they change."""
     keywords: tuple[str, ...] = ()
     """Of the last inputs, those that were given by name, in order: their names."""
+    number_first: bool = False
+    """Whether a plain value comes before the first tensor: ``pow(2.0, x)``."""
+    shard: Shard | NdShard | None = None
+    """How the caller wants the result cut, in the ``memory``."""
 
     def place_of(self, keyword: str, position: int | None = None) -> int | None:
         """Which of the inputs was given under this name, or at this position; None: none was."""

@@ -69,6 +69,8 @@ class OperationRecord:
     is_sized_by_elements: Callable[[TensorSpec], bool] | None = None
     """The batch form: whether, for inputs of such a spec, only the tensors' sizes follow the shape and never the
     static buffers, so that many shapes are a few comparisons of columns. None: never."""
+    takes_shards: bool = False
+    """Whether a sharded ``memory_config`` was compared; where it was not, such calls are not called exact."""
     is_drawn_odd: bool = False
     """Whether random calls also have tensors of rank 0 and 1, and of bfloat4_b and uint8; where they do not, such calls
     are not called exact."""

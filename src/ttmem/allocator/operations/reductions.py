@@ -8,25 +8,26 @@ from typing import Any
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import result_like
+from ttmem.allocator.operations.elementwise import clone, result_like, spell_type
 from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType, Memory
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, round_up
 
 _WORTH_BATCHING = 4
 """From so many tiles of work on, a reduction reads eight tiles ahead instead of two."""
 
 _TALL = 20
 """From so many rows of tiles on, a reduction of the height may be cut in slices."""
+_REDUCED_TYPES = (BFLOAT16, FLOAT32, BFLOAT8_B, UINT32, INT32)
 _UNREDUCED_TYPES = (
     "Only FLOAT32, BFLOAT16, BFLOAT8_B, and UINT32 are supported for generic reduction "
-    "(INT32 is supported for MAX/MIN/SUM) - got DataType::{}."
+    "(INT32 is supported for MAX/MIN/SUM) - got {}."
 )
 _STREAMED_TILES = 80
 """A softmax whose rows do not fit a core reads so many tiles at a time."""
@@ -41,12 +42,15 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     """Over the last dimension a row of tiles is kept; over others the tiles along that dimension."""
     source = call.inputs[0]
     rank = len(source.shape)
-    if source.layout is not TILE:
-        return plan.give_up("softmax of row-major tensors")
     result = result_like(source, call.memory)
-    axis = int(call.arguments["dim"]) % max(rank, 1)
     if source.shard is not None:
         return plan.one_program(result, [], at_least="softmax of interleaved tiles is modelled")
+    if not rank or source.layout is not TILE:
+        return plan.give_up("softmax of a single number, or of row-major tensors")
+    axis = dimension(call.arguments["dim"], rank)
+    slot = plan.allocate(result)
+    if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
     if axis == rank - 1 and rank <= 4:
         buffers = _softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"]))
     elif axis >= rank - 2:
@@ -54,7 +58,8 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     else:
         tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
         buffers = [2 * tile, 2 * tile, 4 * wide, tile, wide]
-    return plan.one_program(result, buffers)
+    plan.launch(buffers)
+    return plan.finish(slot, result)
 
 
 def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> list[int]:
@@ -93,11 +98,13 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     one place, one after the other, and back.
     """
     source = call.inputs[0]
-    rank, is_float = len(source.shape), source.dtype.is_float
-    if source.layout is not TILE or source.shard is not None:
-        return plan.give_up("reductions of row-major or sharded tensors")
-    if source.dtype not in (BFLOAT16, FLOAT32, BFLOAT8_B, UINT32, INT32) or (call.name == "mean" and not is_float):
-        raise InvalidSpecError(_UNREDUCED_TYPES.format(source.dtype.name.upper()))
+    rank = len(source.shape)
+    if source.layout is not TILE or source.shard is not None or source.dtype.name == "uint8":
+        return plan.give_up("reductions of row-major or sharded tensors, or of bytes")
+    if call.name == "mean" and source.dtype in (INT32, UINT32):
+        plan.refuse(f"ttnn.mean does not support integer inputs - got {spell_type(source.dtype)}.")
+    if rank < 2:
+        return _reduce_row(call, plan)
     axes = axes_of(call.arguments["dim"], rank)
     if _negated(source, call.name) and axes != [rank - 1]:
         return plan.give_up("the least of block floats along other dimensions than the last")
@@ -110,7 +117,7 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
         plan.free(first.slot)
         first, axes = held, [axis for axis in axes if axis >= rank - 2]
     if axes == [rank - 2, rank - 1]:
-        held = _both(plan, held, memory, call.name)
+        held = _both(plan, held, memory, source.dtype, call.name)
     else:
         for axis in reversed(axes):
             dtype = FLOAT32 if carries and axis != axes[0] else BFLOAT16 if carries else source.dtype
@@ -122,6 +129,18 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     if first.slot != held.slot:
         plan.free(first.slot)
     return plan.finish(held.slot, held.spec)
+
+
+def _reduce_row(call: Call, plan: PlanWriter) -> Plan:
+    """A single dimension is a row; a single number is copied."""
+    source = call.inputs[0]
+    if not source.shape:
+        filled = Held(fill_padding(plan, source), source)
+        copied = applied(plan, clone, filled, call.memory)
+        plan.free(filled.slot)
+        return plan.finish(copied.slot, source if call.memory is None else copied.spec)
+    row = replace(call, inputs=(replace(source, shape=(1, *source.shape)),), arguments={"dim": 1, "keepdim": True})
+    return reduce(row, plan).with_shape((1,) if call.arguments["keepdim"] else ())
 
 
 def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], memory: Memory, *, carries: bool, is_last: bool) -> Held:
@@ -145,7 +164,7 @@ def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], memory: Memory, *
     )
 
 
-def _both(plan: PlanWriter, held: Held, memory: Memory, name: str) -> Held:
+def _both(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: str) -> Held:
     """The last two dimensions: the width, then the height; a single tile in one go."""
     source = held.spec
     is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
@@ -156,9 +175,9 @@ def _both(plan: PlanWriter, held: Held, memory: Memory, name: str) -> Held:
         plan.launch([2 * tile, _accumulator(source.dtype).tile_bytes(), 2 * tile])
         return Held(slot, result)
     rank = len(source.shape)
-    middle = FLOAT32 if name == "sum" and source.dtype is BFLOAT16 else source.dtype
+    middle = FLOAT32 if name == "sum" and dtype is BFLOAT16 else dtype
     rows = _along(plan, held, rank - 1, memory, middle, name)
-    both = _along(plan, rows, rank - 2, memory, source.dtype, name)
+    both = _along(plan, rows, rank - 2, memory, dtype, name)
     plan.free(rows.slot)
     return both
 
@@ -194,7 +213,8 @@ def _down(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: s
     plan.launch([ahead * tile, _accumulator(source.dtype).tile_bytes(), 2 * inner])
     result = replace(source, shape=(*outer, 1, width), dtype=dtype, memory=memory)
     slot = plan.allocate(result)
-    plan.launch([2 * inner, inner, dtype.tile_bytes(), 2 * inner, inner, 2 * dtype.tile_bytes()])
+    partials = max(2, -(-slices // 32)) * inner
+    plan.launch([2 * inner, inner, dtype.tile_bytes(), partials, inner, 2 * dtype.tile_bytes()])
     plan.free(middle)
     return Held(slot, result)
 
@@ -206,6 +226,8 @@ def _along(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataT
     shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
     result = replace(source, shape=shape, dtype=dtype, memory=memory)
     slot = plan.allocate(result)
+    if source.dtype not in _REDUCED_TYPES:
+        plan.refuse(_UNREDUCED_TYPES.format(spell_type(source.dtype)))
     # Work of the least busy core: rows of tiles for the width, columns of tiles for the height.
     outer, cores = prod(source.shape[:-2]), plan.memory_map.grid.cores
     height, width = (-(-size // 32) for size in source.shape[-2:])
@@ -224,8 +246,9 @@ def _negated(source: TensorSpec, name: str) -> list[int]:
 
 
 def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True)
-    dim = choose.one_of((-1, -1, -1, -2, -len(source["shape"])))
+    source = draws.tensor(choose, tile_only=True, integers=not choose.integer(0, 5), odd=True)
+    source["shape"] = source["shape"] or [choose.one_of(draws.SIZES)]
+    dim = choose.one_of((-1, -1, -1, -min(2, len(source["shape"])), -len(source["shape"])))
     if not choose.integer(0, 3):
         source["shape"][dim] *= choose.one_of((8, 32, 64))  # rows that do not fit a core
     _, named = draws.options(record, choose)
@@ -234,17 +257,21 @@ def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
 
 def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
     """Any dimensions, kept or not, or all of them."""
-    source = draws.tensor(choose, tile_only=True, integers=record.name != "mean")
+    source = draws.tensor(choose, tile_only=True, integers=record.name != "mean", odd=True)
     rank = len(source["shape"])
-    if not choose.integer(0, 3):
+    if rank and not choose.integer(0, 3):
         source["shape"][choose.integer(0, rank - 1)] = choose.one_of((600, 640, 1000, 1600, 3000))
     named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
-    form = choose.integer(0, 5)
+    form = choose.integer(0, 6)
+    if rank < 2:
+        return write_call(record.name, [source], memory=draws.wish(choose), **named)
     if form == 0:
         named["dim"] = [-2, -1]
+    elif form == 6 and rank > 3:
+        named["dim"] = [choose.integer(-rank, -3), -2, -1]
     elif form <= 2:
         named["dim"] = choose.one_of((-1, -2))
-    elif form <= 4:
+    elif form in (3, 4):
         named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(choose.integer(1, 3))})
     return write_call(record.name, [source], memory=draws.wish(choose), **named)
 
@@ -255,6 +282,7 @@ RECORDS = (
         softmax,
         _draw_softmax,
         *(Argument("dim", default=-1), Argument("numeric_stable", default=True, samples=(True, False))),
+        is_drawn_odd=True,
     ),
     *(
         record_of(
@@ -263,6 +291,7 @@ RECORDS = (
             _draw_reduce,
             *(Argument("dim", default=None), Argument("keepdim", default=False)),
             family="reduce",
+            is_drawn_odd=True,
         )
         for name in ("sum", "mean", "max", "min")
     ),

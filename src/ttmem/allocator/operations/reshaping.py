@@ -128,7 +128,7 @@ def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     if before % _WRITE_BYTES or after % _WRITE_BYTES:
         space = plan.l1_space()
         if space < kernels * (reads + write):
-            raise InvalidSpecError(
+            plan.refuse(
                 f"RM reshape dest staging does not fit in L1: need at least {kernels * write} B dest + "
                 f"{kernels * reads} B source, have {space} B"
             )

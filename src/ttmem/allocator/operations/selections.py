@@ -8,6 +8,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import spell_type
 from ttmem.allocator.operations.movement import fill_padding, pad
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
@@ -17,7 +18,7 @@ from ttmem.allocator.operations.tilizing import to_layout
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
 from ttmem.hardware import BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, paging_of, round_up
+from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, paging_of, round_up
 
 _UINT16 = DATA_TYPES.find("uint16")
 _ROW_ALIGNMENT = 32
@@ -36,23 +37,27 @@ def argmax(call: Call, plan: PlanWriter) -> Plan:
     dim, keeps = call.arguments["dim"], bool(call.arguments["keepdim"])
     if source.shard is not None:
         return plan.give_up("argmax of shards")
-    if source.layout is TILE and (dim is None or source.dtype not in (BFLOAT16, FLOAT32)):
-        raise InvalidSpecError("argmax of tiles needs a dimension, and BFLOAT16 or FLOAT32")
+    if not rank:
+        return plan.give_up("argmax of a single number")
     axis = rank - 1 if dim is None else dimension(dim, rank)
     shape = [1 if dim is None or place == axis else size for place, size in enumerate(source.shape)]
     memory = call.memory or source.memory
-    if axis < rank - 2:
-        if source.dtype not in (BFLOAT16, FLOAT32):
-            return plan.give_up("argmax of integers along an outer dimension")
+    are_floats = source.dtype in (BFLOAT16, FLOAT32)
+    if axis < rank - 2 and are_floats:
         return _through_registers(call, plan, axis, tuple(shape))
     kept = shape if keeps else [] if dim is None else [*shape[:axis], *shape[axis + 1 :]]
     result = TensorSpec(tuple(kept), UINT32, ROW_MAJOR, memory)
     held = Held(-1, source)
-    if source.layout is ROW_MAJOR and axis == rank - 2:
-        if source.dtype not in (BFLOAT16, FLOAT32):
-            return plan.give_up("argmax of integers along the height")
+    if source.layout is ROW_MAJOR and axis < rank - 1:
+        if not are_floats:
+            return plan.give_up("argmax of integers along other dimensions than the last")
         held = applied(plan, to_layout, held, None, layout="tile")
     slot = plan.allocate(result)
+    if source.layout is TILE and not are_floats:
+        dtype = spell_type(source.dtype)
+        plan.refuse(f"Only BFLOAT16, FLOAT32 are supported for inputs with TILE layout, got {dtype}")
+    if source.layout is TILE and dim is None:
+        plan.refuse("For inputs with TILE layout, dim parameter must be specified!")
     if held.spec.layout is TILE:
         plan.launch([held.spec.dtype.tile_bytes(), paging_of(result).page_bytes])
     else:
@@ -148,9 +153,9 @@ def _cut(plan: PlanWriter, held: Held, wanted: int, memory: Memory) -> Held:
 
 
 def _draw_argmax(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = {**draws.tensor(choose, most=4), "dtype": choose.one_of(("bfloat16", "float32"))}
+    source = draws.tensor(choose, most=4)
     named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
-    if choose.integer(0, 3) or source["layout"] == "tile":
+    if choose.integer(0, 3):
         named["dim"] = choose.integer(-len(source["shape"]), -1)
     return write_call(record.name, [source], memory=draws.wish(choose), **named)
 

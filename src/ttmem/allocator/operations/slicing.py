@@ -110,14 +110,12 @@ def _cut_rows(
     if not is_shifted and 2 * stick > space and stick > unit:
         chunk = min(_CHUNK_BYTES, space // 8) // unit * unit
         if not chunk:
-            raise InvalidSpecError(
-                f"ttnn::slice: L1 budget {space} B too small for sub-row chunking (alignment {unit} B)"
-            )
+            plan.refuse(f"ttnn::slice: L1 budget {space} B too small for sub-row chunking (alignment {unit} B)")
         plan.launch([4 * chunk, indices])
         return slot
     if 2 * stick > space:
         shift = begins[-1] * (source.dtype.element_bytes or 0) % alignments[0]
-        raise InvalidSpecError(
+        plan.refuse(
             f"ttnn::slice: required DFB size {2 * stick} B exceeds per-core L1 budget {space} B "
             f"(row_bytes={row}, misalignment={shift}); consider slicing along a non-width dim"
         )

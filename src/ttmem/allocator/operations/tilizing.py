@@ -168,7 +168,10 @@ def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> int:
     cores = plan.memory_map.grid.cores
     side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
     if side > most:
-        side, part = _smaller_blocks(cores, grid.across, grid.down, most)
+        try:
+            side, part = _smaller_blocks(cores, grid.across, grid.down, most)
+        except InvalidSpecError as error:
+            plan.refuse(error.message)
     # The last column of blocks is not cut into parts.
     return max(part if grid.across >= side else 0, grid.across % side)
 
