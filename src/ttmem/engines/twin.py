@@ -334,8 +334,9 @@ class TwinEngine(Engine):
         held = [self._given(name) for name in written.tensors]
         call = call_of(record, written, [spec for _, spec in held])
         target = self._tensors.find(written.target)[0] if written.target is not None else None
-        result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target)
-        self._doubt(result.plan.confidence, result.plan.note)
+        plan = planned(device, call, self._cache)
+        self._doubt(plan.confidence, plan.note)  # first: a bounded operation that fails is not certain either
+        result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target, plan)
         self._l1 = max(self._l1, result.l1_parts, key=sum)
         self._may_fail = self._may_fail or result.may_fail
         self._l1_at_most = max(self._l1_at_most, result.l1_at_most)

@@ -55,8 +55,14 @@ def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: b
     slot = plan.allocate(dealt)
     if source.layout is ROW_MAJOR:
         alignment = plan.memory_map.architecture.dram_alignment_bytes
-        stick = width * source.dtype.mantissa_bits // 8
-        plan.launch([_STICKS_AT_ONCE * round_up(stick + alignment, alignment)])
+        element = source.dtype.mantissa_bits // 8
+        scratch = _STICKS_AT_ONCE * round_up(width * element + alignment, alignment)
+        sticks, row = 2 * round_up(width * element, alignment // 2), dealing.channels * element
+        if plan.l1_space() >= scratch + 4 * (sticks + row):
+            plan.launch([scratch])
+        else:
+            why = "how rows become shards in the last few KiB of L1"
+            plan.launch([sticks // 2], at_least=why, at_most_bytes=max(scratch, sticks + row))
     return slot, dealt
 
 

@@ -69,13 +69,18 @@ class ProgramCache:
 
 
 def run_call(
-    device: Device, call: Call, inputs: Sequence[Buffer], cache: ProgramCache, target: Buffer | None = None
+    device: Device,
+    call: Call,
+    inputs: Sequence[Buffer],
+    cache: ProgramCache,
+    target: Buffer | None = None,
+    plan: Plan | None = None,
 ) -> Result:
     """Run an operation; on failure everything it allocated is given back and the failure is raised.
 
-    ``target`` takes the result in place of a new buffer.
+    ``target`` takes the result in place of a new buffer; ``plan`` is what was planned for it on this device.
     """
-    plan = planned(device, call, cache)
+    plan = plan or planned(device, call, cache)
     if plan.confidence == UNKNOWN:
         return Result(plan, (), 0, 0, (0, 0, 0), plan.note)
     slots: dict[int, Buffer] = {}
