@@ -186,7 +186,6 @@ def test_out_of_memory_inside_an_operation_gives_everything_back():
 @pytest.mark.parametrize(
     ("name", "inputs", "arguments", "message"),
     [
-        ("matmul", (SQUARE, tensor(1, 1, 32, 64)), {}, "must be equal to the height of the second tensor"),
         ("add", (SQUARE, tensor(1, 1, 3, 64)), {}, "cannot be broadcast"),
         ("reshape", (SQUARE,), {"shape": [5, -1]}, "Invalid arguments to reshape"),
         ("permute", (SQUARE,), {"dims": [0, 0, 1, 2]}, "does not fit a tensor of rank 4"),
@@ -218,6 +217,12 @@ def test_what_was_not_compared_is_not_called_exact():
     without_elements = plan("relu", tensor(0, 64))
     assert without_elements.note == "tensors without elements were not compared: some kill the library"
     assert (without_elements.confidence, without_elements.is_bounded_above) == ("bounded", False)
+
+
+def test_what_the_library_refuses_is_the_last_step_of_a_plan():
+    refused = plan("matmul", SQUARE, tensor(1, 1, 32, 64))
+    assert "must be equal to the height of the second tensor" in refused.steps[-1].message
+    assert (refused.confidence, refused.results) == ("exact", ())
 
 
 def test_a_rule_is_exact_only_for_releases_that_it_was_compared_with():
