@@ -13,6 +13,8 @@ from ttmem.allocator.programs import CIRCULAR
 from ttmem.tensors import TILE, round_up
 
 _TILES_AHEAD = 4
+_AHEAD_BY_WIDTH = {1: 4, 2: 4, 3: 4, 4: 8, 8: 16}
+"""Tiles that are read ahead, by the tiles of a head's width."""
 _NOT_TILES = "heads of interleaved tiles are known"
 
 
@@ -49,8 +51,14 @@ def split_heads(call: Call, plan: PlanWriter) -> Plan:
     shapes = ((batch, heads, rows, width), keys, (batch, key_heads, rows, width))
     specs = [replace(like, shape=shape) for shape in shapes]
     slots = [plan.allocate(spec) for spec in specs]
-    ahead = _TILES_AHEAD if flips else max(2 * width // 32, _TILES_AHEAD)
-    plan.launch([ahead * source.dtype.tile_bytes()] * (3 if flips else 1))
+    tile = source.dtype.tile_bytes()
+    if flips:
+        plan.launch([_TILES_AHEAD * tile] * 3)
+    elif width // 32 in _AHEAD_BY_WIDTH:
+        plan.launch([_AHEAD_BY_WIDTH[width // 32] * tile])
+    else:
+        most = max(2 * width // 32, _TILES_AHEAD) * tile
+        plan.launch([_TILES_AHEAD * tile], at_least="heads of a width that was not compared", at_most_bytes=most)
     return plan.finish_all(list(zip(slots, specs, strict=True)))
 
 
