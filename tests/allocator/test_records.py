@@ -45,7 +45,7 @@ class RandomChoose:
 @pytest.mark.parametrize("name", RECORDS.names())
 def test_examples_run_and_are_as_certain_as_the_record_says(name: str) -> None:
     record = RECORDS.find(name)
-    outcome = TwinEngine(board="n150").ask(record.example)
+    outcome = TwinEngine(board="n150", l1_small_bytes=32768).ask(record.example)
     assert (outcome.status if outcome.is_judged else "pass") == "pass", outcome
     assert outcome.confidence == record.confidence, outcome.doubt
     assert outcome.is_judged or record.confidence == BOUNDED
@@ -108,8 +108,7 @@ def test_a_missing_argument_is_named() -> None:
 
 def test_certainty_is_that_of_the_least_certain_operation() -> None:
     assert confidence_in(["ttnn.relu", "ttnn.add_"]) == "exact"
-    assert confidence_in(["ttnn.relu", "ttnn.matmul"]) == "bounded"
-    assert confidence_in(["ttnn.matmul", "ttnn.conv2d"]) == "none"
+    assert confidence_in(["ttnn.relu", "ttnn.nobody_made_this"]) == "none"
 
 
 @pytest.fixture

@@ -79,6 +79,8 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
         return plan.give_up("convolutions with weights on the device")
     patches = 0
     if source.memory is DRAM and is_patchwise(window):
+        if made.is_row_depthwise:
+            return plan.give_up("depthwise convolutions along a line whose windows do not overlap")
         patches, source = fold(plan, made, source)
         made = folded(made)
     if made.is_matmul:
@@ -149,6 +151,7 @@ def _draw_conv1d(record: OperationRecord, choose: Choose) -> list[Step]:
         kernel_size=kernel,
         stride=choose.one_of((1, 2)),
         padding=choose.one_of((0, kernel // 2)),
+        dilation=choose.one_of((1, 1, 2)),
         groups=groups,
         has_bias=bool(choose.integer(0, 1)),
         memory=choose.one_of(("L1", "DRAM")),

@@ -371,7 +371,7 @@ RECORDS = (
         for name in ("matmul", "linear")
     ),
     record_of(
-        write_call("addmm", [draws.EXAMPLE_TENSOR] * 3),
+        write_call("addmm", [{**draws.EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
         addmm,
         _draw_addmm,
         Argument("alpha", default=1.0),

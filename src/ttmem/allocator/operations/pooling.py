@@ -383,28 +383,22 @@ _PLACED = ("batch_size", "input_h", "input_w", "channels", "kernel_size", "strid
 
 def _draw_pool2d(record: OperationRecord, choose: Choose) -> list[Step]:
     batch, height, width = choose.one_of((1, 1, 2)), choose.one_of((7, 14, 28, 33, 56)), choose.one_of((7, 14, 40, 56))
-    channels, size = choose.one_of((3, 16, 32, 64, 100, 256)), choose.one_of((2, 3, 3, 5))
+    channels, size = choose.one_of((3, 16, 32, 64, 100, 256, 290)), choose.one_of((2, 3, 3, 5))
     stride, padding = choose.one_of((1, 2, 2)), choose.one_of((0, size // 2))
+    named: dict[str, Any] = {"ceil_mode": bool(choose.integer(0, 1))}
+    last: list[Any] = [[choose.one_of((1, 1, 2))] * 2]
+    if record.name == "avg_pool2d":
+        last, named["count_include_pad"] = [], bool(choose.integer(0, 1))
+        if not choose.integer(0, 3):  # the whole image
+            size, stride, padding, width = height, 1, 0, height
     source = {
         "shape": [1, 1, batch * height * width, channels],
         "dtype": "bfloat16",
         "layout": "row_major",
         "memory": choose.one_of(("L1", "DRAM")),
     }
-    dilation: list[Any] = [[1, 1]] if record.name == "max_pool2d" else []
-    return write_call(
-        record.name,
-        [source],
-        batch,
-        height,
-        width,
-        channels,
-        [size, size],
-        [stride, stride],
-        [padding, padding],
-        *dilation,
-        ceil_mode=bool(choose.integer(0, 1)),
-    )
+    places = [size] * 2, [stride] * 2, [padding] * 2
+    return write_call(record.name, [source], batch, height, width, channels, *places, *last, **named)
 
 
 _EXAMPLE = {"shape": [1, 1, 64, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}

@@ -108,6 +108,9 @@ def plan_call(
         plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
+    except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
+        # Tensors or arguments of a form that nobody thought of: the library may take them.
+        return no_plan(f"the rule of ttnn.{record.name} does not know these arguments ({error})")
     doubt = _outside_the_tests(call, memory_map, record)
     if not doubt:
         return plan

@@ -105,6 +105,9 @@ def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[Tens
         elif argument.default is REQUIRED:
             raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
     unknown = tuple(name for name in written.options if name not in known)
+    places = max((argument.position + 1 for argument in record.arguments if argument.position is not None), default=0)
+    if len(written.values) > places:
+        unknown += (f"{len(written.values)} arguments by position",)
     shard = read_shard(written.shard) if written.shard is not None else None
     if shard is not None and not record.takes_shards:
         unknown, shard = (*unknown, "a sharded memory_config"), None
