@@ -18,6 +18,7 @@ from ttmem.allocator.operations import (
     convolution,
     creation,
     elementwise,
+    heads,
     indexing,
     joining,
     matrix,
@@ -58,6 +59,7 @@ _FAMILIES = (
     slicing,
     tilizing,
     upsampling,
+    heads,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
