@@ -63,9 +63,10 @@ class Chain:
         *allocations, call = steps
         self.names += 1
         names = {name: f"{name}.{self.names}" for name in map(name_of, allocations)}
-        names[call["out"]] = f"{call['out']}.{self.names}"
         made = [self.do(renamed(step, names)) for step in allocations]
-        call = renamed(call, names)
+        out = call["out"]  # one name, or a list of them
+        own = [f"{name}.{self.names}" for name in ([out] if isinstance(out, str) else out)]
+        call = {**renamed(call, names), "out": own[0] if isinstance(out, str) else own}
         if all(made) and self.confidence(call) == wanted:
             self.do(call)
         for step, ok in list(zip(allocations, made, strict=True))[::2]:  # every other one presses on the next call
