@@ -127,9 +127,17 @@ def differences(twin: Outcome, mock: Outcome, measured: bool) -> list[str]:
     real = [one for answer in mock.answers for one in answer.get("results", ())]
     if twin.ok and mock.ok and told != real:
         found.append(f"results {told} != {real}")
-    if measured and twin.ok and mock.ok and not mock.l1_problem and _parts(twin) != _parts(mock):
-        found.append(f"L1 {_parts(twin)} != {_parts(mock)}")
+    if measured and twin.ok and mock.ok and not mock.l1_problem:
+        told_parts, real_parts = _parts(twin), _parts(mock)
+        if any(not 0 <= told_parts[name] - real_parts[name] <= _most_gaps(name) for name in told_parts):
+            found.append(f"L1 {told_parts} != {real_parts}")
     return found
+
+
+def _most_gaps(part: str) -> int:
+    """The worker adds up the sizes of static buffers, the twin says where they end: buffers begin at multiples of 64 on
+    Blackhole, which leaves gaps. (Where they end is compared too: a clash names it.)"""
+    return 0 if part == "tensors" else 2 * 32
 
 
 def _parts(outcome: Outcome) -> dict[str, int]:

@@ -8,11 +8,12 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
-from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like
+from ttmem.allocator.operations.chaining import Held, applied
+from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like, spell_type
 from ttmem.allocator.operations.matmul_blocks import COLUMN, SIMPLE, choose_blocks, product_of, static_buffers
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.reshaping import is_view
+from ttmem.allocator.operations.reshaping import is_view, reshape
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, DataType, Memory
@@ -35,14 +36,19 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
     first, second = call.inputs[:2]
     bias = call.tensor("bias", 2) if call.name == "linear" else None
     transposed = bool(call.arguments["transpose_a"]), bool(call.arguments["transpose_b"])
+    if not first.shape or not second.shape:
+        raise BadInputError("ttnn.matmul: Both arguments to matmul need to be at least 1D")
+    if len(first.shape) == 1 or len(second.shape) == 1:
+        return _with_a_row(call, plan, has_more=bias is not None or any(transposed))
+    if bias is not None and len(bias.shape) < 2:
+        bias = replace(bias, shape=(1, *bias.shape)) if bias.shape else replace(bias, shape=(1, 1))
     wanted = call.arguments["dtype"]
     dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
     result = product_spec(first, second, transposed, call.memory, dtype)
-    if any(spec.layout is not TILE for spec in call.inputs):
-        raise BadInputError("matmul takes tiles: the layout of an input is row-major")
     config = call.arguments["program_config"]
     if config is not None or any(spec.shard is not None for spec in call.inputs):
         return _configured(call, plan, result, config)
+    _check(plan, first, second, result, transposed)
     slot, result, copies = product(plan, first, second, result, transposed, bias)
     activation = call.arguments["activation"]
     if activation is not None:
@@ -53,18 +59,36 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
+def _with_a_row(call: Call, plan: PlanWriter, *, has_more: bool) -> Plan:
+    """A first input of one dimension is a row; a second one is made a column, and the result is laid down again."""
+    first, second = call.inputs[:2]
+    if has_more or len(first.shape) == len(second.shape) or call.arguments["program_config"] is not None:
+        return plan.give_up("products of single rows with more than an activation")
+    if len(first.shape) == 1:
+        row = replace(first, shape=(1, *first.shape))
+        made = matmul(replace(call, inputs=(row, second)), plan)
+        return made.with_shape((*second.shape[:-2], second.shape[-1])) if made.results else made
+    if call.arguments["activation"] is not None or call.arguments["dtype"] is not None:
+        return plan.give_up("products with a single column and an activation, or in another type")
+    column = applied(plan, reshape, Held(-2, second), shape=(*second.shape, 1))
+    result = product_spec(first, column.spec, (False, False), call.memory, first.dtype)
+    _check(plan, first, column.spec, result, (False, False))
+    slot, result, _ = product(plan, first, column.spec, result, (False, False))
+    flat = applied(plan, reshape, Held(slot, result), shape=first.shape[:-1])
+    if flat.slot != slot:
+        plan.free(slot)
+    plan.free(column.slot)
+    return plan.finish(flat.slot, flat.spec)
+
+
 def product_spec(
     first: TensorSpec, second: TensorSpec, transposed: Transposed, memory: Memory | None, dtype: DataType
 ) -> TensorSpec:
-    """Without a wish the result goes to DRAM, whatever the inputs; BadInputError when the shapes do not fit."""
+    """Without a wish the result goes to DRAM, whatever the inputs."""
     one, two = (
-        (*spec.shape[:-2], spec.shape[-1], spec.shape[-2]) if turned and len(spec.shape) > 1 else spec.shape
+        (*spec.shape[:-2], spec.shape[-1], spec.shape[-2]) if turned else spec.shape
         for spec, turned in zip((first, second), transposed, strict=True)
     )
-    if len(one) < 2 or len(two) < 2 or one[-1] != two[-2]:
-        raise BadInputError(
-            f"The width of the first tensor must be equal to the height of the second tensor: {list(one)} x {list(two)}"
-        )
     outer, other = one[:-2], two[:-2]
     if len(outer) < len(other):
         if set(other[: len(other) - len(outer)]) != {1}:
@@ -72,7 +96,26 @@ def product_spec(
         outer = (*other[: len(other) - len(outer)], *outer)
     elif len(outer) == len(other):
         outer = tuple(b if a == 1 else a for a, b in zip(outer, other, strict=True))
-    return replace(result_like(first, memory or DRAM, dtype), shape=(*outer, one[-2], two[-1]), shard=None)
+    shape = (*outer, one[-2], two[-1])
+    return replace(result_like(first, memory or DRAM, dtype), shape=shape, layout=TILE, shard=None)
+
+
+def _check(plan: PlanWriter, first: TensorSpec, second: TensorSpec, result: TensorSpec, transposed: Transposed) -> None:
+    """What the library looks at once the result is there."""
+    depth, other = first.shape[-2 if transposed[0] else -1], second.shape[-1 if transposed[1] else -2]
+    why = ""
+    if depth != other:
+        why = (
+            "The width of the first tensor must be equal to the height of the second tensor. "
+            f"Mismatch: width={depth} height={other}"
+        )
+    elif first.layout is not TILE or second.layout is not TILE:
+        why = "Inputs to matmul must be tilized"
+    elif not first.dtype.is_float:
+        why = f"Unsupported data format for input A: {spell_type(first.dtype)}"
+    if why:
+        plan.allocate(result)
+        plan.refuse(why)
 
 
 def product(
@@ -187,9 +230,12 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
         return plan.give_up("addmm with factors")
     wanted = call.arguments["dtype"]
     dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
+    if len(first.shape) != 2 or len(second.shape) != 2:
+        raise BadInputError("addmm takes two matrices, and a third tensor to add")
     result = product_spec(first, second, (False, False), call.memory, dtype)
     if added.shape != result.shape or any(s.layout is not TILE or s.shard is not None for s in call.inputs):
         raise BadInputError("addmm takes interleaved tiles, and a first tensor of the product's shape")
+    _check(plan, first, second, result, (False, False))
     slot, result, _ = product(plan, first, second, result, (False, False))
     plan.launch(double_buffered_tiles(result, added, result), CIRCULAR)
     return plan.finish(slot, result)
@@ -275,6 +321,8 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
     )
     if choose.integer(0, 2):
         second["dtype"] = first["dtype"]
+    elif not choose.integer(0, 2):
+        second["dtype"] = "bfloat4_b"
     named: dict[str, Any] = {f"transpose_{name}": True for name, turn in zip("ab", turned, strict=True) if turn}
     if not choose.integer(0, 3):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
@@ -283,8 +331,13 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
         named["activation"] = choose.one_of(_PLAIN_ACTIVATIONS[:4])
     if record.name == "linear" and choose.integer(0, 1):
         named["bias"] = {"tensor": "t2"}
-        tensors.append({**second, "shape": choose.one_of(([1, width], [1, 1, width], [height, width]))})
+        tensors.append({**second, "shape": choose.one_of(([width], [1, width], [1, 1, width], [height, width]))})
     wish = draws.wish(choose) if "L1" in memories else None
+    if not named and not choose.integer(0, 4):
+        if choose.integer(0, 1):
+            second["shape"] = [depth]
+        else:
+            first["shape"] = [depth]
     *made, call = write_call(record.name, tensors, memory=wish, **named)
     return [*made, {**call, "args": call["args"][:2]}]
 
@@ -313,6 +366,7 @@ RECORDS = (
             Argument("activation", default=None),
             *_COMMON,
             family="matmul",
+            is_drawn_odd=True,
         )
         for name in ("matmul", "linear")
     ),
