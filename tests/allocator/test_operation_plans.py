@@ -186,7 +186,6 @@ def test_out_of_memory_inside_an_operation_gives_everything_back():
 @pytest.mark.parametrize(
     ("name", "inputs", "arguments", "message"),
     [
-        ("matmul", (SQUARE, tensor(1, 1, 32, 64)), {}, "must be equal to the height of the second tensor"),
         ("add", (SQUARE, tensor(1, 1, 3, 64)), {}, "cannot be broadcast"),
         ("reshape", (SQUARE,), {"shape": [5, -1]}, "Invalid arguments to reshape"),
         ("permute", (SQUARE,), {"dims": [0, 0, 1, 2]}, "does not fit a tensor of rank 4"),
@@ -213,9 +212,17 @@ def test_incomplete_calls_are_bad_input(name, inputs, arguments, message):
 
 
 def test_what_was_not_compared_is_not_called_exact():
+    assert plan("permute", tensor(64), dims=[0]).note == "tensors of rank 0 and 1 were not compared"
+    assert plan("transpose", TensorSpec((64, 64), UINT8), dim1=0, dim2=1).confidence == "bounded"
     without_elements = plan("relu", tensor(0, 64))
-    assert without_elements.note == "tensors without elements were not compared: some of them kill the library"
+    assert without_elements.note == "tensors without elements were not compared: some kill the library"
     assert (without_elements.confidence, without_elements.is_bounded_above) == ("bounded", False)
+
+
+def test_what_the_library_refuses_is_the_last_step_of_a_plan():
+    refused = plan("matmul", SQUARE, tensor(1, 1, 32, 64))
+    assert "must be equal to the height of the second tensor" in refused.steps[-1].message
+    assert (refused.confidence, refused.results) == ("exact", ())
 
 
 def test_a_rule_is_exact_only_for_releases_that_it_was_compared_with():

@@ -38,6 +38,11 @@ def name_of(step: Step) -> str:
     return str(step["alloc"] if "alloc" in step else step["host"])
 
 
+def results_of(call: Step) -> list[str]:
+    out = call["out"]
+    return [out] if isinstance(out, str) else list(out)
+
+
 class Chain:
     """Runs steps on both sides, as long as the twin calls them exact, and compares after each."""
 
@@ -63,7 +68,7 @@ class Chain:
         *allocations, call = steps
         self.names += 1
         names = {name: f"{name}.{self.names}" for name in map(name_of, allocations)}
-        names[call["out"]] = f"{call['out']}.{self.names}"
+        names |= {name: f"{name}.{self.names}" for name in results_of(call)}
         made = [self.do(renamed(step, names)) for step in allocations]
         call = renamed(call, names)
         if all(made) and self.confidence(call) == wanted:

@@ -113,7 +113,7 @@ def _combined(
     result = replace(result, shape=shape, layout=layout)
     slot = plan.allocate(result)
     if checks:
-        plan.l1_space()  # the library looks at the types when there is a place for the result
+        # The library looks at the types when there is a place for the result.
         _check_types(kind, operands)
     plan.launch(_streams(kind, operands, result), CIRCULAR)
     plan.free(*reversed(temporaries))
@@ -227,7 +227,6 @@ def _on_shards(
         plan.doubt(BOUNDED, "the shards of a result that is larger than its operand")
     result = replace(result, shape=shape)
     slot = plan.allocate(result)
-    plan.l1_space()
     _check_types(kind, operands)
     buffers = _streams(kind, operands, result)
     if _borrows(operands, result):
@@ -304,11 +303,6 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     dtype = values[0].dtype
     if any(spec.shard is not None for spec in call.inputs) or any(value.dtype is not dtype for value in values):
         return plan.give_up("where of shards, or of values of two types")
-    if len(values) == 2 and mask.layout is ROW_MAJOR:
-        raise InvalidSpecError(
-            "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
-            "Input tensor layout: 0"
-        )
     temporaries: list[int] = []
     if dtype.is_float and not mask.dtype.is_float:
         mask = _of_type(plan, mask, dtype, temporaries)
@@ -319,6 +313,11 @@ def where(call: Call, plan: PlanWriter) -> Plan:
         shape = broadcast_shape(shape, value.shape)
     result = replace(result_like(mask, call.memory), shape=shape, dtype=dtype)
     slot = plan.allocate(result)
+    if mask.layout is ROW_MAJOR:
+        raise InvalidSpecError(
+            "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
+            "Input tensor layout: 0"
+        )
     buffers = double_buffered_tiles(mask, *values)
     tails = {(1, 1, *spec.shape)[-2:] for spec in (mask, *values)}
     if len({height for height, _ in tails}) > 1 and len({width for _, width in tails}) == 1:

@@ -184,7 +184,8 @@ def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
 
 def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
     placed = [argument.samples[0] for argument in arguments if argument.position is not None]
-    example = write_call(name, [EXAMPLE_TENSOR], *placed)
+    named: dict[str, Any] = {"min": 0.0} if name == "clamp" else {}
+    example = write_call(name, [EXAMPLE_TENSOR], *placed, **named)
     return record_of(
         example,
         unary,

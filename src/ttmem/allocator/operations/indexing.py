@@ -89,6 +89,17 @@ def _draw_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [numbers, table], memory=draws.wish(choose), **named)
 
 
+def _draw_wide_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
+    numbers = {"shape": [1, 32 * choose.integer(1, 3)], "dtype": "uint32", "layout": "row_major", "memory": "DRAM"}
+    table = {
+        "shape": [100, 32 * choose.integer(33, 200)],
+        "dtype": "bfloat16",
+        "layout": "row_major",
+        "memory": choose.one_of(draws.MEMORIES),
+    }
+    return write_call(record.name, [numbers, table], layout={"layout": "tile"})
+
+
 RECORDS = (
     record_of(
         write_call(
@@ -101,6 +112,7 @@ RECORDS = (
         embedding,
         _draw_embedding,
         Argument("layout", default=None),
+        draw_bounded=_draw_wide_embedding,
         is_drawn_odd=True,
     ),
 )

@@ -230,7 +230,7 @@ class PlanWriter:
         except _PlanEndsEarlyError:
             return self.finish_all(())
         except InvalidSpecError as error:
-            if not any(isinstance(step, Launch) for step in self._steps):
+            if not self._steps:
                 raise
             self._steps.append(Refuse(error.message))
             return self.finish_all(())

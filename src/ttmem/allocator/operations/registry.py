@@ -122,7 +122,7 @@ def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecor
         if spec.memory is HOST:
             continue
         if not spec.elements:
-            return "tensors without elements were not compared: some of them kill the library"
+            return "tensors without elements were not compared: some kill the library"
         if not record.is_drawn_odd and len(spec.shape) < 2:
             return "tensors of rank 0 and 1 were not compared"
         types = (*_COMPARED_TYPES, *_ODD_TYPES) if record.is_drawn_odd else _COMPARED_TYPES
