@@ -77,6 +77,8 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
         return plan.give_up("convolutions of sharded tensors, and of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
+    if made.is_matmul and made.out_dtype.is_block_float:
+        return plan.give_up("convolutions of block floats that are products of matrices")
     patches = 0
     if source.memory is DRAM and is_patchwise(window):
         if made.is_row_depthwise:
