@@ -98,3 +98,13 @@ def test_arguments_that_make_no_window_are_refused_with_a_sentence() -> None:
     assert "a kernel of 3x3 does not fit an image of 2x56" in ask(steps).message
     steps = convolution_steps("conv2d", IMAGE, 16, 32, kernel_size=[3, 3], padding=[1])
     assert "'padding' must be two or four numbers" in ask(steps).message
+
+
+def test_weights_that_were_prepared_stay_where_they_are() -> None:
+    # GIVEN weights as tiles in DRAM instead of on the host
+    steps = convolution_steps("conv2d", IMAGE, 64, 64, kernel_size=[1, 1])
+    steps[1] = {"alloc": "weight", "shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
+    outcome = ask([*steps, {"free": "weight"}, {"view": "DRAM"}])
+    # THEN nothing but the input and the result is left once they are freed
+    assert (outcome.status, outcome.confidence) == ("pass", "exact")
+    assert outcome.answers[-1]["allocated"] == 262 * 128 + 17 * 2048

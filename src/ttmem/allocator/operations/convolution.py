@@ -75,8 +75,10 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
     parameters = Parameters(weight, bias)
     if source.shard is not None or (source.layout is TILE and source.memory is DRAM and not made.is_matmul):
         return plan.give_up("convolutions of sharded tensors, and of tiles in DRAM")
-    if any(spec is not None and spec.memory is not HOST for spec in (weight, bias)):
-        return plan.give_up("convolutions with weights on the device")
+    if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
+        return plan.give_up("weights on the device that were not prepared are brought back first")
+    if made.is_matmul and made.out_dtype.is_block_float:
+        return plan.give_up("convolutions of block floats that are products of matrices")
     patches = 0
     if source.memory is DRAM and is_patchwise(window):
         if made.is_row_depthwise:
@@ -94,6 +96,12 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
             return plan.give_up(TOO_THIN)
     plan.free(patches, *parameters.slots)
     return delivered(plan, slot, spec, call.memory)
+
+
+def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:
+    """Tiles in DRAM, as `ttnn.prepare_conv_weights` makes them."""
+    is_matrix = len(spec.shape) == 4 and spec.shape[:2] == (1, 1) and spec.shape[3] >= made.out_channels
+    return is_matrix and spec.layout is TILE and spec.memory is DRAM and spec.shard is None
 
 
 def _described(call: Call, window: Window, source: TensorSpec, weight: TensorSpec, *, has_bias: bool) -> Convolution:

@@ -21,7 +21,7 @@ from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.sliding_window import Window, reader_table_width
 from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import DRAM, L1, Memory
+from ttmem.hardware import DRAM, HOST, L1, Memory
 from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, round_up
 
 _TABLE_TOO_WIDE = "Reader indices buffer page size {} exceeds worst-case CB size {} (config tensor layout changed?)"
@@ -35,6 +35,12 @@ class Parameters:
     weight: TensorSpec
     bias: TensorSpec | None
     slots: tuple[int, ...] = ()
+
+    def move(self, plan: PlanWriter, weight: tuple[int, ...], bias: tuple[int, ...]) -> None:
+        """What is on the host, in these shapes; always to DRAM, and the bias in the weights' type."""
+        given = [(self.weight, weight), *([(self.bias, bias)] if self.bias is not None else [])]
+        on_host = [shape for spec, shape in given if spec.memory is HOST]
+        self.slots = tuple(plan.allocate(TensorSpec(shape, self.weight.dtype, TILE, DRAM)) for shape in on_host)
 
 
 def convolve(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: Parameters) -> tuple[int, TensorSpec]:
@@ -58,10 +64,7 @@ def _prepare(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
     if parameters.slots:
         return
     shape = scheme.weight_shape
-    slots = [plan.allocate(TensorSpec(shape, parameters.weight.dtype, TILE, DRAM))]
-    if parameters.bias is not None:
-        slots.append(plan.allocate(TensorSpec((1, 1, 32, shape[-1]), parameters.weight.dtype, TILE, DRAM)))
-    parameters.slots = tuple(slots)
+    parameters.move(plan, shape, (1, 1, 32, shape[-1]))
 
 
 def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> tuple[int, TensorSpec]:
@@ -211,7 +214,7 @@ def multiply(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters
     tiled = tilize(plan, source, tiles) if source.layout is not TILE and is_early else 0
     weight = TensorSpec((1, 1, made.in_channels, made.out_channels), parameters.weight.dtype, TILE, DRAM)
     bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, made.out_channels))
-    parameters.slots = tuple(plan.allocate(spec) for spec in (weight, bias) if spec is not None)
+    parameters.move(plan, weight.shape, (1, 1, 1, made.out_channels))
     if source.layout is not TILE and not is_early:
         tiled = tilize(plan, source, tiles)
     wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)

@@ -98,7 +98,8 @@ def gather(
     halo = TensorSpec((1, 1, height * dealing.cores_high, width * across), dtype, ROW_MAJOR, L1, dealing.shard(height))
     gathered = plan.allocate(halo)
     assert isinstance(dealt.shard, Shard)
-    tables = halo_tables(window, dealing.cores_high, dealing.outputs_per_core, dealt.shard.height, tiled)
+    columns = max(one.end_x + 1 for one in dealing.ranges) if dealing.kind == "height" else 1
+    tables = halo_tables(window, dealing.cores_high, dealing.outputs_per_core, dealt.shard.height, tiled, columns)
     keep_tables(plan, dealing, ("halo", window, dealt, dealing.outputs_per_core), tables.widths)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
     stick = round_up(width * dtype.mantissa_bits // 8, alignment)

@@ -209,8 +209,13 @@ class HaloTables:
 
 
 @lru_cache(maxsize=4096)
-def halo_tables(window: Window, cores: int, outputs_per_core: int, sticks_per_core: int, tiled: bool) -> HaloTables:
-    """Two kernels of each core share its work: half the stretches of padding each, every other transfer each."""
+def halo_tables(
+    window: Window, cores: int, outputs_per_core: int, sticks_per_core: int, tiled: bool, columns: int = 1
+) -> HaloTables:
+    """Two kernels of each core share its work: half the stretches of padding each, every other transfer each.
+
+    ``columns``: of cores, for those that follow each other row by row.
+    """
     import numpy as np
 
     dealt = shares(window, cores, outputs_per_core)
@@ -224,7 +229,7 @@ def halo_tables(window: Window, cores: int, outputs_per_core: int, sticks_per_co
         # No transfer crosses a block of tiles; blocks are sent as they become ready, and the kernels take turns.
         block, place, length, whose = _pieces(local, length, _UNTILIZED_STICKS)
         sender, receiver = sender[whose], receiver[whose]
-        order = np.lexsort((receiver, block * _UNTILIZED_STICKS + place, sender))
+        order = np.lexsort((receiver // columns, receiver % columns, block * _UNTILIZED_STICKS + place, sender))
         kernel = block[order] % 2
         sender, receiver = sender[order], receiver[order]
     else:
