@@ -78,7 +78,12 @@ def _word(value: Any) -> str:
         return f"[{', '.join(map(_word, value))}]"
     if not isinstance(value, dict):
         return repr(value)
+    if "new" in value:
+        options = ", ".join(f"{name}={_word(item)}" for name, item in value.get("kwargs", {}).items())
+        return f"{value['new']}({options})"
     ((kind, item),) = value.items()
+    if kind == "device":
+        return kind
     return f"({', '.join(map(repr, item))})" if kind == "tuple" else str(item)
 
 
