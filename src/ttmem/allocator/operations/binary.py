@@ -13,6 +13,7 @@ from ttmem.allocator.operations.elementwise import (
     check_integers,
     double_buffered_tiles,
     has_whole_shards,
+    one_to_one,
     result_like,
     spell_type,
     wanted_like,
@@ -248,7 +249,7 @@ def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
     if has_whole_shards(first) and first.shape == result.shape and second.shard is None and one != two:
         # Rows or numbers that are repeated within a shard of whole rows.
         is_height = isinstance(first.shard, Shard) and first.shard.kind == "height"
-        return is_height and two[1] == 1 and has_whole_shards(result)
+        return is_height and two[1] == 1 and first.shard == result.shard
     if first.shape != second.shape or first.shard != second.shard or first.memory is not second.memory:
         return False
     if first.shard is not None and not has_whole_shards(first):
@@ -264,8 +265,8 @@ def _ranges(spec: TensorSpec) -> tuple[CoreRange, ...]:
 
 def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
     source = call.inputs[0]
-    result = result_like(source, call.memory)
-    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None:
+    result = wanted_like(call, source)
+    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None and result.shard is None:
         return plan.finish(copy_between(plan, source, result), result)
     if not source.dtype.is_float:
         if kind.called in ("REMAINDER", "FMOD"):
@@ -277,9 +278,7 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Pla
         check_integers(source, kind.number_is_unary, allowed)
         if kind.called == "POWER" and source.layout is ROW_MAJOR:
             raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
-    if result.shard is not None:
-        return plan.one_program(result, [], at_least="elementwise on shards with a number")
-    return plan.one_program(result, double_buffered_tiles(source, result))
+    return one_to_one(plan, source, result)
 
 
 def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:

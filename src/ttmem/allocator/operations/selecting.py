@@ -30,7 +30,8 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     if dtype.is_float and not mask.dtype.is_float:
         mask = in_type(plan, mask, dtype, temporaries)
     if len(values) == 1:
-        return combined(plan, _WHERE, [mask, *values], result_like(values[0], call.memory), temporaries, checks=True)
+        kind = replace(_WHERE, called="WHERE_TTS") if call.tensor_places[1:] == (1,) else _WHERE
+        return combined(plan, kind, [mask, *values], result_like(values[0], call.memory), temporaries, checks=True)
     shape = mask.shape
     for value in values:
         shape = broadcast_shape(shape, value.shape)
