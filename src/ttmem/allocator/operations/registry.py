@@ -29,6 +29,7 @@ from ttmem.allocator.operations import (
     reductions,
     repeating,
     reshaping,
+    selecting,
     selections,
     slicing,
     tilizing,
@@ -60,6 +61,7 @@ _FAMILIES = (
     tilizing,
     upsampling,
     heads,
+    selecting,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
