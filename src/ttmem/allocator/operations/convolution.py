@@ -8,7 +8,6 @@ from ttmem.allocator.operations.convolution_schemes import Convolution
 from ttmem.allocator.operations.convolving import (
     Parameters,
     convolve,
-    delivered,
     fold,
     folded,
     is_patchwise,
@@ -86,16 +85,16 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
         patches, source = fold(plan, made, source)
         made = folded(made)
     if made.is_matmul:
-        slot, spec = multiply(plan, made, source, parameters)
+        slot, spec = multiply(plan, made, source, parameters, call.memory)
     elif source.memory is L1:
-        slot, spec = convolve(plan, made, source, parameters)
+        slot, spec = convolve(plan, made, source, parameters, call.memory)
     else:
         try:
             return through_l1(plan, made, source, parameters)
         except ThinSliceError:
             return plan.give_up(TOO_THIN)
     plan.free(patches, *parameters.slots)
-    return delivered(plan, slot, spec, call.memory)
+    return plan.finish(slot, spec)
 
 
 def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:
