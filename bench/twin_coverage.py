@@ -346,7 +346,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--each", type=int, help="at most so many rows of each operation")
     parser.add_argument("--asks-nothing", action="store_true", help="do not ask the mock what it was never asked")
     parser.add_argument("--measure", action="store_true", help="ask the mock for static buffers too: some times slower")
-    parser.add_argument("--before", type=Path, help="the src folder of another checkout, to compare with")
+    parser.add_argument("--before", type=Path, help="the src folder of another checkout to compare with, or its --json")
     parser.add_argument("--json", help="write the figures there ('-': stdout)")
     parser.add_argument("--markdown", type=Path, help="write the table there")
     parser.add_argument("--data", action="store_true", help="renew the data that 'ttmem ops map' and the docs show")
@@ -388,7 +388,10 @@ def main() -> int:
     before = None
     if options.before:
         same = [word for word in sys.argv[1:] if not word.startswith("--before") and word != str(options.before)]
-        before = of_another_checkout(options.before, same)
+        if options.before.is_file():
+            before = json.loads(options.before.read_text("utf-8"))
+        else:
+            before = of_another_checkout(options.before, same)
         now["before"] = {name: before[name] for name in ("total", "places", "operations", "twin_seconds")}
     if options.data:
         DATA.write_text(data(now, len({name for name, _ in ops_extract.jobs()})), "utf-8")

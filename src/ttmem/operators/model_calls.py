@@ -49,6 +49,11 @@ class ModelCalls:
     def total(self) -> KnownCalls:
         return KnownCalls(*map(sum, zip(*self.places.values(), strict=True)))
 
+    def of_operation(self, name: str) -> KnownCalls | None:
+        """All calls in which an operation takes part; None: no model uses it."""
+        found = [calls for key, calls in self.operations.items() if name in key.split(" + ")]
+        return KnownCalls(*map(sum, zip(*found, strict=True))) if found else None
+
     def once(self, known: KnownCalls) -> int:
         """Calls as the models make them, on one board and in one memory."""
         return known.total // max(len(self.places), 1)

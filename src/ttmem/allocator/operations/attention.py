@@ -155,6 +155,9 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     high = -(-heads // 32)
     result = result_like(query, call.memory or DRAM)
     slot = plan.allocate(result)
+    for spec in (query, key, value):
+        if spec.dtype not in _TYPES:
+            plan.refuse(f"Unsupported data type {spell_type(spec.dtype)}.")
     if not is_paged and key.shape[-2] % chunk:
         plan.refuse(f"K sequence length must be multiple of chunk size, got: {key.shape[-2]} and {chunk}")
     sharing = _cores_per_head(plan, config, batch, key_heads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on two or three tensors, element by element: arithmetic, comparisons, logic, `where`."""
+"""Operations on two tensors, element by element: arithmetic, comparisons, logic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ from ttmem.allocator.operations.elementwise import (
     check_integers,
     double_buffered_tiles,
     has_whole_shards,
+    one_to_one,
     result_like,
     spell_type,
     wanted_like,
@@ -34,7 +35,7 @@ _NO_INTEGER_POWER = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class BinaryKind:
     """What the library makes of an operation of two operands."""
 
     called: str
@@ -64,7 +65,7 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     rounds = call.arguments.get("rounding_mode") is not None
     temporaries: list[int] = []
     meeting = zip(call.inputs, _types(call, kind), strict=True)
-    operands = [_of_type(plan, spec, dtype, temporaries) for spec, dtype in meeting]
+    operands = [in_type(plan, spec, dtype, temporaries) for spec, dtype in meeting]
     result = _result_of(call, operands)
     if kind.called == "DIV" and operands[0].dtype is INT32:
         if call.in_place:
@@ -81,26 +82,26 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
         operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
     if call.in_place:
         _check_types(kind, operands)
-        return _combined(plan, kind, operands, call.inputs[0], temporaries)
+        return combined(plan, kind, operands, call.inputs[0], temporaries)
     if not rounds:
-        return _combined(plan, kind, operands, result, temporaries, checks=True)
+        return combined(plan, kind, operands, result, temporaries, checks=True)
     return _rounded(plan, kind, operands, result, temporaries)
 
 
 def _rounded(
-    plan: PlanWriter, kind: _Kind, operands: list[TensorSpec], result: TensorSpec, temporaries: list[int]
+    plan: PlanWriter, kind: BinaryKind, operands: list[TensorSpec], result: TensorSpec, temporaries: list[int]
 ) -> Plan:
     """A quotient that another program rounds."""
-    ((slot, result),) = _combined(plan, kind, operands, result, temporaries, checks=True).results
+    ((slot, result),) = combined(plan, kind, operands, result, temporaries, checks=True).results
     rounded = plan.allocate(result)
     plan.launch(double_buffered_tiles(result, result))
     plan.free(slot)
     return plan.finish(rounded, result)
 
 
-def _combined(
+def combined(
     plan: PlanWriter,
-    kind: _Kind,
+    kind: BinaryKind,
     operands: list[TensorSpec],
     result: TensorSpec,
     temporaries: list[int],
@@ -120,7 +121,7 @@ def _combined(
     return plan.finish(slot, result)
 
 
-def _types(call: Call, kind: _Kind) -> list[DataType]:
+def _types(call: Call, kind: BinaryKind) -> list[DataType]:
     """The types in which the operands meet; block floats meet an integer as bfloat16."""
     types = [spec.dtype for spec in call.inputs]
     if kind.called in _COMPARISONS:
@@ -136,7 +137,7 @@ def _types(call: Call, kind: _Kind) -> list[DataType]:
     return types
 
 
-def _of_type(plan: PlanWriter, spec: TensorSpec, dtype: DataType, temporaries: list[int]) -> TensorSpec:
+def in_type(plan: PlanWriter, spec: TensorSpec, dtype: DataType, temporaries: list[int]) -> TensorSpec:
     if spec.dtype is dtype:
         return spec
     made = replace(spec, dtype=dtype)
@@ -152,7 +153,7 @@ def _in_tiles(plan: PlanWriter, spec: TensorSpec, temporaries: list[int]) -> Ten
     return made
 
 
-def _check_types(kind: _Kind, operands: Sequence[TensorSpec]) -> None:
+def _check_types(kind: BinaryKind, operands: Sequence[TensorSpec]) -> None:
     for letter, spec in zip("AB", operands, strict=False):
         if not kind.takes(spec.dtype):
             raise InvalidSpecError(
@@ -168,7 +169,7 @@ def _check_types(kind: _Kind, operands: Sequence[TensorSpec]) -> None:
 
 
 def _streams(
-    kind: _Kind, operands: Sequence[TensorSpec], result: TensorSpec, *, borrowed: bool = False, at_once: int = 1
+    kind: BinaryKind, operands: Sequence[TensorSpec], result: TensorSpec, *, borrowed: bool = False, at_once: int = 1
 ) -> list[int]:
     """Two tiles of each tensor and of the result, or none where shards are ``borrowed``; a number travels as one tile,
     which block floats take as bfloat16. Operands that are prepared are so some tiles ``at_once``, unless a tensor has
@@ -217,7 +218,7 @@ def _result_of(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
 
 
 def _on_shards(
-    plan: PlanWriter, kind: _Kind, operands: Sequence[TensorSpec], result: TensorSpec, temporaries: list[int]
+    plan: PlanWriter, kind: BinaryKind, operands: Sequence[TensorSpec], result: TensorSpec, temporaries: list[int]
 ) -> Plan:
     """Streams of a tensor that is in shards borrow these where all that take part are cut alike; otherwise everything
     is read and written as if it were interleaved.
@@ -248,7 +249,7 @@ def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
     if has_whole_shards(first) and first.shape == result.shape and second.shard is None and one != two:
         # Rows or numbers that are repeated within a shard of whole rows.
         is_height = isinstance(first.shard, Shard) and first.shard.kind == "height"
-        return is_height and two[1] == 1 and has_whole_shards(result)
+        return is_height and two[1] == 1 and first.shard == result.shard
     if first.shape != second.shape or first.shard != second.shard or first.memory is not second.memory:
         return False
     if first.shard is not None and not has_whole_shards(first):
@@ -262,10 +263,10 @@ def _ranges(spec: TensorSpec) -> tuple[CoreRange, ...]:
     return spec.shard.ranges if spec.shard is not None else ()
 
 
-def _with_number_as_unary(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
+def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
     source = call.inputs[0]
-    result = result_like(source, call.memory)
-    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None:
+    result = wanted_like(call, source)
+    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None and result.shard is None:
         return plan.finish(copy_between(plan, source, result), result)
     if not source.dtype.is_float:
         if kind.called in ("REMAINDER", "FMOD"):
@@ -277,12 +278,10 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
         check_integers(source, kind.number_is_unary, allowed)
         if kind.called == "POWER" and source.layout is ROW_MAJOR:
             raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
-    if result.shard is not None:
-        return plan.one_program(result, [], at_least="elementwise on shards with a number")
-    return plan.one_program(result, double_buffered_tiles(source, result))
+    return one_to_one(plan, source, result)
 
 
-def _power_of_number(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
+def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
     """The number becomes a tensor like the exponent, then the two are combined."""
     source = call.inputs[0]
     if not source.dtype.is_float:
@@ -292,39 +291,7 @@ def _power_of_number(call: Call, plan: PlanWriter, kind: _Kind) -> Plan:
     base = plan.allocate(source)
     if source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):  # the rest comes from the host
         plan.launch(double_buffered_tiles(source, source))
-    return _combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
-
-
-def where(call: Call, plan: PlanWriter) -> Plan:
-    """A mask and two values, each a tensor or a number. An integer mask is made a float when the values are floats."""
-    mask, *values = call.inputs
-    if not values:
-        return plan.one_program(result_like(mask, call.memory), double_buffered_tiles(mask, mask))
-    dtype = values[0].dtype
-    if any(spec.shard is not None for spec in call.inputs) or any(value.dtype is not dtype for value in values):
-        return plan.give_up("where of shards, or of values of two types")
-    temporaries: list[int] = []
-    if dtype.is_float and not mask.dtype.is_float:
-        mask = _of_type(plan, mask, dtype, temporaries)
-    if len(values) == 1:
-        return _combined(plan, _WHERE, [mask, *values], result_like(values[0], call.memory), temporaries, checks=True)
-    shape = mask.shape
-    for value in values:
-        shape = broadcast_shape(shape, value.shape)
-    result = replace(result_like(mask, call.memory), shape=shape, dtype=dtype)
-    slot = plan.allocate(result)
-    if mask.layout is ROW_MAJOR:
-        raise InvalidSpecError(
-            "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
-            "Input tensor layout: 0"
-        )
-    buffers = double_buffered_tiles(mask, *values)
-    tails = {(1, 1, *spec.shape)[-2:] for spec in (mask, *values)}
-    if len({height for height, _ in tails}) > 1 and len({width for _, width in tails}) == 1:
-        buffers += buffers
-    plan.launch([*buffers, *double_buffered_tiles(result)], CIRCULAR)
-    plan.free(*temporaries)
-    return plan.finish(slot, result)
+    return combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
 
 
 def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -338,7 +305,7 @@ def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
         if record.name in ("pow", "subtract", "divide") and not choose.integer(0, 2):
             steps[-1]["args"].reverse()
         return steps
-    second = _draw_partner(choose, first)
+    second = draw_partner(choose, first)
     form = choose.integer(0, 9)
     if form == 0 and not named:
         return write_call(record.name, [first, second], in_place=True)
@@ -364,7 +331,7 @@ def _draw_on_shards(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [first, second] if choose.integer(0, 3) else [second, first], **wanted)
 
 
-def _draw_partner(choose: Choose, first: Step) -> Step:
+def draw_partner(choose: Choose, first: Step) -> Step:
     """A tensor that can be broadcast to the first, now and then of another type or layout."""
     shape = [size if choose.integer(0, 2) else 1 for size in first["shape"]]
     shorter = choose.integer(0, 1) if len(shape) > 2 else 0
@@ -375,43 +342,27 @@ def _draw_partner(choose: Choose, first: Step) -> Step:
     return second
 
 
-def _draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
-    value = draws.tensor(choose, integers=True, odd=True)
-    mask = _draw_partner(choose, value)
-    if choose.integer(0, 3):
-        value |= {"dtype": choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b", "int32")), "layout": "tile"}
-        mask |= {"dtype": choose.one_of((value["dtype"], "int32", "uint16", "uint8")), "layout": "tile"}
-    values: list[Any] = [value, {**_draw_partner(choose, value), "dtype": value["dtype"], "layout": value["layout"]}]
-    given = choose.integer(0, 3)
-    if given > 1:
-        return write_call(record.name, [mask, *draws.shuffled(choose, values)], memory=draws.wish(choose))
-    steps = write_call(record.name, [mask, values[given]], memory=draws.wish(choose))
-    steps[-1]["args"].insert(1 + given, 2.0)
-    return steps
-
-
 _COMPARISONS = ("GE", "GT", "LE", "LT", "EQ", "NE")
-_FLOATS_ALONE = _Kind("", (), mixes_floats=False)
-_WHERE = _Kind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
-_DIVISION = _Kind("DIV", (INT32,), promotes=True)
-_BITS = _Kind("", takes_floats=False)
+_FLOATS_ALONE = BinaryKind("", (), mixes_floats=False)
+_DIVISION = BinaryKind("DIV", (INT32,), promotes=True)
+_BITS = BinaryKind("", takes_floats=False)
 _KINDS = {
-    "add": _Kind("ADD"),
-    "subtract": _Kind("SUB"),
-    "sub": _Kind("SUB"),
-    "multiply": _Kind("MUL", promotes=True),
-    "mul": _Kind("MUL", promotes=True),
+    "add": BinaryKind("ADD"),
+    "subtract": BinaryKind("SUB"),
+    "sub": BinaryKind("SUB"),
+    "multiply": BinaryKind("MUL", promotes=True),
+    "mul": BinaryKind("MUL", promotes=True),
     "divide": _DIVISION,
     "div": _DIVISION,
-    "rsub": _Kind("RSUB", prepares="left"),
-    "squared_difference": _Kind("SQUARED_DIFFERENCE"),
-    **{name.lower(): _Kind(name) for name in _COMPARISONS},
-    **{f"logical_{name}": _Kind(f"LOGICAL_{name.upper()}", prepares="both") for name in ("and", "or", "xor")},
-    "maximum": _Kind("MAXIMUM", (INT32, UINT32), mixes_floats=False, number_is_unary="MAXIMUM"),
-    "minimum": _Kind("MINIMUM", (INT32, UINT32), mixes_floats=False, number_is_unary="MINIMUM"),
+    "rsub": BinaryKind("RSUB", prepares="left"),
+    "squared_difference": BinaryKind("SQUARED_DIFFERENCE"),
+    **{name.lower(): BinaryKind(name) for name in _COMPARISONS},
+    **{f"logical_{name}": BinaryKind(f"LOGICAL_{name.upper()}", prepares="both") for name in ("and", "or", "xor")},
+    "maximum": BinaryKind("MAXIMUM", (INT32, UINT32), mixes_floats=False, number_is_unary="MAXIMUM"),
+    "minimum": BinaryKind("MINIMUM", (INT32, UINT32), mixes_floats=False, number_is_unary="MINIMUM"),
     "pow": replace(_FLOATS_ALONE, called="POWER", number_is_unary="POWER_ITERATIVE"),
-    "remainder": _Kind("REMAINDER", (INT32, UINT32), mixes_floats=False, number_is_unary="REMAINDER"),
-    "fmod": _Kind("FMOD", (INT32,), mixes_floats=False, number_is_unary="FMOD"),
+    "remainder": BinaryKind("REMAINDER", (INT32, UINT32), mixes_floats=False, number_is_unary="REMAINDER"),
+    "fmod": BinaryKind("FMOD", (INT32,), mixes_floats=False, number_is_unary="FMOD"),
     "logaddexp": replace(_FLOATS_ALONE, called="LOGADDEXP"),
     "xlogy": replace(_FLOATS_ALONE, called="XLOGY"),
 }
@@ -438,13 +389,4 @@ def _binary_record(name: str) -> OperationRecord:
     )
 
 
-RECORDS = (
-    *map(_binary_record, _KINDS),
-    record_of(
-        write_call("where", [EXAMPLE_TENSOR] * 3),
-        where,
-        _draw_where,
-        *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
-        is_drawn_odd=True,
-    ),
-)
+RECORDS = tuple(map(_binary_record, _KINDS))

@@ -56,12 +56,13 @@ def unary(call: Call, plan: PlanWriter) -> Plan:
     if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
         raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
     check_integers(source, _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ()))
-    result = wanted_like(call, source)
-    buffers = double_buffered_tiles(source, result)
-    if result.shard is None or source.shard != result.shard:
-        return plan.one_program(result, buffers)
-    # Both streams borrow the shards where none is cut short.
-    return plan.one_program(result, [] if has_whole_shards(source) else buffers)
+    return one_to_one(plan, source, wanted_like(call, source))
+
+
+def one_to_one(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """Two tiles of each, or none where both are the same shards of which none is cut short: these are borrowed."""
+    borrows = source.shard is not None and source.shard == result.shard and has_whole_shards(source)
+    return plan.one_program(result, [] if borrows else double_buffered_tiles(source, result))
 
 
 def has_even_shards(spec: TensorSpec) -> bool:

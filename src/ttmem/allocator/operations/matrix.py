@@ -230,7 +230,7 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
         return plan.give_up("addmm with factors")
     wanted = call.arguments["dtype"]
     dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
-    if len(first.shape) != 2 or len(second.shape) != 2:
+    if len(first.shape) < 2 or len(second.shape) < 2:
         raise BadInputError("addmm takes two matrices, and a third tensor to add")
     result = product_spec(first, second, (False, False), call.memory, dtype)
     if added.shape != result.shape or any(s.layout is not TILE or s.shard is not None for s in call.inputs):
@@ -371,7 +371,7 @@ RECORDS = (
         for name in ("matmul", "linear")
     ),
     record_of(
-        write_call("addmm", [draws.EXAMPLE_TENSOR] * 3),
+        write_call("addmm", [{**draws.EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
         addmm,
         _draw_addmm,
         Argument("alpha", default=1.0),

@@ -37,10 +37,15 @@ class Call:
     """Given to the call, and nobody compared with the library what they change."""
     keywords: tuple[str, ...] = ()
     """Of the last inputs, those that were given by name, in order: their names."""
-    number_first: bool = False
-    """Whether a plain value comes before the first tensor: ``pow(2.0, x)``."""
+    tensor_places: tuple[int, ...] = ()
+    """Where among the arguments without a name the tensors were."""
     shard: Shard | NdShard | None = None
     """How the caller wants the result cut, in the ``memory``."""
+
+    @property
+    def number_first(self) -> bool:
+        """Whether a plain value comes before the first tensor: ``pow(2.0, x)``."""
+        return self.tensor_places[:1] > (0,)
 
     def place_of(self, keyword: str, position: int | None = None) -> int | None:
         """Which of the inputs was given under this name, or at this position; None: none was."""

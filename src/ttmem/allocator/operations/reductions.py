@@ -106,7 +106,7 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     if rank < 2:
         return _reduce_row(call, plan)
     axes = axes_of(call.arguments["dim"], rank)
-    if _negated(source, call.name) and axes != [rank - 1]:
+    if call.name == "min" and source.dtype not in (BFLOAT16, FLOAT32, INT32) and axes != [rank - 1]:
         return plan.give_up("the least of block floats along other dimensions than the last")
     memory = call.memory or source.memory
     held = first = Held(fill_padding(plan, source), source)

@@ -18,6 +18,7 @@ from ttmem.allocator.operations import (
     convolution,
     creation,
     elementwise,
+    heads,
     indexing,
     joining,
     matrix,
@@ -28,6 +29,7 @@ from ttmem.allocator.operations import (
     reductions,
     repeating,
     reshaping,
+    selecting,
     selections,
     slicing,
     tilizing,
@@ -58,6 +60,8 @@ _FAMILIES = (
     slicing,
     tilizing,
     upsampling,
+    heads,
+    selecting,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
@@ -106,6 +110,9 @@ def plan_call(
         plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
+    except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
+        # Tensors or arguments of a form that nobody thought of: the library may take them.
+        return no_plan(f"the rule of ttnn.{record.name} does not know these arguments ({error})")
     doubt = _outside_the_tests(call, memory_map, record)
     if not doubt:
         return plan

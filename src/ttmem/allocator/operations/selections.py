@@ -160,6 +160,13 @@ def _draw_argmax(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [source], memory=draws.wish(choose), **named)
 
 
+def _draw_rows(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Several rows at once, whose buffers are known from both sides only."""
+    return write_call(
+        record.name, [{**draws.tensor(choose, most=4), "layout": "row_major", "dtype": "bfloat16"}], dim=-1
+    )
+
+
 def _draw_topk(record: OperationRecord, choose: Choose) -> list[Step]:
     source = {**draws.tensor(choose, tile_only=True, most=4), "dtype": "bfloat16"}
     if choose.integer(0, 1):
@@ -174,6 +181,7 @@ RECORDS = (
         argmax,
         _draw_argmax,
         *(Argument("dim", default=None), Argument("keepdim", default=False)),
+        draw_bounded=_draw_rows,
     ),
     record_of(
         write_call("topk", [EXAMPLE_TENSOR], k=32, dim=-1),

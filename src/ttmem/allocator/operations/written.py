@@ -33,8 +33,8 @@ class WrittenCall:
     """The tensor that the result is written into, when it is one that is there."""
     keywords: tuple[str, ...] = ()
     """Of the last tensors, those that were given by name: the names of their arguments."""
-    number_first: bool = False
-    """Whether a plain value comes before the first tensor."""
+    tensor_places: tuple[int, ...] = ()
+    """Where among the arguments without a name the tensors were."""
     shard: Any = None
     """How the result is to be cut, as it was written."""
 
@@ -48,15 +48,15 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
     memory: Memory | None = None
     target: str | None = None
     keywords: list[str] = []
-    number_first = False
+    places: list[int] = []
     shard: Any = None
-    for value in step.get("args", ()):
+    for place, value in enumerate(step.get("args", ())):
         if found := _tensor_names(value):
             tensors += found
+            places += [place] * len(found)
         elif isinstance(value, Mapping) and "memory" in value:
             memory, shard = MEMORIES.find(value["memory"]), value.get("shard")
         else:
-            number_first = number_first or not tensors
             values.append(_plain(value))
     for name, value in step.get("kwargs", {}).items():
         if name == "memory_config":
@@ -71,7 +71,7 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
     if function.endswith("_") and tensors:
         target = tensors[0]
     return WrittenCall(
-        function, tuple(tensors), tuple(values), options, memory, target, tuple(keywords), number_first, shard
+        function, tuple(tensors), tuple(values), options, memory, target, tuple(keywords), tuple(places), shard
     )
 
 
@@ -105,6 +105,9 @@ def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[Tens
         elif argument.default is REQUIRED:
             raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
     unknown = tuple(name for name in written.options if name not in known)
+    places = max((argument.position + 1 for argument in record.arguments if argument.position is not None), default=0)
+    if len(written.values) > places:
+        unknown += (f"{len(written.values)} arguments by position",)
     shard = read_shard(written.shard) if written.shard is not None else None
     if shard is not None and not record.takes_shards:
         unknown, shard = (*unknown, "a sharded memory_config"), None
@@ -116,7 +119,7 @@ def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[Tens
         written.target is not None,
         unknown,
         written.keywords,
-        written.number_first,
+        written.tensor_places,
         shard,
     )
 
