@@ -96,14 +96,10 @@ def _word(value: Any) -> str:
     if not isinstance(value, dict):
         return repr(value)
     if "new" in value:
-<<<<<<< HEAD
-        return f"{value['new']}({', '.join(f'{name}={_word(item)}' for name, item in value['kwargs'].items())})"
-    if len(value) > 1:
-        return f"{value['memory']} in shards" if "memory" in value else str(value)
-=======
         options = ", ".join(f"{name}={_word(item)}" for name, item in value.get("kwargs", {}).items())
         return f"{value['new']}({options})"
->>>>>>> tw-move
+    if len(value) > 1:
+        return f"{value['memory']} in shards" if "memory" in value else str(value)
     ((kind, item),) = value.items()
     if kind == "device":
         return kind
