@@ -99,7 +99,7 @@ def _word(value: Any) -> str:
         options = ", ".join(f"{name}={_word(item)}" for name, item in value.get("kwargs", {}).items())
         return f"{value['new']}({options})"
     if len(value) > 1:
-        return f"{value[\'memory\']} in shards" if "memory" in value else str(value)
+        return f"{value['memory']} in shards" if "memory" in value else str(value)
     ((kind, item),) = value.items()
     if kind == "device":
         return kind

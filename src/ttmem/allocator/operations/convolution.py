@@ -8,7 +8,6 @@ from ttmem.allocator.operations.convolution_schemes import Convolution
 from ttmem.allocator.operations.convolving import (
     Parameters,
     convolve,
-    delivered,
     fold,
     folded,
     is_patchwise,
@@ -77,25 +76,26 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
         return plan.give_up("convolutions of sharded tensors, and of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
-    if made.is_matmul and made.out_dtype.is_block_float:
-        return plan.give_up("convolutions of block floats that are products of matrices")
     patches = 0
     if source.memory is DRAM and is_patchwise(window):
         if made.is_row_depthwise:
             return plan.give_up("depthwise convolutions along a line whose windows do not overlap")
         patches, source = fold(plan, made, source)
         made = folded(made)
+    if made.is_matmul and (made.out_dtype.is_block_float or made.out_dtype is not made.dtype):
+        # The convolution asks the product for sums of its own kind.
+        return plan.give_up("products of matrices inside convolutions that change the type, or of block floats")
     if made.is_matmul:
-        slot, spec = multiply(plan, made, source, parameters)
+        slot, spec = multiply(plan, made, source, parameters, call.memory)
     elif source.memory is L1:
-        slot, spec = convolve(plan, made, source, parameters)
+        slot, spec = convolve(plan, made, source, parameters, call.memory)
     else:
         try:
             return through_l1(plan, made, source, parameters)
         except ThinSliceError:
             return plan.give_up(TOO_THIN)
     plan.free(patches, *parameters.slots)
-    return delivered(plan, slot, spec, call.memory)
+    return plan.finish(slot, spec)
 
 
 def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:

@@ -12,6 +12,7 @@ from ttmem.allocator.operations.convolution_schemes import (
     preferred_kind,
     scheme_of,
 )
+from ttmem.allocator.operations.elementwise import double_buffered_tiles
 from ttmem.allocator.operations.halos import cut_out, deal, gather, keep_tables
 from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
 from ttmem.allocator.operations.matrix import product, product_spec
@@ -43,18 +44,28 @@ class Parameters:
         self.slots = tuple(plan.allocate(TensorSpec(shape, self.weight.dtype, TILE, DRAM)) for shape in on_host)
 
 
-def convolve(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: Parameters) -> tuple[int, TensorSpec]:
-    """One convolution in L1: dealt out, halos gathered, convolved. The result is in shards."""
+def convolve(
+    plan: PlanWriter,
+    made: Convolution,
+    source: TensorSpec,
+    parameters: Parameters,
+    memory: Memory | None = None,
+) -> tuple[int, TensorSpec]:
+    """One convolution in L1: dealt out, halos gathered, convolved; the result is in shards unless wanted elsewhere."""
     chip = Chip.of(plan.memory_map)
     scheme = scheme_of(preferred_kind(made, chip), made, chip)
     slot, dealt = deal(plan, scheme.dealing, source)
     _prepare(plan, scheme, parameters)
     if made.window.spread is None or source.memory is DRAM:
         gathered, halo = _gather(plan, scheme, slot, dealt)
-        return _convolve(plan, scheme, gathered, halo)
+        made_slot, result = delivered(plan, *_convolve(plan, scheme, halo), memory)
+        plan.free(gathered)
+        return made_slot, result
     # A transposed convolution of a tensor in L1 gives its shards back last.
     gathered, halo = gather(plan, scheme.dealing, slot, dealt, frees_input=False)
-    made_slot, result = _convolve(plan, scheme, gathered, halo)
+    made_slot, result = _convolve(plan, scheme, halo)
+    plan.free(gathered)
+    made_slot, result = delivered(plan, made_slot, result, memory)
     plan.free(slot)
     return made_slot, result
 
@@ -76,7 +87,7 @@ def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> t
     return gather(plan, scheme.dealing, slot, dealt)
 
 
-def _convolve(plan: PlanWriter, scheme: Scheme, slot: int, halo: TensorSpec) -> tuple[int, TensorSpec]:
+def _convolve(plan: PlanWriter, scheme: Scheme, halo: TensorSpec) -> tuple[int, TensorSpec]:
     made = scheme.convolution
     result = TensorSpec((1, 1, made.window.outputs, made.out_channels), made.out_dtype, TILE, L1, scheme.out_shard)
     made_slot = plan.allocate(result)
@@ -87,17 +98,19 @@ def _convolve(plan: PlanWriter, scheme: Scheme, slot: int, halo: TensorSpec) -> 
     if width > scheme.outputs_per_core:
         plan.refuse(_TABLE_TOO_WIDE.format(2 * width, 2 * scheme.outputs_per_core))
     plan.launch(scheme.static_bytes(), CIRCULAR)
-    plan.free(slot)
     return made_slot, result
 
 
-def delivered(plan: PlanWriter, slot: int, spec: TensorSpec, memory: Memory | None) -> Plan:
-    if memory is None:
-        return plan.finish(slot, spec)
+def delivered(plan: PlanWriter, slot: int, spec: TensorSpec, memory: Memory | None) -> tuple[int, TensorSpec]:
+    """Where the caller wants it: interleaved in that memory."""
+    if memory is None or (spec.shard is None and spec.memory is memory):
+        return slot, spec
     result = replace(spec, memory=memory, shard=None)
     made = plan.allocate(result)
+    if spec.shard is None:
+        plan.launch(double_buffered_tiles(spec))
     plan.free(slot)
-    return plan.finish(made, result)
+    return made, result
 
 
 def through_l1(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: Parameters) -> Plan:
@@ -156,9 +169,9 @@ def _convolve_slice(plan: PlanWriter, scheme: Scheme, parameters: Parameters) ->
     """Cut out of DRAM into shards, convolved, written back."""
     slot, dealt = cut_out(plan, scheme.dealing, scheme.convolution.stick_dtype)
     _prepare(plan, scheme, parameters)
-    slot, dealt = _gather(plan, scheme, slot, dealt)
-    slot, _ = _convolve(plan, scheme, slot, dealt)
-    plan.free(slot)
+    gathered, halo = _gather(plan, scheme, slot, dealt)
+    made_slot, _ = _convolve(plan, scheme, halo)
+    plan.free(gathered, made_slot)
 
 
 def _flattened(plan: PlanWriter, place: int, image: TensorSpec, parameters: Parameters) -> Plan:
@@ -206,7 +219,13 @@ def fold(plan: PlanWriter, made: Convolution, source: TensorSpec) -> tuple[int, 
     return slot, spec
 
 
-def multiply(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: Parameters) -> tuple[int, TensorSpec]:
+def multiply(
+    plan: PlanWriter,
+    made: Convolution,
+    source: TensorSpec,
+    parameters: Parameters,
+    memory: Memory | None = None,
+) -> tuple[int, TensorSpec]:
     """A kernel of one pixel: sticks times weights. The input becomes tiles, before or after the weights are moved."""
     chip = Chip.of(plan.memory_map)
     scheme = scheme_of(preferred_kind(made, chip), made, chip)
@@ -219,5 +238,7 @@ def multiply(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters
         tiled = tilize(plan, source, tiles)
     wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)
     slot, spec, copies = product(plan, tiles, weight, wanted, (False, False), bias)
-    plan.free(*copies, tiled)
+    plan.free(*copies)
+    slot, spec = delivered(plan, slot, spec, memory)
+    plan.free(tiled)
     return slot, spec

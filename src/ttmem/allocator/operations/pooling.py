@@ -10,6 +10,7 @@ from ttmem.allocator.operations.convolution_schemes import (
     Chip,
     divided,
 )
+from ttmem.allocator.operations.convolving import delivered
 from ttmem.allocator.operations.halos import cut_out, deal, gather, keep_tables
 from ttmem.allocator.operations.image_slices import TOO_THIN, Cut, ThinSliceError, cut_window, sliced
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
@@ -70,15 +71,10 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
     _check_window(plan, made.window)
     scheme = pooling_scheme_of(kind, made, chip)
     slot, dealt = deal(plan, scheme.dealing, source)
-    made_slot, result = _pool(plan, scheme, slot, dealt, frees_input=source.memory is DRAM)
-    if source.memory is L1:
-        plan.free(slot)
-    if call.memory is None:
-        return plan.finish(made_slot, result)
-    wanted = replace(result, memory=call.memory, shard=None)
-    delivered = plan.allocate(wanted)
-    plan.free(made_slot)
-    return plan.finish(delivered, wanted)
+    made_slot, result, gathered = _pool(plan, scheme, slot, dealt, frees_input=source.memory is DRAM)
+    made_slot, result = delivered(plan, made_slot, result, call.memory)
+    plan.free(gathered, *([slot] if source.memory is L1 else []))
+    return plan.finish(made_slot, result)
 
 
 def _is_whole_image(window: Window) -> bool:
@@ -130,7 +126,8 @@ def _pooling(call: Call) -> Pooling:
 
 def _pool(
     plan: PlanWriter, scheme: PoolingScheme, slot: int, dealt: TensorSpec, *, frees_input: bool = True
-) -> tuple[int, TensorSpec]:
+) -> tuple[int, TensorSpec, int]:
+    """The result in shards, and the halo that is still there."""
     made, dealing = scheme.pooling, scheme.dealing
     gathered, halo = gather(plan, dealing, slot, dealt, frees_input=frees_input)
     if halo.dtype is not BFLOAT16:
@@ -141,8 +138,7 @@ def _pool(
     uneven = [3 * most_divisors(made, scheme.cores_high, scheme.outputs_per_core)] if made.has_uneven_windows else []
     keep_tables(plan, dealing, ("pool", made, halo), (width + width % 2, *uneven))
     plan.launch(scheme.static_bytes, CIRCULAR)
-    plan.free(gathered)
-    return made_slot, result
+    return made_slot, result, gathered
 
 
 def _part(made: Pooling, kind: str, cut: Cut, chip: Chip) -> PoolingScheme:
@@ -156,7 +152,8 @@ def _in_slices(plan: PlanWriter, made: Pooling, parts: list[PoolingScheme]) -> P
     place = plan.allocate(result)
     for scheme in parts:
         slot, dealt = cut_out(plan, scheme.dealing, made.dtype)
-        pooled, spec = _pool(plan, scheme, slot, dealt)
+        pooled, spec, gathered = _pool(plan, scheme, slot, dealt)
+        plan.free(gathered)
         if scheme.kind == WIDTH:
             pooled = _rows(plan, pooled, replace(spec, shard=None))
         plan.free(pooled)
