@@ -377,11 +377,7 @@ def _binary_record(name: str) -> OperationRecord:
         _draw_binary,
         Argument("other", 0, None),
         *rounding,
-        family="binary"
-        if name in _IN_PLACE
-        else "comparison"
-        if _KINDS[name].called in _COMPARISONS
-        else "binary more",
+        family="binary" if name in _IN_PLACE else "comparison",
         is_sized_by_elements=lambda spec: True,
         has_in_place_form=name in _IN_PLACE,
         is_drawn_odd=True,
