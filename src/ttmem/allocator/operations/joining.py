@@ -80,6 +80,7 @@ def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: Tenso
     joined, whole = _join(plan, rows, axis, whole, left_over, slots, transposes=forced)
     tiled = replace(whole, layout=TILE)
     if tiled.dtype is UINT8:
+        plan.allocate(tiled)
         raise InvalidSpecError("Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
     slot = tilize(plan, whole, tiled)
     plan.free(joined, *left_over, *slots)

@@ -47,6 +47,7 @@ def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     """Interleaved rows into interleaved tiles; tile padding is added on the way."""
     before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
     if source.dtype is UINT8 and (1, 1, *source.shape)[-2:] != paging_of(result).padded_shape[-2:]:
+        plan.allocate(result)
         raise InvalidSpecError("Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
     if not source.elements:
         return plan.allocate(result)
