@@ -15,6 +15,7 @@ from typing import Any
 from ttmem.allocator.operations import BOUNDED, EXACT, RECORDS, OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE
 from ttmem.operators import catalogue
+from ttmem.operators.model_calls import KnownCalls, model_calls
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
 
@@ -31,6 +32,8 @@ calls are made on {release} and on the twin, and every address, message and free
   less certain (uneven shards, row-major tensors, options that are not listed); each answer says how certain it is, and
   why.
 - **bounded**: the result is right, and the call needs at least as much as the twin says.
+- **calls of models**: how often the models of [twin.md](twin.md) call it; all of these calls are exact where no share
+  stands.
 
 Operations write into a tensor that is there when they are given `output_tensor=`; those with a form of their own for
 it (`add_`) are marked. An operation that is not listed has no record: `ttmem ops map` shows it as `none`, and sweeps on
@@ -43,14 +46,17 @@ def document() -> str:
     lines = [_HEAD.format(release=DEFAULT_RELEASE)]
     counts = {level: sum(record.confidence == level for record in RECORDS) for level in (EXACT, BOUNDED)}
     lines += [f"{len(RECORDS)} operations: {counts[EXACT]} exact, {counts[BOUNDED]} bounded.", ""]
-    lines += ["| operation | family | plain calls | example | arguments besides tensors | aten operators |"]
-    lines += ["|---|---|---|---|---|---|"]
+    lines += [
+        "| operation | family | plain calls | calls of models | example | arguments besides tensors | aten operators |",
+        "|---|---|---|--:|---|---|---|",
+    ]
     users = _users()
     for record in sorted(RECORDS, key=lambda record: record.name):
         name = f"`ttnn.{record.name}`" + (f", `{record.name}_`" if record.has_in_place_form else "")
         arguments = ", ".join(f"`{argument.name}`" for argument in record.arguments) or "-"
         aten = ", ".join(f"`{one}`" for one in users.get(record.name, ())) or "-"
-        lines.append(f"| {name} | {record.family} | {record.confidence} | {_example(record)} | {arguments} | {aten} |")
+        used = f"{record.family} | {record.confidence} | {_used(record)}"
+        lines.append(f"| {name} | {used} | {_example(record)} | {arguments} | {aten} |")
     return "\n".join(lines) + "\n"
 
 
@@ -63,6 +69,17 @@ def _users() -> dict[str, list[str]]:
             if record and operator.aten not in found.setdefault(record.name, []):
                 found[record.name].append(operator.aten)
     return found
+
+
+def _used(record: OperationRecord) -> str:
+    """How often models call it, and how many of these calls are exact where not all are."""
+    known = [model_calls().of_operation(name) for name in (record.name, *record.aliases)]
+    calls = [one for one in known if one is not None]
+    if not calls:
+        return "-"
+    total = KnownCalls(*map(sum, zip(*calls, strict=True)))
+    share = "" if total.exact == total.total else f", {total.exact_percent:g} % exact"
+    return f"{model_calls().once(total):,}{share}"
 
 
 def _example(record: OperationRecord) -> str:
@@ -78,7 +95,14 @@ def _word(value: Any) -> str:
         return f"[{', '.join(map(_word, value))}]"
     if not isinstance(value, dict):
         return repr(value)
+    if "new" in value:
+        options = ", ".join(f"{name}={_word(item)}" for name, item in value.get("kwargs", {}).items())
+        return f"{value['new']}({options})"
+    if len(value) > 1:
+        return f"{value['memory']} in shards" if "memory" in value else str(value)
     ((kind, item),) = value.items()
+    if kind == "device":
+        return kind
     return f"({', '.join(map(repr, item))})" if kind == "tuple" else str(item)
 
 

@@ -81,7 +81,7 @@ def test_matmul_with_a_program_config_is_exact():
     bfp8 = tensor(1, 1, 1024, 1024, dtype=BFLOAT8_B)
     assert sum(static(plan("matmul", bfp8, bfp8, program_config=config))[0]) == 119808
     auto = plan("matmul", big, big)
-    assert (auto.confidence, static(auto)) == ("bounded", [(4096, 4096, 2048)])
+    assert (auto.confidence, static(auto)) == ("exact", [(65536, 65536, 32768)])
     assert allocated(auto) == [("DRAM", (1, 1, 1024, 1024))]
 
 
@@ -146,10 +146,9 @@ def test_padding_inside_the_last_tile_is_written_in_place():
 
 
 def test_an_operation_without_a_rule_says_so():
-    a_plan = plan("conv2d", SQUARE)
-    assert (a_plan.confidence, a_plan.note) == ("unknown", "no rule for conv2d")
-    assert "conv2d" not in RECORDS
-    assert plan("sum", TensorSpec((4, 4), layout=ROW_MAJOR), dim=0).confidence == "unknown"
+    a_plan = plan("nobody_made_this", SQUARE)
+    assert (a_plan.confidence, a_plan.note) == ("unknown", "no rule for nobody_made_this")
+    assert "nobody_made_this" not in RECORDS
 
 
 def test_a_clash_gives_the_output_back():
@@ -187,7 +186,6 @@ def test_out_of_memory_inside_an_operation_gives_everything_back():
 @pytest.mark.parametrize(
     ("name", "inputs", "arguments", "message"),
     [
-        ("matmul", (SQUARE, tensor(1, 1, 32, 64)), {}, "must be equal to the height of the second tensor"),
         ("add", (SQUARE, tensor(1, 1, 3, 64)), {}, "cannot be broadcast"),
         ("reshape", (SQUARE,), {"shape": [5, -1]}, "Invalid arguments to reshape"),
         ("permute", (SQUARE,), {"dims": [0, 0, 1, 2]}, "does not fit a tensor of rank 4"),
@@ -214,7 +212,23 @@ def test_incomplete_calls_are_bad_input(name, inputs, arguments, message):
 
 
 def test_what_was_not_compared_is_not_called_exact():
-    assert plan("relu", tensor(64)).note == "tensors of rank 0 and 1, or without elements, were not compared"
-    assert plan("relu", TensorSpec((64, 64), UINT8)).confidence == "bounded"
-    older = plan_call(Call("relu", (SQUARE,)), open_board("n150", release="0.75.0"))
-    assert (older.confidence, older.note) == ("bounded", "the rules of operations are those of ttnn 0.81.1")
+    assert plan("permute", tensor(64), dims=[0]).note == "tensors of rank 0 and 1 were not compared"
+    assert plan("transpose", TensorSpec((64, 64), UINT8), dim1=0, dim2=1).confidence == "bounded"
+    without_elements = plan("relu", tensor(0, 64))
+    assert without_elements.note == "tensors without elements were not compared: some kill the library"
+    assert (without_elements.confidence, without_elements.is_bounded_above) == ("bounded", False)
+
+
+def test_what_the_library_refuses_is_the_last_step_of_a_plan():
+    refused = plan("matmul", SQUARE, tensor(1, 1, 32, 64))
+    assert "must be equal to the height of the second tensor" in refused.steps[-1].message
+    assert (refused.confidence, refused.results) == ("exact", ())
+
+
+def test_a_rule_is_exact_only_for_releases_that_it_was_compared_with():
+    call = Call("relu", (SQUARE,))
+    assert plan_call(call, open_board("n150", release="0.81.1")).confidence == "exact"
+    assert plan_call(call, open_board("n150", release="0.80.0")).confidence == "exact"
+    older = plan_call(call, open_board("n150", release="0.75.0"))
+    assert (older.confidence, older.is_bounded_above) == ("bounded", False)
+    assert older.note == "the rule of ttnn.relu is that of ttnn 0.81.1: it was not compared with ttnn 0.75.0"

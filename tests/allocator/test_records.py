@@ -45,8 +45,10 @@ class RandomChoose:
 @pytest.mark.parametrize("name", RECORDS.names())
 def test_examples_run_and_are_as_certain_as_the_record_says(name: str) -> None:
     record = RECORDS.find(name)
-    outcome = TwinEngine(board="n150").ask(record.example)
-    assert (outcome.status, outcome.confidence) == ("pass", record.confidence), outcome.doubt
+    outcome = TwinEngine(board="n150", l1_small_bytes=32768).ask(record.example)
+    assert (outcome.status if outcome.is_judged else "pass") == "pass", outcome
+    assert outcome.confidence == record.confidence, outcome.doubt
+    assert outcome.is_judged or record.confidence == BOUNDED
 
 
 @pytest.mark.parametrize("name", RECORDS.names())
@@ -60,7 +62,8 @@ def test_random_calls_use_no_argument_that_the_record_does_not_know(name: str) -
             assert RECORDS.find(written.function) is record
             assert call_of(record, written, ()).unknown_options == ()
             outcome = TwinEngine(board="n150").ask(steps)
-            assert outcome.status in ("pass", "clash", "overflow", "oom", "invalid"), outcome
+            assert outcome.status in ("pass", "clash", "overflow", "oom", "invalid") or not outcome.is_judged, outcome
+            assert outcome.is_judged or outcome.confidence != EXACT
             drawn[outcome.confidence] += 1
     assert drawn[EXACT] > 20 or (record.confidence == BOUNDED and drawn[BOUNDED] > 20), drawn
 
@@ -105,8 +108,7 @@ def test_a_missing_argument_is_named() -> None:
 
 def test_certainty_is_that_of_the_least_certain_operation() -> None:
     assert confidence_in(["ttnn.relu", "ttnn.add_"]) == "exact"
-    assert confidence_in(["ttnn.relu", "ttnn.matmul"]) == "bounded"
-    assert confidence_in(["ttnn.matmul", "ttnn.conv2d"]) == "none"
+    assert confidence_in(["ttnn.relu", "ttnn.nobody_made_this"]) == "none"
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_a_failed_step_does_not_stop_the_next_unless_asked(engine: TwinEngine) -
         ([call("relu", "nobody")], "invalid", "", "there is no tensor 'nobody'"),
         ([{"sing": "a"}], "invalid", "", "unknown step 'sing'"),
         (
-            [{"alloc": "a", **TILE}, call("conv2d", "a")],
+            [{"alloc": "a", **TILE}, call("nobody_made_this", "a")],
             "unsupported",
             "",
             "not judged: the twin has no rule for",
@@ -130,16 +130,17 @@ def test_in_place_forms_take_no_new_buffer(engine: TwinEngine) -> None:
 
 def test_what_a_call_makes_can_be_told_where_there_is_no_record(engine: TwinEngine) -> None:
     given = {"alloc": "x", **TILE}
-    elementwise = engine.ask([given, {**call("sin", "x"), "makes": "elementwise"}, {"view": "L1"}])
-    assert (elementwise.status, elementwise.confidence) == ("pass", "bounded")
+    elementwise = engine.ask([given, {**call("nobody_made_this", "x"), "makes": "elementwise"}, {"view": "L1"}])
+    assert (elementwise.is_judged, elementwise.confidence) == (False, "bounded")
     assert elementwise.answers[-1]["allocated"] == 4096
-    shaped = engine.ask([given, {**call("conv2d", "x"), "makes": [[1, 1, 64, 64]]}])
-    assert (shaped.status, shaped.confidence) == ("pass", "unknown")
+    shaped = engine.ask([given, {**call("nobody_made_this", "x"), "makes": [[1, 1, 64, 64]]}])
+    assert (shaped.status, shaped.is_judged, shaped.confidence) == ("unsupported", False, "unknown")
+    assert shaped.message == "not judged: the twin has no rule for ttnn.nobody_made_this; ask --engine mock"
     assert shaped.answers[-1]["results"][0]["shape"] == [1, 1, 64, 64]
-    assert shaped.doubt == "the twin has no rule for ttnn.conv2d: inputs and the recorded results alone"
+    assert shaped.doubt == "the twin has no rule for ttnn.nobody_made_this: inputs and the recorded results alone"
 
 
 def test_an_outcome_is_as_certain_as_its_least_certain_step(engine: TwinEngine) -> None:
-    to_rows = {"call": "ttnn.to_layout", "args": [{"tensor": "x"}, {"layout": "row_major"}], "out": "rows"}
-    outcome = engine.ask([{"alloc": "x", **TILE}, to_rows, call("relu", "x")])
-    assert (outcome.confidence, outcome.doubt) == ("bounded", "row blocks are sized by what is left of L1")
+    outcome = engine.ask([{"alloc": "x", **TILE}, call("relu", "x", sub_core_grids=1), call("relu", "x")])
+    assert (outcome.confidence, outcome.doubt) == ("bounded", "calls with sub_core_grids were not compared")
+    assert not outcome.is_judged

@@ -93,6 +93,23 @@ def test_map_of_the_whole_catalogue(run: Run) -> None:
     assert "silu" in run("ops", "map").out
 
 
+def test_map_says_what_the_twin_knows_of_the_calls_of_models(run: Run) -> None:
+    told = json.loads(run("ops", "map", "--json").out)
+    twin = told["twin"]
+    assert (twin["models"], list(twin["exact_percent_by_place"])) == (
+        52,
+        ["n150 DRAM", "n150 L1", "p150 DRAM", "p150 L1"],
+    )
+    assert twin["exact_percent"] >= 95
+    assert 99.5 <= twin["exact_percent"] + twin["bounded_percent"] + twin["unknown_percent"] <= 100
+    # every call of the models is one of an operator, but for those without a call of their own
+    counted = sum(operator.get("model_calls", 0) for operator in told["operators"].values())
+    assert 0.99 * twin["calls"] <= counted <= twin["calls"]
+    assert told["operators"]["convolution"]["exact_percent"] == 100
+    shown = run("ops", "map").out
+    assert f"{twin['calls']:,} calls of 52 models" in " ".join(shown.split())
+
+
 def test_map_of_cases_says_what_is_used_and_what_cannot_run(run: Run, cases: Path) -> None:
     told = json.loads(run("ops", "map", cases, "--json").out)
     assert told["statistics"] == {

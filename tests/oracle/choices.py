@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ttmem.allocator.operations import RECORDS, OperationRecord
 
+_NAMING = ("tensor", "alloc", "host", "out")
 T = TypeVar("T")
 Step = dict[str, Any]
 
@@ -49,7 +50,11 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
         return [renamed(item, names) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
-        key: names[item] if key in ("tensor", "alloc", "out") and item in names else renamed(item, names)
-        for key, item in value.items()
-    }
+    return {key: _named(item, names) if key in _NAMING else renamed(item, names) for key, item in value.items()}
+
+
+def _named(item: Any, names: dict[str, str]) -> Any:
+    """A name, or those of several results."""
+    if isinstance(item, list):
+        return [_named(one, names) for one in item]
+    return names.get(item, item) if isinstance(item, str) else renamed(item, names)

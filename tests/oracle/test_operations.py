@@ -33,6 +33,16 @@ def comparable(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "error": text}
 
 
+def name_of(step: Step) -> str:
+    """Of a tensor that a step makes, on the device or on the host."""
+    return str(step["alloc"] if "alloc" in step else step["host"])
+
+
+def results_of(call: Step) -> list[str]:
+    out = call["out"]
+    return [out] if isinstance(out, str) else list(out)
+
+
 class Chain:
     """Runs steps on both sides, as long as the twin calls them exact, and compares after each."""
 
@@ -57,17 +67,17 @@ class Chain:
     def call(self, steps: list[Step], wanted: str = EXACT) -> None:
         *allocations, call = steps
         self.names += 1
-        names = {step["alloc"]: f"{step['alloc']}.{self.names}" for step in allocations}
-        names[call["out"]] = f"{call['out']}.{self.names}"
+        names = {name: f"{name}.{self.names}" for name in map(name_of, allocations)}
+        names |= {name: f"{name}.{self.names}" for name in results_of(call)}
         made = [self.do(renamed(step, names)) for step in allocations]
         call = renamed(call, names)
         if all(made) and self.confidence(call) == wanted:
             self.do(call)
         for step, ok in list(zip(allocations, made, strict=True))[::2]:  # every other one presses on the next call
             if ok:
-                self.do({"free": names[step["alloc"]], "force": False})
-        self.do({"view": "L1", "blocks": False})
-        self.do({"view": "DRAM", "blocks": False})
+                self.do({"free": names[name_of(step)], "force": False})
+        for memory in ("L1", "DRAM", "L1_SMALL"):
+            self.do({"view": memory, "blocks": False})
 
     @property
     def engine(self) -> TwinEngine:
@@ -105,10 +115,10 @@ def test_every_example_is_what_the_library_does(real_device: Callable[[str], Sid
     ("board", "opened"),
     [
         ("n150", {"worker_l1_size": 200_000}),
-        ("n150", {}),
-        ("n300-as-sold", {"dispatch": "row", "worker_l1_size": 300_000}),
-        ("p150", {"worker_l1_size": 150_000}),
-        ("p100", {"worker_l1_size": 250_000}),
+        ("n150", {"l1_small_size": 32768}),
+        ("n300-as-sold", {"dispatch": "row", "worker_l1_size": 300_000, "l1_small_size": 1024}),
+        ("p150", {"worker_l1_size": 150_000, "l1_small_size": 16384}),
+        ("p100", {"worker_l1_size": 250_000, "l1_small_size": 32768}),
     ],
 )
 def test_chains_of_calls_leave_the_same_memory(

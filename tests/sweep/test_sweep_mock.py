@@ -47,7 +47,9 @@ LARGE_OPERATORS = (
 
 
 def figures(row: Result) -> tuple[Any, ...]:
-    return row.status, row.failed_memory, row.needed_bytes, row.bytes_per_bank, row.peak_bytes_per_bank
+    # How far a call that is refused came before that is nobody's concern.
+    peak = row.peak_bytes_per_bank if row.status != "invalid" else None
+    return row.status, row.failed_memory, row.needed_bytes, row.bytes_per_bank, peak
 
 
 def ask_mock(points: Sequence[Point]) -> list[Result]:

@@ -60,7 +60,7 @@ def spec_from_step(step: Mapping[str, Any], where: str = "") -> TensorSpec:
             DATA_TYPES.find(str(step.get("dtype", "bfloat16"))),
             LAYOUTS.find(str(step.get("layout", "tile"))),
             MEMORIES.find(str(step.get("memory", "DRAM"))),
-            _shard(step["shard"], where) if step.get("shard") is not None else None,
+            read_shard(step["shard"], where) if step.get("shard") is not None else None,
             _tile(step["tile"], where) if "tile" in step else TILE_32X32,
         )
     except InvalidSpecError:
@@ -79,7 +79,8 @@ def _tile(raw: Any, where: str) -> Tile:
     return Tile(*raw)
 
 
-def _shard(raw: Any, where: str) -> Shard | NdShard:
+def read_shard(raw: Any, where: str = "") -> Shard | NdShard:
+    """As steps write it: kind, shape, and grid or ranges."""
     if not isinstance(raw, dict) or set(raw) - _SHARD_KEYS or "kind" not in raw or "shape" not in raw:
         raise BadInputError(
             "`shard` needs kind and shape, and grid [columns, rows]", where=where, hint=_known(_SHARD_KEYS)

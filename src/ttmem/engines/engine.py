@@ -36,6 +36,8 @@ class EngineSettings:
     memory_cap_bytes: int | None = 8 << 30
     """How much data a request may hold on the host; beyond, it fails by itself instead of taking the machine along."""
     measure_programs: bool = True
+    release: str | None = None
+    """The ttnn whose bank tables and rules the twin goes by; None: the pinned one. The real library is what it is."""
 
 
 class Engine(ABC):

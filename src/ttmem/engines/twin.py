@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ttmem._errors import BadInputError, TtmemError
@@ -41,18 +42,22 @@ from ttmem.allocator.operations import (
     run_call,
 )
 from ttmem.allocator.operations.elementwise import broadcast_shape
-from ttmem.allocator.replay import Placements
+from ttmem.allocator.operations.run import RefusedError
+from ttmem.allocator.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Step
 from ttmem.explain import classify_oom
-from ttmem.hardware import L1, MEMORIES, OpenSettings, open_board
+from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
-from ttmem.results.outcome import CLASH, INVALID, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
-from ttmem.tensors import CoreRange, Placement, TensorSpec
+from ttmem.results.classify import classify
+from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
+from ttmem.tensors import CoreRange, InvalidSpecError, Placement, TensorSpec
 
 Answer = dict[str, Any]
 
 _LEVELS = (EXACT, BOUNDED, UNKNOWN)
 _EMPTY = {memory.name: 0 for memory in MEMORIES}
+_TOLD = ("status", "failure_class", "memory", "message", "needed_bytes", "bytes_per_bank")
+_NOTHING = TensorSpec((0,))
 
 
 class NoRecordError(TtmemError):
@@ -84,6 +89,7 @@ class _Tensors:
         self.named: dict[str, tuple[Buffer, TensorSpec]] = dict(other.named) if other else {}
         self._uses: dict[int, int] = dict(other._uses) if other else {}
         """How many names a buffer has, by its identity; a buffer that was freed by force has none."""
+        self.on_host: dict[str, TensorSpec] = dict(other.on_host) if other else {}
 
     def keep(self, name: str, buffer: Buffer, spec: TensorSpec, device: Device) -> None:
         self._uses[id(buffer)] = self._uses.get(id(buffer), 0) + 1
@@ -92,6 +98,8 @@ class _Tensors:
         self.named[name] = buffer, spec
 
     def drop(self, name: str, device: Device, *, by_force: bool = False) -> None:
+        if self.on_host.pop(name, None) is not None:
+            return
         buffer, _ = self.find(name)
         del self.named[name]
         left = self._uses.get(id(buffer), 0) - 1
@@ -115,10 +123,10 @@ class TwinEngine(Engine):
         self.warnings: list[str] = []
         """What the library would not notice."""
         self._device: _WatchedDevice | None = None
-        self._tensors, self._cache, self._on_host = _Tensors(), ProgramCache(), set[str]()
+        self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
-        self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
+        self._forget_doubts()
         self._described: dict[int, Answer] = {}
         """By the identity of placements, which the device keeps."""
 
@@ -133,8 +141,8 @@ class TwinEngine(Engine):
         record = RECORDS.get(written.function)
         if record is None:
             return no_plan(_no_record(written))
-        inputs = [self._tensors.find(name)[1] for name in written.tensors]
         device = self._opened()
+        inputs = [spec for _, spec in map(self._given, written.tensors)]
         return planned(device, call_of(record, written, inputs), self._cache)
 
     def ask_all(
@@ -150,7 +158,7 @@ class TwinEngine(Engine):
             checkpoint, tensors, cache = self._kept
             device.restore(checkpoint)
             self._tensors, self._cache = _Tensors(tensors), ProgramCache(cache)
-        self._confidence, self._doubts, self._l1, self._on_host = EXACT, [], (0, 0, 0), set()
+        self._forget_doubts()
         device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
         answers: list[Answer] = []
         failure: TtmemError | None = None
@@ -170,6 +178,7 @@ class TwinEngine(Engine):
             seconds=time.perf_counter() - started,
             confidence=self._confidence,
             doubt="; ".join(self._doubts),
+            **self._upper_bounds(),
         )
         if not isolated:
             self._kept = self._opened().checkpoint(), self._tensors, self._cache
@@ -177,10 +186,11 @@ class TwinEngine(Engine):
 
     def _judged(self, failure: TtmemError | None) -> dict[str, Any]:
         """Status, class and figures of the first step that failed."""
-        if failure is None:
+        if failure is None and not self._may_fail:
             return {"status": PASS}
-        if isinstance(failure, NoRecordError):
-            return {"status": UNSUPPORTED, "message": f"not judged: {failure.message}; ask --engine mock"}
+        if failure is None or isinstance(failure, NoRecordError):
+            why = failure.message if failure else self._may_fail
+            return {"status": UNSUPPORTED, "message": f"{NOT_JUDGED}{why}; ask --engine mock"}
         if isinstance(failure, OutOfMemoryError):
             figures = (
                 failure.bytes_per_bank,
@@ -205,7 +215,23 @@ class TwinEngine(Engine):
                 "memory": L1.name,
                 "message": failure.message,
             }
+        if isinstance(failure, RefusedError):
+            told = classify(failure.message, exception="RuntimeError")
+            return {name: getattr(told, name) for name in _TOLD}
         return {"status": INVALID, "message": failure.message}
+
+    def _forget_doubts(self) -> None:
+        self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
+        self._may_fail = ""
+        """Why the library may refuse what passes here."""
+        self._at_most: dict[str, int] = {}
+        self._l1_at_most = 0
+
+    def _upper_bounds(self) -> dict[str, Any]:
+        """What a bounded outcome has beside its lower bounds, where there is such a bound."""
+        if self._confidence != BOUNDED or self._may_fail:
+            return {}
+        return {"at_most_bytes_per_bank": self._at_most, "l1_at_most": max(self._l1_at_most, sum(self._l1))}
 
     def _doubt(self, level: str, why: str) -> None:
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):
@@ -220,7 +246,8 @@ class TwinEngine(Engine):
         return self._device
 
     def _start(self, opened: OpenSettings) -> _WatchedDevice:
-        self._device = _WatchedDevice(open_board(self.settings.board, opened))
+        release = self.settings.release or DEFAULT_RELEASE
+        self._device = _WatchedDevice(open_board(self.settings.board, opened, release=release))
         self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
         self._placements = Placements(self._device)
@@ -255,11 +282,15 @@ class TwinEngine(Engine):
         return self._described_at(buffer)
 
     def _do_host(self, step: Step) -> Answer:
-        self._on_host.add(step["host"])
+        told = {key: value for key, value in step.items() if key not in ("host", "fill")}
+        self._tensors.on_host[step["host"]] = replace(spec_from_step(told), memory=HOST)
         return {}
 
     def _do_free(self, step: Step) -> Answer:
-        self._tensors.drop(step["free"], self._opened(), by_force=step.get("force", True))
+        device, name, by_force = self._opened(), step["free"], step.get("force", True)
+        self._tensors.drop(name, device, by_force=by_force)
+        for more in [other for other in self._tensors.named if other.startswith(f"{name} ")]:
+            self._tensors.drop(more, device, by_force=by_force)
         return {}
 
     def _do_view(self, step: Step) -> Answer:
@@ -286,6 +317,7 @@ class TwinEngine(Engine):
 
     def _do_clear(self, step: Step) -> Answer:
         device = self._opened()
+        self._tensors.on_host.clear()
         for name in list(self._tensors.named):
             self._tensors.drop(name, device)
         if step["clear"] == "cache":
@@ -295,17 +327,29 @@ class TwinEngine(Engine):
     def _do_call(self, step: Step) -> Answer:
         written, device = read_call(step), self._opened()
         record = RECORDS.get(written.function)
-        if record is None or not self._on_host.isdisjoint(written.tensors):
+        if record is None or not (
+            record.takes_host_tensors or self._tensors.on_host.keys().isdisjoint(written.tensors)
+        ):
             return self._without_record(written, step)
-        held = [self._tensors.find(name) for name in written.tensors]
+        held = [self._given(name) for name in written.tensors]
         call = call_of(record, written, [spec for _, spec in held])
         target = self._tensors.find(written.target)[0] if written.target is not None else None
-        result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target)
-        self._doubt(result.plan.confidence, result.plan.note)
+        plan = planned(device, call, self._cache)
+        self._doubt(plan.confidence, plan.note)  # first: a bounded operation that fails is not certain either
+        result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target, plan)
         self._l1 = max(self._l1, result.l1_parts, key=sum)
+        self._may_fail = self._may_fail or result.may_fail
+        self._l1_at_most = max(self._l1_at_most, result.l1_at_most)
+        for memory, most in result.at_most_bytes_per_bank.items():
+            self._at_most[memory] = max(self._at_most.get(memory, 0), most)
         if not result.made:
             raise NoRecordError(result.plan.note)
         return self._made(step, result.made)
+
+    def _given(self, name: str) -> tuple[Buffer, TensorSpec]:
+        """A tensor that a call names; one on the host takes nothing."""
+        spec = self._tensors.on_host.get(name)
+        return self._tensors.find(name) if spec is None else (self._opened().allocate(_NOTHING), spec)
 
     def _without_record(self, written: WrittenCall, step: Step) -> Answer:
         """What can be said all the same: where the result's shape is known it must fit beside the inputs."""
@@ -314,6 +358,7 @@ class TwinEngine(Engine):
         if not specs or not makes:
             self._doubt(UNKNOWN, why)
             raise NoRecordError(why)
+        self._may_fail = self._may_fail or why
         if makes == "elementwise":
             shape: tuple[int, ...] = ()
             for spec in specs:
@@ -325,12 +370,18 @@ class TwinEngine(Engine):
             shape = tuple(makes[0])
             self._doubt(UNKNOWN, f"{why}: inputs and the recorded results alone")
         result = TensorSpec(shape, specs[0].dtype, specs[0].layout, written.memory or specs[0].memory)
-        return self._made(step, [(self._opened().allocate(result), result)])
+        try:
+            return self._made(step, [(self._opened().allocate(result), result)])
+        except (OutOfMemoryError, InvalidSpecError):
+            if self._confidence == UNKNOWN:  # it may be another type, in another layout, or no tensor at all
+                raise NoRecordError(why) from None
+            raise
 
     def _made(self, step: Step, made: Sequence[tuple[Buffer, TensorSpec]]) -> Answer:
         """The results under their names; those without one are gone again, as in the library."""
         device, out = self._opened(), step.get("out")
-        names = [out] if isinstance(out, str) else list(out or ())
+        # One name for several results is a name for all of them.
+        names = [out, *(f"{out} {more}" for more in range(1, len(made)))] if isinstance(out, str) else list(out or ())
         described = []
         for number, (buffer, spec) in enumerate(made):
             name = names[number] if number < len(names) else ""

@@ -39,6 +39,9 @@ TRACE = Memory("TRACE", in_dram=True, grows_down=False, description="recorded tr
 
 MEMORIES: Registry[Memory] = Registry("memory", (DRAM, L1, L1_SMALL, TRACE))
 
+HOST = Memory("HOST", in_dram=False, grows_down=False, description="tensors that are not on the device")
+"""No memory of the allocator: weights of convolutions are here until the operation moves them itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenSettings:

@@ -73,9 +73,13 @@ def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: M
     planned = known.get("planned")
     if planned is not None and planned > len(results):
         notes.append(f"the sweep is not finished: {len(results)} of {planned} cases have a result")
-    if unsure := sum(result.confidence in (BOUNDED, UNKNOWN) for result in results):
-        bounds = "lower bounds of the twin, not exact; the mock engine asks the library"
-        notes.append(f"{unsure} of {len(results)} results are {bounds}")
+    if not_judged := sum(not result.is_judged for result in results):
+        notes.append(
+            f"{not_judged} of {len(results)} results are not judged: the twin says neither pass nor failure; the mock "
+            "engine asks the library"
+        )
+    if unsure := sum(result.confidence in (BOUNDED, UNKNOWN) and result.is_judged for result in results):
+        notes.append(f"{unsure} of {len(results)} results are not exact: their peaks are lower bounds of the twin")
     if assumed := len({result.id for result in results if result.assumed}):
         notes.append(f"{assumed} cases lack arguments in their source; what was assumed stands on each result")
     named = {"Engine": "engine", "Boards": "board", "Memories": "memory", "Layouts": "layout"}

@@ -16,6 +16,9 @@ FAIL, SKIPPED = "fail", "skipped"
 MEMORY_STATUSES = (OOM, CLASH, OVERFLOW)
 """Failures that less memory would have prevented."""
 
+NOT_JUDGED = "not judged: "
+"""How the message of an outcome begins that says neither pass nor failure: its status is ``unsupported``."""
+
 REAL = "real"
 """How far an outcome can be trusted: the twin's own three words, or the real library said it."""
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -50,6 +53,10 @@ class Outcome(NamedTuple):
     """Why the confidence is not better."""
     answers: tuple[Mapping[str, Any], ...] = ()
     """One per step that was answered."""
+    at_most_bytes_per_bank: Mapping[str, int] = _NOTHING
+    """Of a bounded outcome, by memory: the peak is not above this. A memory that is not listed: at its peak."""
+    l1_at_most: int | None = None
+    """Of a bounded outcome: the sum of ``l1_parts`` is not above this. None: it is what it says, or nobody knows."""
 
     @property
     def ok(self) -> bool:
@@ -62,8 +69,13 @@ class Outcome(NamedTuple):
         return self._replace(peak_bytes_per_bank=peaks, l1_parts=_NOTHING, l1_problem="", answers=())
 
     @property
+    def is_judged(self) -> bool:
+        """Whether it says pass or failure at all."""
+        return self.status != UNSUPPORTED or not self.message.startswith(NOT_JUDGED)
+
+    @property
     def is_failure(self) -> bool:
-        return self.status not in (PASS, SKIPPED)
+        return self.status not in (PASS, SKIPPED) and self.is_judged
 
     @property
     def is_memory_failure(self) -> bool:

@@ -112,6 +112,10 @@ class Result(NamedTuple):
         return self.outcome.is_memory_failure
 
     @property
+    def is_judged(self) -> bool:
+        return self.outcome.is_judged
+
+    @property
     def banks(self) -> int | None:
         """From the sentence itself: banks differ from board to board."""
         match = _BANKS.search(self.message)
@@ -163,6 +167,8 @@ class Result(NamedTuple):
             "padded_bytes": self.padded_bytes,
             "confidence": outcome.confidence,
         }
+        if not outcome.is_judged:
+            line["not_judged"] = True
         if outcome.doubt:
             line["doubt"] = outcome.doubt
         if self.assumed:

@@ -22,7 +22,7 @@ class Limit:
     shape: tuple[int, ...] | None
     """The largest that passes; null: not even the smallest does."""
     fails_at: tuple[int, ...] | None
-    """One more along ``dim``; null: it never failed."""
+    """One more along ``dim``, or the smallest that surely fails where some before it are not judged; null: none."""
     status: str
     """Of what fails: oom, clash, overflow; or why the search ended (invalid, unsupported, ...)."""
     message: str
@@ -31,6 +31,8 @@ class Limit:
     confidence: str
     asked: int
     """Questions that the search took."""
+    not_judged_at: tuple[int, ...] | None = None
+    """The smallest about which the twin says neither pass nor failure, above ``shape``; null: there is none."""
 
     @property
     def elements(self) -> int:
@@ -41,7 +43,7 @@ class Limit:
 class Frontier(Limit):
     """The limit of one operator: the largest of all widths, the narrower one of equals; and each of them."""
 
-    frontier: tuple[Limit, ...]
+    frontier: tuple[Limit, ...] = ()
 
     @classmethod
     def over(cls, limits: Sequence[Limit]) -> Frontier:

@@ -9,7 +9,7 @@ from math import prod
 
 from ttmem._errors import BadInputError
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
-from ttmem.results import MEMORY_STATUSES, Result
+from ttmem.results import MEMORY_STATUSES, PASS, Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.frontier import Frontier, Limit
 from ttmem.sweep.plan import Point, Settings
@@ -90,44 +90,71 @@ def _widths(case: Case, grown: int, widths: Sequence[int]) -> Iterator[Case]:
         yield from filter(None, (resized(case, last, width) for width in widths))
 
 
-def _search(point: Point, dim: int, engine: Asker) -> Limit:
-    """Small first: the sizes 1, 2, 4, ... until one fails, then halves of the gap."""
-    case = point.case
-    asked = 0
+Answer = tuple[Case, Result]
 
-    def ask(length: int) -> tuple[Case, Result]:
-        nonlocal asked
-        asked += 1
-        changed = resized(case, dim, length)
-        assert changed is not None
-        return changed, next(iter(engine.ask([replace(point, case=changed)])))
 
-    best: tuple[Case, Result] | None = None
-    failed: tuple[Case, Result] | None = None
-    low, length = 0, 1
-    per_unit = max(prod(main_shape(case)) // max(main_shape(case)[dim], 1), 1)
-    while length * per_unit <= MOST_ELEMENTS:
-        found = ask(length)
-        if found[1].status != "pass":
-            if best is None and length < 32 and found[1].status not in MEMORY_STATUSES:
-                length *= 2  # some operations refuse sizes below a tile
-                continue
-            failed = found
-            break
-        best, low = found, length
-        length *= 2
-    if best is not None and failed is not None:
-        high = length
+class _Search:
+    """Sizes of one dimension, each asked once."""
+
+    def __init__(self, point: Point, dim: int, engine: Asker) -> None:
+        self._point, self._dim, self._engine = point, dim, engine
+        self._answers: dict[int, Answer] = {}
+        shape = main_shape(point.case)
+        self._most = MOST_ELEMENTS // max(prod(shape) // max(shape[dim], 1), 1)
+
+    @property
+    def asked(self) -> int:
+        return len(self._answers)
+
+    def at(self, length: int) -> Answer:
+        if length not in self._answers:
+            changed = resized(self._point.case, self._dim, length)
+            assert changed is not None
+            self._answers[length] = changed, next(iter(self._engine.ask([replace(self._point, case=changed)])))
+        return self._answers[length]
+
+    def doubled(self) -> tuple[int, int | None, int | None]:
+        """Of the sizes 1, 2, 4, ...: the last that passes (0: none), the first above it that is not judged, and the
+        first that fails, where it ends."""
+        passes, not_judged, length = 0, None, 1
+        while length <= self._most:
+            result = self.at(length)[1]
+            if result.status == PASS:
+                passes, not_judged = length, None
+            elif not result.is_judged:
+                not_judged = not_judged or length
+            elif passes or length >= 32 or result.status in MEMORY_STATUSES:
+                return passes, not_judged, length
+            # else: some operations refuse sizes below a tile
+            length *= 2
+        return passes, not_judged, None
+
+    def halved(self, low: int, high: int, is_below: Callable[[Result], bool]) -> int:
+        """The first size above which ``is_below`` does not hold, between one where it holds and one where not."""
         while high - low > 1:
             middle = (low + high) // 2
-            found = ask(middle)
-            if found[1].status == "pass":
-                best, low = found, middle
-            else:
-                failed, high = found, middle
-    answered = best or failed
+            low, high = (middle, high) if is_below(self.at(middle)[1]) else (low, middle)
+        return high
+
+
+def _search(point: Point, dim: int, engine: Asker) -> Limit:
+    """Small first: the sizes 1, 2, 4, ... until one fails, then halves of the gap. What is not judged is neither."""
+    search = _Search(point, dim, engine)
+    passes, not_judged, fails = search.doubled()
+    above = not_judged or fails
+    if passes and above:
+        above = search.halved(passes, above, lambda result: result.status == PASS)
+        passes = above - 1
+        not_judged, fails = (None, above) if search.at(above)[1].is_judged else (above, fails)
+    if not_judged and fails:
+        fails = search.halved(not_judged, fails, lambda result: not result.outcome.is_failure)
+    best = search.at(passes) if passes else None
+    failed = search.at(fails) if fails else None
+    unsure = search.at(not_judged) if not_judged else None
+    end = failed or unsure
+    answered = best or end
     return Limit(
-        case.op,
+        point.case.op,
         point.board,
         point.memory,
         point.layout,
@@ -135,15 +162,16 @@ def _search(point: Point, dim: int, engine: Asker) -> Limit:
         dim=dim,
         shape=main_shape(best[0]) if best else None,
         fails_at=main_shape(failed[0]) if failed else None,
-        status=failed[1].status if failed else "none",
-        message=failed[1].message if failed else "it did not fail up to the largest size that was tried",
+        status=end[1].status if end else "none",
+        message=end[1].message if end else "it did not fail up to the largest size that was tried",
         padded_bytes=best[1].padded_bytes if best else None,
         peak_bytes_per_bank=best[1].peak_bytes_per_bank if best else None,
-        confidence=_least_sure(best, failed),
-        asked=asked,
+        confidence=_least_sure(best, failed, unsure),
+        asked=search.asked,
+        not_judged_at=main_shape(unsure[0]) if unsure else None,
     )
 
 
-def _least_sure(*found: tuple[Case, Result] | None) -> str:
+def _least_sure(*found: Answer | None) -> str:
     order = ("real", "exact", "bounded", "unknown")
     return max((one[1].confidence for one in found if one), key=order.index, default="unknown")

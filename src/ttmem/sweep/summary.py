@@ -20,6 +20,7 @@ SEVERITIES = (("CRITICAL", 500), ("HIGH", 100), ("MEDIUM", 50), ("LOW", 0))
 """By the MiB that the device was asked for: more than so many."""
 
 PASSED, MEMORY, FAILED, NOT_RUN, NO_TESTS = "PASS", "OOM", "FAIL", "SKIPPED", "NO TESTS"
+UNJUDGED = "NOT JUDGED"
 UNKNOWN_MEMORY = "unknown"
 UNKNOWN_BOARD = "not named"
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d[\d,_.]*")
@@ -48,8 +49,14 @@ class Tally:
     failed: int
     """For another reason than memory."""
     skipped: int
+    not_judged: int
+    """About which the twin says neither pass nor failure."""
     by_memory: Mapping[str, int]
     """Memory failures by where they were (DRAM, L1, ...)."""
+
+    @property
+    def judged(self) -> int:
+        return self.tests - self.not_judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,8 @@ class OperatorSummary(Tally):
             return FAILED
         if self.memory_failures:
             return MEMORY
+        if self.not_judged:
+            return UNJUDGED
         return PASSED if self.passed else NOT_RUN
 
 
@@ -131,8 +140,8 @@ class Summary(Tally):
 
     @property
     def operators_tested(self) -> int:
-        """Those with at least one test that was not skipped."""
-        return sum(one.tests > one.skipped for one in self.operators)
+        """Those with at least one test that was not skipped and not left without a verdict."""
+        return sum(one.tests > one.skipped + one.not_judged for one in self.operators)
 
     @property
     def problematic_shapes(self) -> int:
@@ -218,14 +227,16 @@ def summarise(
 def _tally(results: Sequence[Result]) -> dict[str, Any]:
     passed = sum(result.status == PASS for result in results)
     skipped = sum(result.status == SKIPPED for result in results)
+    not_judged = sum(not result.is_judged for result in results)
     by_memory = _by_memory(results)
     out_of_memory = sum(by_memory.values())
     return {
         "tests": len(results),
         "passed": passed,
         "memory_failures": out_of_memory,
-        "failed": len(results) - passed - skipped - out_of_memory,
+        "failed": len(results) - passed - skipped - not_judged - out_of_memory,
         "skipped": skipped,
+        "not_judged": not_judged,
         "by_memory": by_memory,
     }
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What random calls are made of: shapes that meet tile borders, all data types, memories, shards."""
 
-from typing import Any
+from math import prod
+from typing import Any, TypeVar
 
 from ttmem.allocator.operations.record import REQUIRED, Choose, OperationRecord, Step
 
 Shape = list[int]
+T = TypeVar("T")
 
 SIZES = (1, 2, 3, 5, 16, 17, 31, 32, 33, 48, 64, 96, 100, 128, 160, 250, 256)
 _OUTER_SIZES = (1, 1, 2, 3, 4, 32)
@@ -13,22 +15,34 @@ MEMORIES = ("L1", "L1", "DRAM")
 _WISHES = (None, None, "L1", "DRAM")
 _FLOATS = ("bfloat16", "bfloat16", "float32", "bfloat8_b")
 _INTEGERS = ("uint32", "int32", "uint16")
+_BLOCK_FLOATS = ("bfloat8_b", "bfloat4_b")
 
 
-def shape(choose: Choose, *, most: int = 5) -> Shape:
-    """Two to ``most`` dimensions, small ones outside."""
+def shape(choose: Choose, *, most: int = 5, odd: bool = False) -> Shape:
+    """Two to ``most`` dimensions, small ones outside; ``odd``: now and then none, or one."""
+    if odd and not choose.integer(0, 4):
+        return [choose.one_of(SIZES) for _ in range(choose.integer(0, 1))]
     rank = choose.integer(2, most)
     return [choose.one_of(_OUTER_SIZES) for _ in range(rank - 2)] + [choose.one_of(SIZES) for _ in range(2)]
 
 
 def tensor(
-    choose: Choose, sizes: Shape | None = None, *, most: int = 5, tile_only: bool = False, integers: bool = False
+    choose: Choose,
+    sizes: Shape | None = None,
+    *,
+    most: int = 5,
+    tile_only: bool = False,
+    integers: bool = False,
+    odd: bool = False,
 ) -> Step:
-    """Floats, and for operations that only move data ``integers`` too."""
-    dtype = choose.one_of((*_FLOATS, *_INTEGERS) if integers else _FLOATS)
-    layout = "tile" if tile_only or dtype == "bfloat8_b" else choose.one_of(("tile", "tile", "row_major"))
+    """Floats, and for operations that only move data ``integers`` too; ``odd``: seldom types and shapes as well."""
+    types: tuple[str, ...] = (*_FLOATS, *_INTEGERS) if integers else _FLOATS
+    if odd and not choose.integer(0, 7):
+        types = ("bfloat4_b", "uint8") if integers else ("bfloat4_b",)
+    dtype = choose.one_of(types)
+    layout = "tile" if tile_only or dtype in _BLOCK_FLOATS else choose.one_of(("tile", "tile", "row_major"))
     return {
-        "shape": shape(choose, most=most) if sizes is None else sizes,
+        "shape": shape(choose, most=most, odd=odd) if sizes is None else sizes,
         "dtype": dtype,
         "layout": layout,
         "memory": choose.one_of(MEMORIES),
@@ -52,6 +66,17 @@ def sharded_tensor(choose: Choose) -> Step:
     }
 
 
+def shard_of(choose: Choose, sizes: Shape) -> Step:
+    """Shards of tiles for a tensor of these sizes in L1; some may be left empty or cut short."""
+    rows, width = prod(sizes[:-2]) * -(-(1, *sizes)[-2] // 32), -(-sizes[-1] // 32)
+    kind = choose.one_of(("height", "width", "block"))
+    columns, lines = choose.integer(1, 6), choose.integer(1, 6)
+    down = {"height": columns * lines, "width": 1, "block": lines}[kind]
+    across = {"height": 1, "width": columns * lines, "block": columns}[kind]
+    part = [32 * -(-rows // down), 32 * -(-width // across)]
+    return {"kind": kind, "shape": part, "ranges": [[0, 0, columns - 1, lines - 1]]}
+
+
 def wish(choose: Choose) -> str | None:
     """Where the result is to go; None: where the library puts it."""
     return choose.one_of(_WISHES)
@@ -71,9 +96,9 @@ def options(record: OperationRecord, choose: Choose) -> tuple[list[Any], dict[st
     return placed, named
 
 
-def shuffled(choose: Choose, items: list[int]) -> list[int]:
+def shuffled(choose: Choose, items: list[T]) -> list[T]:
     """In any order."""
-    left, order = list(items), []
+    left, order = list(items), list[T]()
     while left:
         order.append(left.pop(choose.integer(0, len(left) - 1)))
     return order

@@ -2,18 +2,16 @@
 """Operations that look at one element at a time: unary, binary, typecast, clone."""
 
 from dataclasses import replace
+from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType, Memory
+from ttmem.hardware import DATA_TYPES, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType, Memory
 from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
-
-_NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
 
 
 def result_like(spec: TensorSpec, memory: Memory | None = None, dtype: DataType | None = None) -> TensorSpec:
@@ -33,35 +31,79 @@ def double_buffered_rows(plan: PlanWriter, paged: TensorSpec, *specs: TensorSpec
     return [2 * round_up(paging_of(paged).page_bytes, alignment)]
 
 
+def spell_type(dtype: DataType) -> str:
+    """As the library's messages do."""
+    return f"DataType::{dtype.name.upper()}"
+
+
+def check_integers(spec: TensorSpec, called: str, allowed: tuple[DataType, ...]) -> None:
+    """Most unary operations take floats alone."""
+    if not spec.dtype.is_float and spec.dtype not in allowed:
+        raise InvalidSpecError(
+            f"Unary: UnaryOpType::{called} does not support integer input dtype {spell_type(spec.dtype)}"
+        )
+
+
+def wanted_like(call: Call, spec: TensorSpec) -> TensorSpec:
+    """The spec of a call's result, cut as the caller wants it."""
+    result = result_like(spec, call.memory)
+    return replace(result, shard=call.shard) if call.shard is not None else result
+
+
 def unary(call: Call, plan: PlanWriter) -> Plan:
     """One input, one result of the same shape: two tiles in, two tiles out."""
     source = call.inputs[0]
-    result = result_like(source, call.memory)
-    if result.shard is None:
-        return plan.one_program(result, double_buffered_tiles(source, result))
-    # Both streams borrow the shards where these are even.
-    return plan.one_program(
-        result, [], at_least="" if has_even_shards(source) else "elementwise on uneven or row-major shards"
-    )
+    if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
+        raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
+    check_integers(source, _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ()))
+    return one_to_one(plan, source, wanted_like(call, source))
+
+
+def one_to_one(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """Two tiles of each, or none where both are the same shards of which none is cut short: these are borrowed."""
+    borrows = source.shard is not None and source.shard == result.shard and has_whole_shards(source)
+    return plan.one_program(result, [] if borrows else double_buffered_tiles(source, result))
 
 
 def has_even_shards(spec: TensorSpec) -> bool:
     """Every core of the grid holds one full shard of tiles: only then do kernels work on the shards in place."""
     shard = spec.shard
+    if not has_whole_shards(spec) or not isinstance(shard, Shard):
+        return False
+    paging = paging_of(spec)
+    return (paging.physical_height // shard.height) * (paging.physical_width // shard.width) == shard.cores
+
+
+def has_whole_shards(spec: TensorSpec) -> bool:
+    """No shard of tiles is cut short; some cores may have none."""
+    shard = spec.shard
     if not isinstance(shard, Shard) or spec.layout is not TILE:
         return False
     paging = paging_of(spec)
-    if paging.physical_height % shard.height or paging.physical_width % shard.width:
-        return False
-    return (paging.physical_height // shard.height) * (paging.physical_width // shard.width) == shard.cores
+    return not (paging.physical_height % shard.height or paging.physical_width % shard.width)
 
 
 def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
-    result = result_like(source, call.memory, DATA_TYPES.find(str(call.arguments["dtype"])))
-    if result.shard is not None:
-        return plan.one_program(result, [], at_least="typecast of shards")
+    result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
+    if _spell_cut(source) != _spell_cut(result):
+        raise InvalidSpecError(
+            "Typecast operation requires Input and Output memory layout to match. Input layout: "
+            f"TensorMemoryLayout::{_spell_cut(source)}, Output layout: TensorMemoryLayout::{_spell_cut(result)}"
+        )
+    if source.shard != result.shard:
+        return plan.one_program(result, [], at_least="shards of another shape", at_most_bytes=4 * FLOAT32.tile_bytes())
+    if source.shard is not None and source.layout is TILE:
+        before, after = double_buffered_tiles(source, result)
+        return plan.one_program(result, [] if before == after else [before, after])  # tiles of one size stay in place
     return plan.one_program(result, double_buffered_tiles(source, result))
+
+
+def _spell_cut(spec: TensorSpec) -> str:
+    shard = spec.shard
+    if shard is None:
+        return "INTERLEAVED"
+    return f"{shard.kind.upper() if isinstance(shard, Shard) else 'ND'}_SHARDED"
 
 
 def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
@@ -73,11 +115,22 @@ def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
 
 def clone(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
-    result = result_like(source, call.memory)
-    if source.shard is not None:
-        return plan.one_program(result, [], at_least="clone of shards")
+    result = wanted_like(call, source)
+    if source.shard is not None and result.shard is not None and _spell_cut(source) != _spell_cut(result):
+        raise InvalidSpecError("Clone: input and output must have the same memory layout when both are sharded")
+    if _spell_cut(source) != _spell_cut(result):
+        raise InvalidSpecError(
+            "Clone: mixed sharded/interleaved layout not currently supported. Both input and output must have the same "
+            "layout."
+        )
+    if source.shard != result.shard:
+        raise InvalidSpecError(
+            "Clone: input and output shard specs must be identical (same grid, shape, and orientation)"
+        )
     if source.layout is TILE:
         return plan.one_program(result, double_buffered_tiles(source))
+    if source.shard is not None or result.shard is not None:
+        return plan.one_program(result, [], at_least="clone of row-major shards")
     return plan.one_program(result, double_buffered_rows(plan, source, source))
 
 
@@ -91,123 +144,105 @@ def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[in
     return tuple(max(a, b) if 0 not in (a, b) else 0 for a, b in zip(one, two, strict=True))
 
 
-def _on_shards(plan: PlanWriter, static: list[int], *specs: TensorSpec) -> Plan:
-    """Streams borrow the shards when all tensors, the result the last of them, are cut alike."""
-    alike = all(spec.shard == specs[0].shard and spec.shape == specs[0].shape for spec in specs)
-    if alike and has_even_shards(specs[0]) and all(spec.dtype is specs[0].dtype for spec in specs):
-        return plan.one_program(specs[-1], static, CIRCULAR)
-    return plan.one_program(specs[-1], [], CIRCULAR, at_least="shards of different shape, or uneven ones")
-
-
-def binary(call: Call, plan: PlanWriter) -> Plan:
-    """Two tensors, or a tensor and a number. A broadcast inside the last two dimensions needs one more stream."""
-    first = call.inputs[0]
-    if call.in_place and len(call.inputs) > 1 and any(spec.layout is not TILE for spec in call.inputs):
-        raise InvalidSpecError(_NO_ROWS_IN_PLACE)
-    if call.name in ("divide", "div") and not first.dtype.is_float:
-        plan.doubt(BOUNDED, "division of integers converts its inputs first")
-    if call.arguments.get("rounding_mode") is not None:
-        plan.doubt(BOUNDED, "a division that rounds is followed by another operation")
-    if len(call.inputs) == 1:
-        if not first.dtype.is_float:
-            plan.doubt(BOUNDED, "an integer tensor and a number may be converted first")
-        result = result_like(first, call.memory)
-        # The number travels as one tile; block floats take it as bfloat16.
-        number = BFLOAT16 if first.dtype.is_block_float else first.dtype
-        number_bytes = number.tile_bytes(first.tile)
-        if first.shard is not None:
-            return _on_shards(plan, [number_bytes], first, result)
-        before, after = double_buffered_tiles(first, result)
-        return plan.one_program(result, [before, number_bytes, after], CIRCULAR)
-    second = call.inputs[1]
-    shape = broadcast_shape(first.shape, second.shape)
-    result = replace(result_like(first, call.memory), shape=shape)
-    if first.shard is not None or second.shard is not None:
-        return _on_shards(plan, [], first, second, result)
-    streams = double_buffered_tiles(first, second, result)
-    tail = [(1, 1, *spec.shape)[-2:] for spec in (first, second)]
-    if tail[0] != tail[1]:
-        streams += double_buffered_tiles(first)
-    mixed = "the two inputs have different data types" if first.dtype is not second.dtype else ""
-    return plan.one_program(result, streams, CIRCULAR, at_least=mixed)
-
-
 def _draw_unary(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose) if choose.integer(0, 3) else draws.sharded_tensor(choose)
     placed, named = draws.options(record, choose)
+    if not choose.integer(0, 3):
+        return draw_sharded(record.name, choose, *placed, **named)
+    source = draws.tensor(choose, integers=not choose.integer(0, 2), odd=True)
     if not choose.integer(0, 5):
         return write_call(record.name, [source], *placed, in_place=True, **named)
     return write_call(record.name, [source], *placed, memory=draws.wish(choose), **named)
 
 
-def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
-    _, named = draws.options(record, choose)
-    if not choose.integer(0, 4):
-        first = draws.sharded_tensor(choose)
-        if choose.integer(0, 1):
-            return write_call(record.name, [first, first], **named)
-        return write_call(record.name, [first], 2.0)
-    first = draws.tensor(choose)
-    wish = draws.wish(choose)
-    if not choose.integer(0, 3):
-        return write_call(record.name, [first], 2.0, memory=wish, **named)
-    shape = [size if choose.integer(0, 2) else 1 for size in first["shape"]]
-    shorter = choose.integer(0, 1) if len(shape) > 2 else 0
-    second = {**first, "shape": shape[shorter:], "memory": choose.one_of(draws.MEMORIES)}
-    form = choose.integer(0, 9)
-    if form == 0 and not named:
-        return write_call(record.name, [first, second], in_place=True)
-    if form == 1 and record.has_in_place_form and not named:
-        return write_call(f"{record.name}_", [first, second])
-    return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
+def draw_sharded(name: str, choose: Choose, *placed: Any, **named: Any) -> list[Step]:
+    """A call of one tensor, with shards before, behind, or on both sides."""
+    source = draws.sharded_tensor(choose)
+    form = choose.integer(0, 3)
+    if form == 0:
+        return write_call(name, [source], *placed, **named)
+    if form == 1:
+        return write_call(name, [source], *placed, memory=choose.one_of(draws.MEMORIES), **named)
+    shard = draws.shard_of(choose, source["shape"])
+    if form == 2:
+        source = {**source, "memory": choose.one_of(draws.MEMORIES), "shard": None}
+    return write_call(name, [source], *placed, memory="L1", shard=shard, **named)
 
 
 def _draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True)
-    targets = ("bfloat16", "float32", "uint32", "int32", *(["bfloat8_b"] if source["layout"] == "tile" else []))
-    return write_call(record.name, [source], {"dtype": choose.one_of(targets)}, memory=draws.wish(choose))
+    if not choose.integer(0, 4):
+        return draw_sharded(record.name, choose, {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))})
+    source = draws.tensor(choose, integers=True, odd=True)
+    blocks = ["bfloat8_b", "bfloat4_b"] if source["layout"] == "tile" else []
+    target = choose.one_of(("bfloat16", "float32", "uint32", "int32", "uint16", "uint8", *blocks))
+    return write_call(record.name, [source], {"dtype": target}, memory=draws.wish(choose))
 
 
 def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
-    return write_call(record.name, [draws.tensor(choose, integers=True)], memory=draws.wish(choose))
+    if not choose.integer(0, 4):
+        return draw_sharded(record.name, choose)
+    return write_call(record.name, [draws.tensor(choose, integers=True, odd=True)], memory=draws.wish(choose))
 
 
 def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
     placed = [argument.samples[0] for argument in arguments if argument.position is not None]
-    example = write_call(name, [EXAMPLE_TENSOR], *placed)
-    return record_of(example, unary, _draw_unary, *arguments, family="unary", is_sized_by_elements=lambda spec: True)
-
-
-def _binary_record(name: str, *arguments: Argument) -> OperationRecord:
+    named: dict[str, Any] = {"min": 0.0} if name == "clamp" else {}
+    example = write_call(name, [EXAMPLE_TENSOR], *placed, **named)
     return record_of(
-        write_call(name, [EXAMPLE_TENSOR] * 2),
-        binary,
-        _draw_binary,
-        Argument("other", 0, None),
+        example,
+        unary,
+        _draw_unary,
         *arguments,
-        family="binary",
-        draw_bounded=_draw_binary if arguments else None,
+        family="unary",
         is_sized_by_elements=lambda spec: True,
-        has_in_place_form=True,
+        is_drawn_odd=True,
+        takes_shards=True,
     )
 
 
 _PLAIN_UNARY = (
-    "abs exp hardsigmoid hardswish identity log mish neg reciprocal relu relu6 rsqrt sigmoid sign silu sqrt square tanh"
+    "abs acos acosh asin asinh atan atanh bitwise_not cbrt ceil cos cosh eqz erf erfc erfinv exp exp2 expm1 floor frac "
+    "gez gtz hardmish hardsigmoid hardswish identity isfinite isinf isnan lez log log10 log1p log2 log_sigmoid "
+    "logical_not ltz mish neg nez reciprocal relu relu6 round rsqrt selu sigmoid sign silu sin sinh softsign sqrt "
+    "square tan tanh tanhshrink trunc"
 )
+_CALLED = {
+    "clamp": "CLAMP_TSS",
+    "log_sigmoid": "LOGSIGMOID",
+    "logical_not": "LOGICAL_NOT_UNARY",
+    "reciprocal": "RECIP",
+}
+"""The library's names where they are not those of the functions."""
+_ALL_INTEGERS = (INT32, UINT32, UINT16, UINT8)
+_TAKES_INTEGERS: dict[str, tuple[DataType, ...]] = {
+    **dict.fromkeys(("abs", "identity", "relu", "relu6"), _ALL_INTEGERS),
+    **dict.fromkeys(("square", "logical_not", "eqz", "nez"), (INT32, UINT32, UINT16)),
+    **dict.fromkeys(("neg", "gtz", "ltz", "gez", "lez", "clamp"), (INT32,)),
+    "bitwise_not": (INT32, UINT32),
+    "leaky_relu": (UINT32, UINT16, UINT8),
+}
 RECORDS = (
     *map(_unary_record, _PLAIN_UNARY.split()),
     _unary_record("gelu", Argument("fast_and_approximate_mode", default=False, samples=(False, True))),
     _unary_record("hardtanh", *(Argument(name, default=None, samples=(0.5,)) for name in ("min_val", "max_val"))),
     _unary_record("leaky_relu", Argument("negative_slope", 0, samples=(0.1,))),
+    _unary_record("elu", Argument("alpha", default=1.0, samples=(0.5,))),
+    _unary_record("clamp", *(Argument(name, default=None, samples=(0.0, 6.0)) for name in ("min", "max"))),
     _unary_record("softplus", *(Argument(name, default=None, samples=(1.0, 20.0)) for name in ("beta", "threshold"))),
-    *map(_binary_record, ("add", "subtract", "multiply", "divide", "sub", "mul")),
-    _binary_record("div", Argument("rounding_mode", default=None, samples=("floor", "trunc"))),
     record_of(
-        write_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}), typecast, _draw_typecast, Argument("dtype", 0)
+        write_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}),
+        typecast,
+        _draw_typecast,
+        Argument("dtype", 0),
+        is_drawn_odd=True,
+        takes_shards=True,
     ),
     # The static buffers of row-major clones are as wide as their rows.
     record_of(
-        write_call("clone", [EXAMPLE_TENSOR]), clone, _draw_clone, is_sized_by_elements=lambda spec: spec.layout is TILE
+        write_call("clone", [EXAMPLE_TENSOR]),
+        clone,
+        _draw_clone,
+        is_sized_by_elements=lambda spec: spec.layout is TILE,
+        is_drawn_odd=True,
+        takes_shards=True,
     ),
 )

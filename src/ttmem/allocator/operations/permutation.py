@@ -79,6 +79,19 @@ def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...], *, nothing_mo
     return plan.finish(slot, replace(result, shape=shape))
 
 
+def swap_last_two(plan: PlanWriter, source: TensorSpec, like: TensorSpec) -> tuple[int, TensorSpec]:
+    """An interleaved tensor transposed into the memory of ``like``; slot 0: it is the tensor itself."""
+    rank = len(source.shape)
+    shape = (*source.shape[:-2], source.shape[-1], source.shape[-2])
+    if rank <= 4 and _swaps_ones(source, (*range(rank - 2), rank - 1, rank - 2)) and like.memory is source.memory:
+        return 0, replace(source, shape=shape)
+    lead = (1,) * (4 - rank)
+    wide = replace(source, shape=lead + source.shape)
+    order = (*range(len(wide.shape) - 2), len(wide.shape) - 1, len(wide.shape) - 2)
+    result = replace(like, shape=shape)
+    return move(plan, wide, order, replace(result, shape=lead + shape)), result
+
+
 def is_view(source: TensorSpec, order: tuple[int, ...]) -> bool:
     """Nothing moves: the order is the identity, or only dimensions of size 1 change places above the stored ones."""
     rank = len(order)

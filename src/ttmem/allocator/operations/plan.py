@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.programs import DATAFLOW
 from ttmem.hardware import Memory, MemoryMap
-from ttmem.tensors import TensorSpec
+from ttmem.tensors import InvalidSpecError, NdShard, Shard, TensorSpec
 
 EXACT = "exact"
 """Every buffer and every static byte is known; random tests against the library found no difference."""
@@ -30,13 +30,22 @@ class Call:
     inputs: tuple[TensorSpec, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     memory: Memory | None = None
-    """Where the caller wants the result (interleaved); None: where the library puts it by itself."""
+    """Where the caller wants the result; None: where the library puts it by itself."""
     in_place: bool = False
     """The result goes into a buffer that is there."""
     unknown_options: tuple[str, ...] = ()
     """Given to the call, and nobody compared with the library what they change."""
     keywords: tuple[str, ...] = ()
     """Of the last inputs, those that were given by name, in order: their names."""
+    tensor_places: tuple[int, ...] = ()
+    """Where among the arguments without a name the tensors were."""
+    shard: Shard | NdShard | None = None
+    """How the caller wants the result cut, in the ``memory``."""
+
+    @property
+    def number_first(self) -> bool:
+        """Whether a plain value comes before the first tensor: ``pow(2.0, x)``."""
+        return self.tensor_places[:1] > (0,)
 
     def place_of(self, keyword: str, position: int | None = None) -> int | None:
         """Which of the inputs was given under this name, or at this position; None: none was."""
@@ -85,7 +94,14 @@ class MayTake:
     bytes_per_bank: int
 
 
-Step = Allocate | Free | Launch | MayTake
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The library gives up here, with this sentence."""
+
+    message: str
+
+
+Step = Allocate | Free | Launch | MayTake | Refuse
 
 
 class _PlanEndsEarlyError(Exception):
@@ -114,12 +130,18 @@ class PlanWriter:
     """Collects steps while a rule walks through its sub-operations."""
 
     def __init__(
-        self, memory_map: MemoryMap, lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None
+        self,
+        memory_map: MemoryMap,
+        lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None,
+        l1_bytes_taken: int = 0,
     ) -> None:
         """``lowest_l1_address``: where the lowest tensor of L1 begins when these steps are done, None when it is empty;
         without it L1 holds nothing but what the plan allocates there. It raises DeviceFailureError when they fail.
+        ``l1_bytes_taken``: of a bank, by tensors that are there before the operation.
         """
         self.memory_map = memory_map
+        self.l1_bytes_free = memory_map.l1.bytes_per_bank - l1_bytes_taken
+        """Of a bank when the operation begins, in one piece or not."""
         self._lowest_l1_address = lowest_l1_address
         self._steps: list[Step] = []
         self._slots = 0
@@ -133,8 +155,9 @@ class PlanWriter:
             lowest = self._lowest_l1_address(self._steps) if self._lowest_l1_address else None
         except DeviceFailureError:
             raise _PlanEndsEarlyError from None
-        limit = self.memory_map.architecture.l1_bytes_per_core if lowest is None else lowest
-        return limit - self.memory_map.l1_base_address
+        if lowest is not None:
+            return lowest - self.memory_map.l1_base_address
+        return self.memory_map.l1.bytes_per_bank  # L1_SMALL is the top of L1 and not to be had
 
     def allocate(self, spec: TensorSpec, *, cache_key: Hashable = None) -> int:
         self._slots += 1
@@ -162,6 +185,11 @@ class PlanWriter:
         """Temporaries that are not known one by one, but together from above."""
         self._steps.append(MayTake(memory, bytes_per_bank))
         self.doubt(BOUNDED, why, is_bounded_above=True)
+
+    def refuse(self, message: str) -> NoReturn:
+        """The plan ends here: if all before went well, the library says this."""
+        self._steps.append(Refuse(message))
+        raise _PlanEndsEarlyError
 
     def doubt(self, confidence: str, why: str, *, is_bounded_above: bool = False) -> None:
         if _ORDER.index(confidence) > _ORDER.index(self._confidence):
@@ -198,10 +226,18 @@ class PlanWriter:
         )
 
     def written_by(self, rule: Callable[[], Plan]) -> Plan:
-        """The rule's plan; where it ends early because its steps fail, the steps up to there."""
+        """The rule's plan; where its steps fail, or a later one is refused, the steps up to there.
+
+        A call that is refused before it does anything is an error.
+        """
         try:
             return rule()
         except _PlanEndsEarlyError:
+            return self.finish_all(())
+        except InvalidSpecError as error:
+            if not self._steps:
+                raise
+            self._steps.append(Refuse(error.message))
             return self.finish_all(())
 
 

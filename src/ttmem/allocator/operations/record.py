@@ -69,8 +69,15 @@ class OperationRecord:
     is_sized_by_elements: Callable[[TensorSpec], bool] | None = None
     """The batch form: whether, for inputs of such a spec, only the tensors' sizes follow the shape and never the
     static buffers, so that many shapes are a few comparisons of columns. None: never."""
+    takes_shards: bool = False
+    """Whether a sharded ``memory_config`` was compared; where it was not, such calls are not called exact."""
+    is_drawn_odd: bool = False
+    """Whether random calls also have tensors of rank 0 and 1, and of bfloat4_b and uint8; where they do not, such calls
+    are not called exact."""
     needs_tensor: bool = True
     """Whether a call without any tensor is an error; not so for those that make one out of nothing."""
+    takes_host_tensors: bool = False
+    """Whether it moves tensors to the device itself when they are on the host."""
     has_in_place_form: bool = False
     """Whether ``<name>_`` writes into its first tensor."""
 

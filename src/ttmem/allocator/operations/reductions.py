@@ -3,20 +3,32 @@
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import clone, result_like, spell_type
 from ttmem.allocator.operations.movement import fill_padding
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.permutation import transpose
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reshaping import reshape
+from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, DataType
-from ttmem.tensors import TILE, TensorSpec
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType, Memory
+from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, round_up
 
 _WORTH_BATCHING = 4
 """From so many tiles of work on, a reduction reads eight tiles ahead instead of two."""
 
+_TALL = 20
+"""From so many rows of tiles on, a reduction of the height may be cut in slices."""
+_REDUCED_TYPES = (BFLOAT16, FLOAT32, BFLOAT8_B, UINT32, INT32)
+_UNREDUCED_TYPES = (
+    "Only FLOAT32, BFLOAT16, BFLOAT8_B, and UINT32 are supported for generic reduction "
+    "(INT32 is supported for MAX/MIN/SUM) - got {}."
+)
 _STREAMED_TILES = 80
 """A softmax whose rows do not fit a core reads so many tiles at a time."""
 _MOST_BYTES_ALONG = 512 * 1024
@@ -30,12 +42,15 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     """Over the last dimension a row of tiles is kept; over others the tiles along that dimension."""
     source = call.inputs[0]
     rank = len(source.shape)
-    if source.layout is not TILE:
-        return plan.give_up("softmax of row-major tensors")
     result = result_like(source, call.memory)
-    axis = int(call.arguments["dim"]) % max(rank, 1)
     if source.shard is not None:
         return plan.one_program(result, [], at_least="softmax of interleaved tiles is modelled")
+    if not rank or source.layout is not TILE:
+        return plan.give_up("softmax of a single number, or of row-major tensors")
+    axis = dimension(call.arguments["dim"], rank)
+    slot = plan.allocate(result)
+    if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
     if axis == rank - 1 and rank <= 4:
         buffers = _softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"]))
     elif axis >= rank - 2:
@@ -43,7 +58,8 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     else:
         tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
         buffers = [2 * tile, 2 * tile, 4 * wide, tile, wide]
-    return plan.one_program(result, buffers)
+    plan.launch(buffers)
+    return plan.finish(slot, result)
 
 
 def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> list[int]:
@@ -76,42 +92,163 @@ def _softmax_along(source: TensorSpec, plan: PlanWriter, tiles: int) -> list[int
 
 
 def reduce(call: Call, plan: PlanWriter) -> Plan:
-    """Sum, mean, max or min; exact along one of the last two dimensions with the dimension kept."""
+    """Sum, mean, max or min along any dimensions.
+
+    Outer dimensions of sums of two bytes or less have a kernel of their own. All others are brought into the last but
+    one place, one after the other, and back.
+    """
     source = call.inputs[0]
     rank = len(source.shape)
-    if source.layout is not TILE:
-        return plan.give_up("reductions of row-major tensors")
-    axis = call.arguments["dim"]
-    keep = bool(call.arguments["keepdim"])
-    axes = list(range(rank)) if axis is None else [axis] if isinstance(axis, int) else [int(a) for a in axis]
-    axes = sorted({a % rank for a in axes})
-    kept = tuple(1 if i in axes else size for i, size in enumerate(source.shape))
-    reduced = replace(result_like(source, call.memory), shape=kept)
-    if (
-        source.shard is not None
-        or not keep
-        or len(axes) != 1
-        or axes[0] < rank - 2
-        or (source.dtype.is_block_float and (call.name == "min" or source.dtype is not BFLOAT8_B))
-    ):
-        shape = kept if keep else tuple(size for i, size in enumerate(source.shape) if i not in axes)
-        why = "reductions of other dimensions go through temporaries that are not listed"
-        return plan.one_program(replace(reduced, shape=shape), double_buffered_tiles(source), at_least=why)
-    filled = fill_padding(plan, source)
-    slot = plan.allocate(reduced)
-    tile = source.dtype.tile_bytes(source.tile)
+    if source.layout is not TILE or source.shard is not None or source.dtype.name == "uint8":
+        return plan.give_up("reductions of row-major or sharded tensors, or of bytes")
+    if call.name == "mean" and source.dtype in (INT32, UINT32):
+        plan.refuse(f"ttnn.mean does not support integer inputs - got {spell_type(source.dtype)}.")
+    if rank < 2:
+        return _reduce_row(call, plan)
+    axes = axes_of(call.arguments["dim"], rank)
+    if call.name == "min" and source.dtype not in (BFLOAT16, FLOAT32, INT32) and axes != [rank - 1]:
+        return plan.give_up("the least of block floats along other dimensions than the last")
+    memory = call.memory or source.memory
+    held = first = Held(fill_padding(plan, source), source)
+    carries = call.name in ("sum", "mean") and source.dtype is BFLOAT16 and 1 < len(axes) < rank
+    outer = [axis for axis in axes if axis < rank - 2]
+    if outer and call.name == "sum" and source.dtype in (BFLOAT16, BFLOAT8_B):
+        held = _outer_sums(plan, held, outer, memory, carries=carries, is_last=len(outer) == len(axes))
+        plan.free(first.slot)
+        first, axes = held, [axis for axis in axes if axis >= rank - 2]
+    if axes == [rank - 2, rank - 1]:
+        held = _both(plan, held, memory, source.dtype, call.name)
+    else:
+        for axis in reversed(axes):
+            dtype = FLOAT32 if carries and axis != axes[0] else BFLOAT16 if carries else source.dtype
+            held = _one_axis(plan, held, axis, memory, dtype, call.name, first.slot)
+    if not call.arguments["keepdim"]:
+        shape = tuple(size for i, size in enumerate(source.shape) if i not in axes_of(call.arguments["dim"], rank))
+        flat = applied(plan, reshape, held, None, shape=shape)
+        held = replaced(plan, held, flat, keep=first.slot)
+    if first.slot != held.slot:
+        plan.free(first.slot)
+    return plan.finish(held.slot, held.spec)
+
+
+def _reduce_row(call: Call, plan: PlanWriter) -> Plan:
+    """A single dimension is a row; a single number is copied."""
+    source = call.inputs[0]
+    if not source.shape:
+        filled = Held(fill_padding(plan, source), source)
+        copied = applied(plan, clone, filled, call.memory)
+        plan.free(filled.slot)
+        return plan.finish(copied.slot, source if call.memory is None else copied.spec)
+    row = replace(call, inputs=(replace(source, shape=(1, *source.shape)),), arguments={"dim": 1, "keepdim": True})
+    return reduce(row, plan).with_shape((1,) if call.arguments["keepdim"] else ())
+
+
+def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], memory: Memory, *, carries: bool, is_last: bool) -> Held:
+    """The kernel for outer dimensions: its result has whole tiles, which are cut to size at the end."""
+    source = held.spec
+    shape = [*source.shape[:-2], *(round_up(size, 32) for size in source.shape[-2:])]
+    for axis in reversed(axes):
+        dtype = FLOAT32 if carries and (axis != axes[0] or not is_last) else BFLOAT16 if carries else source.dtype
+        together = next(number for number in range(8, 0, -1) if shape[axis] % number == 0)
+        shape[axis] = 1
+        result = replace(source, shape=tuple(shape), dtype=dtype, memory=memory)
+        slot = plan.allocate(result)
+        tile = held.spec.dtype.tile_bytes()
+        plan.launch([2 * together * tile, BFLOAT16.tile_bytes(), 2 * dtype.tile_bytes()])
+        if held.spec is not source:
+            plan.free(held.slot)
+        held = Held(slot, result)
+    ends = [*shape[:-2], *source.shape[-2:]]
+    return replaced(
+        plan, held, applied(plan, slice_, held, None, begins=[0] * len(ends), ends=ends, steps=None), keep=0
+    )
+
+
+def _both(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: str) -> Held:
+    """The last two dimensions: the width, then the height; a single tile in one go."""
+    source = held.spec
+    is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
+    if is_tile and source.dtype in (BFLOAT16, BFLOAT8_B, UINT32) and name != "min":
+        result = replace(source, shape=(*source.shape[:-2], 1, 1), memory=memory)
+        slot = plan.allocate(result)
+        tile = source.dtype.tile_bytes()
+        plan.launch([2 * tile, _accumulator(source.dtype).tile_bytes(), 2 * tile])
+        return Held(slot, result)
+    rank = len(source.shape)
+    middle = FLOAT32 if name == "sum" and dtype is BFLOAT16 else dtype
+    rows = _along(plan, held, rank - 1, memory, middle, name)
+    both = _along(plan, rows, rank - 2, memory, dtype, name)
+    plan.free(rows.slot)
+    return both
+
+
+def _one_axis(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataType, name: str, keep: int) -> Held:
+    """An outer dimension changes places with the height, is reduced, and goes back."""
+    rank = len(held.spec.shape)
+    if axis == rank - 1:
+        return replaced(plan, held, _along(plan, held, axis, memory, dtype, name), keep=keep)
+    if axis == rank - 2:
+        return replaced(plan, held, _down(plan, held, memory, dtype, name), keep=keep)
+    turned = applied(plan, transpose, held, memory, dim1=axis, dim2=rank - 2)
+    turned = replaced(plan, held, turned, keep=keep)
+    reduced = _down(plan, turned, memory, dtype, name)
+    reduced = replaced(plan, turned, reduced, keep=keep)
+    return replaced(plan, reduced, applied(plan, transpose, reduced, memory, dim1=axis, dim2=rank - 2), keep=keep)
+
+
+def _down(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: str) -> Held:
+    """The height. Where it is tall and few cores have work, it is cut in slices, whose results are reduced again."""
+    source = held.spec
+    *outer, height, width = source.shape
+    columns, tall = prod(outer) * -(-width // 32), -(-height // 32)
+    slices = min(plan.memory_map.grid.cores // columns, tall) if tall >= _TALL else 1
+    adds = name in ("sum", "mean")
+    if slices < 2 or not source.dtype.is_float or (source.dtype.is_block_float and not adds):
+        return _along(plan, held, len(source.shape) - 2, memory, dtype, name)
+    partial = FLOAT32 if adds else source.dtype
+    rows = TensorSpec((*outer, slices, width), partial, ROW_MAJOR, memory)
+    middle = plan.allocate(rows)
+    tile, inner = source.dtype.tile_bytes(), partial.tile_bytes()
+    ahead = 2 if source.dtype is FLOAT32 else 8
+    plan.launch([ahead * tile, _accumulator(source.dtype).tile_bytes(), 2 * inner])
+    result = replace(source, shape=(*outer, 1, width), dtype=dtype, memory=memory)
+    slot = plan.allocate(result)
+    partials = max(2, -(-slices // 32)) * inner
+    plan.launch([2 * inner, inner, dtype.tile_bytes(), partials, inner, 2 * dtype.tile_bytes()])
+    plan.free(middle)
+    return Held(slot, result)
+
+
+def _along(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataType, name: str) -> Held:
+    """One of the last two dimensions."""
+    source = held.spec
+    rank = len(source.shape)
+    shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
+    result = replace(source, shape=shape, dtype=dtype, memory=memory)
+    slot = plan.allocate(result)
+    if source.dtype not in _REDUCED_TYPES:
+        plan.refuse(_UNREDUCED_TYPES.format(spell_type(source.dtype)))
     # Work of the least busy core: rows of tiles for the width, columns of tiles for the height.
     outer, cores = prod(source.shape[:-2]), plan.memory_map.grid.cores
     height, width = (-(-size // 32) for size in source.shape[-2:])
-    work = max(outer * height // cores, 1) * width if axes[0] == rank - 1 else outer * width // cores
-    plan.launch([(8 if work >= _WORTH_BATCHING else 2) * tile, _accumulator(source.dtype).tile_bytes(), 2 * tile])
-    plan.free(filled)
-    return plan.finish(slot, reduced)
+    work = max(outer * height // cores, 1) * width if axis == rank - 1 else outer * width // cores
+    negated = _negated(source, name)
+    if negated:
+        work = outer * height // cores
+    ahead = (8 if work >= _WORTH_BATCHING else 2) * source.dtype.tile_bytes()
+    plan.launch([ahead, _accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negated])
+    return Held(slot, result)
+
+
+def _negated(source: TensorSpec, name: str) -> list[int]:
+    """The least of some types is the greatest of their negatives, which need a tile on the way in and out."""
+    return [source.dtype.tile_bytes()] * 2 if name == "min" and source.dtype in (BFLOAT8_B, UINT32) else []
 
 
 def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True)
-    dim = choose.one_of((-1, -1, -1, -2, -len(source["shape"])))
+    source = draws.tensor(choose, tile_only=True, integers=not choose.integer(0, 5), odd=True)
+    source["shape"] = source["shape"] or [choose.one_of(draws.SIZES)]
+    dim = choose.one_of((-1, -1, -1, -min(2, len(source["shape"])), -len(source["shape"])))
     if not choose.integer(0, 3):
         source["shape"][dim] *= choose.one_of((8, 32, 64))  # rows that do not fit a core
     _, named = draws.options(record, choose)
@@ -119,18 +256,24 @@ def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True)
-    dim = choose.one_of((-1, -2))
-    return write_call(record.name, [source], memory=draws.wish(choose), dim=dim, keepdim=True)
-
-
-def _draw_any_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Any dimension, kept or not, or all of them."""
-    source = draws.tensor(choose, tile_only=True)
-    if not choose.integer(0, 5):
-        return write_call(record.name, [source])
-    dim = choose.integer(-len(source["shape"]), -1)
-    return write_call(record.name, [source], dim=dim, keepdim=bool(choose.integer(0, 1)))
+    """Any dimensions, kept or not, or all of them."""
+    source = draws.tensor(choose, tile_only=True, integers=record.name != "mean", odd=True)
+    rank = len(source["shape"])
+    if rank and not choose.integer(0, 3):
+        source["shape"][choose.integer(0, rank - 1)] = choose.one_of((600, 640, 1000, 1600, 3000))
+    named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
+    form = choose.integer(0, 6)
+    if rank < 2:
+        return write_call(record.name, [source], memory=draws.wish(choose), **named)
+    if form == 0:
+        named["dim"] = [-2, -1]
+    elif form == 6 and rank > 3:
+        named["dim"] = [choose.integer(-rank, -3), -2, -1]
+    elif form <= 2:
+        named["dim"] = choose.one_of((-1, -2))
+    elif form in (3, 4):
+        named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(choose.integer(1, 3))})
+    return write_call(record.name, [source], memory=draws.wish(choose), **named)
 
 
 RECORDS = (
@@ -139,6 +282,7 @@ RECORDS = (
         softmax,
         _draw_softmax,
         *(Argument("dim", default=-1), Argument("numeric_stable", default=True, samples=(True, False))),
+        is_drawn_odd=True,
     ),
     *(
         record_of(
@@ -147,7 +291,7 @@ RECORDS = (
             _draw_reduce,
             *(Argument("dim", default=None), Argument("keepdim", default=False)),
             family="reduce",
-            draw_bounded=_draw_any_reduce,
+            is_drawn_odd=True,
         )
         for name in ("sum", "mean", "max", "min")
     ),

@@ -1,33 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reshape: a view when the tile grid stays, otherwise a copy guided by a table that stays in DRAM."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import cast, result_like
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
-from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, InvalidSpecError, TensorSpec, paging_of, round_up
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, TensorSpec, paging_of
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
-_MAX_TILE_KINDS = 20_000
-"""Beyond this many different output tiles the table is bounded instead of computed (a second or two of work)."""
+_READ_BYTES, _WRITE_BYTES, _MOST_SLOTS = 64, 16, 8
+"""Of row-major copies: what reads and writes are aligned to, and results that wait at most."""
 
 
 def reshape(call: Call, plan: PlanWriter) -> Plan:
@@ -52,13 +42,15 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     if is_view(source, shape, call.memory):
         return plan.finish(-1, replace(source, shape=shape, shard=None) if source.shard is None else source)
     result = replace(result_like(source, call.memory), shape=shape)
-    if source.shard is not None or source.layout is ROW_MAJOR:
-        return plan.one_program(result, [], at_least="reshape of row-major and sharded tensors")
-    if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
-        raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
+    if source.shard is not None:
+        return plan.one_program(result, [], at_least="reshape of sharded tensors")
+    return plan.finish(reshaped(plan, source, result), result)
+
+
+def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Tiles that move; block floats do so as bfloat16."""
     if not source.dtype.is_block_float:
-        slot = _copy(plan, source, result)
-        return plan.finish(slot, result)
+        return _copy(plan, source, result)
     plain = replace(source, dtype=BFLOAT16)
     before = cast(plan, source, plain)
     after_spec = replace(result, dtype=BFLOAT16)
@@ -67,7 +59,16 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
         fill_in_place(plan, after_spec)
     slot = cast(plan, after_spec, result)
     plan.free(after, before)
-    return plan.finish(slot, result)
+    return slot
+
+
+def reshaped(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """An interleaved tensor under another shape, as a step of other operations; slot 0: it is the tensor itself."""
+    if is_view(source, result.shape, result.memory):
+        return 0
+    if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
+        raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
+    return (_copy_rows if source.layout is ROW_MAJOR else _copied)(plan, source, result)
 
 
 def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
@@ -98,11 +99,11 @@ def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = 
 
 def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     """The tile copy: its output, and the table that the cached program keeps until the cache is cleared."""
+    from ttmem.allocator.operations.copy_table import segments_per_tile
+
     slot = plan.allocate(result)
     before, after = _three_dimensions(source.shape), _three_dimensions(result.shape)
-    segments, exact = segments_per_tile(before, after)
-    if not exact:
-        plan.doubt(BOUNDED, "the reshape's table in DRAM was not worked out tile by tile: an upper bound")
+    segments = segments_per_tile(before, after)
     pages = after[0] * -(-after[1] // 32) * -(-after[2] // 32)
     table = TensorSpec((pages, segments * _BYTES_PER_SEGMENT // 4), UINT32, ROW_MAJOR, DRAM)
     plan.allocate(
@@ -113,69 +114,36 @@ def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     return slot
 
 
+def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Rows of another length. A kernel reads two rows ahead; results that are not aligned wait in up to eight slots,
+    as many as L1 has room for. Where rows divide each other two kernels share the work.
+    """
+    slot = plan.allocate(result)
+    before, after = paging_of(source).page_bytes, paging_of(result).page_bytes
+    reads = 2 * ((before - 1) // _READ_BYTES * _READ_BYTES + 2 * _READ_BYTES)
+    write = (after - 1) // _READ_BYTES * _READ_BYTES + _READ_BYTES + _WRITE_BYTES
+    divides = before % after == 0 or after % before == 0
+    kernels = 2 if divides and (after % _WRITE_BYTES == 0 or not result.memory.in_dram) else 1
+    slots = 1
+    if before % _WRITE_BYTES or after % _WRITE_BYTES:
+        space = plan.l1_space()
+        if space < kernels * (reads + write):
+            plan.refuse(
+                f"RM reshape dest staging does not fit in L1: need at least {kernels * write} B dest + "
+                f"{kernels * reads} B source, have {space} B"
+            )
+        slots = min(_MOST_SLOTS, (space - kernels * reads) // (kernels * write))
+    plan.launch([reads, slots * write] * kernels)
+    return slot
+
+
 def _three_dimensions(shape: tuple[int, ...]) -> tuple[int, int, int]:
     padded = (1, 1, 1, *shape)
     return prod(padded[:-2]), padded[-2], padded[-1]
 
 
-@lru_cache(maxsize=4096)
-def segments_per_tile(before: tuple[int, int, int], after: tuple[int, int, int]) -> tuple[int, bool]:
-    """Rows of the copy table per output tile, and whether that is exact.
-
-    A segment is a run that is contiguous in an input tile and in the output tile, where a tile is stored in faces of
-    16 x 16. A tile needs the segments of its worst input tile times the input tiles it draws from; the table has the
-    rows of the worst output tile (plus that number modulo 16, as the library adds it).
-    """
-    kinds = set()
-    for kind in _tile_kinds(before, after):
-        kinds.add(kind)
-        if len(kinds) > _MAX_TILE_KINDS:
-            return 1024 + 1024 % 16, False
-    worst = max(_segments(kind, before, after) for kind in kinds)
-    return worst + worst % 16, True
-
-
-def _tile_kinds(before: tuple[int, int, int], after: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Output tiles that can differ: where they begin in the input's repeating pattern, and their used size."""
-    channels, height, width = after
-    _, in_height, in_width = before
-    period = in_width * (32 if in_height % 32 == 0 else in_height)
-    starts = {channel * height * width % period for channel in range(min(channels, period))}
-    for top in range(0, height, 32):
-        rows = min(32, height - top)
-        for left in range(0, width, 32):
-            columns = min(32, width - left)
-            inner = top * width + left
-            for start in starts:
-                yield (start + inner) % period, rows, columns
-
-
-def _segments(kind: tuple[int, int, int], before: tuple[int, int, int], after: tuple[int, int, int]) -> int:
-    import numpy as np
-
-    start, rows, columns = kind
-    _, in_height, in_width = before
-    element = np.arange(rows * columns)
-    row, column = element // columns, element % columns
-    flat = start + row * after[2] + column
-    channel, inside = flat // (in_height * in_width), flat % (in_height * in_width)
-    in_row, in_column = inside // in_width, inside % in_width
-    tiles_across = round_up(in_width, 32) // 32
-    tiles_down = round_up(in_height, 32) // 32
-    page = (channel * tiles_down + in_row // 32) * tiles_across + in_column // 32
-
-    def stored(r: IntArray, c: IntArray) -> IntArray:
-        r, c = r % 32, c % 32
-        return (r // 16 * 2 + c // 16) * 256 + r % 16 * 16 + c % 16
-
-    begins = np.ones(len(element), dtype=bool)
-    begins[1:] = (np.diff(page) != 0) | (np.diff(stored(in_row, in_column)) != 1) | (np.diff(stored(row, column)) != 1)
-    _, counts = np.unique(page[begins], return_counts=True)
-    return int(counts.max() * len(counts))
-
-
 def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    source = draws.tensor(choose, most=4, tile_only=bool(choose.integer(0, 2)), integers=True, odd=True)
     left = prod(source["shape"])
     shape = []
     for _ in range(choose.integer(0, 3)):
@@ -184,22 +152,18 @@ def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [source], draws.shuffled(choose, [*shape, left]), memory=draws.wish(choose))
 
 
-def _draw_reshape_of_rows(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = {**draws.tensor(choose, most=3), "dtype": "bfloat16", "layout": "row_major"}
-    *outer, last = source["shape"]
-    return write_call(record.name, [source], [last, *outer])
-
-
 def _draw_view(record: OperationRecord, choose: Choose) -> list[Step]:
     """Only what stays where it is: outer dimensions in one."""
-    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    source = draws.tensor(choose, most=4, integers=True)
     *outer, height, width = source["shape"]
     return write_call(record.name, [source], [prod(outer), height, width])
 
 
 def _draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
-    rank = len(source["shape"])
+    source = draws.tensor(choose, most=4, integers=True, odd=True)
+    rank = len(source["shape"]) + (record.name == "unsqueeze")
+    if not rank:
+        return _draw_squeeze(record, choose)
     return write_call(record.name, [source], choose.integer(-rank, rank - 1))
 
 
@@ -210,7 +174,7 @@ RECORDS = tuple(
         draw,
         argument,
         family="reshape",
-        draw_bounded=_draw_reshape_of_rows if name == "reshape" else None,
+        is_drawn_odd=True,
     )
     for name, plan, argument, value, draw in (
         ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),

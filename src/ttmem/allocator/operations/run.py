@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ttmem.allocator.device import Buffer, Device
 from ttmem.allocator.failures import DeviceFailureError
-from ttmem.allocator.operations.plan import UNKNOWN, Allocate, Call, Free, Launch, MayTake, Plan, Step
+from ttmem.allocator.operations.plan import EXACT, UNKNOWN, Allocate, Call, Free, Launch, MayTake, Plan, Refuse, Step
 from ttmem.allocator.operations.registry import plan_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
 from ttmem.hardware import L1
 from ttmem.tensors import InvalidSpecError, TensorSpec
+
+
+class RefusedError(InvalidSpecError):
+    """The library gave up in the middle of an operation, in its own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,10 @@ class Result:
     """Bytes per core at the worst moment: tensors, circular buffers, dataflow buffers."""
     may_fail: str = ""
     """Why the library may refuse what passed here: a plan that fits by its lower bounds, not by its upper ones."""
+    at_most_bytes_per_bank: Mapping[str, int] = field(default_factory=dict)
+    """By memory, where temporaries are known only from above: what it never held more than."""
+    l1_at_most: int = 0
+    """The same for the sum of ``l1_parts``; 0: it is that sum."""
 
     @property
     def buffer(self) -> Buffer | None:
@@ -61,13 +69,18 @@ class ProgramCache:
 
 
 def run_call(
-    device: Device, call: Call, inputs: Sequence[Buffer], cache: ProgramCache, target: Buffer | None = None
+    device: Device,
+    call: Call,
+    inputs: Sequence[Buffer],
+    cache: ProgramCache,
+    target: Buffer | None = None,
+    plan: Plan | None = None,
 ) -> Result:
     """Run an operation; on failure everything it allocated is given back and the failure is raised.
 
-    ``target`` takes the result in place of a new buffer.
+    ``target`` takes the result in place of a new buffer; ``plan`` is what was planned for it on this device.
     """
-    plan = planned(device, call, cache)
+    plan = plan or planned(device, call, cache)
     if plan.confidence == UNKNOWN:
         return Result(plan, (), 0, 0, (0, 0, 0), plan.note)
     slots: dict[int, Buffer] = {}
@@ -76,24 +89,24 @@ def run_call(
     base, static = device.memory_map.l1_base_address, 0
     tensors = peak = device.allocated_bytes_per_bank(L1)
     worst = (peak, 0, 0)
-    may_fail = "" if plan.is_bounded_above else plan.note
+    upper = _UpperBounds(device, plan)
     try:
         for step in plan.steps:
             if isinstance(step, Launch):
+                upper.launch(step)
                 if step.buffer_bytes:
                     end = end_of_stack(step.buffer_bytes, device.memory_map)
                     device.check_region(end, step.family)
                     static = max(static, end - base)
                     if tensors + end - base > sum(worst):
                         worst = (tensors, end - base, 0) if step.family == CIRCULAR else (tensors, 0, end - base)
-                if step.at_most_bytes is not None and not _fits(device, base + step.at_most_bytes, step.family):
-                    may_fail = plan.note
                 cached.clear()
                 continue
             if isinstance(step, MayTake):
-                if device.view(step.memory).largest_free_bytes_per_bank < step.bytes_per_bank:
-                    may_fail = plan.note
+                upper.take(step)
                 continue
+            if isinstance(step, Refuse):
+                raise RefusedError(step.message)
             if isinstance(step, Free):
                 device.free(slots.pop(step.slot))
             elif step.cache_key is not None:
@@ -113,16 +126,54 @@ def run_call(
     if peak > sum(worst):
         worst = (peak, 0, 0)
     made = tuple(
+        # What is written in place stays what it was, whatever the operation would have made of it.
+        (target, replace(target.placement.spec, shape=spec.shape))
+        if target and slot == result_slot
         # A negative slot is a view: freeing the result frees the input.
-        (target if target and slot == result_slot else inputs[-slot - 1] if slot < 0 else slots[slot], spec)
+        else (inputs[-slot - 1] if slot < 0 else slots[slot], spec)
         for slot, spec in plan.results
     )
-    return Result(plan, made, peak, static, worst, may_fail)
+    return Result(plan, made, peak, static, worst, upper.may_fail, upper.bytes_per_bank, upper.l1_bytes_per_core)
+
+
+class _UpperBounds:
+    """What a bounded plan may need beyond its steps, and whether the device has it."""
+
+    def __init__(self, device: Device, plan: Plan) -> None:
+        self.may_fail = "" if plan.is_bounded_above else plan.note
+        self.bytes_per_bank: dict[str, int] = {}
+        self.l1_bytes_per_core = 0
+        self._device, self._note = device, plan.note
+        self._is_needed = plan.confidence != EXACT
+        self._l1_temporaries = max(
+            (step.bytes_per_bank for step in plan.steps if isinstance(step, MayTake) and step.memory is L1), default=0
+        )
+        """They may be there while any of the programs runs: nobody knows which."""
+
+    def launch(self, step: Launch) -> None:
+        if not self._is_needed:
+            return
+        base = self._device.memory_map.l1_base_address
+        least = end_of_stack(step.buffer_bytes, self._device.memory_map) - base if step.buffer_bytes else 0
+        most = self._l1_temporaries + (least if step.at_most_bytes is None else step.at_most_bytes)
+        if most > least and not _fits(self._device, base + most, step.family):
+            self.may_fail = self._note
+        self.l1_bytes_per_core = max(self.l1_bytes_per_core, self._device.allocated_bytes_per_bank(L1) + most)
+
+    def take(self, step: MayTake) -> None:
+        view, memory = self._device.view(step.memory), step.memory.name
+        if view.largest_free_bytes_per_bank < step.bytes_per_bank:
+            self.may_fail = self._note
+        most = view.allocated_bytes_per_bank + step.bytes_per_bank
+        self.bytes_per_bank[memory] = max(self.bytes_per_bank.get(memory, 0), most)
+        if step.memory is L1:
+            self.l1_bytes_per_core = max(self.l1_bytes_per_core, most)
 
 
 def planned(device: Device, call: Call, cache: ProgramCache) -> Plan:
     """What a call would do to the device as it is now."""
-    return plan_call(call, device.memory_map, partial(_lowest_l1_address, device, cache))
+    lowest = partial(_lowest_l1_address, device, cache)
+    return plan_call(call, device.memory_map, lowest, device.allocated_bytes_per_bank(L1))
 
 
 def _fits(device: Device, end_address: int, family: str) -> bool:

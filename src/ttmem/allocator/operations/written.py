@@ -12,6 +12,7 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations.plan import Call
 from ttmem.allocator.operations.record import REQUIRED, Argument, Draw, OperationRecord, PlanFunction, Step
+from ttmem.allocator.replay import read_shard
 from ttmem.hardware import MEMORIES, Memory
 from ttmem.tensors import TensorSpec
 
@@ -32,6 +33,10 @@ class WrittenCall:
     """The tensor that the result is written into, when it is one that is there."""
     keywords: tuple[str, ...] = ()
     """Of the last tensors, those that were given by name: the names of their arguments."""
+    tensor_places: tuple[int, ...] = ()
+    """Where among the arguments without a name the tensors were."""
+    shard: Any = None
+    """How the result is to be cut, as it was written."""
 
 
 def read_call(step: Mapping[str, Any]) -> WrittenCall:
@@ -43,18 +48,19 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
     memory: Memory | None = None
     target: str | None = None
     keywords: list[str] = []
-    for value in step.get("args", ()):
+    places: list[int] = []
+    shard: Any = None
+    for place, value in enumerate(step.get("args", ())):
         if found := _tensor_names(value):
             tensors += found
+            places += [place] * len(found)
         elif isinstance(value, Mapping) and "memory" in value:
-            memory = MEMORIES.find(value["memory"])
+            memory, shard = MEMORIES.find(value["memory"]), value.get("shard")
         else:
             values.append(_plain(value))
     for name, value in step.get("kwargs", {}).items():
         if name == "memory_config":
-            memory = MEMORIES.find(value["memory"])
-            if value.get("shard") is not None:
-                options["a sharded memory_config"] = value["shard"]
+            memory, shard = MEMORIES.find(value["memory"]), value.get("shard")
         elif name == "output_tensor":
             target = value["tensor"]
         elif found := _tensor_names(value):
@@ -64,7 +70,9 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
             options[name] = _plain(value)
     if function.endswith("_") and tensors:
         target = tensors[0]
-    return WrittenCall(function, tuple(tensors), tuple(values), options, memory, target, tuple(keywords))
+    return WrittenCall(
+        function, tuple(tensors), tuple(values), options, memory, target, tuple(keywords), tuple(places), shard
+    )
 
 
 def _tensor_names(value: Any) -> list[str]:
@@ -97,8 +105,22 @@ def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[Tens
         elif argument.default is REQUIRED:
             raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
     unknown = tuple(name for name in written.options if name not in known)
+    places = max((argument.position + 1 for argument in record.arguments if argument.position is not None), default=0)
+    if len(written.values) > places:
+        unknown += (f"{len(written.values)} arguments by position",)
+    shard = read_shard(written.shard) if written.shard is not None else None
+    if shard is not None and not record.takes_shards:
+        unknown, shard = (*unknown, "a sharded memory_config"), None
     return Call(
-        record.name, tuple(inputs), arguments, written.memory, written.target is not None, unknown, written.keywords
+        record.name,
+        tuple(inputs),
+        arguments,
+        written.memory,
+        written.target is not None,
+        unknown,
+        written.keywords,
+        written.tensor_places,
+        shard,
     )
 
 
@@ -107,6 +129,7 @@ def write_call(
     tensors: Sequence[Step],
     *values: Any,
     memory: str | None = None,
+    shard: Step | None = None,
     in_place: bool = False,
     as_list: bool = False,
     **options: Any,
@@ -116,7 +139,7 @@ def write_call(
     given: list[Any] = [{"tensor": tensor} for tensor in names]
     kwargs = dict(options)
     if memory is not None:
-        kwargs["memory_config"] = {"memory": memory}
+        kwargs["memory_config"] = {"memory": memory, **({"shard": shard} if shard else {})}
     if in_place:
         kwargs["output_tensor"] = given[0]
     allocations = [{"alloc": own, **tensor} for own, tensor in zip(names, tensors, strict=True)]

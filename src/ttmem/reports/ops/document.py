@@ -4,6 +4,20 @@
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 
 
+class TwinCoverage(Document, frozen=True):
+    """What the twin knows of the calls of many models, as it was last compared with the mock."""
+
+    models: int
+    calls: int
+    """On one board and in one memory."""
+    exact_percent: float
+    """Rounded down, as all of these."""
+    bounded_percent: float
+    unknown_percent: float
+    exact_percent_by_place: dict[str, float]
+    """Board and memory -> per cent."""
+
+
 class MapStatistics(Document, frozen=True):
     """Operators by what is supported."""
 
@@ -30,6 +44,10 @@ class MappedOperator(Document, frozen=True, kw_only=True):
     support: str | UnsetType = UNSET
     twin: str | UnsetType | None = UNSET
     """How certain the twin is of plain calls: ``exact``, ``bounded`` or ``none``; null when nothing is called."""
+    model_calls: int | UnsetType = UNSET
+    """How often the models of ``twin`` call it; left out when none does."""
+    exact_percent: float | UnsetType = UNSET
+    """Of those calls."""
     lowering: str | UnsetType = UNSET
     tensors: tuple[str, ...] | UnsetType = UNSET
     arguments: tuple[str, ...] | UnsetType = UNSET
@@ -50,6 +68,7 @@ class OpsMap(Document, frozen=True, tag_field="schema", tag="ttmem.ops-map/1"):
     """The catalogue, or the operators of a file of cases."""
 
     statistics: MapStatistics
+    twin: TwinCoverage
     operators: dict[str, MappedOperator]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ttmem.allocator.operations import confidence_in
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
+from ttmem.operators.model_calls import model_calls
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, markdown, name_column, number_column, text_column
 from ttmem.reports.kit.units import share, thousands
@@ -22,7 +23,9 @@ _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout i
 
 def document(mapped: Mapped) -> OpsMap:
     return OpsMap.of(
-        statistics=statistics(mapped), operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators}
+        statistics=statistics(mapped),
+        twin=_coverage(),
+        operators={one.aten: {**_entry(one), **_use(one)} for one in mapped.operators},
     )
 
 
@@ -36,6 +39,20 @@ def statistics(mapped: Mapped) -> dict[str, Any]:
         "by_category": mapped.by_kind(),
         "calls": mapped.calls,
         "covered_calls": mapped.covered_calls,
+    }
+
+
+def _coverage() -> dict[str, Any]:
+    """Weighted by the calls of models."""
+    known = model_calls()
+    total = known.total
+    return {
+        "models": known.models,
+        "calls": known.once(total),
+        "exact_percent": total.exact_percent,
+        "bounded_percent": total.percent(total.bounded),
+        "unknown_percent": total.percent(total.unknown),
+        "exact_percent_by_place": {place: calls.exact_percent for place, calls in known.places.items()},
     }
 
 
@@ -95,6 +112,8 @@ def _entry(one: MappedOperator) -> dict[str, Any]:
         "arguments": list(operator.args),
         "expressions": [variant.call for variant in operator.variants],
     }
+    if used := model_calls().operators.get(one.aten):
+        entry |= {"model_calls": model_calls().once(used), "exact_percent": used.exact_percent}
     if operator.note:
         entry["note"] = operator.note
     if one.cells:
@@ -130,6 +149,7 @@ def _table(mapped: Mapped) -> Table:
         *(count(head, unknown="") for head in ("calls", "cases", "runnable")),
         *(text_column(title) for title, _ in zip(_CELL_TITLES, tried, strict=False)),
         name_column("notes"),
+        number_column("exact calls", "{:g} %".format, unknown=""),
     ]
     return Table(columns, [_row(one, tried, has_cases=mapped.from_cases) for one in mapped.operators])
 
@@ -146,6 +166,7 @@ def _row(one: MappedOperator, tried: Sequence[tuple[str, str]], *, has_cases: bo
         *([one.calls, len(one.cases), one.runnable_cases] if has_cases else [None] * 3),
         *(one.cells.get(cell, "") for cell in tried),
         ". ".join(filter(None, (operator.note if operator else "not in the catalogue", why))),
+        used.exact_percent if (used := model_calls().operators.get(one.aten)) else None,
     ]
 
 
@@ -156,6 +177,7 @@ def matrix_markdown(mapped: Mapped) -> str:
     for head in ("operator", "ttnn"):
         shown = shown.with_column(head, write="`{}`".format)
     lines = ["# Operator compatibility", "", _sentence(mapped), "", f"The column twin: {_TWIN_MEANS}.", ""]
+    lines += [f"The column exact calls: of those that models make. {_coverage_sentence()}", ""]
     if any(one.cells for one in mapped.operators):
         lines += ["The four columns of memory and layout are the example of each operator, run on the mock board.", ""]
     return "\n".join([*lines, *markdown(shown)]) + "\n"
@@ -171,6 +193,15 @@ def _sentence(mapped: Mapped) -> str:
     return sentence + (covered if mapped.calls else "")
 
 
+def _coverage_sentence() -> str:
+    told = _coverage()
+    return (
+        f"Of {thousands(told['calls'])} calls of {told['models']} models, on {len(model_calls().places)} boards and "
+        f"memories, the twin knows {told['exact_percent']:g} % exactly and {told['bounded_percent']:g} % between "
+        f"bounds; of {told['unknown_percent']:g} % it knows nothing."
+    )
+
+
 def _headline(head: str) -> str:
     return head if head == "ttnn" else head[:1].upper() + head[1:]
 
@@ -182,4 +213,5 @@ def render(mapped: Mapped, *, width: int = 100, color: bool = False) -> str:
     shown = table.only(*(head for head in table.heads if head not in (*counts, "notes")))
     report.print(replace(shown, columns=[replace(one, head=_headline(one.head)) for one in shown.columns]))
     report.print(_sentence(mapped), style="bold")
+    report.print(_coverage_sentence())
     return report.text()

@@ -46,13 +46,17 @@ class SweepRun(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-run/1
     seconds: float
     statuses: dict[str, dict[str, dict[str, int]]]
     """Board -> memory -> status -> how many."""
+    not_judged: int
+    """Results, all of status ``unsupported``, that say neither pass nor failure."""
     unexpected: tuple[Unexpected, ...]
 
 
 def run_document(finished: Finished, results: Iterable[Result], unexpected: Sequence[Deviation]) -> SweepRun:
     """Of a sweep that ended."""
     statuses: dict[str, dict[str, dict[str, int]]] = {}
+    not_judged = 0
     for result in results:
+        not_judged += not result.is_judged
         here = statuses.setdefault(result.board, {}).setdefault(result.memory, {})
         here[result.status] = here.get(result.status, 0) + 1
     return SweepRun.of(
@@ -61,6 +65,7 @@ def run_document(finished: Finished, results: Iterable[Result], unexpected: Sequ
         folder=str(finished.folder),
         results=str(finished.results),
         statuses=statuses,
+        not_judged=not_judged,
         unexpected=[Unexpected.of(one, one.result) for one in unexpected],
     )
 
@@ -73,6 +78,8 @@ class Counts(Document, frozen=True):
     failed: int
     """For another reason than memory."""
     skipped: int
+    not_judged: int
+    """About which the twin says neither pass nor failure."""
     memory_failures: int = msgspec.field(name="oom")
     by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
     status: str
@@ -104,10 +111,11 @@ class SweepReport(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-re
     passed: int
     failed: int
     skipped: int
+    not_judged: int
     memory_failures: int = msgspec.field(name="oom")
     by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
     success_rate: float | None
-    """Per cent."""
+    """Per cent of the tests that have a verdict."""
     operators_tested: int
     operators_without_tests: tuple[str, ...]
     unique_problematic_shapes: int
@@ -124,7 +132,7 @@ def report_document(findings: Findings) -> SweepReport:
     return SweepReport.of(
         findings,
         summary,
-        success_rate=round(100 * summary.passed / summary.tests, 1) if summary.tests else None,
+        success_rate=round(100 * summary.passed / summary.judged, 1) if summary.judged else None,
         operators_tested=summary.operators_tested,
         operators_without_tests=[one.name for one in summary.operators if not one.tests],
         unique_problematic_shapes=summary.problematic_shapes,

@@ -36,7 +36,8 @@ def markdown(findings: Findings) -> str:
         ("Operators", str(len(summary.operators))),
         ("Operators with an executed test", str(summary.operators_tested)),
         ("Total Test Cases Run", str(summary.tests)),
-        ("Success Rate", share(summary.passed, summary.tests)),
+        ("Success Rate", share(summary.passed, summary.judged)),
+        *([("Not Judged", str(summary.not_judged))] if summary.not_judged else []),
         ("OOM Failures Found", f"{summary.memory_failures} ({memories_text(summary.by_memory)})"),
         ("Unique Problematic Shapes", str(summary.problematic_shapes)),
     ]
@@ -50,7 +51,7 @@ def markdown(findings: Findings) -> str:
         bullets(facts_lines(findings)),
         section("Key Metrics", bold(Table.of_texts(("Metric", "Value"), figures))),
         f"{' '.join(NOTES)} The rows of the table below sum to the metrics above.",
-        section("Operator Performance Results", bold(tables.operators(summary, *_COLUMNS))),
+        section("Operator Performance Results", bold(tables.operators_with(_COLUMNS, summary))),
         section("Most Memory-Intensive Shapes", tables.shapes(summary).first(_MOST_SHAPES), "None ran out of memory."),
         section("Vision Model Impact", tables.models(summary)),
         section("Recommendations", tables.priorities(findings), "None needed."),

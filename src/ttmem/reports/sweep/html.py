@@ -21,8 +21,9 @@ _OUTCOMES = (
     Outcome("passes", "ok"),
     Outcome("out of memory", "alarm"),
     Outcome("fails otherwise", "warn"),
-    Outcome("not run", "none"),
+    Outcome("not run, or not judged", "none"),
 )
+_COLUMNS = ("Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status")
 
 
 def render(findings: Findings) -> str:
@@ -58,6 +59,9 @@ def _cards(findings: Findings) -> list[Card]:
     if summary.failed:
         detail = share(summary.failed, summary.tests)
         cards.append(Card("Failed otherwise", str(summary.failed), detail=detail, level="warn"))
+    if summary.not_judged:
+        detail = f"{share(summary.not_judged, summary.tests)}: ask --engine mock"
+        cards.append(Card("Not judged", str(summary.not_judged), detail=detail, level="warn"))
     return cards
 
 
@@ -96,15 +100,14 @@ def _outcome(result: Result) -> int:
     """Which of the outcomes; a test that was skipped because it ran out of memory ran out of memory."""
     if result.is_memory_failure:
         return 1
+    if not result.is_judged:
+        return 3
     return {PASS: 0, SKIPPED: 3}.get(result.status, 2)
 
 
 def _sections(findings: Findings) -> list[Section]:
     summary = findings.summary
-    operators = tables.operators(
-        summary,
-        *("Operator", "Tests", "Passed", "OOM", "OOM in", "Failed", "Skipped", "Worst shape", "On device", "Status"),
-    )
+    operators = tables.operators_with(_COLUMNS, summary)
     priorities = tables.priorities(findings)
     failures = tables.failures(findings, summary.failures[:_MOST_FAILURES])
     return [

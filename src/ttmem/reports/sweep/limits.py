@@ -34,12 +34,20 @@ def _table(limits: Sequence[Limit]) -> Table:
             shape_list(limit.shape or (), unknown="none"),
             compact_bytes(limit.padded_bytes),
             shape_list(limit.fails_at or ()),
-            limit.status if limit.status != "none" else "no limit found",
+            _then(limit),
             limit.confidence,
         )
         for limit in limits
     ]
     return Table(columns, rows)
+
+
+def _then(limit: Limit) -> str:
+    """What comes after the largest that passes; where the twin does not judge that, from where on."""
+    if limit.not_judged_at:
+        begin = f"not judged from {shape_list(limit.not_judged_at)}"
+        return f"{begin}, then {limit.status}" if limit.fails_at else begin
+    return limit.status if limit.status != "none" else "no limit found"
 
 
 def text(frontiers: Sequence[Frontier], *, width: int = 100, color: bool = False) -> str:
@@ -50,7 +58,7 @@ def text(frontiers: Sequence[Frontier], *, width: int = 100, color: bool = False
         if len(one.frontier) > 1:
             rows = [
                 (str(limit.shape[-1] if limit.shape else "-"), shape_list(limit.shape or (), unknown="none"),
-                 compact_bytes(limit.padded_bytes), limit.status)
+                 compact_bytes(limit.padded_bytes), _then(limit))
                 for limit in one.frontier
             ]  # fmt: skip
             title = f"{one.op} {one.board} {one.memory} {one.layout}"

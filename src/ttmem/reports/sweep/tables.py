@@ -59,6 +59,7 @@ def headline(summary: Summary) -> Table:
         ("Out of memory", summary.memory_failures, share(summary.memory_failures, tests)),
         ("Failed for another reason", summary.failed, share(summary.failed, tests)),
         ("Skipped", summary.skipped, share(summary.skipped, tests)),
+        *([("Not judged", summary.not_judged, share(summary.not_judged, tests))] if summary.not_judged else []),
         ("Operators with memory failures", affected, share(affected, operators)),
     ]
     rows += [(f"Memory failures in {memory}", count, "") for memory, count in sorted(summary.by_memory.items())]
@@ -80,7 +81,7 @@ def operators(summary: Summary, *heads: str, failing: bool = False) -> Table:
         text_column("Board"),
         *map(_count, ("Tests", "Passed", "Failed", "OOM")),
         _memories(),
-        *map(_count, ("DRAM", "L1", "Skipped")),
+        *map(_count, ("DRAM", "L1", "Skipped", "Not judged")),
         _shape("Worst shape"),
         _size("Logical"),
         _size("On device"),
@@ -98,6 +99,11 @@ def with_boards(table: Table, summary: Summary, *heads: str) -> Table:
     return table.only(first, *(["Board"] if summary.boards else []), *others)
 
 
+def operators_with(columns: Sequence[str], summary: Summary) -> Table:
+    """These columns, and before the last one those that are not judged: other tools and the real library have none."""
+    return operators(summary, *columns[:-1], *(["Not judged"] if summary.not_judged else []), columns[-1])
+
+
 def failing_operators(summary: Summary) -> list[OperatorSummary]:
     """Those with memory failures, the largest first."""
     found = [one for one in summary.by_board if one.worst is not None]
@@ -108,7 +114,7 @@ def _operator_row(one: OperatorSummary) -> Sequence[Any]:
     worst = one.worst
     return (
         one.name, one.board, one.tests, one.passed, one.failed, one.memory_failures, one.by_memory,
-        one.by_memory.get("DRAM", 0), one.by_memory.get("L1", 0), one.skipped, *_worst_cells(worst),
+        one.by_memory.get("DRAM", 0), one.by_memory.get("L1", 0), one.skipped, one.not_judged, *_worst_cells(worst),
         severity_of(worst) if worst else None, one.status,
     )  # fmt: skip
 

@@ -29,12 +29,14 @@ def render(results: Sequence[Result], finished: Finished, deviations: Sequence[D
     report = TextReport(120)
     report.print(_statuses(Counter((one.board, one.memory, one.status) for one in results)))
     lines = [report.text().rstrip("\n")]
-    doubtful = sum(one.confidence in (BOUNDED, UNKNOWN) for one in results)
-    if doubtful:
+    not_judged = sum(not one.is_judged for one in results)
+    if not_judged:
         lines.append(
-            f"{counted(doubtful, 'result')} not exact (the twin has lower bounds for them): "
+            f"{counted(not_judged, 'result')} not judged (unsupported by the twin, neither pass nor failure): "
             "--engine mock asks the library"
         )
+    if bounded := sum(one.confidence in (BOUNDED, UNKNOWN) and one.is_judged for one in results):
+        lines.append(f"{counted(bounded, 'result')} not exact: the status is certain, the peak is a lower bound")
     resumed = f", {thousands(finished.resumed)} were there" if finished.resumed else ""
     rate = finished.asked / finished.seconds if finished.seconds > 0 else 0.0
     lines.append(

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations on two tensors, element by element: arithmetic, comparisons, logic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import (
+    broadcast_shape,
+    cast,
+    check_integers,
+    double_buffered_tiles,
+    has_whole_shards,
+    one_to_one,
+    result_like,
+    spell_type,
+    wanted_like,
+)
+from ttmem.allocator.operations.movement import copy_between
+from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.tilizing import tilize
+from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
+from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
+
+_NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
+_NO_INTEGER_POWER = (
+    "Input tensor A dtype {} is not supported for binary operation POWER: tensor exponents are not supported for "
+    "integer inputs, use a scalar integer exponent"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryKind:
+    """What the library makes of an operation of two operands."""
+
+    called: str
+    """Its name in messages."""
+    integers: tuple[DataType, ...] = (INT32, UINT32, UINT16)
+    """Those it takes, besides floats."""
+    mixes_floats: bool = True
+    takes_floats: bool = True
+    prepares: str = ""
+    """Operands that pass through one more tile before they meet: ``left``, ``both``."""
+    promotes: bool = False
+    """An integer becomes a float when the other operand is one."""
+    number_is_unary: str = ""
+    """With a number it is a unary operation that the library calls so."""
+
+    def takes(self, dtype: DataType) -> bool:
+        return self.takes_floats if dtype.is_float else dtype in self.integers
+
+
+def binary(call: Call, plan: PlanWriter) -> Plan:
+    """Two tensors, or a tensor and a number. A broadcast inside the last two dimensions needs one more stream."""
+    kind = _KINDS[call.name]
+    if len(call.inputs) == 1 and kind.number_is_unary:
+        return (_power_of_number if call.number_first else _with_number_as_unary)(call, plan, kind)
+    if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
+        raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
+    rounds = call.arguments.get("rounding_mode") is not None
+    temporaries: list[int] = []
+    meeting = zip(call.inputs, _types(call, kind), strict=True)
+    operands = [in_type(plan, spec, dtype, temporaries) for spec, dtype in meeting]
+    result = _result_of(call, operands)
+    if kind.called == "DIV" and operands[0].dtype is INT32:
+        if call.in_place:
+            raise InvalidSpecError("For integer division, supported output dtype is FLOAT32")
+        result = replace(result, dtype=INT32 if rounds else FLOAT32)
+        rounds = False
+    if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
+        raise InvalidSpecError(_NO_ROWS_IN_PLACE)
+    if any(spec.shard is not None for spec in (*operands, result)):
+        if rounds or any(spec.layout is ROW_MAJOR for spec in operands):
+            plan.doubt(BOUNDED, "rows in shards, or a division of shards that rounds")
+        return _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, temporaries)
+    if any(spec.layout is TILE for spec in operands):
+        operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
+    if call.in_place:
+        _check_types(kind, operands)
+        return combined(plan, kind, operands, call.inputs[0], temporaries)
+    if not rounds:
+        return combined(plan, kind, operands, result, temporaries, checks=True)
+    return _rounded(plan, kind, operands, result, temporaries)
+
+
+def _rounded(
+    plan: PlanWriter, kind: BinaryKind, operands: list[TensorSpec], result: TensorSpec, temporaries: list[int]
+) -> Plan:
+    """A quotient that another program rounds."""
+    ((slot, result),) = combined(plan, kind, operands, result, temporaries, checks=True).results
+    rounded = plan.allocate(result)
+    plan.launch(double_buffered_tiles(result, result))
+    plan.free(slot)
+    return plan.finish(rounded, result)
+
+
+def combined(
+    plan: PlanWriter,
+    kind: BinaryKind,
+    operands: list[TensorSpec],
+    result: TensorSpec,
+    temporaries: list[int],
+    *,
+    checks: bool = False,
+) -> Plan:
+    """The program, its result in tiles unless all operands are rows; the temporaries die with it."""
+    shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
+    layout = ROW_MAJOR if all(spec.layout is ROW_MAJOR for spec in operands) else TILE
+    result = replace(result, shape=shape, layout=layout)
+    slot = plan.allocate(result)
+    if checks:
+        # The library looks at the types when there is a place for the result.
+        _check_types(kind, operands)
+    plan.launch(_streams(kind, operands, result), CIRCULAR)
+    plan.free(*reversed(temporaries))
+    return plan.finish(slot, result)
+
+
+def _types(call: Call, kind: BinaryKind) -> list[DataType]:
+    """The types in which the operands meet; block floats meet an integer as bfloat16."""
+    types = [spec.dtype for spec in call.inputs]
+    if kind.called in _COMPARISONS:
+        return [UINT16 if dtype is UINT8 else dtype for dtype in types]
+    if not kind.promotes:
+        return types
+    if len(types) == 1:
+        is_fraction = isinstance(call.arguments.get("other"), float)
+        return [FLOAT32] if is_fraction and types[0] in (INT32, UINT32) else types
+    for one, other in ((0, 1), (1, 0)):
+        if types[one] in (INT32, UINT32) and types[other].is_float:
+            types[one] = FLOAT32 if types[other] is FLOAT32 else BFLOAT16
+    return types
+
+
+def in_type(plan: PlanWriter, spec: TensorSpec, dtype: DataType, temporaries: list[int]) -> TensorSpec:
+    if spec.dtype is dtype:
+        return spec
+    made = replace(spec, dtype=dtype)
+    temporaries.append(cast(plan, spec, made))
+    return made
+
+
+def _in_tiles(plan: PlanWriter, spec: TensorSpec, temporaries: list[int]) -> TensorSpec:
+    if spec.layout is TILE or spec.shard is not None:
+        return spec
+    made = replace(spec, layout=TILE)
+    temporaries.append(tilize(plan, spec, made))
+    return made
+
+
+def _check_types(kind: BinaryKind, operands: Sequence[TensorSpec]) -> None:
+    for letter, spec in zip("AB", operands, strict=False):
+        if not kind.takes(spec.dtype):
+            raise InvalidSpecError(
+                f"Input tensor {letter} dtype {spell_type(spec.dtype)} is not supported for binary operation "
+                f"BinaryOpType::{kind.called}"
+            )
+    types = [spec.dtype for spec in operands]
+    if len(set(types)) == 2 and not (kind.mixes_floats and all(dtype.is_float for dtype in types)):
+        raise InvalidSpecError(
+            f"Mixed dtype is not supported for binary operation BinaryOpType::{kind.called}, "
+            f"dtype A: {spell_type(types[0])}, dtype B: {spell_type(types[1])}"
+        )
+
+
+def _streams(
+    kind: BinaryKind, operands: Sequence[TensorSpec], result: TensorSpec, *, borrowed: bool = False, at_once: int = 1
+) -> list[int]:
+    """Two tiles of each tensor and of the result, or none where shards are ``borrowed``; a number travels as one tile,
+    which block floats take as bfloat16. Operands that are prepared are so some tiles ``at_once``, unless a tensor has
+    to be read for them.
+    """
+    first = operands[0]
+    tiles = [spec.dtype.tile_bytes(spec.tile) for spec in operands]
+    lent = [borrowed and spec.shard is not None for spec in operands]
+    streams = [0 if is_lent else 2 * tile for is_lent, tile in zip(lent, tiles, strict=True)]
+    at_once = at_once if all(lent) else 1
+    prepares_left = kind.prepares == "both" or (
+        kind.prepares == "left" and first.dtype.is_float and not all(spec.dtype is FLOAT32 for spec in operands)
+    )
+    buffers = [streams[0], at_once * tiles[0] if prepares_left else 0]
+    if len(operands) == 1:
+        number = (BFLOAT16 if first.dtype.is_block_float else first.dtype).tile_bytes(first.tile)
+        buffers += [number, at_once * number if kind.prepares == "both" else 0]
+    else:
+        buffers += [streams[1], at_once * tiles[1] if kind.prepares == "both" else 0]
+        buffers += _broadcast_stream(*operands)
+    if not (borrowed and result.shard is not None):
+        buffers += double_buffered_tiles(result)
+    return [size for size in buffers if size]
+
+
+def _broadcast_stream(first: TensorSpec, second: TensorSpec) -> list[int]:
+    """Of the operand that is repeated inside its tiles: the one of height 1, at equal heights that of width 1."""
+    one, two = ((1, 1, *spec.shape)[-2:] for spec in (first, second))
+    if one == two:
+        return []
+    axis = 0 if one[0] != two[0] else 1
+    return double_buffered_tiles(first if one[axis] == 1 else second)
+
+
+def _result_of(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
+    """Like the first, unless that is in DRAM and the second in shards."""
+    first = operands[0]
+    if call.memory is None and len(operands) > 1:
+        second = operands[1]
+        if isinstance(second.shard, Shard) and (
+            (first.shard is None and first.memory is DRAM)
+            or (isinstance(first.shard, Shard) and second.shard.cores > first.shard.cores)
+        ):
+            return replace(first, memory=second.memory, shard=second.shard)
+    return wanted_like(call, first)
+
+
+def _on_shards(
+    plan: PlanWriter, kind: BinaryKind, operands: Sequence[TensorSpec], result: TensorSpec, temporaries: list[int]
+) -> Plan:
+    """Streams of a tensor that is in shards borrow these where all that take part are cut alike; otherwise everything
+    is read and written as if it were interleaved.
+    """
+    shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
+    if result.shard is not None and any(spec.shard == result.shard and spec.shape != shape for spec in operands):
+        plan.doubt(BOUNDED, "the shards of a result that is larger than its operand")
+    result = replace(result, shape=shape)
+    slot = plan.allocate(result)
+    _check_types(kind, operands)
+    buffers = _streams(kind, operands, result)
+    if _borrows(operands, result):
+        tiles_at_once = 2 if all(spec.dtype is FLOAT32 or not spec.dtype.is_float for spec in operands) else 8
+        buffers = _streams(kind, operands, result, borrowed=True, at_once=tiles_at_once)
+    plan.launch(buffers, CIRCULAR)
+    plan.free(*reversed(temporaries))
+    return plan.finish(slot, result)
+
+
+def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
+    first = operands[0]
+    if result.shard is None:
+        return False
+    if len(operands) == 1:
+        return first.shard == result.shard and has_whole_shards(first)
+    second = operands[1]
+    one, two = ((1, 1, *spec.shape)[-2:] for spec in (first, second))
+    if has_whole_shards(first) and first.shape == result.shape and second.shard is None and one != two:
+        # Rows or numbers that are repeated within a shard of whole rows.
+        is_height = isinstance(first.shard, Shard) and first.shard.kind == "height"
+        return is_height and two[1] == 1 and first.shard == result.shard
+    if first.shape != second.shape or first.shard != second.shard or first.memory is not second.memory:
+        return False
+    if first.shard is not None and not has_whole_shards(first):
+        return first.shard == result.shard
+    if DRAM in (first.memory, result.memory) or not has_whole_shards(result):
+        return False
+    return first.shard is None or _ranges(first) == _ranges(result)
+
+
+def _ranges(spec: TensorSpec) -> tuple[CoreRange, ...]:
+    return spec.shard.ranges if spec.shard is not None else ()
+
+
+def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
+    source = call.inputs[0]
+    result = wanted_like(call, source)
+    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None and result.shard is None:
+        return plan.finish(copy_between(plan, source, result), result)
+    if not source.dtype.is_float:
+        if kind.called in ("REMAINDER", "FMOD"):
+            return plan.give_up("the remainder of integers and a number")
+        if kind.called == "POWER":
+            allowed: tuple[DataType, ...] = (INT32, UINT32, UINT16)
+        else:
+            allowed = (INT32, UINT32)
+        check_integers(source, kind.number_is_unary, allowed)
+        if kind.called == "POWER" and source.layout is ROW_MAJOR:
+            raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
+    return one_to_one(plan, source, result)
+
+
+def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
+    """The number becomes a tensor like the exponent, then the two are combined."""
+    source = call.inputs[0]
+    if not source.dtype.is_float:
+        raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(source.dtype)))
+    if kind.called != "POWER" or source.shard is not None or source.layout is ROW_MAJOR:
+        return plan.give_up("a number before shards or rows")
+    base = plan.allocate(source)
+    if source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):  # the rest comes from the host
+        plan.launch(double_buffered_tiles(source, source))
+    return combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
+
+
+def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
+    _, named = draws.options(record, choose)
+    if not choose.integer(0, 4):
+        return _draw_on_shards(record, choose)
+    first = draws.tensor(choose, integers=True, odd=True)
+    wish = draws.wish(choose)
+    if not choose.integer(0, 3):
+        steps = write_call(record.name, [first], choose.one_of((2.0, 3, 1)), memory=wish, **named)
+        if record.name in ("pow", "subtract", "divide") and not choose.integer(0, 2):
+            steps[-1]["args"].reverse()
+        return steps
+    second = draw_partner(choose, first)
+    form = choose.integer(0, 9)
+    if form == 0 and not named:
+        return write_call(record.name, [first, second], in_place=True)
+    if form == 1 and record.has_in_place_form and not named:
+        return write_call(f"{record.name}_", [first, second])
+    return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
+
+
+def _draw_on_shards(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Two tensors or one and a number, either of them in shards or not, the result too."""
+    first = draws.sharded_tensor(choose)
+    second = {**first, "dtype": choose.one_of((first["dtype"], first["dtype"], "bfloat16"))}
+    if choose.integer(0, 1):
+        shape = [size if choose.integer(0, 3) else 1 for size in first["shape"]]
+        second |= {"shape": shape, "shard": None, "memory": choose.one_of(draws.MEMORIES)}
+    wanted: dict[str, Any] = {}
+    if choose.integer(0, 1):
+        wanted = {"memory": choose.one_of(draws.MEMORIES)}
+        if wanted["memory"] == "L1" and choose.integer(0, 1):
+            wanted["shard"] = draws.shard_of(choose, first["shape"]) if choose.integer(0, 1) else first["shard"]
+    if not choose.integer(0, 2):
+        return write_call(record.name, [first], 2.0, **wanted)
+    return write_call(record.name, [first, second] if choose.integer(0, 3) else [second, first], **wanted)
+
+
+def draw_partner(choose: Choose, first: Step) -> Step:
+    """A tensor that can be broadcast to the first, now and then of another type or layout."""
+    shape = [size if choose.integer(0, 2) else 1 for size in first["shape"]]
+    shorter = choose.integer(0, 1) if len(shape) > 2 else 0
+    second = {**first, "shape": shape[shorter:], "memory": choose.one_of(draws.MEMORIES)}
+    if not choose.integer(0, 4):
+        other = draws.tensor(choose, integers=True, odd=True)
+        second |= {"dtype": other["dtype"], "layout": other["layout"]}
+    return second
+
+
+_COMPARISONS = ("GE", "GT", "LE", "LT", "EQ", "NE")
+_FLOATS_ALONE = BinaryKind("", (), mixes_floats=False)
+_DIVISION = BinaryKind("DIV", (INT32,), promotes=True)
+_BITS = BinaryKind("", takes_floats=False)
+_KINDS = {
+    "add": BinaryKind("ADD"),
+    "subtract": BinaryKind("SUB"),
+    "sub": BinaryKind("SUB"),
+    "multiply": BinaryKind("MUL", promotes=True),
+    "mul": BinaryKind("MUL", promotes=True),
+    "divide": _DIVISION,
+    "div": _DIVISION,
+    "rsub": BinaryKind("RSUB", prepares="left"),
+    "squared_difference": BinaryKind("SQUARED_DIFFERENCE"),
+    **{name.lower(): BinaryKind(name) for name in _COMPARISONS},
+    **{f"logical_{name}": BinaryKind(f"LOGICAL_{name.upper()}", prepares="both") for name in ("and", "or", "xor")},
+    "maximum": BinaryKind("MAXIMUM", (INT32, UINT32), mixes_floats=False, number_is_unary="MAXIMUM"),
+    "minimum": BinaryKind("MINIMUM", (INT32, UINT32), mixes_floats=False, number_is_unary="MINIMUM"),
+    "pow": replace(_FLOATS_ALONE, called="POWER", number_is_unary="POWER_ITERATIVE"),
+    "remainder": BinaryKind("REMAINDER", (INT32, UINT32), mixes_floats=False, number_is_unary="REMAINDER"),
+    "fmod": BinaryKind("FMOD", (INT32,), mixes_floats=False, number_is_unary="FMOD"),
+    "logaddexp": replace(_FLOATS_ALONE, called="LOGADDEXP"),
+    "xlogy": replace(_FLOATS_ALONE, called="XLOGY"),
+}
+_IN_PLACE = ("add", "subtract", "multiply", "divide", "sub", "mul", "div")
+
+
+def _binary_record(name: str) -> OperationRecord:
+    rounding = (Argument("rounding_mode", default=None, samples=("floor", "trunc")),) if name == "div" else ()
+    return record_of(
+        write_call(name, [EXAMPLE_TENSOR] * 2),
+        binary,
+        _draw_binary,
+        Argument("other", 0, None),
+        *rounding,
+        family="binary" if name in _IN_PLACE else "comparison",
+        is_sized_by_elements=lambda spec: True,
+        has_in_place_form=name in _IN_PLACE,
+        is_drawn_odd=True,
+        takes_shards=True,
+    )
+
+
+RECORDS = tuple(map(_binary_record, _KINDS))

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a convolution is dealt over the cores: three schemes, what each takes of L1, which one the library prefers."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+
+from ttmem.allocator.operations.halos import Dealing, stick_dtype
+from ttmem.allocator.operations.sliding_window import Window, halo_sticks
+from ttmem.hardware import BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
+from ttmem.hardware.boards import Grid
+from ttmem.tensors import ROW_MAJOR, CoreRange, Layout, Shard, grid_of, round_up
+
+HEIGHT, BLOCK, WIDTH = "height", "block", "width"
+_TILE = 32
+_STICK_UNIT = 8
+"""Channels of a stick come in multiples of this: 16 bytes of bfloat16, the least that is moved at once."""
+_SCRATCH_BYTES = 64
+_BURST_ALIGNMENTS = 256
+
+
+def divided(number: int, by: int) -> int:
+    """Rounded up."""
+    return -(-number // by)
+
+
+def cores_for(pieces: int, most: int) -> int:
+    """The largest number of cores up to ``most`` of which, with equal shares, none stays without work."""
+    cores = most
+    while round_up(pieces, cores) - pieces >= round_up(pieces, cores) // cores:
+        cores -= 1
+    return cores
+
+
+def common_divisor(first: int, second: int, most: int) -> int:
+    """The largest divisor of both up to ``most``."""
+    return next(cores for cores in range(most, 0, -1) if first % cores == 0 == second % cores)
+
+
+def row_by_row(cores: int, grid: Grid) -> tuple[CoreRange, ...]:
+    """So many cores from the top left, whole rows first."""
+    rows, rest = divmod(cores, grid.columns)
+    ranges = grid_of(grid.columns, rows) if rows else ()
+    return (*ranges, CoreRange(0, rows, rest - 1, rows)) if rest else ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """What the schemes depend on."""
+
+    grid: Grid
+    architecture: Architecture
+
+    @classmethod
+    def of(cls, memory_map: MemoryMap) -> "Chip":
+        return cls(memory_map.grid, memory_map.architecture)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """What is to be convolved."""
+
+    window: Window
+    in_channels: int
+    out_channels: int
+    has_bias: bool
+    dtype: DataType
+    """Of the input."""
+    weight_dtype: DataType
+    out_dtype: DataType
+    layout: Layout = ROW_MAJOR
+    """Of the input."""
+    is_matmul: bool = False
+    """A kernel of one pixel that moves by one: no window at all."""
+    is_row_depthwise: bool = False
+    """Each channel for itself along one row of pixels: a kernel of its own, without a product of matrices."""
+
+    @property
+    def stick_dtype(self) -> DataType:
+        """Of the input as sticks: block floats become bfloat16."""
+        return stick_dtype(self.dtype)
+
+    @property
+    def stick_bytes(self) -> int:
+        """Per channel."""
+        return self.stick_dtype.mantissa_bits // 8
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A convolution dealt over cores."""
+
+    kind: str
+    convolution: Convolution
+    chip: Chip
+    cores_high: int
+    """Along batch, height and width."""
+    cores_in: int
+    """Along the input's channels."""
+    cores_out: int
+    """Along the output's channels."""
+    unit: int
+    """Channels per core are a multiple of this."""
+
+    @property
+    def in_cores(self) -> int:
+        return self.cores_high * self.cores_in
+
+    @property
+    def out_cores(self) -> int:
+        return self.cores_high * self.cores_out
+
+    @property
+    def channels_per_core(self) -> int:
+        return round_up(self.convolution.in_channels, self.cores_in * self.unit) // self.cores_in
+
+    @property
+    def outputs_per_core(self) -> int:
+        return self.out_tiles_high * _TILE
+
+    @cached_property
+    def out_tiles_high(self) -> int:
+        return divided(divided(self.convolution.window.outputs, _TILE), self.cores_high)
+
+    @cached_property
+    def out_tiles_wide(self) -> int:
+        return divided(divided(self.convolution.out_channels, _TILE), self.cores_out)
+
+    @cached_property
+    def block_tiles_wide(self) -> int:
+        """Of the inner dimension, that is worked on at a time: one row of the kernel, or all of it by width."""
+        made, kernel = self.convolution, self.convolution.window.kernel
+        if made.is_row_depthwise:
+            return divided(self.channels_per_core * self.taps_read_at_once, _TILE)
+        return divided((prod(kernel) if self.kind == WIDTH else kernel[1]) * self.channels_per_core, _TILE)
+
+    @property
+    def taps_read_at_once(self) -> int:
+        """Of a depthwise row: the whole kernel where its sticks are whole tiles and one burst brings them."""
+        made = self.convolution
+        taps = made.window.kernel[1] if made.window.dilation[1] == 1 and self.channels_per_core % _TILE == 0 else 1
+        burst = _BURST_ALIGNMENTS * (64 if self.chip.architecture is BLACKHOLE else 32)
+        return taps if taps * self.channels_per_core * made.stick_bytes <= burst else 1
+
+    @cached_property
+    def in_sticks(self) -> int:
+        """Per core."""
+        window = self.convolution.window
+        sticks = window.batch * window.height * window.width
+        rounded = 1 if self.kind == WIDTH and self.convolution.layout is ROW_MAJOR else _TILE
+        return round_up(sticks, self.cores_high * rounded) // self.cores_high
+
+    @cached_property
+    def halo_sticks(self) -> int:
+        """Per core."""
+        return halo_sticks(self.convolution.window, self.cores_high, self.outputs_per_core)
+
+    def ranges(self, across: int) -> tuple[CoreRange, ...]:
+        """The cores, so many of them along the channels."""
+        if self.kind == BLOCK:
+            return grid_of(across, self.cores_high)
+        return row_by_row(across * self.cores_high, self.chip.grid)
+
+    @property
+    def dealing(self) -> Dealing:
+        """Of the input."""
+        return Dealing(
+            *(self.convolution.window, self.kind, self.ranges(self.cores_in), self.cores_high),
+            *(self.convolution.in_channels, self.channels_per_core, self.in_sticks, self.outputs_per_core),
+        )
+
+    @property
+    def out_shard(self) -> Shard:
+        return Shard(self.kind, self.outputs_per_core, self.out_tiles_wide * _TILE, self.ranges(self.cores_out))
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """As the matrix that the kernels read, padded to whole blocks."""
+        kernel = self.convolution.window.kernel
+        rows = self.block_tiles_wide * (1 if self.kind == WIDTH else kernel[0]) * self.cores_in
+        if self.convolution.is_row_depthwise:
+            rows = self.out_tiles_high * kernel[1]
+        return 1, 1, rows * _TILE, self.out_tiles_wide * self.cores_out * _TILE
+
+    def static_bytes(self, *, is_estimate: bool = False) -> list[int]:
+        """Of the convolution itself. The estimate does not know yet that a lone core sends nothing to others."""
+        made = self.convolution
+        weight, out = made.weight_dtype.tile_bytes(), made.out_dtype.tile_bytes()
+        stick = made.stick_dtype.tile_bytes()
+        block = self.out_tiles_high * self.block_tiles_wide
+        is_alone = self.cores_in == self.cores_out == 1 and not is_estimate
+        sent = 0 if is_alone or self.kind == HEIGHT else block * out
+        if self.kind == HEIGHT:
+            gathered = block * stick
+        elif self.kind == WIDTH:
+            gathered = 2 * self.block_tiles_wide * stick
+        else:
+            gathered = 0 if made.stick_dtype is made.out_dtype and not is_alone else block * stick
+        bias = self.out_tiles_wide * weight if made.has_bias else 0
+        weight_rows = self.out_tiles_high * self.taps_read_at_once if made.is_row_depthwise else self.block_tiles_wide
+        return [
+            size
+            for size in (
+                *(self.out_tiles_wide * weight_rows * weight, sent, gathered, block * out, bias),
+                _SCRATCH_BYTES,
+            )
+            if size
+        ]
+
+    @property
+    def out_shard_bytes(self) -> int:
+        return self.out_tiles_high * self.out_tiles_wide * self.convolution.out_dtype.tile_bytes()
+
+    @property
+    def halo_bytes(self) -> int:
+        return self.halo_sticks * self.channels_per_core * self.convolution.stick_bytes
+
+    def estimated_bytes(self, window: Window | None = None) -> int:
+        """Of a core when the convolution runs, as the library reckons before it chooses; with this window's halo."""
+        halo = self.halo_bytes
+        if window is not None:
+            outputs = divided(divided(window.outputs, _TILE), self.cores_high) * _TILE
+            halo = halo_sticks(window, self.cores_high, outputs)
+            halo *= self.channels_per_core * self.convolution.stick_bytes
+        return sum(self.static_bytes(is_estimate=True)) + self.out_shard_bytes + halo
+
+    @property
+    def estimated_peak_bytes(self) -> int:
+        """The same, or when the halo is gathered."""
+        made = self.convolution
+        sticks = self.in_sticks * self.channels_per_core * made.stick_bytes
+        if made.dtype.is_block_float:
+            sticks //= 2
+        return max(sticks + self.halo_bytes, self.estimated_bytes())
+
+    def readers(self) -> tuple[int, ...]:
+        """Outputs per block of each kernel that gathers windows: one, or two that take halves."""
+        high = self.out_tiles_high
+        if (
+            self.kind == WIDTH
+            or high == 1
+            or self.convolution.is_row_depthwise
+            or (self.kind == HEIGHT and not _halves_pay(self))
+        ):
+            return (high * _TILE,)
+        return ((high - high // 2) * _TILE, high // 2 * _TILE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Cost model of the library: bytes per cycle at the least transfer and at the peak, which it reaches at a size."""
+
+    local: tuple[int, float, float]
+    dram: tuple[int, float, float]
+    multicast: tuple[int, float, float]
+    clock: float
+    tilize_cycles: dict[tuple[str, str, bool], int]
+
+
+_LEAST_TRANSFER_BYTES = 16
+_WORMHOLE_RATES = _Rates(
+    (1024, 0.868, 27.84),
+    (2048, 0.436, 28.411),
+    (65536, 0.318, 25.345),
+    1.0,
+    {
+        ("float32", "float32", False): 107,
+        ("float32", "float32", True): 128,
+        ("float32", "bfloat16", False): 74,
+        ("float32", "bfloat16", True): 74,
+        ("float32", "bfloat8_b", False): 74,
+        ("float32", "bfloat8_b", True): 70,
+        ("bfloat16", "float32", False): 92,
+        ("bfloat16", "float32", True): 117,
+        ("bfloat16", "bfloat16", False): 61,
+        ("bfloat16", "bfloat16", True): 68,
+        ("bfloat16", "bfloat8_b", False): 40,
+        ("bfloat16", "bfloat8_b", True): 43,
+    },
+)
+_BLACKHOLE_RATES = _Rates(
+    (4096, 1.124, 80.48),
+    (2048, 0.671, 80.885),
+    (65536, 0.182, 57.677),
+    1.35,
+    {
+        ("float32", "float32", False): 132,
+        ("float32", "float32", True): 132,
+        ("float32", "bfloat16", False): 132,
+        ("float32", "bfloat16", True): 80,
+        ("float32", "bfloat8_b", False): 132,
+        ("float32", "bfloat8_b", True): 77,
+        ("bfloat16", "float32", False): 105,
+        ("bfloat16", "float32", True): 128,
+        ("bfloat16", "bfloat16", False): 72,
+        ("bfloat16", "bfloat16", True): 72,
+        ("bfloat16", "bfloat8_b", False): 60,
+        ("bfloat16", "bfloat8_b", True): 60,
+    },
+)
+
+
+def _rate(size: int, curve: tuple[int, float, float]) -> float:
+    full, least, peak = curve
+    clamped = min(max(size, _LEAST_TRANSFER_BYTES), full)
+    return least + (peak - least) / (full - _LEAST_TRANSFER_BYTES) * (clamped - _LEAST_TRANSFER_BYTES)
+
+
+def _halves_pay(scheme: Scheme) -> bool:
+    """Whether two gathering kernels are done sooner than one, although the second also brings the weights."""
+    made, rates = scheme.convolution, _BLACKHOLE_RATES if scheme.chip.architecture is BLACKHOLE else _WORMHOLE_RATES
+    element, kernel_width = made.stick_bytes, made.window.kernel[1]
+    together = kernel_width if made.window.dilation[1] == 1 else 1
+    gathered = element * scheme.out_tiles_high * _TILE * scheme.channels_per_core * kernel_width
+    gather = rates.clock * gathered / _rate(element * scheme.channels_per_core * together, rates.local)
+    tile = made.weight_dtype.tile_bytes()
+    weights = tile * scheme.out_tiles_wide * scheme.block_tiles_wide
+    weigh = rates.clock * weights * (1 / _rate(tile, rates.dram) + 1 / _rate(weights, rates.multicast))
+    wide = made.dtype is FLOAT32 and made.weight_dtype is FLOAT32
+    cycles = rates.tilize_cycles[made.stick_dtype.name, made.out_dtype.name, wide]
+    tilize = cycles * scheme.block_tiles_wide * scheme.out_tiles_high
+    return gather / 2 + max(weigh, tilize) < max(gather + tilize, weigh)
+
+
+@lru_cache(maxsize=4096)
+def scheme_of(kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = False) -> Scheme:
+    """``is_sliced``: the input is cut out of DRAM as sticks, whatever its layout."""
+    sticks = not made.is_matmul and kind != WIDTH and (made.layout is ROW_MAJOR or is_sliced)
+    unit = _STICK_UNIT if sticks else _TILE
+    grid = chip.grid
+    high, out = divided(made.window.outputs, _TILE), divided(made.out_channels, _TILE)
+    if kind == HEIGHT:
+        return Scheme(kind, made, chip, cores_for(high, grid.cores), 1, 1, unit)
+    pieces = divided(made.in_channels, unit)
+    if kind == WIDTH:
+        return Scheme(kind, made, chip, 1, cores_for(pieces, grid.cores), cores_for(out, grid.cores), unit)
+    cores_high = cores_for(high, grid.rows)
+    if made.is_matmul:
+        across = common_divisor(out, pieces, grid.columns)
+        return Scheme(kind, made, chip, cores_high, across, across, unit)
+    return Scheme(kind, made, chip, cores_high, cores_for(pieces, grid.columns), cores_for(out, grid.columns), unit)
+
+
+@lru_cache(maxsize=4096)
+def preferred_kind(made: Convolution, chip: Chip, window: Window | None = None) -> str:
+    """By height, unless dealing by both or by channels takes less of L1. ``window``: reckoned with this one's halo."""
+    best = scheme_of(HEIGHT, made, chip)
+    if made.is_row_depthwise:
+        return best.kind
+    block, width = scheme_of(BLOCK, made, chip), scheme_of(WIDTH, made, chip)
+    if (
+        block.estimated_bytes(window) < best.estimated_bytes(window)
+        and max(block.in_cores, block.out_cores) >= chip.grid.columns
+    ):
+        best = block
+    if width.estimated_bytes(window) < best.estimated_bytes(window) and not made.is_matmul:
+        best = width
+    return best.kind

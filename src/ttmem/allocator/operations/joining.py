@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concat and stack."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import double_buffered_rows, double_buffered_tiles, result_like
+from ttmem.allocator.operations.movement import copy_between, to_memory_config
+from ttmem.allocator.operations.permutation import swap_last_two
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reshaping import reshaped
+from ttmem.allocator.operations.slicing import cut
+from ttmem.allocator.operations.tilizing import in_layout, tilize, untilize_by_rows
+from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
+from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, place
+
+
+def concat(call: Call, plan: PlanWriter) -> Plan:
+    """The result goes to DRAM unless the caller says otherwise, whatever the inputs."""
+    first, rank = call.inputs[0], len(call.inputs[0].shape)
+    if len(call.inputs) == 1:
+        return to_memory_config(replace(call, memory=call.memory or DRAM), plan)
+    axis = dimension(call.arguments["dim"], rank)
+    others = [spec.shape[:axis] + spec.shape[axis + 1 :] for spec in call.inputs]
+    if any(other != others[0] or len(spec.shape) != rank for other, spec in zip(others, call.inputs, strict=True)):
+        raise BadInputError(
+            "All dimensions must be the same size except for the dimension along which the contenation is taking place."
+        )
+    if any(spec.layout is not first.layout or spec.dtype is not first.dtype for spec in call.inputs):
+        return plan.give_up("concat of different layouts or data types")
+    result = replace(result_like(first, call.memory or DRAM), shape=_joined_shape(call.inputs, axis))
+    if any(spec.shard is not None for spec in call.inputs):
+        return plan.one_program(result, [], at_least="concat of sharded tensors picks its own kernels")
+    slot, result = join(plan, call.inputs, axis, result)
+    return plan.finish(slot, result)
+
+
+def _joined_shape(specs: Sequence[TensorSpec], axis: int) -> tuple[int, ...]:
+    shape = list(specs[0].shape)
+    shape[axis] = sum(spec.shape[axis] for spec in specs)
+    return tuple(shape)
+
+
+def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: TensorSpec) -> tuple[int, TensorSpec]:
+    """Interleaved tensors of one kind. Tiles with padding in the middle cannot be joined: where no kernel shifts them
+    they are rows for the time being, and block floats come back as bfloat16.
+    """
+    is_padded = result.layout is TILE and (
+        len(result.shape) == 1 or any(spec.shape[axis] != _stored(spec)[axis] for spec in specs)
+    )
+    if not is_padded:
+        left_over: list[int] = []
+        slot, result = _join(plan, specs, axis, result, left_over)
+        plan.free(*left_over)
+        return slot, result
+    if axis == len(result.shape) - 1 and len(result.shape) > 1 and result.dtype in (BFLOAT16, FLOAT32):
+        tile = result.dtype.tile_bytes()
+        before, after = (tile * sum(_stored(spec)[-1] // 32 for spec in group) for group in (specs, [result]))
+        taken = place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0
+        if 3 * (before + after) <= plan.l1_space() - taken:
+            slot = plan.allocate(result)
+            plan.launch([2 * before, before, after, 2 * after], CIRCULAR)
+            return slot, result
+    rows = [in_layout(spec, tiled=False) for spec in specs]
+    # The library asks the tiles too whether their rows are aligned, and of a single row it takes the tile's height.
+    forced = axis == len(result.shape) - 1 and _have_unaligned_rows(plan, specs, lambda spec: _padded(spec)[axis])
+    if forced and len(result.shape) == 1 and not _have_unaligned_rows(plan, rows, _row_elements):
+        raise InvalidSpecError(
+            "Index is out of bounds for the rank, should be between 0 and 0 however is 18446744073709551615"
+        )
+    slots = [untilize_by_rows(plan, spec, row, ahead=False) for spec, row in zip(specs, rows, strict=True)]
+    whole = in_layout(result, tiled=False)
+    left_over = []
+    joined, whole = _join(plan, rows, axis, whole, left_over, slots, transposes=forced)
+    tiled = replace(whole, layout=TILE)
+    if tiled.dtype is UINT8:
+        plan.allocate(tiled)
+        raise InvalidSpecError("Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
+    slot = tilize(plan, whole, tiled)
+    plan.free(joined, *left_over, *slots)
+    return slot, tiled
+
+
+def _padded(spec: TensorSpec) -> tuple[int, ...]:
+    return paging_of(spec).padded_shape
+
+
+def _stored(spec: TensorSpec) -> tuple[int, ...]:
+    """As long as the shape."""
+    padded = _padded(spec)
+    return padded[len(padded) - len(spec.shape) :]
+
+
+def _row_elements(spec: TensorSpec) -> int:
+    return _padded(spec)[-1]
+
+
+def _have_unaligned_rows(plan: PlanWriter, specs: Sequence[TensorSpec], elements: Callable[[TensorSpec], int]) -> bool:
+    return any(
+        elements(spec) * (spec.dtype.mantissa_bits // 8) % plan.memory_map.page_alignment_bytes(spec.memory)
+        for spec in specs
+    )
+
+
+def _join(
+    plan: PlanWriter,
+    specs: Sequence[TensorSpec],
+    axis: int,
+    result: TensorSpec,
+    left_over: list[int],
+    sources: list[int] | None = None,
+    *,
+    transposes: bool = False,
+) -> tuple[int, TensorSpec]:
+    """One program; along the last dimension, where a row is not a multiple of the alignment, between two transposes.
+
+    The library measures rows even of tiles: bfloat8_b on Blackhole may fail this too.
+    ``left_over`` gets what is to be freed at the end; ``sources`` that are not needed after the transposes are freed,
+    and taken from the list.
+    """
+    is_last = axis == len(result.shape) - 1
+    unaligned = transposes or (is_last and _have_unaligned_rows(plan, specs, _row_elements))
+    if not unaligned:
+        slot = plan.allocate(result)
+        plan.launch(_join_buffers(plan, specs[0], result))
+        return slot, result
+    pairs = [(replace(spec, shape=(1, *spec.shape)) if len(spec.shape) == 1 else spec) for spec in specs]
+    swapped = [swap_last_two(plan, spec, spec) for spec in pairs]
+    if sources is not None:
+        plan.free(*(source for source, (slot, _) in zip(sources, swapped, strict=True) if slot > 0))
+        sources[:] = [source for source, (slot, _) in zip(sources, swapped, strict=True) if slot <= 0]
+    upright = [spec for _, spec in swapped]
+    long = replace(upright[0], memory=result.memory, shape=_joined_shape(upright, len(upright[0].shape) - 2))
+    joined = plan.allocate(long)
+    plan.launch(_join_buffers(plan, upright[0], long))
+    slot, turned = swap_last_two(plan, long, long)
+    left_over += [joined] * (slot > 0) + [made for made, _ in swapped]
+    return slot if slot > 0 else joined, replace(turned, shape=result.shape)
+
+
+def _join_buffers(plan: PlanWriter, first: TensorSpec, result: TensorSpec) -> list[int]:
+    if result.layout is TILE:
+        return double_buffered_tiles(result)
+    return double_buffered_rows(plan, result, first, result)
+
+
+def stack(call: Call, plan: PlanWriter) -> Plan:
+    """Each tensor gets a dimension of size 1, along which they are joined."""
+    first = call.inputs[0]
+    if any(spec.shape != first.shape for spec in call.inputs):
+        raise BadInputError("All tensors must have the same shape to be stacked")
+    axis = dimension(call.arguments["dim"], len(first.shape), new=1)
+    shape = (*first.shape[:axis], 1, *first.shape[axis:])
+    if any(spec != replace(first, memory=spec.memory) or spec.shard is not None for spec in call.inputs):
+        return plan.give_up("stack of shards, or of tensors of different kinds")
+    made = [reshaped(plan, spec, replace(spec, shape=shape)) for spec in call.inputs]
+    specs = [replace(spec, shape=shape) for spec in call.inputs]
+    result = replace(result_like(first, call.memory or DRAM), shape=_joined_shape(specs, axis))
+    slot, result = join(plan, specs, axis, result)
+    plan.free(*made)
+    return plan.finish(slot, result)
+
+
+def roll(call: Call, plan: PlanWriter) -> Plan:
+    """For each dimension the tail is put before the head, in DRAM; a tensor of L1 is copied back there at the end."""
+    source = call.inputs[0]
+    shifts, dims = call.arguments["shifts"], call.arguments["dims"]
+    if dims is None or source.shard is not None:
+        return plan.give_up("a roll over all elements, or of shards")
+    shifts, dims = ([one] if isinstance(one, int) else list(one) for one in (shifts, dims))
+    if len(shifts) != len(dims):
+        raise BadInputError(f"Roll expects shifts {len(shifts)} and dims {len(dims)} to have the same length")
+    spec, slot = source, 0
+    for shift, dim in zip(shifts, dims, strict=True):
+        axis = dimension(dim, len(source.shape))
+        size = source.shape[axis]
+        if int(shift) % size:
+            old = slot
+            slot, spec = _rolled(plan, spec, axis, size - int(shift) % size)
+            plan.free(old)
+    if slot and spec.memory is not source.memory:
+        back = replace(spec, memory=source.memory)
+        old, slot = slot, copy_between(plan, spec, back)
+        plan.free(old)
+        spec = back
+    return plan.finish(slot or -1, spec)
+
+
+def _rolled(plan: PlanWriter, spec: TensorSpec, axis: int, at: int) -> tuple[int, TensorSpec]:
+    steps = [1] * len(spec.shape)
+    start, middle, end = [0] * len(spec.shape), list(spec.shape), list(spec.shape)
+    middle[axis] = at
+    begin = list(start)
+    begin[axis] = at
+    tail_slot, tail = cut(plan, spec, begin, end, steps, spec)
+    head_slot, head = cut(plan, spec, start, middle, steps, spec)
+    slot, whole = join(plan, [tail, head], axis, replace(head, memory=DRAM, shape=spec.shape))
+    plan.free(tail_slot, head_slot)
+    return slot, whole
+
+
+def _draw_roll(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True)
+    if source["dtype"] == "bfloat8_b":
+        source["dtype"] = "bfloat16"
+    dims = draws.shuffled(choose, list(range(len(source["shape"]))))[: choose.integer(1, 2)]
+    return write_call(record.name, [source], [choose.integer(-3, 40) for _ in dims], dims)
+
+
+def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
+    first = draws.tensor(choose, integers=True, odd=True)
+    if not first["shape"]:
+        return _draw_concat(record, choose)
+    if not choose.integer(0, 3):
+        first["shape"][-1] *= choose.one_of((4, 40, 200))
+    axis = choose.integer(0, len(first["shape"]) - 1)
+    sizes = (1, 32, 64, 96) if choose.integer(0, 1) else draws.SIZES
+    others = [
+        {**_resized(first, axis, choose.one_of(sizes)), "memory": choose.one_of(draws.MEMORIES)}
+        for _ in range(choose.integer(1, 3))
+    ]
+    return write_call(record.name, [first, *others], axis, memory=draws.wish(choose), as_list=True)
+
+
+def _resized(tensor: Step, axis: int, size: int) -> Step:
+    shape = list(tensor["shape"])
+    shape[axis] = size
+    return {**tensor, "shape": shape}
+
+
+def _draw_stack(record: OperationRecord, choose: Choose) -> list[Step]:
+    first = draws.tensor(choose, most=3, integers=True, odd=True)
+    rank = len(first["shape"])
+    return write_call(record.name, [first] * choose.integer(2, 3), choose.integer(-rank - 1, rank), as_list=True)
+
+
+RECORDS = (
+    record_of(
+        write_call("concat", [EXAMPLE_TENSOR] * 2, -1, as_list=True),
+        concat,
+        _draw_concat,
+        Argument("dim", 0),
+        is_drawn_odd=True,
+    ),
+    record_of(
+        write_call("stack", [EXAMPLE_TENSOR] * 2, 0, as_list=True),
+        stack,
+        _draw_stack,
+        Argument("dim", 0),
+        is_drawn_odd=True,
+    ),
+    record_of(
+        write_call("roll", [EXAMPLE_TENSOR], [1], [2]),
+        roll,
+        _draw_roll,
+        *(Argument("shifts", 0), Argument("dims", 1, None)),
+    ),
+)

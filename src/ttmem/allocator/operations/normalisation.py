@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer, RMS and batch normalisation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import result_like, spell_type
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, round_up
+
+_USABLE = 0.95
+"""The share of what is left of L1 that the library dares to plan with."""
+_STREAMED_TILES = 112
+_STREAMED_TILES_WITH_WEIGHTS = 56
+"""A row that does not fit passes in pieces of at most so many tiles of two bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RowNorm:
+    """A normalisation over the last dimension: its tensors, and how it counts."""
+
+    source: TensorSpec
+    result: TensorSpec
+    weight: TensorSpec | None
+    bias: TensorSpec | None
+    residual: TensorSpec | None
+    is_centred: bool
+    """Layer norm, which subtracts the mean; RMS norm does not."""
+
+    @property
+    def block(self) -> int:
+        """Tiles at a time: as many as the registers hold, half as many in four bytes."""
+        return 4 if self.is_centred else 8
+
+    @property
+    def inner_bytes(self) -> int:
+        return (FLOAT32 if self.is_centred else BFLOAT16).tile_bytes()
+
+    def buffers(self, width: int, *, streams: bool) -> list[int]:
+        """Static buffers for rows, or pieces of rows, of so many tiles."""
+        block, inner, plain = 2 * self.block, self.inner_bytes, BFLOAT16.tile_bytes()
+        has_residual = self.residual is not None
+        source = (block if has_residual else width) * self.source.dtype.tile_bytes()
+        sizes = [source, block * self.result.dtype.tile_bytes(), 2 * inner if self.is_centred else 0]
+        sizes += [2 * plain, 2 * plain, 2 * inner]
+        sizes += [width * inner if self.is_centred or has_residual or streams else 0, width * inner, 8 * inner]
+        sizes += [inner if streams else 0, block * inner if self.weight or self.bias else 0]
+        sizes += [width * spec.dtype.tile_bytes() for spec in (self.weight, self.bias) if spec]
+        if self.residual is not None:
+            sizes += [width * inner if self.is_centred else 0, block * self.residual.dtype.tile_bytes()]
+        return [size for size in sizes if size]
+
+    def fitting(self, plan: PlanWriter) -> list[int]:
+        """Whole rows where they fit, pieces otherwise; the library gives up when not even the smallest pieces do."""
+        width = round_up(-(-self.source.shape[-1] // 32), self.block)
+        usable = int(_USABLE * plan.l1_space())
+        whole = self.buffers(width, streams=False)
+        by_rows = any(spec is not None and spec.layout is ROW_MAJOR for spec in (self.weight, self.bias))
+        if by_rows or sum(whole) <= usable:
+            return whole
+        has_much = self.weight or self.bias or self.source.dtype is FLOAT32
+        most = _STREAMED_TILES_WITH_WEIGHTS if has_much else _STREAMED_TILES
+        width = min(most * BFLOAT16.tile_bytes() // self.inner_bytes, width)
+        while width > self.block and sum(self.buffers(width, streams=True)) > usable:
+            width -= self.block
+        pieces = self.buffers(width, streams=True)
+        if sum(pieces) > usable:
+            plan.refuse(
+                f"LayerNorm streaming circular buffers require {sum(pieces)} bytes, but only {usable} bytes of the "
+                "allocator's L1 span are available"
+            )
+        return pieces
+
+
+def row_norm(call: Call, plan: PlanWriter) -> Plan:
+    """Rows are normalised whole if all they need fits what the result leaves of L1, in pieces if not."""
+    source = call.inputs[0]
+    if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs):
+        return plan.give_up(f"{call.name} of row-major or sharded tensors")
+    if not source.shape:
+        return plan.give_up(f"{call.name} of a single number")
+    result = result_like(source, call.memory)
+    weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
+    norm = _RowNorm(source, result, weight, bias, residual, is_centred=call.name == "layer_norm")
+    slot = plan.allocate(result)
+    if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
+        return plan.give_up(f"{call.name} with weights of another width")
+    buffers = norm.fitting(plan)
+    if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
+    plan.launch(buffers)
+    return plan.finish(slot, result)
+
+
+def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
+    """Tiles of the input's width, or rows of 32 that together have it."""
+    if weight.layout is ROW_MAJOR:
+        return weight.shape[-1] == 32 and weight.elements == round_up(source.shape[-1], 32)
+    return bool(weight.shape) and weight.shape[-1] == source.shape[-1]
+
+
+def batch_norm(call: Call, plan: PlanWriter) -> Plan:
+    """With the statistics given: two tiles of each of nine streams, in the wider type where types are mixed."""
+    source, rank = call.inputs[0], len(call.inputs[0].shape)
+    if any(spec.shard is not None for spec in call.inputs):
+        return plan.give_up("batch_norm of sharded tensors")
+    if rank < 4:
+        plan.refuse(f"batch_norm not supported for tensors with rank < 4. (rank={rank})")
+    if call.arguments["training"]:
+        return plan.give_up("batch_norm that trains works out its statistics with other operations")
+    given = {name: call.tensor(name) for name in ("running_mean", "running_var", "weight", "bias")}
+    mean, variance = given["running_mean"], given["running_var"]
+    if mean is None or variance is None:
+        plan.refuse("running_mean and running_var must be defined in evaluation mode")
+    if any(spec is not None and spec.dtype is not mean.dtype for spec in given.values()):
+        return plan.give_up("batch_norm with parameters of different types")
+    result = replace(result_like(source, call.memory), layout=TILE)
+    slot = plan.allocate(result)
+    for spec in (source, mean):
+        if spec.dtype not in (BFLOAT16, FLOAT32):
+            plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
+    if any(spec is not None and spec.layout is not TILE for spec in (source, *given.values())):
+        plan.refuse("Input tensor must be must be tilized")
+    own, other, plain = (2 * dtype.tile_bytes() for dtype in (source.dtype, mean.dtype, BFLOAT16))
+    wide = max(own, other)
+    extras = [other if given[name] else plain for name in ("weight", "bias")]
+    copied = [own] if own != wide else []
+    plan.launch([own, other, wide, other, wide, *extras, wide, wide, *copied])
+    return plan.finish(slot, result)
+
+
+def group_norm(call: Call, plan: PlanWriter) -> Plan:
+    """Samples of [N, 1, rows, channels] on one core, which holds a group's columns of a sample several times over."""
+    source, config = call.inputs[0], call.arguments["core_grid"]
+    is_one_core = isinstance(config, Mapping) and (config.get("x"), config.get("y")) == (1, 1)
+    if len(call.inputs) > 1 or not is_one_core or call.arguments["inplace"] or source.dtype is not BFLOAT16:
+        return plan.give_up("group_norm on several cores, in place, with scale and shift, or of other types")
+    if source.layout is not TILE or source.shard is not None or len(source.shape) != 4:
+        return plan.give_up("group_norm of row-major or sharded tensors")
+    groups, channels = int(call.arguments["num_groups"]), source.shape[-1]
+    if channels % 32 or not 0 < groups <= channels or channels % groups:
+        raise InvalidSpecError(f"{channels} channels are not whole tiles, or not {groups} equal groups")
+    of_a_group = channels // groups
+    wide = max(-(-(group * of_a_group % 32 + of_a_group) // 32) for group in range(groups))
+    high = source.shape[1] * -(-source.shape[2] // 32)
+    tile = BFLOAT16.tile_bytes()
+    masks = 2 * wide * (2 if source.shape[2] % 32 else 1) * tile
+    block = high * wide * tile
+    return plan.one_program(
+        result_like(source, call.memory or DRAM),
+        [*[block] * 3, *[tile] * 3, masks, *[block] * 4, *[tile] * 6],
+        CIRCULAR,
+    )
+
+
+def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, tile_only=True, most=4, odd=True)
+    if choose.integer(0, 1) or not source["shape"]:
+        source["shape"][-1:] = [choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))]
+    width = source["shape"][-1]
+    by_rows = width % 32 == 0 and not choose.integer(0, 3)
+    tensors, named = [source], dict[str, Any]()
+    for name, shape in (("weight", [1, width]), ("bias", [1, width]), ("residual_input_tensor", source["shape"])):
+        if not choose.integer(0, 2 if "residual" in name else 1):
+            named[name] = {"tensor": f"t{len(tensors)}"}
+            tensors.append({**draws.tensor(choose, shape, tile_only=True), "memory": choose.one_of(draws.MEMORIES)})
+            if not choose.integer(0, 3) and "residual" not in name:
+                tensors[-1]["shape"] = [width]
+            if by_rows and "residual" not in name:
+                tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
+    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
+    return [*made, {**call, "args": call["args"][:1]}]
+
+
+def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
+    batch, channels = choose.integer(1, 3), choose.one_of((1, 3, 16, 32, 33, 64, 100))
+    sizes = [batch, channels, choose.one_of(draws.SIZES), choose.one_of(draws.SIZES)]
+    types = [choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b")) for _ in range(2)]
+    names = ["running_mean", "running_var", *(name for name in ("weight", "bias") if choose.integer(0, 1))]
+    tensors = [
+        {**draws.tensor(choose, shape, tile_only=True), "dtype": types[number > 0]}
+        for number, shape in enumerate((sizes, *[[1, channels, 1, 1]] * len(names)))
+    ]
+    named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
+    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
+    return [*made, {**call, "args": call["args"][:1]}]
+
+
+def _draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
+    channels = 32 * choose.one_of((1, 2, 3, 4, 8, 10))
+    groups = choose.one_of([number for number in (1, 2, 4, 8, 16, 32) if channels % number == 0])
+    rows = choose.one_of((1, 32, 49, 64, 100, 196, 256, 400))
+    source = {
+        **EXAMPLE_TENSOR,
+        "shape": [choose.integer(1, 3), 1, rows, channels],
+        "memory": choose.one_of(draws.MEMORIES),
+    }
+    named: dict[str, Any] = {"num_groups": groups, "core_grid": _ONE_CORE, "inplace": False}
+    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+
+
+_ONE_CORE: Step = {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}}
+_STATISTICS = {**EXAMPLE_TENSOR, "shape": [1, 64, 1, 1]}
+*_MADE, _CALL = write_call(
+    "batch_norm",
+    [{**EXAMPLE_TENSOR, "shape": [1, 64, 32, 32]}, _STATISTICS, _STATISTICS],
+    running_mean={"tensor": "t1"},
+    running_var={"tensor": "t2"},
+)
+
+RECORDS = (
+    *(
+        record_of(
+            write_call(name, [EXAMPLE_TENSOR]),
+            row_norm,
+            _draw_row_norm,
+            Argument("epsilon", default=None, samples=(1e-6,)),
+            family="row norm",
+            is_drawn_odd=True,
+        )
+        for name in ("layer_norm", "rms_norm")
+    ),
+    record_of(
+        [*_MADE, {**_CALL, "args": _CALL["args"][:1]}],
+        batch_norm,
+        _draw_batch_norm,
+        Argument("eps", default=None),
+        Argument("momentum", default=None),
+        Argument("training", default=False),
+    ),
+    record_of(
+        write_call(
+            "group_norm",
+            [{**EXAMPLE_TENSOR, "shape": [1, 1, 64, 64]}],
+            num_groups=2,
+            core_grid=_ONE_CORE,
+            inplace=False,
+        ),
+        group_norm,
+        _draw_group_norm,
+        Argument("num_groups"),
+        Argument("core_grid", default=None),
+        Argument("inplace", default=True),
+        Argument("epsilon", default=None),
+    ),
+)

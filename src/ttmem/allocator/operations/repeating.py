@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repeat and expand: one copy per repeated dimension, each in place of the one before."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import prod
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import result_like
+from ttmem.allocator.operations.movement import to_memory_config
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.tilizing import in_layout, tilize, untilize, untilize_plainly
+from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import BFLOAT16, L1, UINT8
+from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, place, round_up
+
+_PAGES_AT_ONCE = 8
+_SPARE_BYTES = 128
+"""The kernel for other ranks than 2 to 4 shifts pages into alignment, which needs so much more."""
+
+
+def repeat(call: Call, plan: PlanWriter) -> Plan:
+    times = [int(number) for number in call.arguments["repeat_dims"]]
+    return _repeated(call, plan, times)
+
+
+def expand(call: Call, plan: PlanWriter) -> Plan:
+    """A repeat of dimensions of size 1; -1 keeps a dimension."""
+    shape, wanted = call.inputs[0].shape, [int(size) for size in call.arguments["shape"]]
+    if len(wanted) < len(shape):
+        raise BadInputError(f"cannot expand {list(shape)} to {wanted}")
+    padded = (1,) * (len(wanted) - len(shape)) + shape
+    for own, size in zip(padded, wanted, strict=True):
+        if size not in (-1, own) and own != 1:
+            raise InvalidSpecError("Only size 1 dimensions can be expanded in the output shape")
+    return _repeated(call, plan, [1 if size in (-1, own) else size for own, size in zip(padded, wanted, strict=True)])
+
+
+def _repeated(call: Call, plan: PlanWriter, times: list[int]) -> Plan:
+    source = call.inputs[0]
+    rank = max(len(source.shape), len(times))
+    times = [1] * (rank - len(times)) + times
+    source = replace(source, shape=(1,) * (rank - len(source.shape)) + source.shape)
+    if source.shard is not None:
+        result = replace(result_like(source, call.memory), shape=_times(source.shape, times))
+        return plan.one_program(result, [], at_least="shards are repeated by kernels of their own")
+    if not rank:
+        raise InvalidSpecError("repeat does not support rank 0 tensors")
+    if set(times) <= {1}:
+        return to_memory_config(replace(call, inputs=(source,)), plan)
+    if 0 in times:
+        return plan.give_up("a tensor without elements")
+    if source.dtype is UINT8 and not 2 <= rank <= 4 and not _tiles_can_be_repeated(source, times):
+        raise InvalidSpecError("Can only work with UINT16, BFLOAT16, UINT32, INT32, FLOAT32 data types")
+    like = result_like(source, call.memory)
+    if source.layout is not TILE or _tiles_can_be_repeated(source, times):
+        slot, result = _repeat_pages(plan, source, times, like)
+        return plan.finish(slot, result)
+    # Rows are made where the tensor is, repeated into where the result goes, and tilized again.
+    rows = in_layout(source, tiled=False)
+    plain = source.dtype is BFLOAT16 and 2 <= rank <= 4
+    made = (untilize_plainly if plain else untilize)(plan, source, rows)
+    slot, repeated = _repeat_pages(plan, rows, times, replace(rows, memory=like.memory), frees=made, was=source)
+    result = replace(repeated, layout=TILE, dtype=source.dtype)
+    last = tilize(plan, repeated, result)
+    plan.free(slot)
+    return plan.finish(last, result)
+
+
+def _times(shape: Iterable[int], times: Iterable[int]) -> tuple[int, ...]:
+    return tuple(size * number for size, number in zip(shape, times, strict=True))
+
+
+def _tiles_can_be_repeated(source: TensorSpec, times: list[int]) -> bool:
+    rank = len(source.shape)
+    if rank < 2 or source.layout is not TILE:
+        return False
+    is_whole = not any(size % 32 for size in source.shape[-2:])
+    return is_whole or (rank <= 4 and max(times[-2:]) == 1)
+
+
+def _repeat_pages(
+    plan: PlanWriter,
+    source: TensorSpec,
+    times: list[int],
+    like: TensorSpec,
+    frees: int = 0,
+    was: TensorSpec | None = None,
+) -> tuple[int, TensorSpec]:
+    """Dimension by dimension: of tiles the outermost first, of rows the innermost."""
+    rank, slot, spec = len(source.shape), frees, source
+    is_tiled = source.layout is TILE
+    plainly = 2 <= rank <= 4 and not (was is not None and was.dtype.is_block_float)
+    wanted = replace(like, shape=_times(source.shape, times))
+    if (
+        plainly
+        and not is_tiled
+        and wanted.memory is L1
+        and place(wanted, plan.memory_map).taken_bytes_per_bank > plan.l1_space()
+    ):
+        plainly = False
+    shape = list(source.shape)
+    numbers = list(times)
+    if plainly:
+        _merge(shape, numbers, untouched=2 if is_tiled else 1)
+    order = [d for d in range(rank) if numbers[d] > 1]
+    if not (is_tiled and plainly):
+        order.reverse()
+    for dim in order:
+        before = spec
+        shape[dim] *= numbers[dim]
+        # All but the last copy stay where the tensor is.
+        spec = replace(like if dim == order[-1] or not plainly else source, shape=tuple(shape))
+        new = plan.allocate(spec)
+        if plainly:
+            outer = dim < rank - (2 if is_tiled else 1)
+            plan.launch([_pages(plan, before, spec, is_outer=outer)], CIRCULAR)
+        else:
+            plan.launch(_shifted_pages(before, is_last=dim == rank - 1))
+        plan.free(slot)
+        slot = new
+    return slot, replace(spec, shape=_times(source.shape, times))
+
+
+def _merge(shape: list[int], times: list[int], untouched: int) -> None:
+    """Two neighbours are repeated in one go when the outer one has size 1."""
+    for dim in range(len(shape) - 1 - untouched):
+        if shape[dim] == 1 and times[dim] > 1 and times[dim + 1] > 1:
+            times[dim + 1] *= times[dim]
+            times[dim] = 1
+
+
+def _pages(plan: PlanWriter, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
+    """Rows that stay as they are are aligned for both ends."""
+    memories = {before.memory, after.memory} if is_outer else {after.memory}
+    alignment = max(plan.memory_map.page_alignment_bytes(memory) for memory in memories)
+    page = round_up(paging_of(after).page_bytes, alignment)
+    if before.layout is TILE:
+        return page if after.memory is L1 and is_outer else _PAGES_AT_ONCE * page
+    return min(_PAGES_AT_ONCE, max(plan.l1_space() // (2 * page) * 2, 1)) * page
+
+
+def _shifted_pages(before: TensorSpec, *, is_last: bool) -> list[int]:
+    page = paging_of(before).page_bytes
+    if before.layout is TILE:
+        return [page + _SPARE_BYTES]
+    if is_last:
+        page *= next(factor for factor in (1, 2, 4, 8, 16) if page * factor % 16 == 0)
+    return [page + _SPARE_BYTES] * 2
+
+
+def _draw_repeat(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True, odd=True)
+    times = [choose.one_of((1, 1, 2, 3)) for _ in source["shape"]]
+    if prod(source["shape"]) > 100_000:
+        times = [1, *times[1:]]
+    return write_call(record.name, [source], times, memory=draws.wish(choose))
+
+
+def _draw_expand(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True, odd=True)
+    wanted = list(source["shape"])
+    source["shape"] = [1 if choose.integer(0, 1) else size for size in wanted]
+    outer = [choose.one_of((1, 2, 3))] if not choose.integer(0, 2) else []
+    return write_call(record.name, [source], outer + wanted, memory=draws.wish(choose))
+
+
+RECORDS = (
+    record_of(
+        write_call("repeat", [EXAMPLE_TENSOR], [1, 2, 1, 1]),
+        repeat,
+        _draw_repeat,
+        Argument("repeat_dims", 0),
+        is_drawn_odd=True,
+    ),
+    record_of(
+        write_call("expand", [EXAMPLE_TENSOR], [1, 2, 64, 64]),
+        expand,
+        _draw_expand,
+        Argument("shape", 0),
+        family="repeat",
+        is_drawn_odd=True,
+    ),
+)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`where`: one of two values, element by element."""
+
+from dataclasses import replace
+from typing import Any
+
+from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.binary import BinaryKind, combined, draw_partner, in_type
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import INT32, UINT32
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError
+
+_WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
+
+
+def where(call: Call, plan: PlanWriter) -> Plan:
+    """A mask and two values, each a tensor or a number. An integer mask is made a float when the values are floats."""
+    mask, *values = call.inputs
+    if not values:
+        return plan.one_program(result_like(mask, call.memory), double_buffered_tiles(mask, mask))
+    dtype = values[0].dtype
+    if any(spec.shard is not None for spec in call.inputs) or any(value.dtype is not dtype for value in values):
+        return plan.give_up("where of shards, or of values of two types")
+    temporaries: list[int] = []
+    if dtype.is_float and not mask.dtype.is_float:
+        mask = in_type(plan, mask, dtype, temporaries)
+    if len(values) == 1:
+        kind = replace(_WHERE, called="WHERE_TTS") if call.tensor_places[1:] == (1,) else _WHERE
+        return combined(plan, kind, [mask, *values], result_like(values[0], call.memory), temporaries, checks=True)
+    shape = mask.shape
+    for value in values:
+        shape = broadcast_shape(shape, value.shape)
+    result = replace(result_like(mask, call.memory), shape=shape, dtype=dtype)
+    slot = plan.allocate(result)
+    if mask.layout is ROW_MAJOR:
+        raise InvalidSpecError(
+            "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
+            "Input tensor layout: 0"
+        )
+    buffers = double_buffered_tiles(mask, *values)
+    tails = {(1, 1, *spec.shape)[-2:] for spec in (mask, *values)}
+    if len({height for height, _ in tails}) > 1 and len({width for _, width in tails}) == 1:
+        buffers += buffers
+    plan.launch([*buffers, *double_buffered_tiles(result)], CIRCULAR)
+    plan.free(*temporaries)
+    return plan.finish(slot, result)
+
+
+def _draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
+    value = draws.tensor(choose, integers=True, odd=True)
+    mask = draw_partner(choose, value)
+    if choose.integer(0, 3):
+        value |= {"dtype": choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b", "int32")), "layout": "tile"}
+        mask |= {"dtype": choose.one_of((value["dtype"], "int32", "uint16", "uint8")), "layout": "tile"}
+    values: list[Any] = [value, {**draw_partner(choose, value), "dtype": value["dtype"], "layout": value["layout"]}]
+    given = choose.integer(0, 3)
+    if given > 1:
+        return write_call(record.name, [mask, *draws.shuffled(choose, values)], memory=draws.wish(choose))
+    steps = write_call(record.name, [mask, values[given]], memory=draws.wish(choose))
+    steps[-1]["args"].insert(1 + given, 2.0)
+    return steps
+
+
+RECORDS = (
+    record_of(
+        write_call("where", [EXAMPLE_TENSOR] * 3),
+        where,
+        _draw_where,
+        *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
+        is_drawn_odd=True,
+    ),
+)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between rows and tiles: tilize, untilize, and `to_layout`, which picks one of them.
+
+Both work on a whole row of tiles at a time while L1 has room for one, and otherwise on square blocks of tiles.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import isqrt, prod
+
+from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import result_like
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT8
+from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, paging_of, place, round_up
+
+_WIDE_ROW_TILES = 32
+"""Rows of more tiles than this are cut into blocks where that keeps more cores busy."""
+_WIDEST_PLAIN_ROW_BYTES = 800_000
+"""Rows of two streams that need more than this are left to the untilize that can cut them."""
+_PLAIN_TILE_BYTES = 2048
+
+
+def to_layout(call: Call, plan: PlanWriter) -> Plan:
+    """Tilize or untilize; block floats become bfloat16 rows. Nothing when the layout is there already."""
+    source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]).removeprefix("ttnn."))
+    if layout is source.layout:
+        return plan.finish(-1, source)
+    result = in_layout(result_like(source, call.memory), layout is TILE)
+    if source.shard is not None:
+        return plan.one_program(result, [], at_least="shards are laid out by kernels of their own")
+    slot = tilize(plan, source, result) if layout is TILE else untilize(plan, source, result)
+    return plan.finish(slot, result)
+
+
+def in_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
+    """The spec in tiles or in rows, of which block floats have none."""
+    plain = BFLOAT16 if spec.dtype.is_block_float else spec.dtype
+    return replace(spec, layout=TILE if tiled else ROW_MAJOR, dtype=plain)
+
+
+def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Interleaved rows into interleaved tiles; tile padding is added on the way."""
+    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
+    if source.dtype is UINT8 and (1, 1, *source.shape)[-2:] != paging_of(result).padded_shape[-2:]:
+        plan.allocate(result)
+        raise InvalidSpecError("Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
+    if not source.elements:
+        return plan.allocate(result)
+    grid = _tile_grid(result)
+    # A block needs one row of its elements more, and room to shift it into alignment.
+    per_tile, fixed = before + after + before // 32, 2 * plan.memory_map.quantum_bytes
+    fits = plan.l1_space() - _bytes_in_l1(plan, result) > grid.across * per_tile + fixed
+    slot = plan.allocate(result)
+    height, width = (1, 1, *source.shape)[-2:]
+    by_block = not fits or _blocks_use_more_cores(plan, grid, height * width // 1024)
+    if plan.memory_map.architecture.name == "blackhole" and source.dtype is UINT8:
+        by_block = True  # rows of bytes are read right only by this kernel there
+    if not by_block:
+        plan.launch([grid.across * before, grid.across * after])
+        return slot
+    block = _block_tiles(plan, grid, max(plan.l1_space() - fixed, 0) // per_tile)
+    plan.launch([block * before, block * after, block * (before // 32) + fixed])
+    return slot
+
+
+def untilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Interleaved tiles into interleaved rows, without the tile padding."""
+    if not source.elements:
+        return plan.allocate(result)
+    padded = paging_of(source).padded_shape != source.shape
+    if padded or source.dtype not in (BFLOAT16, BFLOAT8_B):
+        return untilize_by_rows(plan, source, result)
+    return untilize_plainly(plan, source, result)
+
+
+def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """The kernel for bfloat16 and bfloat8_b. A core takes a row of tiles, or where cores are left over a part of one,
+    twice over while there is room for that.
+    """
+    grid = _tile_grid(source)
+    cores = plan.memory_map.grid.cores
+    part = grid.across
+    padded = paging_of(source).padded_shape != source.shape
+    if grid.rows == 1 and not padded:
+        part = -(-grid.across // cores)
+    elif grid.rows < cores and not padded:
+        part //= max(d for d in range(1, min(cores // grid.rows, part) + 1) if part % d == 0)
+    tile = _PLAIN_TILE_BYTES
+    too_wide = grid.rows > 1 and 2 * grid.across * tile > _WIDEST_PLAIN_ROW_BYTES
+    if too_wide or 2 * part * tile > plan.l1_space() - _bytes_in_l1(plan, result):
+        return untilize_by_rows(plan, source, result)
+    slot = plan.allocate(result)
+    space = plan.l1_space()
+    inputs = 2 * part if 3 * part * tile <= space else part
+    outputs = 2 * part if 4 * part * tile <= space else part
+    before = round_up(source.dtype.tile_bytes(), plan.memory_map.quantum_bytes)
+    plan.launch([inputs * before, outputs * tile], CIRCULAR)
+    return slot
+
+
+def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, ahead: bool = True) -> int:
+    """A core takes a row of tiles; two when it may read ``ahead``, has several to do and none is padded."""
+    if source.dtype is not BFLOAT8_B and source.dtype.is_block_float:
+        raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
+    grid = _tile_grid(source)
+    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
+    fits = plan.l1_space() - _bytes_in_l1(plan, result) > grid.across * (before + after)
+    slot = plan.allocate(result)
+    if fits and not _blocks_use_more_cores(plan, grid, grid.across * grid.down):
+        padded = paging_of(source).padded_shape != source.shape
+        depth = 2 if ahead and not padded and grid.rows > plan.memory_map.grid.cores else 1
+        plan.launch([depth * grid.across * before, depth * grid.across * after])
+        return slot
+    block = _block_tiles(plan, grid, plan.l1_space() // (before + after))
+    plan.launch([block * before, block * after])
+    return slot
+
+
+@dataclass(frozen=True, slots=True)
+class _TileGrid:
+    across: int
+    """Tiles in a row."""
+    down: int
+    """Rows of tiles of one matrix."""
+    rows: int
+    """Rows of tiles of all."""
+
+
+def _tile_grid(spec: TensorSpec) -> _TileGrid:
+    padded = (1, 1, *paging_of(replace(spec, layout=TILE)).padded_shape)
+    across, down = padded[-1] // 32, padded[-2] // 32
+    return _TileGrid(across, down, prod(padded[:-2]) * down)
+
+
+def _bytes_in_l1(plan: PlanWriter, spec: TensorSpec) -> int:
+    return place(spec, plan.memory_map).taken_bytes_per_bank if spec.memory is L1 else 0
+
+
+def _blocks_use_more_cores(plan: PlanWriter, grid: _TileGrid, tiles: int) -> bool:
+    """Wide rows are shared out in square blocks when fewer cores would have work row by row."""
+    if grid.across <= _WIDE_ROW_TILES or (grid.down <= _WIDE_ROW_TILES and grid.across <= grid.down):
+        return False
+    cores = plan.memory_map.grid.cores
+    rows_per_core = -(-grid.rows // cores)
+    block = _square_block(cores, tiles, grid.across, grid.down)
+    return -(-grid.rows // rows_per_core) < -(-grid.across // block) * -(-grid.down // block)
+
+
+@lru_cache(maxsize=1024)
+def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
+    """Side of the smallest square of a core's share of the tiles or more, of which there are fewer than cores."""
+    share = -(-tiles // cores)
+    side = isqrt(share)
+    if side * side != share:
+        side += 1
+    for candidate in range(max(side, 1), across * down + 1):
+        if -(-across // candidate) * -(-down // candidate) < cores:
+            return candidate
+    return 1
+
+
+def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> int:
+    """Tiles that a core of the busiest kind holds at a time when the matrix is cut into square blocks."""
+    cores = plan.memory_map.grid.cores
+    side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
+    if side > most:
+        try:
+            side, part = _smaller_blocks(cores, grid.across, grid.down, most)
+        except InvalidSpecError as error:
+            plan.refuse(error.message)
+    # The last column of blocks is not cut into parts.
+    return max(part if grid.across >= side else 0, grid.across % side)
+
+
+@lru_cache(maxsize=1024)
+def _smaller_blocks(cores: int, across: int, down: int, most: int) -> tuple[int, int]:
+    """Side of the blocks, and of the parts that they are worked through in, of which one has room."""
+    if most < 1:
+        raise InvalidSpecError("single_block_size_limit must be at least 1")
+    if -(-across // most) * -(-down // most) < cores:
+        return most, most
+    best: tuple[int, int, int] | None = None
+    found = (0, 0)
+    for part in range(most - 1, 0, -1):
+        for times in range(2, -(-across // part) + 1):
+            side = times * part
+            blocks = -(-across // side) * -(-down // side)
+            if blocks <= cores and across % side < most and (best is None or (blocks, -times) > best[:2]):
+                best, found = (blocks, -times, part), (side, part)
+    if best is None:
+        raise InvalidSpecError("No solution found for single_block_size")
+    return found
+
+
+def _draw_to_layout(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Rows of all widths: whole rows of tiles, blocks of them, and what does not fit."""
+    layout: Step = choose.one_of(({"layout": "tile"}, {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}))
+    source = draws.tensor(choose, integers=True)
+    if not choose.integer(0, 2):
+        source["shape"][-1] *= choose.one_of((4, 16, 40, 100))
+        source["shape"][-2] *= choose.one_of((1, 1, 8, 20))
+    return write_call(record.name, [source], layout, memory=draws.wish(choose))
+
+
+RECORDS = (
+    record_of(
+        write_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
+        to_layout,
+        _draw_to_layout,
+        Argument("layout", 0),
+    ),
+)
