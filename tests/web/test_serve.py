@@ -207,9 +207,11 @@ def test_over_ssh_the_line_that_forwards_the_port_is_told(tmp_path: Path) -> Non
     settings = environment(TTMEM_HOME=str(tmp_path), SSH_CONNECTION="192.0.2.7 50000 192.0.2.9 22")
     process = start("serve", "--port", "0", env=settings)
     assert process.stdout is not None
+    assert process.stderr is not None
     port = urlsplit(process.stdout.readline()).port
+    told = process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    out, told = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=20)
     assert (process.returncode, out) == (0, "")
     assert f"ssh -N -L {port}:127.0.0.1:{port} 192.0.2.9" in told
 

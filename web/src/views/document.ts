@@ -192,8 +192,10 @@ function lines(data: LineChart, file: string): Figure {
       let height = points.at(-1) ?? top;
       while (heights.some((other) => Math.abs(other - height) < 14)) height += 2;
       heights.push(height);
-      if (pen.width > 640) pen.text(right + 8, height, curve.label, stroke, { most: 160 });
-      else pen.text(left + 6, top + 8 + number * 14, curve.label, stroke, { most: right - left });
+      // The name in the colour of all text: not every curve's colour reads well on the page.
+      const [at, level] = pen.width > 640 ? [right + 8, height] : [left + 6, top + 8 + number * 14];
+      pen.rect(at, level - 4, 8, 8, stroke);
+      pen.text(at + 13, level, curve.label, color("text"), { most: pen.width - at - 16 });
     });
   };
   const figure = new Figure({
