@@ -175,6 +175,7 @@ def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
                 tensors[-1]["shape"] = [width]
             if by_rows and "residual" not in name:
                 tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
+    named |= draws.options(record, choose)[1]
     *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
     return [*made, {**call, "args": call["args"][:1]}]
 
@@ -189,6 +190,7 @@ def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
         for number, shape in enumerate((sizes, *[[1, channels, 1, 1]] * len(names)))
     ]
     named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
+    named |= draws.options(record, choose)[1]
     *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
     return [*made, {**call, "args": call["args"][:1]}]
 
@@ -203,6 +205,7 @@ def _draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
         "memory": choose.one_of(draws.MEMORIES),
     }
     named: dict[str, Any] = {"num_groups": groups, "core_grid": _ONE_CORE, "inplace": False}
+    named |= draws.options(record, choose)[1]
     return write_call(record.name, [source], memory=draws.wish(choose), **named)
 
 
@@ -231,7 +234,7 @@ RECORDS = (
         [*_MADE, {**_CALL, "args": _CALL["args"][:1]}],
         batch_norm,
         _draw_batch_norm,
-        Argument("eps", default=None),
+        Argument("eps", default=None, samples=(1e-5,)),
         Argument("momentum", default=None),
         Argument("training", default=False),
     ),
@@ -248,6 +251,6 @@ RECORDS = (
         Argument("num_groups"),
         Argument("core_grid", default=None),
         Argument("inplace", default=True),
-        Argument("epsilon", default=None),
+        Argument("epsilon", default=None, samples=(1e-6,)),
     ),
 )

@@ -172,7 +172,8 @@ def _draw_topk(record: OperationRecord, choose: Choose) -> list[Step]:
     if choose.integer(0, 1):
         source["shape"][-1] = choose.one_of((300, 1000, 1500, 10000))
     most = choose.integer(1, min(source["shape"][-1], 400))
-    return write_call(record.name, [source], k=most, dim=-1, memory=draws.wish(choose))
+    _, named = draws.options(record, choose)
+    return write_call(record.name, [source], k=most, dim=-1, memory=draws.wish(choose), **named)
 
 
 RECORDS = (
@@ -189,6 +190,6 @@ RECORDS = (
         _draw_topk,
         Argument("k", 0),
         Argument("dim", default=-1),
-        *(Argument(name, default=True) for name in ("largest", "sorted")),
+        *(Argument(name, default=True, samples=(True, False)) for name in ("largest", "sorted")),
     ),
 )
