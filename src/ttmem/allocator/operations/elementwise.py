@@ -55,8 +55,14 @@ def unary(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
         raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
-    check_integers(source, _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ()))
-    return one_to_one(plan, source, wanted_like(call, source))
+    result = wanted_like(call, source)
+    try:
+        check_integers(source, _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ()))
+    except InvalidSpecError as refusal:
+        if not call.in_place:  # there must be room for the result before anybody looks at its type
+            plan.allocate(result)
+        plan.refuse(refusal.message)
+    return one_to_one(plan, source, result)
 
 
 def one_to_one(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
