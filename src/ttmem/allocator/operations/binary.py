@@ -60,6 +60,8 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     kind = _KINDS[call.name]
     if len(call.inputs) == 1 and kind.number_is_unary:
         return (_power_of_number if call.number_first else _with_number_as_unary)(call, plan, kind)
+    if kind.called == "FMOD" and call.in_place:
+        raise InvalidSpecError("ttnn.fmod(): incompatible function arguments: there is no output_tensor")
     if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
         raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
     rounds = call.arguments.get("rounding_mode") is not None
