@@ -145,6 +145,8 @@ def shell(folder: Path, engines_home: Path, tmp_path_factory: pytest.TempPathFac
         path = programs / program
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{start}" "$@"\n')
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    for name in ("logs", "models"):
+        (home / name).mkdir()
     store = tmp_path_factory.mktemp("store")
     for part in ("device", "torch"):
         if (home_folder() / part).exists():
@@ -206,7 +208,8 @@ def test_help_names_only_verbs_that_there_are() -> None:
     verbs = set(cli.list_commands(click.Context(cli)))
     for path in sorted((ROOT / "src" / "ttmem").rglob("*.py")):
         for verb in re.findall(r"['`\"]ttmem ([a-z][a-z-]+)", path.read_text()):
-            assert verb in verbs, f"{path.relative_to(ROOT)} speaks of 'ttmem {verb}'"
+            if verb != "saw":  # the recorder's own sentence
+                assert verb in verbs, f"{path.relative_to(ROOT)} speaks of 'ttmem {verb}'"
     pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
     for path in (page for page in pages if page.name != "extending.md"):  # which makes a verb of its own
         for verb in re.findall(r"`ttmem ([a-z][a-z-]+)", path.read_text()):

@@ -14,7 +14,7 @@ import click
 
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem.commands._options import path_option, quiet_option
-from ttmem.commands._output import note
+from ttmem.commands._output import emit, note
 from ttmem.commands._runner import verb
 
 _HOST = "127.0.0.1"
@@ -70,7 +70,7 @@ def command(name: str | None, port: int | None, follow: Path | None, wants_open:
     )
     server = uvicorn.Server(settings)
     try:
-        print(url, flush=True)
+        emit(url, None)
         remote = os.environ.get("SSH_CONNECTION", "").split()
         if remote:
             host = remote[2] if len(remote) > 2 else "HOST"
