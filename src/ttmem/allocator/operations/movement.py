@@ -62,6 +62,7 @@ def _pad_rows(plan: PlanWriter, result: TensorSpec, *, is_shifted: bool) -> Plan
     row, quantum = paging_of(result).page_bytes, plan.memory_map.quantum_bytes
     stick = round_up(row, plan.memory_map.architecture.l1_alignment_bytes)
     half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
+    half %= 1 << 32  # the library takes the difference without a sign, so a base above the middle bounds nothing
     rows = max(min(_ROWS_AHEAD * -(-_READ_BYTES // stick), half // stick), 1)
     shifts = is_shifted or stick % quantum != 0
     return plan.one_program(result, [rows * stick, *[round_up(row, quantum)] * (2 if shifts else 1)])
