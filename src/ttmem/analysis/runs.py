@@ -2,7 +2,7 @@
 """Which runs a source holds: a run is one top-level execution, nested programs belong to it."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -34,6 +34,11 @@ def runs(profile: Profile) -> list[Run]:
 
 def runs_of(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
     """The runs of one process."""
+    return list(_runs_of(timeline, timeline_index))
+
+
+@lru_cache(maxsize=4)  # whoever looks at every run asks for all of them each time
+def _runs_of(timeline: Timeline, timeline_index: int) -> list[Run]:
     run = partial(Run, timeline.rank, timeline_index)
     found = [
         run(top.run, top.name, top.first_operation, top.end_operation, top.first_state, top.end_state, top.finished)
