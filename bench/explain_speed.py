@@ -10,13 +10,11 @@ python bench/explain_speed.py --quick    # 30 MB
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
 from pathlib import Path
 
-from measure import Measured, Row, run
+from measure import Measured, Row, print_table, run
 from profile_speed import make_log
 from ttmem.explain.knowledge.loading import Template, entries
 from ttmem.explain.text._template import anchor_of
@@ -84,17 +82,5 @@ def rows(folder: Path, *, quick: bool) -> list[Row]:
     return found
 
 
-def main() -> int:
-    """Print the table; 1 when a limit is not kept."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller logs")
-    parser.add_argument("--folder", type=Path, default=Path(os.environ.get("TTMEM_BENCH_DIR", ".cache/bench")))
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    table = rows(arguments.folder, quick=arguments.quick)
-    print(*table, sep="\n")
-    return 0 if all(row.ok for row in table) else 1
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(print_table(rows, about=__doc__, quick_means="smaller logs"))

@@ -6,12 +6,14 @@ Only ratios between commands of the same run mean anything: machines differ, and
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,15 @@ def _once(command: Sequence[str], env: dict[str, str]) -> tuple[float, float, fl
     if int(probe[0]) != 0:
         raise SystemExit(f"{' '.join(command)} ended with status {probe[0]}")
     return float(probe[1]), float(probe[2]), float(probe[3])
+
+
+def print_table(rows: Callable[..., list[Row]], *, about: str | None, quick_means: str) -> int:
+    """The command line of a benchmark that works in a folder: print its rows; 1 when a limit is not kept."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=quick_means)
+    parser.add_argument("--folder", type=Path, default=Path(os.environ.get("TTMEM_BENCH_DIR", ".cache/bench")))
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    table = rows(arguments.folder, quick=arguments.quick)
+    print(*table, sep="\n")
+    return 0 if all(row.ok for row in table) else 1

@@ -9,9 +9,7 @@ plotly is measured where `npm ci` was run in web/; it draws the DRAM curve alone
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import shutil
 import statistics
 import sys
@@ -24,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import ttmem
-from measure import Row
+from measure import Row, print_table
 from profile_speed import make_log
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, BufferTable, OperationForms, Profile, Source, TensorType, Timeline
 from ttmem.reports.profile import html
@@ -272,17 +270,5 @@ def rows(folder: Path, *, quick: bool) -> list[Row]:
     return found
 
 
-def main() -> int:
-    """Print the table; 1 when a limit is not kept."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the operations")
-    parser.add_argument("--folder", type=Path, default=Path(os.environ.get("TTMEM_BENCH_DIR", ".cache/bench")))
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    table = rows(arguments.folder, quick=arguments.quick)
-    print(*table, sep="\n")
-    return 0 if all(row.ok for row in table) else 1
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(print_table(rows, about=__doc__, quick_means="a tenth of the operations"))

@@ -7,13 +7,11 @@ python bench/profile_speed.py --quick    # 30 MB and 300 MB
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
 from pathlib import Path
 
-from measure import Measured, Row, run
+from measure import Measured, Row, print_table, run
 
 LINE_LOOP = "import sys\nfor line in open(sys.argv[1], 'rb'): b'MemoryView' in line"
 LOGS = {
@@ -76,17 +74,5 @@ def rows(folder: Path, *, quick: bool) -> list[Row]:
     return found
 
 
-def main() -> int:
-    """Print the table; 1 when a limit is not kept."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller logs")
-    parser.add_argument("--folder", type=Path, default=Path(os.environ.get("TTMEM_BENCH_DIR", ".cache/bench")))
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    table = rows(arguments.folder, quick=arguments.quick)
-    print(*table, sep="\n")
-    return 0 if all(row.ok for row in table) else 1
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(print_table(rows, about=__doc__, quick_means="smaller logs"))
