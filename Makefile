@@ -86,7 +86,7 @@ docs: $(READY)
 
 # The app inside every page: its built form is committed, so that only a change of web/ needs npm.
 web:
-	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
+	cd web && npm install --omit-lockfile-registry-resolved --no-audit --no-fund && npm run check && npm run build
 
 # The managed ttnn stays in the user's own TTMEM_HOME, so that it is not installed again; reports of the demo do not.
 demo: DEMO_HOME := TTMEM_HOME=$(CURDIR)/$(DEMO)/home

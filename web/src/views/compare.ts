@@ -11,7 +11,7 @@ import { amount, mib, percent, shapeText, signedMib, thousands } from "../ui/for
 import { SvgPen } from "../ui/pen";
 import { Table } from "../ui/table";
 import { cards } from "./overview";
-import { increments } from "./timeline";
+import { axes } from "./timeline";
 import { choice, section, type View } from "./view";
 
 const MOST_POINTS = 1500;
@@ -106,23 +106,7 @@ export function compare(
           x: { time: false, range: () => range ?? whole() },
           y: { range: (_, __, high) => [0, (high || 1) * 1.08] },
         },
-        axes: [
-          {
-            stroke: () => color("muted"),
-            size: 34,
-            grid: { stroke: () => color("grid"), width: 1 },
-            ticks: { show: false },
-            values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")),
-          },
-          {
-            stroke: () => color("muted"),
-            grid: { stroke: () => color("grid"), width: 1 },
-            ticks: { show: false },
-            size: 64,
-            values: (_, at) => at.map((v) => (v ? amount(v) : "0")),
-            incrs: increments,
-          },
-        ],
+        axes: axes(),
         series: [{}, ...series],
         hooks: {
           setSelect: [

@@ -67,23 +67,7 @@ export function timeline(session: Session): View {
       legend: { show: false },
       cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false },
       scales: { x: { time: false, range: () => session.range }, y: { range: () => [0, highest() * 1.06] } },
-      axes: [
-        {
-          stroke: () => color("muted"),
-          size: 34,
-          grid: { stroke: () => color("grid"), width: 1 },
-          ticks: { show: false },
-          values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")),
-        },
-        {
-          stroke: () => color("muted"),
-          grid: { stroke: () => color("grid"), width: 1 },
-          ticks: { show: false },
-          size: 64,
-          values: (_, at) => at.map((v) => (v ? amount(v) : "0")),
-          incrs: increments,
-        },
-      ],
+      axes: axes(),
       series: [
         {},
         ...names.map((name) => ({
@@ -236,6 +220,25 @@ export function timeline(session: Session): View {
 }
 
 /** Steps of an axis of bytes that read well in KB, MB and GB. */
+/** Operations below, megabytes on the left: the same for every curve over operations. */
+export const axes = (): uPlot.Axis[] => [
+  {
+    stroke: () => color("muted"),
+    size: 34,
+    grid: { stroke: () => color("grid"), width: 1 },
+    ticks: { show: false },
+    values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")),
+  },
+  {
+    stroke: () => color("muted"),
+    grid: { stroke: () => color("grid"), width: 1 },
+    ticks: { show: false },
+    size: 64,
+    values: (_, at) => at.map((v) => (v ? amount(v) : "0")),
+    incrs: increments,
+  },
+];
+
 export function increments(): number[] {
   const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500];
   return [1, 1024, 1048576, 1073741824].flatMap((unit) => steps.map((step) => step * unit));
