@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of ``fit``, and what it answers. Searches and advice change a request and ask again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttmem.profile import Profile
+
+L1_SMALL_BYTES = 32768
+PREFILL, DECODE = "prefill", "decode"
+LAST_USE, PYTHON = "last-use", "python"
+FUSED, EAGER = "fused", "eager"
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model in one form on one board. Frozen: ``dataclasses.replace`` makes the next one."""
+
+    target: str
+    board: str = "n150"
+    inputs: str = ""
+    engine: str = AUTO
+    """``mock`` where the real library is installed, else ``twin``."""
+    chips: int | None = None
+    """Over how many chips a language model is split; None: as many as the board has."""
+    batch: int = 1
+    size: tuple[int, int] | None = None
+    sequence: int | None = None
+    dtype: str = "bfloat16"
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """Kind of weight -> data type; the empty kind is all of them. What is not said is the recipe's."""
+    attention: str = FUSED
+    liveness: str = LAST_USE
+    phase: str | None = None
+    users: int | None = None
+    context: int | None = None
+    kv_cache: str | None = None
+    recipe: str = "generic"
+    prefill_chunk: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """``--set key=value``: of the model's configuration."""
+    l1_small_bytes: int = L1_SMALL_BYTES
+    trace_region_bytes: int = 0
+    python: str | None = None
+    """The interpreter with ttnn."""
+    torch_python: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCounts:
+    """Operations by how certain what is said of them is."""
+
+    exact: int = 0
+    bounded: int = 0
+    unknown: int = 0
+    unsupported: tuple[str, ...] = ()
+    """``aten name (module path): reason``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a request came to."""
+
+    request: Request
+    profile: Profile
+    """Of kind ``predicted``; its failure is the first one."""
+    fits: bool
+    engine: str
+    chips: int
+    weights_bytes: int
+    """Per chip, over all banks, as are the two below."""
+    kv_cache_bytes: int
+    activations_peak_bytes: int
+    operations: OperationCounts
+    assumed: tuple[str, ...] = ()
+    error_bound_percent: float | None = None
+    interval_bytes: tuple[int, int] | None = None
+    """Of the DRAM peak per chip, where placement is the author's and a point would be a guess."""
