@@ -14,6 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from ttmem.engines.event_log import EventLog
 from ttmem.hardware import DATA_TYPES
 from ttmem.profile import (
     BEFORE_OPERATION,
@@ -74,10 +75,12 @@ class _Buffer:
     total_bytes: int
     producer: int
     first_state: int
+    event: int
+    """Its number among the events."""
     last_state: int = -1
     last_use: int = -1
-    tensor: dict[str, Any] | None = None
-    """As the worker describes the tensor that owns it."""
+    tensor: TensorType | None = None
+    """Of the tensor that owns it."""
     name: str = ""
     """What the statement calls it that made it."""
     path: str = ""
@@ -102,6 +105,7 @@ class Capture:
         self._buffers: dict[int, _Buffer] = {}
         self._finished: list[_Buffer] = []
         self._states = States()
+        self._events = EventLog()
         self._failures: list[FailureText] = []
         self._errors: list[str] = []
         """The texts of the failures as the program printed them."""
@@ -119,6 +123,7 @@ class Capture:
             self._end(message)
         elif "device" in message:
             self.device = message["device"]
+            self._events.opened()
         elif "paths" in message:
             self._keep_paths(message["paths"])
         elif "closed" in message:
@@ -135,6 +140,7 @@ class Capture:
         operation = _Operation(message["name"], message["file"], message["line"], message.get("uses", []))
         index = len(self._operations)
         self._operations.append(operation)
+        self._events.start(index, message)
         if "state" not in message:
             return
         self._between(message, BEFORE_OPERATION, index)
@@ -170,6 +176,7 @@ class Capture:
         if "born" not in message:
             return
         operation.l1 = tuple(message["l1"])
+        self._events.end(index, message)
         if "unmeasured" in message:
             self._notes[f"L1 of programs not measured: {message['unmeasured']}"] += 1
         self._pending = message
@@ -195,7 +202,8 @@ class Capture:
         absent = {number for _, _, gone in tops.values() for number in gone}
         for number, memory, address, bytes_per_bank, total in message["born"]:
             first = inside if inside is not None and number in shown else state
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first)
+            event = self._events.number(number)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first, event)
         if inside is not None:
             there = [b for n, b in self._buffers.items() if n not in absent and b.first_state <= inside]
             views = self._tables.view_numbers(self._views_within(tops, there))
@@ -205,6 +213,7 @@ class Capture:
             self._release(number, before=inside if inside is not None and number in absent else state, by=index)
 
     def _close(self, message: dict[str, Any]) -> None:
+        self._events.close(len(self._operations), message)
         self._between(message, SNAPSHOT, -1)
         self._release_all()
 
@@ -213,7 +222,8 @@ class Capture:
         self._settle(message["state"])
         state = len(self._states)
         for number, memory, address, bytes_per_bank, total in message["came"]:
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state)
+            event = self._events.number(number)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state, event)
         for number in message["gone"]:
             self._release(number, before=state)
         last = index if kind == BEFORE_OPERATION else len(self._operations)
@@ -246,9 +256,9 @@ class Capture:
 
     def _describe(self, message: dict[str, Any]) -> None:
         for fact, key in (("tensor", "tensors"), ("name", "names")):
-            for number, described in message.get(key, []):
+            for number, told in message.get(key, []):
                 if number in self._buffers:
-                    setattr(self._buffers[number], fact, described)
+                    setattr(self._buffers[number], fact, tensor_type_of(told) if isinstance(told, dict) else told)
 
     def _keep_paths(self, paths: list[list[Any]]) -> None:
         """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
@@ -300,7 +310,7 @@ class Capture:
         for buffer in sorted(self._finished, key=lambda buffer: buffer.first_state):
             if not (buffer.is_lasting and buffer.tensor and buffer.last_use >= 0 and self._is_uploaded(buffer)):
                 continue
-            shape, dtype = tuple(buffer.tensor["shape"]), buffer.tensor["dtype"]
+            shape, dtype = buffer.tensor.shape, buffer.tensor.dtype
             kind = "input" if buffer.is_written else "parameter"
             size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
             found[buffer.path] = Argument(
@@ -326,7 +336,7 @@ class Capture:
                 buffer.last_state,
                 buffer.producer,
                 buffer.last_use,
-                self._tables.type_number(tensor_type_of(buffer.tensor) if buffer.tensor else None),
+                self._tables.type_number(buffer.tensor),
                 self._name(buffer),
             )
             for buffer in ended
@@ -340,6 +350,7 @@ class Capture:
             failures=self._failures,
             needs=programs_l1([one.l1 for one in operations]),
             buffers=buffer_table(buffers),
+            events=self._events.table({buffer.event: row for row, buffer in enumerate(ended)}, self._pools()),
         )
 
     def _name(self, buffer: _Buffer) -> str:
@@ -355,6 +366,10 @@ class Capture:
             return f"result of {maker}"
         inside = buffer.first_state == buffer.last_state and self._states.kind[buffer.first_state] == WITHIN_OPERATION
         return f"temporary of {maker}" if inside else f"kept by {maker}"
+
+    def _pools(self) -> dict[str, list[int]]:
+        pools: dict[str, list[int]] = self.device.get("pools", {})
+        return pools
 
     def _warnings(self) -> tuple[str, ...]:
         return tuple(f"{text} ({count} times)" if count > 1 else text for text, count in self._notes.items())

@@ -139,6 +139,7 @@ class Recorder:
         site = self._sites.of_caller(name)
         watch = self._watch
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
+        started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
         if watch is None:
             self._send(started)
             try:
@@ -161,6 +162,8 @@ class Recorder:
             "gone": list(seen.effect.gone),
             "fullest": {memory: list(top) for memory, top in seen.effect.fullest.items()},
             "l1": [*seen.l1, 0 if seen.problem else 1],
+            "order": list(seen.effect.order),
+            "needs": [-1 if need is None else sum(need[1:]) for need in seen.needs],
         }
         if seen.problem:
             message["unmeasured"] = seen.problem
@@ -226,7 +229,13 @@ def _row(buffer: Buffer) -> list[Any]:
 
 
 def _state_message(state: State) -> dict[str, Any]:
-    return {"state": [list(view) for view in state.views], "came": [_row(b) for b in state.came], "gone": state.gone}
+    return {
+        "state": [list(view) for view in state.views],
+        "came": [_row(buffer) for buffer in state.came],
+        "gone": state.gone,
+        "order": state.order,
+        "brief": [_row(buffer) for buffer in state.brief],
+    }
 
 
 def _buffer_of(watch: Watch, tensor: Any) -> Buffer | None:

@@ -21,6 +21,10 @@ class State(NamedTuple):
     came: list[Buffer]
     gone: list[int]
     """Buffers that changed since the last call ended (``del x``, uploads)."""
+    order: list[int | None]
+    """As ``Effect.order``."""
+    brief: list[Buffer]
+    """Buffers that came and went since then."""
 
 
 class Seen(NamedTuple):
@@ -76,6 +80,7 @@ class Watch:
         came = {buffer.number: buffer for buffer in effect.born if buffer.number not in effect.gone}
         born = {buffer.number for buffer in effect.born}
         gone = [number for number in effect.gone if number not in born]
+        order, there = list(effect.order), {buffer.number: buffer for buffer in effect.born}
         views: list[View] = []
         for memory in MEMORIES:
             pool = self.account.pools[memory]
@@ -88,10 +93,13 @@ class Watch:
                 blocks = self._library.blocks(self.device, memory, pool.base)
                 new, missed = self.account.reconcile(memory, blocks)
                 came |= {buffer.number: buffer for buffer in new}
+                there |= {buffer.number: buffer for buffer in new}
+                order += [*(~number for number in missed), *(buffer.number for buffer in new)]
                 gone += [number for number in missed if came.pop(number, None) is None]
         self._footprints.moved = False
         self._listen()
-        return State(views, list(came.values()), gone)
+        brief = [buffer for number, buffer in there.items() if number not in came]
+        return State(views, list(came.values()), gone, order, brief)
 
     def rest(self) -> None:
         """End our capture between calls; what it saw is kept for the next state."""
