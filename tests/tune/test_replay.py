@@ -66,7 +66,8 @@ def assert_same(profile: Profile, again: Profile) -> None:
         np.testing.assert_array_equal(shown, other.state_view[:, memory] >= 0)
         before, after = (p.views[t.state_view[shown, memory]] for p, t in ((profile, one), (again, other)))
         np.testing.assert_array_equal(before, after)
-    assert one.events is not None and other.events is not None
+    assert one.events is not None
+    assert other.events is not None
     assert (one.events.pools, one.events.call_paths) == (other.events.pools, other.events.call_paths)
     assert profile.to_json()["memories"] == again.to_json()["memories"]
 
