@@ -135,7 +135,7 @@ def test_of_a_log_the_ttnn_stage_counts() -> None:
     [
         ("", "no TTNN module"),
         ('module { func.func @f(%a: t) -> t {\n "ttir.relu"(%a) : (t) -> t\nreturn } }', "no TTNN module"),
-        (linear_layer()[:-900], "ends inside @main"),
+        (linear_layer().partition("    } loc(#loc)\n  }")[0].rpartition("return")[0], "ends inside @main"),
         (linear_layer().replace("(%arg0, %0) <{", "(%arg0, (%0) <{"), "not closed"),
     ],
 )
