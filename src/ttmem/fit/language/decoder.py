@@ -36,24 +36,26 @@ class Decoder:
 
     def calls(self) -> Iterator[ModelCall]:
         """From the tokens to the logits."""
-        scope, dim = self._layout.scope, self._layout.dimensions.dim
-        self._rows = scope.number("tokens") if self._layout.phase == PREFILL else self._layout.users
-        module = "model.embed_tokens"
-        made = self._name()
-        step = _call(
-            "embedding", [{"tensor": "input_ids"}, {"tensor": f"{module}.weight"}], made, layout={"layout": "tile"}
-        )
-        yield ModelCall("ttnn.embedding", (step,), module=module)
-        shaped = self._name()
-        columns = dim // self._chips
-        yield self._one("reshape", [made, [1, 1, self._rows, columns]], shaped, module, frees=(made,))
-        hidden = shaped
-        if self._chips > 1:
-            hidden = self._name()
-            yield self._collective("all_gather", hidden, [1, 1, self._rows, dim], module, (shaped,))
+        self._rows = self._layout.scope.number("tokens") if self._layout.phase == PREFILL else self._layout.users
+        hidden = yield from self._embedded("model.embed_tokens")
         for number in range(self._layout.dimensions.layers):
             hidden = yield from self._layer(hidden, self._layout.layer_scope(number))
         yield from self._head(hidden)
+
+    def _embedded(self, module: str) -> _Calls:
+        dim = self._layout.dimensions.dim
+        made, shaped, hidden = self._name(), self._name(), self._name()
+        if self._layout.is_on_host(f"{module}.weight"):
+            yield ModelCall("upload", (self._alloc(hidden, [1, 1, self._rows, dim]),), (), module)
+            return hidden
+        given = [{"tensor": "input_ids"}, {"tensor": f"{module}.weight"}]
+        step = _call("embedding", given, made, layout={"layout": "tile"})
+        yield ModelCall("ttnn.embedding", (step,), module=module)
+        yield self._one("reshape", [made, [1, 1, self._rows, dim // self._chips]], shaped, module, frees=(made,))
+        if self._chips == 1:
+            return shaped
+        yield self._collective("all_gather", hidden, [1, 1, self._rows, dim], module, (shaped,))
+        return hidden
 
     # --- a layer ------------------------------------------------------------------------------------------------------
 

@@ -119,7 +119,7 @@ class Layout:
                 yield self._residents_of(record, scope)
 
     def _residents_of(self, record: TensorRecord, scope: Scope) -> list[Resident]:
-        if not scope.holds(record.when):
+        if record.place == "host" or not scope.holds(record.when):
             return []
         name = record.name.replace("{layer}", str(scope.names["layer"]))
         if record.bytes_per_bank:
@@ -148,10 +148,7 @@ class Layout:
             if record.kind in self._own_types:
                 raise BadInputError(f"{name} is stored in rows, which {dtype} cannot be", where=self.recipe.name)
             dtype = "bfloat16"
-        told: dict[str, Any] = {"shape": shape, "dtype": dtype, "layout": record.layout}
-        if record.place == "host":
-            return {"host": name, **told}
-        step = {"alloc": name, **told, "memory": "DRAM"}
+        step: Step = {"alloc": name, "shape": shape, "dtype": dtype, "layout": record.layout, "memory": "DRAM"}
         return {**step, "shard": self._strips(shape)} if record.banks == "sharded" else step
 
     def _strips(self, shape: list[int]) -> Mapping[str, Any]:
@@ -167,6 +164,10 @@ class Layout:
         shape = [pages, _KEPT_PAGE_BYTES // 4]
         step = {"alloc": name, "shape": shape, "dtype": "uint32", "layout": "row_major", "memory": "DRAM"}
         return Resident(name, RESERVE, step)
+
+    def is_on_host(self, name: str) -> bool:
+        """Whether the recipe keeps a tensor of this name there."""
+        return any(record.name == name and record.place == "host" for record in self.recipe.tensor)
 
     # --- stages -------------------------------------------------------------------------------------------------------
 

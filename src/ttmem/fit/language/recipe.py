@@ -14,7 +14,7 @@ import msgspec
 
 from ttmem import _toml
 from ttmem._errors import BadInputError
-from ttmem._expression import ExpressionError, names_in, parsed
+from ttmem._expression import ExpressionError, NoValueError, names_in
 from ttmem.fit.language.scope import KNOWN_NAMES, LANGUAGE
 from ttmem.hardware import DATA_TYPES
 
@@ -56,6 +56,7 @@ class TensorRecord(_Part, frozen=True):
     split: _Size = ""
     """Columns are cut into tensors of at most so many."""
     place: Literal["device", "host"] = "device"
+    """On the host it takes nothing here."""
 
 
 class HeldTensor(_Part, frozen=True):
@@ -175,9 +176,10 @@ def parse(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = (
         message, _, path = str(error).partition(" - at `$")
         raise source.problem(path.rstrip("`"), message) from None
     source.check(recipe)
+    name = recipe.name or default_name
     if recipe.extends:
         recipe = _on_top_of(_base(recipe.extends, where, seen), recipe, document)
-    return msgspec.structs.replace(recipe, name=recipe.name or default_name)
+    return msgspec.structs.replace(recipe, name=name)
 
 
 @cache
@@ -282,12 +284,15 @@ class _Source:
         if isinstance(text, int) or not text:
             return
         try:
-            parsed(text)
-            unknown = names_in(text) - known
+            if unknown := names_in(text) - known:
+                raise self.problem(path, f"unknown name {min(unknown)!r}", f"known: {', '.join(sorted(known))}")
+            LANGUAGE.evaluate(text, dict.fromkeys(known, 1))
+        except NoValueError:
+            return  # under these values
         except ExpressionError as error:
             raise self.problem(path, str(error), LANGUAGE.hint) from None
-        if unknown:
-            raise self.problem(path, f"unknown name {min(unknown)!r}", f"known: {', '.join(sorted(known))}")
+        except TypeError as error:
+            raise self.problem(path, f"{text!r}: {error}") from None
 
     def _type(self, path: str, word: str, *more: str) -> None:
         if word in (REQUESTED, *more):

@@ -78,9 +78,14 @@ class Scope:
             return LANGUAGE.evaluate(text, self.names)
         except ExpressionError as error:
             raise BadInputError(f"{text!r}: {error}", where=self.where, hint=error.hint) from error
+        except TypeError as error:
+            raise BadInputError(f"{text!r}: {error}", where=self.where) from error
 
     def number(self, text: int | str) -> int:
-        return int(self.value(text))
+        found = self.value(text)
+        if not isinstance(found, int):
+            raise BadInputError(f"{text!r} is {found!r}, not a number", where=self.where)
+        return int(found)
 
     def holds(self, condition: str) -> bool:
         """No condition always does."""
