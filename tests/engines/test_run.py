@@ -568,15 +568,3 @@ def test_children_of_the_script_are_not_recorded(run: Running) -> None:
     y = ttnn.relu(x)
     """
     assert names(run(body).profile) == ["ttnn.allocate_tensor_on_device", "ttnn.relu"]
-
-
-def test_memory_that_is_not_followed_is_said(run: Running) -> None:
-    head = HEAD + "device = ttnn.open_mesh_device(ttnn.MeshShape(1, 2))\n"
-    body = """\
-    part = device.create_submesh(ttnn.MeshShape(1, 1))
-    device = part
-    x = make(1, 1, 64, 64)
-    y = ttnn.relu(x)
-    """
-    captured = run(body, head=head, board="n300")
-    assert any("submesh" in warning for warning in captured.profile.source.warnings), captured.profile.source.warnings
