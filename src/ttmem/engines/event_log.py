@@ -82,7 +82,7 @@ class EventLog:
         """Ours for a buffer of the recorder's; -1 when it never told that it came."""
         return self._numbers.get(recorded, -1)
 
-    def table(self, row_of: Mapping[int, int], pools: Mapping[str, Sequence[int]]) -> EventTable:
+    def table(self, row_of: Mapping[int, int], pools: Mapping[str, Sequence[int]] | None) -> EventTable:
         """All of it; ``row_of`` says which buffers have a row in the table of buffers."""
         columns = np.array(self._rows, np.int64).reshape(-1, len(_COLUMNS)).T
         kinds, operation, inside, buffer, memory, taken, total, address = (

@@ -198,7 +198,8 @@ class _Player:
         """The draft's number -> the account's."""
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        yield {"device": {"arch": "", "grid": [], "mesh": [], "chips": 1, "pools": self._pools()}}
+        pools = {name: list(pool) for name, pool in zip(MEMORIES, self.draft.pools, strict=True)}
+        yield {"device": {"arch": "", "grid": [], "mesh": [], "chips": 1, "pools": pools}}
         segments: dict[int, list[tuple[int, list[Action]]]] = {}
         for (index, place), together in groupby(actions(self.draft), key=itemgetter(3, 4)):
             segments.setdefault(index, []).append((place, list(together)))
@@ -248,9 +249,6 @@ class _Player:
         """The device is closed, and with it goes what was there."""
         yield {"closed": True, **self._between(before)}
         self._between(gone)
-
-    def _pools(self) -> dict[str, list[int]]:
-        return {name: list(pool) for name, pool in zip(MEMORIES, self.draft.pools, strict=True)}
 
     def _moves(self, todo: Sequence[Action]) -> tuple[list[Move], list[int]]:
         """What happens, up to the first thing that does not fit, and the draft's numbers of what was taken."""
