@@ -9,9 +9,11 @@ import os
 import re
 import signal
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
@@ -48,6 +50,8 @@ _PREPARES = re.compile(
 _WRITES = re.compile(r"update|fill_cache|\.fill|\.copy(_host_to_device_tensor)?$|assign|write|_$")
 """Operations that change what is in their first tensor."""
 
+_KINDS = {"input": "input", "constant": "constant", "reserve": "constant"}
+"""Roles of what a player keeps, as kinds of arguments."""
 _NO_PROGRAMS = (-1, 0, 0, 0, 0)
 _ALLOCATED = 2
 """Where a state's view has what is allocated."""
@@ -84,6 +88,8 @@ class _Buffer:
     """Where the program keeps it."""
     is_lasting: bool = False
     """Kept by an object, not only by a variable."""
+    role: str = ""
+    """What a player was told that it is (``weight``, ``cache``, ...); programs do not say."""
     is_written: bool = False
     """An operation changed what is in it (a cache, a preallocated output)."""
 
@@ -121,8 +127,11 @@ class Capture:
             self.device = message["device"]
         elif "paths" in message:
             self._keep_paths(message["paths"])
+            self._describe(message)
         elif "closed" in message:
             self._close(message)
+        elif "moment" in message:
+            self._between(message, SNAPSHOT, -1)
         elif "note" in message:
             self._notes[message["note"]] += 1
         elif "exit" in message:
@@ -252,10 +261,11 @@ class Capture:
 
     def _keep_paths(self, paths: list[list[Any]]) -> None:
         """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
-        for number, path, is_lasting in paths:
+        for number, path, is_lasting, *role in paths:
             buffer = self._buffers.get(number)
             if buffer is not None and not (buffer.path and path.startswith("self")):
                 buffer.path, buffer.is_lasting = path, buffer.is_lasting or is_lasting
+                buffer.role = role[0] if role else buffer.role
 
     def _fail(self, text: str, line: int, operation: int) -> None:
         """In one line, so that the failure's line is the operation's and not one of its own text."""
@@ -281,7 +291,21 @@ class Capture:
         flat = " ".join(error.split())
         return any(known in flat for known in self._errors)
 
-    def profile(self, *, name: str, script: str, engine: str, board: str) -> Profile:
+    def residents(self) -> dict[str, tuple[str, int, int, int]]:
+        """What a player said that stays, by path: its role, memory, bytes per bank and over all banks."""
+        known = (*self._finished, *self._buffers.values())
+        return {b.path: (b.role, b.memory, b.bytes_per_bank, b.total_bytes) for b in known if b.role}
+
+    def profile(
+        self,
+        *,
+        name: str,
+        script: str,
+        engine: str,
+        board: str,
+        kind: str = KIND,
+        facts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Profile:
         """The profile of everything so far."""
         self._settle(None)
         self._release_all()
@@ -289,8 +313,8 @@ class Capture:
         return self._tables.profile(
             [timeline],
             name=name,
-            source=_source_of(script, self._warnings()),
-            facts=self._facts(engine, board),
+            source=_source_of(kind, script, self._warnings()),
+            facts={**self._facts(engine, board), **facts},
             arguments=self._arguments(),
         )
 
@@ -298,18 +322,21 @@ class Capture:
         """What was uploaded and is kept: weights, and caches, which are written to."""
         found: dict[str, Argument] = {}
         for buffer in sorted(self._finished, key=lambda buffer: buffer.first_state):
-            if not (buffer.is_lasting and buffer.tensor and buffer.last_use >= 0 and self._is_uploaded(buffer)):
+            if not (buffer.is_lasting and buffer.tensor and (buffer.role or self._is_kept_upload(buffer))):
                 continue
             shape, dtype = tuple(buffer.tensor["shape"]), buffer.tensor["dtype"]
-            kind = "input" if buffer.is_written else "parameter"
+            is_cache = buffer.role == "cache" if buffer.role else buffer.is_written
+            kind = "input" if is_cache else _KINDS.get(buffer.role, "parameter")
             size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
             found[buffer.path] = Argument(
-                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=buffer.is_written
+                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=is_cache
             )
         return list(found.values())
 
-    def _is_uploaded(self, buffer: _Buffer) -> bool:
-        """From the host, or made of such by an operation that only changes its form."""
+    def _is_kept_upload(self, buffer: _Buffer) -> bool:
+        """Used, and from the host or made of such by an operation that only changes its form."""
+        if buffer.last_use < 0:
+            return False
         maker = self._operations[buffer.producer] if buffer.producer >= 0 else None
         return maker is None or bool(_UPLOADS.search(maker.name) or _PREPARES.search(maker.name))
 
@@ -380,7 +407,8 @@ _DEATHS = {
 
 def _location(operation: _Operation) -> str:
     """As short as it stays clear: relative to where the user is, when the file is below it."""
-    return operation.file and f"{operation.file.removeprefix(str(Path.cwd()) + os.sep)}:{operation.line}"
+    file = operation.file.removeprefix(str(Path.cwd()) + os.sep)
+    return f"{file}:{operation.line}" if operation.line else file  # a module of a model has no line
 
 
 def _death(number: int) -> str:
@@ -391,13 +419,13 @@ def _death(number: int) -> str:
     return _DEATHS.get(known, f"died with <Signals.{known.name}: {number}>")
 
 
-def _source_of(script: str, warnings: tuple[str, ...]) -> Source:
+def _source_of(kind: str, script: str, warnings: tuple[str, ...]) -> Source:
     """What was run. A script that is gone or cannot be read costs its size, not the profile."""
     try:
         content = Path(script).read_bytes()
     except OSError:
         content = b""
-    return Source(kind=KIND, name=script, bytes=len(content), lines=content.count(b"\n"), warnings=warnings)
+    return Source(kind=kind, name=script, bytes=len(content), lines=content.count(b"\n"), warnings=warnings)
 
 
 def tensor_type_of(described: dict[str, Any]) -> TensorType:

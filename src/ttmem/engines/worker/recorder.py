@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .account import Buffer
+from .account import Buffer, Effect
 from .captures import Captures
 from .devices import OpenOptions, device_facts, watch_devices
 from .library import Library, Patches, address_key, describe
@@ -108,7 +108,7 @@ class Recorder:
         with self._lock:
             if self._watch is not None and device is self._watch.device and os.getpid() == self._process:
                 self._send_paths(self._watch)
-                self._send({"closed": True, **_state_message(self._watch.state())})
+                self._send({"closed": True, **state_message(self._watch.state())})
                 self._watch.rest()
                 self._watch = None
 
@@ -131,12 +131,15 @@ class Recorder:
             finally:
                 self._depth.inside = False
 
+    def _site(self, name: str) -> Site:
+        return self._sites.of_caller(name)
+
     def _recorded(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         __tracebackhide__ = True
         index, self._index = self._index, self._index + 1
-        site = self._sites.of_caller(name)
+        site = self._site(name)
         watch = self._watch
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
         if watch is None:
@@ -148,20 +151,14 @@ class Recorder:
                 raise
             self._send({"end": index})
             return results
-        self._send({**started, **_state_message(watch.state()), **self._inputs(watch, (arguments, options))})
+        self._send({**started, **state_message(watch.state()), **self._inputs(watch, (arguments, options))})
         if index >= self._next_walk:
             self._next_walk = int(index * _WALK_GROWTH) + 1
             self._send_paths(watch)
         return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
-        message: dict[str, Any] = {
-            "end": index,
-            "born": [_row(buffer) for buffer in seen.effect.born],
-            "gone": list(seen.effect.gone),
-            "fullest": {memory: list(top) for memory, top in seen.effect.fullest.items()},
-            "l1": [*seen.l1, 0 if seen.problem else 1],
-        }
+        message = end_message(index, seen.effect, [*seen.l1, 0 if seen.problem else 1])
         if seen.problem:
             message["unmeasured"] = seen.problem
         if seen.error is not None:
@@ -221,11 +218,23 @@ class Recorder:
         return described, names
 
 
+def end_message(index: int, effect: Effect, l1: list[int]) -> dict[str, Any]:
+    """What an operation did; ``l1`` are its parts, and whether all of them are known."""
+    return {
+        "end": index,
+        "born": [_row(buffer) for buffer in effect.born],
+        "gone": list(effect.gone),
+        "fullest": {memory: list(top) for memory, top in effect.fullest.items()},
+        "l1": l1,
+    }
+
+
 def _row(buffer: Buffer) -> list[Any]:
     return [buffer.number, MEMORIES.index(buffer.memory), buffer.address, buffer.bytes_per_bank, buffer.total_bytes]
 
 
-def _state_message(state: State) -> dict[str, Any]:
+def state_message(state: State) -> dict[str, Any]:
+    """A moment between operations."""
     return {"state": [list(view) for view in state.views], "came": [_row(b) for b in state.came], "gone": state.gone}
 
 
