@@ -29,6 +29,10 @@ Send = Callable[[dict[str, Any]], None]
 _FIRST_WALK, _WALK_GROWTH = 8, 1.5
 _TENSOR_METHODS = ("to", "cpu", "deallocate")
 """Ways to move memory that are not registered operations."""
+_THREADS_NOTE = (
+    "operations were called by more than one thread: what one frees while another's operation runs counts until that "
+    "operation has ended"
+)
 
 
 class Recorder:
@@ -53,6 +57,8 @@ class Recorder:
         self._held: dict[int, int] = {}
         """Tensor objects by identity -> the buffer they had when last seen: a tensor that was freed cannot tell it."""
         self._others_noted = False
+        self._threads: set[int] = set()
+        """Those that called operations; a second one is told of."""
         self._patches = Patches()
 
     def install(self) -> None:
@@ -139,6 +145,10 @@ class Recorder:
     ) -> Any:
         __tracebackhide__ = True
         index, self._index = self._index, self._index + 1
+        if (thread := threading.get_ident()) not in self._threads:
+            self._threads.add(thread)
+            if len(self._threads) == 2:
+                self._send({"note": _THREADS_NOTE})
         site = self._site(name)
         watch = self._watch
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}

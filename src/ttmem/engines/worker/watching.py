@@ -54,6 +54,9 @@ class Watch:
         self._between: threading.Thread | None = None
         """The thread in which our capture between calls is open. The library keeps captures by thread, and ending one
         in another thread crashes. What other threads do between calls is found in the table of blocks."""
+        self._is_overtaken = self._is_out_of_order = False
+        """Another thread made calls while that capture was open, so what it saw cannot be put in order; it has ended
+        since, and the table of blocks is to be read instead."""
         self._moves: list[Move] = []
         """What happened between calls so far."""
         self.account = Account(library.pools(device), library.quantum)
@@ -76,6 +79,8 @@ class Watch:
         came = {buffer.number: buffer for buffer in effect.born if buffer.number not in effect.gone}
         born = {buffer.number for buffer in effect.born}
         gone = [number for number in effect.gone if number not in born]
+        must_compare = self._is_out_of_order or self._footprints.moved
+        self._is_out_of_order = self._footprints.moved = False
         views: list[View] = []
         for memory in MEMORIES:
             pool = self.account.pools[memory]
@@ -84,12 +89,11 @@ class Watch:
                 continue
             view = self._library.view(self.device, memory)
             views.append(view)
-            if view.allocated != self.account.allocated[memory] or self._footprints.moved:
+            if view.allocated != self.account.allocated[memory] or must_compare:
                 blocks = self._library.blocks(self.device, memory, pool.base)
                 new, missed = self.account.reconcile(memory, blocks)
                 came |= {buffer.number: buffer for buffer in new}
                 gone += [number for number in missed if came.pop(number, None) is None]
-        self._footprints.moved = False
         self._listen()
         return State(views, list(came.values()), gone)
 
@@ -98,9 +102,16 @@ class Watch:
         if self._between is threading.current_thread():
             self._between = None
             nodes = self._captures.end()
-            self._moves += moves_of(node for node in nodes if self._belongs(node))
+            if self._is_overtaken:
+                self._is_overtaken, self._is_out_of_order = False, True
+            else:
+                self._moves += moves_of(node for node in nodes if self._belongs(node))
+        elif self._between is not None:
+            self._is_overtaken = True
 
     def _listen(self) -> None:
+        if self._between is not None and not self._between.is_alive():  # its capture went with it
+            self._between, self._is_overtaken = None, False
         if not self._captures.by_program and self._between is None:
             self._captures.begin()
             self._between = threading.current_thread()
