@@ -212,5 +212,8 @@ def _device_facts(twin: _PlayedTwin) -> Message:
         "grid": [known.grid.columns, known.grid.rows],
         "chips": 1,
         "mesh": [1, 1],
+        "rank": 0,
+        "parent": None,
+        "chip_ids": [0],
         "pools": {pool.memory.name: [pool.banks, pool.base_address, pool.bytes_per_bank] for pool in known.pools},
     }

@@ -14,6 +14,7 @@ from ttmem.analysis.peaks import peaks
 from ttmem.engines.capture import Capture
 from ttmem.engines.engine import MOCK, TWIN, Engine, EngineSettings, Entry, open_engine
 from ttmem.engines.interpreters import find_interpreter
+from ttmem.engines.track import Resident as Loaded
 from ttmem.fit.request import AUTO, OperationCounts, Prediction, Request
 from ttmem.fit.stream import CACHE, CONSTANT, INPUT, RESERVE, WEIGHT, ModelCall, Resident, Stream
 from ttmem.hardware import BOARDS, OpenSettings, open_board
@@ -139,10 +140,10 @@ def _label(call: ModelCall, name: str) -> str:
 
 
 def _prediction(stream: Stream, request: Request, engine: str, profile: Profile, heard: _Heard) -> Prediction:
-    sizes = _resident_bytes(stream, request, heard.capture.residents())
+    sizes = _resident_bytes(stream, request, heard.capture.residents)
     fullest = peaks(profile).get("DRAM")
     staying = (WEIGHT, CACHE, CONSTANT, RESERVE)
-    held = sum(per_bank for role, memory, per_bank, _ in sizes if role in staying and memory == MEMORIES.index("DRAM"))
+    held = sum(one.bytes_per_bank for one in sizes if one.role in staying and MEMORIES[one.memory] == "DRAM")
     activations = (fullest.peak_bytes_per_bank - held) * fullest.banks if fullest else 0
     failed = failure(profile)
     unsupported = tuple(
@@ -155,8 +156,8 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
         fits=failed is None,
         engine=engine,
         chips=int(stream.facts.get("chips") or 1),
-        weights_bytes=sum(total for role, _, _, total in sizes if role == WEIGHT),
-        kv_cache_bytes=sum(total for role, _, _, total in sizes if role == CACHE),
+        weights_bytes=sum(one.total_bytes for one in sizes if one.role == WEIGHT),
+        kv_cache_bytes=sum(one.total_bytes for one in sizes if one.role == CACHE),
         activations_peak_bytes=max(activations, 0),
         operations=OperationCounts(
             exact=counts["exact"],
@@ -168,9 +169,7 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
     )
 
 
-def _resident_bytes(
-    stream: Stream, request: Request, seen: Mapping[str, tuple[str, int, int, int]]
-) -> list[tuple[str, int, int, int]]:
+def _resident_bytes(stream: Stream, request: Request, seen: Mapping[str, Loaded]) -> list[Loaded]:
     """Role, memory, bytes per bank and in all of what stays; what no longer fitted by what it would take."""
     found = []
     memory_map = open_board(request.board, OpenSettings(request.l1_small_bytes, request.trace_region_bytes))
@@ -181,5 +180,5 @@ def _resident_bytes(
             spec = spec_from_step({key: value for key, value in resident.step.items() if key != "fill"})
             placed = place(spec, memory_map)
             memory = MEMORIES.index(spec.memory.name)
-            found.append((resident.role, memory, placed.taken_bytes_per_bank, placed.total_bytes))
+            found.append(Loaded(resident.role, memory, placed.taken_bytes_per_bank, placed.total_bytes))
     return found

@@ -9,13 +9,12 @@ tensor is that stays; ``{"moment": true}`` asks for a state of the memory betwee
 from collections.abc import Callable
 from typing import Any
 
-from .devices import OpenOptions, device_facts
-from .library import address_key, describe
+from .devices import OpenOptions
+from .library import describe
 from .protocol import error_text
 from .recorder import Recorder, state_message
 from .sites import Site
 from .steps import Session
-from .watching import Watch
 
 Entry = dict[str, Any]
 Send = Callable[[dict[str, Any]], None]
@@ -28,33 +27,32 @@ class _Player(Recorder):
 
     def __init__(self, session: Session, send: Send) -> None:
         super().__init__(session.library, send, options=OpenOptions())
-        self._watch = self._played = session.watch
+        session.watch.close()
+        self.device_opened(session.device, None)
+        (self._played,) = self._followed.all()
         self._here = Site("", 0, ())
         self._session = session
         self._kept: list[list[Any]] = []
         """Tensors that stay, not yet told of: their name, path and role."""
         self._played.state()  # from now on it listens
-        send({"device": device_facts(session.library, session.watch.device)})
 
     def _site(self, name: str) -> Site:
         return self._here
 
-    def _send_paths(self, watch: Watch) -> None:
+    def _send_paths(self) -> None:
         """They are told at moments."""
 
     def moment(self) -> None:
         """A state, and what the tensors are that stay."""
         self._send({"moment": True, **state_message(self._played.state())})
-        live, tensors = self._played.account.live, self._session.tensors
         paths, described = [], []
         for name, path, role in self._kept:
-            tensor = tensors.get(name)
-            if tensor is not None and self._library.is_on_device(tensor):
-                memory, address = address_key(tensor)
-                if address in live[memory]:
-                    number = live[memory][address].number
-                    paths.append([number, path, True, role])
-                    described.append([number, describe(tensor)])
+            tensor = self._session.tensors.get(name)
+            found = self._followed.buffer_of(tensor) if tensor is not None else None
+            if found is not None:
+                number = found[1].number
+                paths.append([number, path, True, role])
+                described.append([number, describe(tensor)])
         self._kept.clear()
         self._send({"paths": paths, "tensors": described})
 

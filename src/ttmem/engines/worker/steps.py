@@ -118,7 +118,7 @@ class Session:
         """Give everything back."""
         self.tensors.clear()
         if self._watch is not None:
-            self._watch.rest()
+            self._watch.close()
             device, self._watch = self._watch.device, None
             ttnn = self._library.ttnn
             (ttnn.close_mesh_device if self._is_mesh else ttnn.close_device)(device)
