@@ -33,7 +33,7 @@ class EventLog:
 
     def start(self, index: int, message: Mapping[str, Any]) -> None:
         """An operation begins: what changed since the one before, and what it reads."""
-        self._moves(index, 0, message.get("order", ()), message.get("came", ()), message.get("brief", ()))
+        self.between(index, message)
         path = "\n".join(step.removeprefix(self._folder) for step in message.get("path", ()))
         number = self._paths.setdefault(path, len(self._paths))
         given = message.get("given", sum({GIVEN[option] for option in message.get("options", ()) if option in GIVEN}))
@@ -49,9 +49,12 @@ class EventLog:
         for need in needs[sum(move is None for move in order) :]:
             self._rows.append((LAUNCH, index, 1, 0, 0, need, 0, 0))
 
-    def close(self, index: int, message: Mapping[str, Any]) -> None:
-        """The device is closed, and everything on it is gone."""
+    def between(self, index: int, message: Mapping[str, Any]) -> None:
+        """What changed outside operations."""
         self._moves(index, 0, message.get("order", ()), message.get("came", ()), message.get("brief", ()))
+
+    def close(self, index: int) -> None:
+        """The device is closed, and everything on it is gone."""
         self._moves(index, CLOSING, [~number for number in self._live], (), ())
 
     def _moves(

@@ -17,7 +17,9 @@ import numpy as np
 from ttmem.allocator import FreeList, sentences
 from ttmem.engines.capture import Capture
 from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Buffer, Move
-from ttmem.engines.worker.library import Pool
+from ttmem.engines.worker.library import Pool, View
+from ttmem.engines.worker.recorder import end_message, state_message
+from ttmem.engines.worker.watching import state_of
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.profile import CLOSING, L1_PARTS, MEMORIES, Profile
 from ttmem.tune.draft import L1_NUMBER, Draft, wanted
@@ -273,35 +275,19 @@ class _Player:
         moves, taken = self._moves(todo)
         effect = self.account.apply(moves)
         self._tell(taken, effect.born)
-        gone = set(effect.gone)
-        born = {buffer.number for buffer in effect.born}
-        return {
-            "state": [
-                [banks, size, pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes]
-                for (banks, _, size), pool in zip(self.draft.pools, self.memories.lists, strict=True)
-            ],
-            "came": [_row(buffer) for buffer in effect.born if buffer.number not in gone],
-            "gone": [number for number in effect.gone if number not in born],
-            "order": list(effect.order),
-            "brief": [_row(buffer) for buffer in effect.born if buffer.number in gone],
-            **self._described(taken),
-        }
+        views = [
+            View(banks, size, pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
+            for (banks, _, size), pool in zip(self.draft.pools, self.memories.lists, strict=True)
+        ]
+        return {**state_message(state_of(views, effect)), **self._described(taken)}
 
     def _inside(self, index: int, todo: Sequence[Action]) -> dict[str, Any]:
         moves, taken = self._moves(todo)
         effect = self.account.apply(moves)
         self._tell(taken, effect.born)
         needs = [action.number for action in todo if action.kind == LAUNCH][: len(effect.l1_at_launch)]
-        message = {
-            "end": index,
-            "born": [_row(buffer) for buffer in effect.born],
-            "gone": list(effect.gone),
-            "fullest": {memory: list(top) for memory, top in effect.fullest.items()},
-            "l1": self._l1(index, effect.highest_l1, list(zip(effect.l1_at_launch, needs, strict=True))),
-            "order": list(effect.order),
-            "needs": needs,
-            **self._described(taken),
-        }
+        l1 = self._l1(index, effect.highest_l1, list(zip(effect.l1_at_launch, needs, strict=True)))
+        message = {**end_message(index, effect, l1, needs), **self._described(taken)}
         if self.memories.shortfalls:
             message["error"] = self.memories.shortfalls[0].message
         return message
@@ -328,10 +314,6 @@ class _Player:
         elif static != sum(parts):
             parts = [static, 0, 0]
         return [tensors, *parts, measured]
-
-
-def _row(buffer: Buffer) -> list[int]:
-    return [buffer.number, MEMORIES.index(buffer.memory), buffer.address, buffer.bytes_per_bank, buffer.total_bytes]
 
 
 def same_addresses(draft: Draft, played: Played) -> bool:

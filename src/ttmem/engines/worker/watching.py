@@ -27,6 +27,14 @@ class State(NamedTuple):
     """Buffers that came and went since then."""
 
 
+def state_of(views: list[View], effect: Effect) -> State:
+    """A moment of which everything was seen that led to it."""
+    born, gone = {buffer.number for buffer in effect.born}, set(effect.gone)
+    came = [buffer for buffer in effect.born if buffer.number not in gone]
+    brief = [buffer for buffer in effect.born if buffer.number in gone]
+    return State(views, came, [number for number in effect.gone if number not in born], list(effect.order), brief)
+
+
 class Seen(NamedTuple):
     """What a call did."""
 
