@@ -129,7 +129,10 @@ def _usual_lines(folder: Path) -> list[list[str]]:
         "banks, where each bank needs to store 2048 B, but bank size is 1024 B\n"
     )
     verbs = [["explain", str(sample)], ["profile", str(sample), "--no-store"], ["cb", "profile", str(sample)]]
-    return [*verbs, *([*verb, "--json"] for verb in verbs), ["tensor", "32x32"], ["boards"]]
+    tests = folder / "sample_results.txt"
+    tests.write_text("tests/test_a.py::test_a[1] PASSED\n")
+    report = ["sweep", "report", str(tests), "-o", str(folder / "reports")]
+    return [*verbs, report, *([*verb, "--json"] for verb in verbs), ["tensor", "32x32"], ["boards"]]
 
 
 def _load(main: Any, lines: list[list[str]]) -> dict[str, Any]:

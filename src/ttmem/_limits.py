@@ -38,6 +38,10 @@ FAILURES_EXPLAINED = 100
 FAILURES_WITH_ALIVE = 8
 """Of these, the ones for which the profile is asked what was alive: each time it is walked through again."""
 
+ERRORS_OF_UNKNOWN_WORDING = 5_000
+"""Errors that are looked at in one piece of a text, when nothing is known of their wording: what matters of so many is
+that there are any."""
+
 RESULTS_OF_OPERATION = 1_024
 """Results that one operation line may announce (``%5:1024 = ...``): the largest real split has a few hundred."""
 NESTED_PROGRAMS = 64
@@ -107,8 +111,13 @@ class LongLines:
         return b"\n".join(lines)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was left out, none when nothing was."""
+        return (self.remark,) if self.cut else ()
+
+    @property
     def remark(self) -> str:
-        """What was left out, empty when nothing was."""
+        """The same in one text, empty when nothing was."""
         if not self.cut:
             return ""
         lines = "a line is" if self.cut == 1 else f"{self.cut:,} lines are"

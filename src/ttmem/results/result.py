@@ -190,7 +190,7 @@ class Result(NamedTuple):
                 raise BadInputError(f"'{name}' of a result must be a whole number of bytes or null", where=where)
         if not isinstance(line.get("assumed"), list | None):
             raise BadInputError("'assumed' of a result must be a list", where=where)
-        memory, seconds, peak = line.get("failed_memory"), line.get("seconds", 0.0), line.get("peak_bytes_per_bank")
+        memory, seconds, peak = line.get("failed_memory"), line.get("seconds"), line.get("peak_bytes_per_bank")
         outcome = Outcome(
             line["status"],
             failure_class=str(line.get("class") or ""),
@@ -199,7 +199,7 @@ class Result(NamedTuple):
             needed_bytes=line.get("needed_bytes"),
             bytes_per_bank=line.get("bytes_per_bank"),
             peak_bytes_per_bank={} if peak is None else {line["memory"]: peak},
-            seconds=float(seconds) if isinstance(seconds, (int, float)) else 0.0,
+            seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < _MOST_BYTES else 0.0,
             confidence=str(line.get("confidence") or REAL),
             doubt=str(line.get("doubt") or ""),
         )

@@ -90,7 +90,9 @@ def operation_label(index: int | None, name: str) -> str:
 
 def one_line(text: str) -> str:
     """Names and messages come from logs: whatever control characters they hold, a cell stays a cell."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(text.split())
 
 
 def short(text: str, width: int) -> str:
