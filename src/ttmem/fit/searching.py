@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The largest batch, sequence, context, number of users or image size that fits, by asking the engine again.
+
+More is taken to need no less memory. A run that fits tells how full the fullest bank was, so the next value is aimed at
+by a straight line through the last two, and halved where the line misleads: a handful of runs instead of twenty. The
+answer itself is never extrapolated: the value fitted, and the next step did not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.analysis.peaks import peaks
+from ttmem.fit.request import Prediction, Request
+
+ASSUMED = "more was taken to need no less memory; the largest value and the next step were both asked"
+_MOST_RUNS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What can be searched: the field of a request, and the steps it grows by."""
+
+    name: str
+    field: str
+    step: int
+    most: int
+
+    def on(self, request: Request, value: int) -> Request:
+        """The request with this much of it."""
+        told: Any = (value, value) if self.field == "size" else value
+        return replace(request, **{self.field: told})
+
+    def of(self, request: Request) -> int | None:
+        """How much the request has."""
+        told: tuple[int, int] | int | None = getattr(request, self.field)
+        return max(told) if isinstance(told, tuple) else told
+
+
+QUANTITIES = {
+    quantity.name: quantity
+    for quantity in (
+        Quantity("batch", "batch", 1, 1 << 16),
+        Quantity("seq", "sequence", 32, 1 << 22),
+        Quantity("context", "context", 32, 1 << 24),
+        Quantity("users", "users", 1, 1 << 16),
+        Quantity("size", "size", 32, 1 << 14),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One value that was asked."""
+
+    value: int
+    fits: bool
+    peak_bytes_per_bank: int
+    """Of DRAM; of a run that does not fit, as far as it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """What a search found."""
+
+    quantity: str
+    value: int
+    """0: not even the smallest fits."""
+    prediction: Prediction | None
+    """Of the largest that fits; of the smallest where none does."""
+    tried: tuple[Tried, ...]
+    is_limit: bool = True
+    """False: the search ended at its own upper end (the positions of a model), and more may fit."""
+
+
+def search(
+    request: Request, quantity: str, predict: Callable[[Request], Prediction], *, most: int | None = None
+) -> Largest:
+    """The largest value, in whole steps, at which the prediction fits; ``most`` ends the search early."""
+    try:
+        what = QUANTITIES[quantity]
+    except KeyError:
+        raise BadInputError(f"cannot search '{quantity}'", hint=f"known: {', '.join(QUANTITIES)}") from None
+    return _Search(request, what, predict, min(most or what.most, what.most)).run()
+
+
+class _Search:
+    """Counts in steps; ``low`` fits and ``high`` does not."""
+
+    def __init__(self, request: Request, what: Quantity, predict: Callable[[Request], Prediction], most: int) -> None:
+        self._request, self._what, self._predict = request, what, predict
+        self._tried: dict[int, Tried] = {}
+        self._best: Prediction | None = None
+        self._end = max(most // what.step, 1)
+        self._capacity = 0
+        self.low, self.high = 0, self._end + 1
+
+    def run(self) -> Largest:
+        self._ask(min(max((self._what.of(self._request) or self._what.step) // self._what.step, 1), self._end))
+        while self.high - self.low > 1 and len(self._tried) < _MOST_RUNS:
+            self._ask(self._next())
+        return Largest(
+            self._what.name,
+            self.low * self._what.step,
+            self._best,
+            tuple(sorted(self._tried.values(), key=lambda tried: tried.value)),
+            is_limit=self.high <= self._end,
+        )
+
+    def _ask(self, steps: int) -> None:
+        prediction = self._predict(self._what.on(self._request, steps * self._what.step))
+        dram = peaks(prediction.profile).get("DRAM")
+        held = dram.peak_bytes_per_bank if dram else 0
+        self._capacity = dram.bytes_per_bank if dram else 0
+        self._tried[steps] = Tried(steps * self._what.step, prediction.fits, held)
+        if prediction.fits:
+            if steps < self.low:
+                raise AssertionError("a smaller value was asked after a larger one fitted")
+            self.low, self._best = steps, prediction
+        else:
+            self.high = steps
+            if self.low == 0 and self._best is None:
+                self._best = prediction
+
+    def _next(self) -> int:
+        """Where the line through the two largest that fit meets the end of the bank; every third time the middle."""
+        fitting = sorted((steps, tried) for steps, tried in self._tried.items() if tried.fits)
+        if not fitting:
+            return max(self.high // 2, 1)
+        is_open = self.high > self._end
+        if len(fitting) == 1:
+            return self._inside(2 * self.low if is_open else (self.low + self.high) // 2)
+        (before, first), (last, second) = fitting[-2:]
+        grown = second.peak_bytes_per_bank - first.peak_bytes_per_bank
+        if len(self._tried) % 3 == 2 or grown <= 0:
+            return self._inside(4 * self.low if is_open else (self.low + self.high) // 2)
+        room = self._capacity - second.peak_bytes_per_bank
+        aimed = last + room * (last - before) // grown
+        # One step beyond what is known to fit settles it when the line has already led here.
+        return self._inside(aimed if aimed > last else last + 1)
+
+    def _inside(self, steps: int) -> int:
+        return min(max(steps, self.low + 1), self.high - 1)
