@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ttmem.hardware import DATA_TYPES
 from ttmem.profile import (
@@ -43,6 +43,8 @@ _PREPARES = re.compile(
 _WRITES = re.compile(r"update|fill_cache|\.fill|\.copy(_host_to_device_tensor)?$|assign|write|_$")
 """Operations that change what is in their first tensor."""
 
+_KINDS = {"input": "input", "constant": "constant", "reserve": "constant"}
+"""Roles of what a player keeps, as kinds of arguments."""
 _NO_PROGRAMS = (-1, 0, 0, 0, 0)
 _ALLOCATED = 2
 """Where a state's view has what is allocated."""
@@ -79,8 +81,20 @@ class _Buffer:
     """Where the program keeps it."""
     is_lasting: bool = False
     """Kept by an object, not only by a variable."""
+    role: str = ""
+    """What a player was told that it is (``weight``, ``cache``, ...); programs do not say."""
     is_written: bool = False
     """An operation changed what is in it (a cache, a preallocated output)."""
+
+
+class Resident(NamedTuple):
+    """A buffer of which a player said what it is."""
+
+    role: str
+    memory: int
+    """Index into ``MEMORIES``."""
+    bytes_per_bank: int
+    total_bytes: int
 
 
 class Track:
@@ -100,6 +114,8 @@ class Track:
         self._failures: list[FailureText] = []
         self._freed: dict[int, tuple[_Buffer, int]] = {}
         """Buffers that are gone, by number, and the operation that freed them; -1 outside operations."""
+        self.residents: dict[str, Resident] = {}
+        """By path, as they were when they were told."""
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
 
@@ -178,9 +194,13 @@ class Track:
         for number in message["gone"]:
             self._release(number, before=inside if inside is not None and number in absent else state, by=index)
 
+    def look(self, message: dict[str, Any]) -> None:
+        """A moment between operations that somebody wants to see."""
+        self._between(message, SNAPSHOT, -1)
+
     def close(self, message: dict[str, Any]) -> None:
         """The device was closed."""
-        self._between(message, SNAPSHOT, -1)
+        self.look(message)
         self._release_all()
 
     def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
@@ -225,12 +245,16 @@ class Track:
                 if number in self._buffers:
                     setattr(self._buffers[number], fact, described)
 
-    def keep_paths(self, paths: list[list[Any]]) -> None:
+    def keep_paths(self, message: dict[str, Any]) -> None:
         """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
-        for number, path, is_lasting in paths:
+        for number, path, is_lasting, *role in message["paths"]:
             buffer = self._buffers.get(number)
             if buffer is not None and not (buffer.path and path.startswith("self")):
                 buffer.path, buffer.is_lasting = path, buffer.is_lasting or is_lasting
+                if role:
+                    buffer.role = role[0]
+                    self.residents[path] = Resident(role[0], buffer.memory, buffer.bytes_per_bank, buffer.total_bytes)
+        self._describe(message)
 
     def fail(self, text: str, line: int, operation: int) -> None:
         """Put in one line, so that the failure's line is the operation's and not one of its own text."""
@@ -249,17 +273,20 @@ class Track:
     def add_arguments(self, found: dict[str, Argument]) -> None:
         """What was uploaded and is kept: weights, and caches, which are written to."""
         for buffer in sorted(self._finished, key=lambda buffer: buffer.first_state):
-            if not (buffer.is_lasting and buffer.tensor and buffer.last_use >= 0 and self._is_uploaded(buffer)):
+            if not (buffer.is_lasting and buffer.tensor and (buffer.role or self._is_kept_upload(buffer))):
                 continue
             shape, dtype = tuple(buffer.tensor["shape"]), buffer.tensor["dtype"]
-            kind = "input" if buffer.is_written else "parameter"
+            is_cache = buffer.role == "cache" if buffer.role else buffer.is_written
+            kind = "input" if is_cache else _KINDS.get(buffer.role, "parameter")
             size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
             found[buffer.path] = Argument(
-                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=buffer.is_written
+                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=is_cache
             )
 
-    def _is_uploaded(self, buffer: _Buffer) -> bool:
-        """From the host, or made of such by an operation that only changes its form."""
+    def _is_kept_upload(self, buffer: _Buffer) -> bool:
+        """Used, and from the host or made of such by an operation that only changes its form."""
+        if buffer.last_use < 0:
+            return False
         maker = self._operations[buffer.producer] if buffer.producer >= 0 else None
         return maker is None or bool(_UPLOADS.search(maker.name) or _PREPARES.search(maker.name))
 
@@ -316,7 +343,8 @@ class Track:
 
 def _location(operation: _Operation) -> str:
     """As short as it stays clear: relative to where the user is, when the file is below it."""
-    return operation.file and f"{operation.file.removeprefix(str(Path.cwd()) + os.sep)}:{operation.line}"
+    file = operation.file.removeprefix(str(Path.cwd()) + os.sep)
+    return f"{file}:{operation.line}" if operation.line else file  # a module of a model has no line
 
 
 def tensor_type_of(described: dict[str, Any]) -> TensorType:
