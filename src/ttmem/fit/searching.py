@@ -16,6 +16,8 @@ from ttmem.fit.request import Prediction, Request
 
 ASSUMED = "more was taken to need no less memory; the largest value and the next step were both asked"
 _MOST_RUNS = 64
+_MOST_GROWTH = 16
+"""A line through two small values says little of large ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Quantity:
     field: str
     step: int
     most: int
+    start: int
+    """Where the search begins when the request says nothing: far enough for a slope to be seen."""
 
     def on(self, request: Request, value: int) -> Request:
         """The request with this much of it."""
@@ -41,11 +45,11 @@ class Quantity:
 QUANTITIES = {
     quantity.name: quantity
     for quantity in (
-        Quantity("batch", "batch", 1, 1 << 16),
-        Quantity("seq", "sequence", 32, 1 << 22),
-        Quantity("context", "context", 32, 1 << 24),
-        Quantity("users", "users", 1, 1 << 16),
-        Quantity("size", "size", 32, 1 << 14),
+        Quantity("batch", "batch", 1, 1 << 16, 1),
+        Quantity("seq", "sequence", 32, 1 << 22, 512),
+        Quantity("context", "context", 32, 1 << 24, 4096),
+        Quantity("users", "users", 1, 1 << 16, 1),
+        Quantity("size", "size", 32, 1 << 14, 224),
     )
 }
 
@@ -67,7 +71,7 @@ class Largest:
     quantity: str
     value: int
     """0: not even the smallest fits."""
-    prediction: Prediction | None
+    prediction: Prediction
     """Of the largest that fits; of the smallest where none does."""
     tried: tuple[Tried, ...]
     is_limit: bool = True
@@ -94,19 +98,29 @@ class _Search:
         self._best: Prediction | None = None
         self._end = max(most // what.step, 1)
         self._capacity = 0
+        self._aims = self._missed = False
+        """Whether the line chose the last value, and it did not fit."""
         self.low, self.high = 0, self._end + 1
 
     def run(self) -> Largest:
-        self._ask(min(max((self._what.of(self._request) or self._what.step) // self._what.step, 1), self._end))
+        begin = self._what.of(self._request) or self._what.start
+        self._ask(min(max(begin // self._what.step, 1), self._end))
         while self.high - self.low > 1 and len(self._tried) < _MOST_RUNS:
             self._ask(self._next())
+        assert self._best is not None, "something was asked"
+        prediction = replace(self._best, assumed=(*self._best.assumed, *self._said()))
         return Largest(
             self._what.name,
             self.low * self._what.step,
-            self._best,
+            prediction,
             tuple(sorted(self._tried.values(), key=lambda tried: tried.value)),
             is_limit=self.high <= self._end,
         )
+
+    def _said(self) -> list[str]:
+        if self.high > self._end:
+            return [f"the search ended at {self._what.name} {self._end * self._what.step:,}: more may fit"]
+        return [ASSUMED]
 
     def _ask(self, steps: int) -> None:
         prediction = self._predict(self._what.on(self._request, steps * self._what.step))
@@ -114,9 +128,8 @@ class _Search:
         held = dram.peak_bytes_per_bank if dram else 0
         self._capacity = dram.bytes_per_bank if dram else 0
         self._tried[steps] = Tried(steps * self._what.step, prediction.fits, held)
+        self._missed = self._aims and not prediction.fits
         if prediction.fits:
-            if steps < self.low:
-                raise AssertionError("a smaller value was asked after a larger one fitted")
             self.low, self._best = steps, prediction
         else:
             self.high = steps
@@ -124,21 +137,22 @@ class _Search:
                 self._best = prediction
 
     def _next(self) -> int:
-        """Where the line through the two largest that fit meets the end of the bank; every third time the middle."""
+        """Where the line through the two largest that fit meets the end of the bank; after a miss the middle."""
         fitting = sorted((steps, tried) for steps, tried in self._tried.items() if tried.fits)
         if not fitting:
             return max(self.high // 2, 1)
         is_open = self.high > self._end
-        if len(fitting) == 1:
-            return self._inside(2 * self.low if is_open else (self.low + self.high) // 2)
+        middle = self._inside(4 * self.low if is_open else (self.low + self.high) // 2)
+        self._aims = len(fitting) > 1 and not self._missed
+        if not self._aims:
+            return middle
         (before, first), (last, second) = fitting[-2:]
         grown = second.peak_bytes_per_bank - first.peak_bytes_per_bank
-        if len(self._tried) % 3 == 2 or grown <= 0:
-            return self._inside(4 * self.low if is_open else (self.low + self.high) // 2)
         room = self._capacity - second.peak_bytes_per_bank
+        if grown <= 0:
+            return middle
         aimed = last + room * (last - before) // grown
-        # One step beyond what is known to fit settles it when the line has already led here.
-        return self._inside(aimed if aimed > last else last + 1)
+        return self._inside(min(aimed, _MOST_GROWTH * last) if is_open else aimed)
 
     def _inside(self, steps: int) -> int:
         return min(max(steps, self.low + 1), self.high - 1)
