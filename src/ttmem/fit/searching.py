@@ -99,7 +99,7 @@ class _Search:
         self._end = max(most // what.step, 1)
         self._capacity = 0
         self._aims = self._missed = False
-        """Whether the line chose the last value, and it did not fit."""
+        """Whether the line chose the last value, and whether it led beyond the limit or nowhere."""
         self.low, self.high = 0, self._end + 1
 
     def run(self) -> Largest:
@@ -128,7 +128,7 @@ class _Search:
         held = dram.peak_bytes_per_bank if dram else 0
         self._capacity = dram.bytes_per_bank if dram else 0
         self._tried[steps] = Tried(steps * self._what.step, prediction.fits, held)
-        self._missed = self._aims and not prediction.fits
+        self._missed = self._aims and (not prediction.fits or steps == self.low + 1)
         if prediction.fits:
             self.low, self._best = steps, prediction
         else:
