@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stream of a language model: its residents by a recipe, then the buffers of stages or the calls of a decoder."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ttmem.fit.language.configuration import config_of, name_of
@@ -10,7 +10,7 @@ from ttmem.fit.language.dimensions import dimensions_of
 from ttmem.fit.language.layout import Layout
 from ttmem.fit.language.recipe import CALLS, open_recipe
 from ttmem.fit.request import Request
-from ttmem.fit.stream import Stream
+from ttmem.fit.stream import ModelCall, Stream
 
 
 def stream_of(request: Request) -> Stream:
@@ -21,15 +21,10 @@ def stream_of(request: Request) -> Stream:
 def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
     """One chip's share of the model."""
     layout = layout_of(request, config)
-    if layout.recipe.forward == CALLS:
-        decoder = Decoder(layout)
-        calls, more = tuple(decoder.calls()), decoder.assumed
-    else:
-        calls, more = tuple(layout.stages()), []
-    residents = layout.residents()
+    calls, more = pass_of(layout, layout.dimensions.layers)
     return Stream(
         name=name_of(request, config),
-        residents=residents,
+        residents=layout.residents(),
         calls=calls,
         assumed=(*_assumed(layout), *layout.dimensions.assumed, *layout.recipe.assumed, *more),
         error_bound_percent=layout.recipe.error_percent,
@@ -48,6 +43,15 @@ def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
 def layout_of(request: Request, config: Mapping[str, Any]) -> Layout:
     """The recipe, applied to the model."""
     return Layout(request, dimensions_of(config, request.target), open_recipe(request.recipe))
+
+
+def pass_of(layout: Layout, layers: int) -> tuple[tuple[ModelCall, ...], Sequence[str]]:
+    """The calls of a pass through so many of the layers, and what was assumed for them."""
+    layers = min(layers, layout.dimensions.layers)
+    if layout.recipe.forward == CALLS:
+        decoder = Decoder(layout)
+        return tuple(decoder.calls(layers)), decoder.assumed
+    return tuple(layout.stages(layers)), ()
 
 
 def _assumed(layout: Layout) -> list[str]:
