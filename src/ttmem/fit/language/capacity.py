@@ -5,43 +5,19 @@ All layers make and free the same buffers, so two of them show the peak; the cac
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ttmem.engines.engine import EngineSettings
 from ttmem.engines.twin import TwinEngine
 from ttmem.fit.language.configuration import config_of
 from ttmem.fit.language.stream import layout_of, pass_of
-from ttmem.fit.request import Request
+from ttmem.fit.request import Capacity, CapacityPoint, Request
 from ttmem.fit.searching import QUANTITIES, Found, Tried, largest
 from ttmem.results.outcome import PASS, UNSUPPORTED
 
-_USERS = (1, 2, 4, 8, 16, 32, 64)
+_USERS = (1, 2, 4, 8, 16, 32)
 _LAYERS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityPoint:
-    """The largest context for so many users; 0: not one step of it fits."""
-
-    users: int
-    context: int
-    is_limit: bool
-    """False: the model has no more positions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """Of a model on a board."""
-
-    users: int
-    context: int
-    """As asked for."""
-    largest_users: int
-    """For that context."""
-    largest_context: int
-    """For those users."""
-    points: tuple[CapacityPoint, ...]
 
 
 def capacity_of(request: Request) -> Capacity:
@@ -56,17 +32,19 @@ def capacity_of(request: Request) -> Capacity:
     )
     with TwinEngine(settings) as engine:
 
-        def context_for(users: int) -> Found:
+        def context_for(users: int, begin: int) -> Found:
             what = QUANTITIES["context"]
             given = replace(request, users=users, sequence=None)
-            return largest(
-                lambda value: _tried(engine, what.on(given, value), config, value), what, asked.context, positions
-            )
+            return largest(lambda value: _tried(engine, what.on(given, value), config, value), what, begin, positions)
 
         what = QUANTITIES["users"]
         given = replace(request, context=asked.context)
         users = largest(lambda value: _tried(engine, what.on(given, value), config, value), what, asked.users)
-        found = {count: context_for(count) for count in sorted({*_USERS, asked.users})}
+        found: dict[int, Found] = {}
+        begin = asked.context * asked.users
+        for count in sorted({*_USERS, asked.users}):
+            found[count] = context_for(count, begin // count)
+            begin = max(found[count].value, 1) * count  # the cache is nearly all that grows
     points = tuple(CapacityPoint(count, one.value, one.is_limit) for count, one in found.items())
     return Capacity(asked.users, asked.context, users.value, found[asked.users].value, points)
 

@@ -26,7 +26,7 @@ def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
         name=name_of(request, config),
         residents=layout.residents(),
         calls=calls,
-        assumed=(*_assumed(layout), *layout.dimensions.assumed, *layout.recipe.assumed, *more),
+        assumed=(*_assumed(layout), *layout.dimensions.assumed, *more),
         error_bound_percent=layout.recipe.error_percent,
         facts={
             "recipe": layout.recipe.name,
@@ -65,6 +65,7 @@ def _assumed(layout: Layout) -> list[str]:
         said.append(f"a trace region of {scope['trace_bytes']:,} bytes")
     if layout.request.phase is None:
         said.append("the prefill of one prompt: decoding needs less DRAM")
+    said += [remark.text for remark in recipe.assumed if layout.scope.holds(remark.when)]
     positions = layout.dimensions.positions
     if positions and layout.context > positions:
         said.append(f"the context is longer than the {positions:,} positions that the model was made for")
