@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Request
 from ttmem.fit.stream import Stream
 
-HINT = "TARGET is FILE.py::load_model, hf:ViTConfig, or a ttnn script"
+HINT = "TARGET is FILE.py::load_model, hf:ViTConfig, the config.json of a language model, or a ttnn script"
 
 
 class TargetKind(NamedTuple):
@@ -21,7 +22,7 @@ class TargetKind(NamedTuple):
     """The module whose ``stream_of(request)`` makes the stream; imported when it is asked for."""
 
 
-KINDS: tuple[TargetKind, ...] = ()
+KINDS: tuple[TargetKind, ...] = (TargetKind(wants_recipe, "ttmem.fit.language.stream"),)
 
 
 def is_script(target: str) -> bool:
