@@ -3,10 +3,12 @@
 
 import signal
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from ttmem.engines.track import Track
+from ttmem.engines.track import Resident, Track
 from ttmem.profile import Argument, Profile, Source
 from ttmem.profile.tables import ProfileTables
 
@@ -39,11 +41,13 @@ class Capture:
             track, index = self._begun[message["end"]]
             track.end(index, message)
         elif "device" in message:
-            self._track(message["device"]).device = message["device"]
+            self._track(message["device"]).opened(message["device"])
         elif "paths" in message:
-            self._track(message).keep_paths(message["paths"])
+            self._track(message).keep_paths(message)
         elif "closed" in message:
             self._track(message).close(message)
+        elif "moment" in message:
+            self._track(message).look(message)
         elif "note" in message:
             self._notes[message["note"]] += 1
         elif "exit" in message:
@@ -73,7 +77,21 @@ class Capture:
         flat = " ".join(error.split())
         return any(known in flat for track in self._tracks.values() for known in track.errors)
 
-    def profile(self, *, name: str, script: str, engine: str, board: str) -> Profile:
+    @property
+    def residents(self) -> dict[str, Resident]:
+        """What a player said that stays, by path."""
+        return {path: one for track in self._tracks.values() for path, one in track.residents.items()}
+
+    def profile(
+        self,
+        *,
+        name: str,
+        script: str,
+        engine: str,
+        board: str,
+        kind: str = KIND,
+        facts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Profile:
         """The profile of everything so far. Ranks are named where there are several."""
         self._track({})
         tracks = sorted(self._tracks.items())
@@ -84,8 +102,8 @@ class Capture:
         return self._tables.profile(
             [track.timeline(script, rank if len(tracks) > 1 else -1) for rank, track in tracks],
             name=name,
-            source=_source_of(script, self._warnings()),
-            facts=self._facts(engine, board),
+            source=_source_of(kind, script, self._warnings()),
+            facts={**self._facts(engine, board), **facts},
             arguments=list(arguments.values()),
         )
 
@@ -138,10 +156,10 @@ def _death(number: int) -> str:
     return _DEATHS.get(known, f"died with <Signals.{known.name}: {number}>")
 
 
-def _source_of(script: str, warnings: tuple[str, ...]) -> Source:
+def _source_of(kind: str, script: str, warnings: tuple[str, ...]) -> Source:
     """What was run. A script that is gone or cannot be read costs its size, not the profile."""
     try:
         content = Path(script).read_bytes()
     except OSError:
         content = b""
-    return Source(kind=KIND, name=script, bytes=len(content), lines=content.count(b"\n"), warnings=warnings)
+    return Source(kind=kind, name=script, bytes=len(content), lines=content.count(b"\n"), warnings=warnings)

@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ttmem.engines.event_log import EventLog
 from ttmem.hardware import DATA_TYPES
 from ttmem.profile import (
     BEFORE_OPERATION,
@@ -43,6 +44,8 @@ _PREPARES = re.compile(
 _WRITES = re.compile(r"update|fill_cache|\.fill|\.copy(_host_to_device_tensor)?$|assign|write|_$")
 """Operations that change what is in their first tensor."""
 
+_KINDS = {"input": "input", "constant": "constant", "reserve": "constant"}
+"""Roles of what a player keeps, as kinds of arguments."""
 _NO_PROGRAMS = (-1, 0, 0, 0, 0)
 _ALLOCATED = 2
 """Where a state's view has what is allocated."""
@@ -69,18 +72,32 @@ class _Buffer:
     total_bytes: int
     producer: int
     first_state: int
+    event: int
+    """Its number among the events."""
     last_state: int = -1
     last_use: int = -1
-    tensor: dict[str, Any] | None = None
-    """As the worker describes the tensor that owns it."""
+    tensor: TensorType | None = None
+    """Of the tensor that owns it."""
     name: str = ""
     """What the statement calls it that made it."""
     path: str = ""
     """Where the program keeps it."""
     is_lasting: bool = False
     """Kept by an object, not only by a variable."""
+    role: str = ""
+    """What a player was told that it is (``weight``, ``cache``, ...); programs do not say."""
     is_written: bool = False
     """An operation changed what is in it (a cache, a preallocated output)."""
+
+
+class Resident(NamedTuple):
+    """A buffer of which a player said what it is."""
+
+    role: str
+    memory: int
+    """Index into ``MEMORIES``."""
+    bytes_per_bank: int
+    total_bytes: int
 
 
 class Track:
@@ -97,17 +114,26 @@ class Track:
         self._buffers: dict[int, _Buffer] = {}
         self._finished: list[_Buffer] = []
         self._states = States()
+        self._events = EventLog()
         self._failures: list[FailureText] = []
         self._freed: dict[int, tuple[_Buffer, int]] = {}
         """Buffers that are gone, by number, and the operation that freed them; -1 outside operations."""
+        self.residents: dict[str, Resident] = {}
+        """By path, as they were when they were told."""
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
+
+    def opened(self, device: dict[str, Any]) -> None:
+        """The device is there, or another one where the last was closed."""
+        self.device = device
+        self._events.opened()
 
     def start(self, message: dict[str, Any]) -> int:
         """An operation begins; its index among those of this device."""
         operation = _Operation(message["name"], message["file"], message["line"], message.get("uses", []))
         index = len(self._operations)
         self._operations.append(operation)
+        self._events.start(index, message)
         if "state" not in message:
             return index
         self._between(message, BEFORE_OPERATION, index)
@@ -144,6 +170,7 @@ class Track:
         if "born" not in message:
             return
         operation.l1 = tuple(message["l1"])
+        self._events.end(index, message)
         if "unmeasured" in message:
             self._notes[f"L1 of programs not measured: {message['unmeasured']}"] += 1
         self._pending = {**message, "end": index}
@@ -169,7 +196,8 @@ class Track:
         absent = {number for _, _, gone in tops.values() for number in gone}
         for number, memory, address, bytes_per_bank, total in message["born"]:
             first = inside if inside is not None and number in shown else state
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first)
+            event = self._events.number(number)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first, event)
         if inside is not None:
             there = [b for n, b in self._buffers.items() if n not in absent and b.first_state <= inside]
             views = self._tables.view_numbers(self._views_within(tops, there))
@@ -178,9 +206,15 @@ class Track:
         for number in message["gone"]:
             self._release(number, before=inside if inside is not None and number in absent else state, by=index)
 
+    def look(self, message: dict[str, Any]) -> None:
+        """A moment between operations that somebody wants to see."""
+        self._events.between(len(self._operations), message)
+        self._between(message, SNAPSHOT, -1)
+
     def close(self, message: dict[str, Any]) -> None:
         """The device was closed."""
-        self._between(message, SNAPSHOT, -1)
+        self.look(message)
+        self._events.close(len(self._operations))
         self._release_all()
 
     def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
@@ -188,7 +222,8 @@ class Track:
         self._settle(message["state"])
         state = len(self._states)
         for number, memory, address, bytes_per_bank, total in message["came"]:
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state)
+            event = self._events.number(number)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state, event)
         for number in message["gone"]:
             self._release(number, before=state)
         last = index if kind == BEFORE_OPERATION else len(self._operations)
@@ -221,16 +256,20 @@ class Track:
 
     def _describe(self, message: dict[str, Any]) -> None:
         for fact, key in (("tensor", "tensors"), ("name", "names")):
-            for number, described in message.get(key, []):
+            for number, told in message.get(key, []):
                 if number in self._buffers:
-                    setattr(self._buffers[number], fact, described)
+                    setattr(self._buffers[number], fact, tensor_type_of(told) if isinstance(told, dict) else told)
 
-    def keep_paths(self, paths: list[list[Any]]) -> None:
+    def keep_paths(self, message: dict[str, Any]) -> None:
         """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
-        for number, path, is_lasting in paths:
+        for number, path, is_lasting, *role in message["paths"]:
             buffer = self._buffers.get(number)
             if buffer is not None and not (buffer.path and path.startswith("self")):
                 buffer.path, buffer.is_lasting = path, buffer.is_lasting or is_lasting
+                if role:
+                    buffer.role = role[0]
+                    self.residents[path] = Resident(role[0], buffer.memory, buffer.bytes_per_bank, buffer.total_bytes)
+        self._describe(message)
 
     def fail(self, text: str, line: int, operation: int) -> None:
         """Put in one line, so that the failure's line is the operation's and not one of its own text."""
@@ -249,17 +288,20 @@ class Track:
     def add_arguments(self, found: dict[str, Argument]) -> None:
         """What was uploaded and is kept: weights, and caches, which are written to."""
         for buffer in sorted(self._finished, key=lambda buffer: buffer.first_state):
-            if not (buffer.is_lasting and buffer.tensor and buffer.last_use >= 0 and self._is_uploaded(buffer)):
+            if not (buffer.is_lasting and buffer.tensor and (buffer.role or self._is_kept_upload(buffer))):
                 continue
-            shape, dtype = tuple(buffer.tensor["shape"]), buffer.tensor["dtype"]
-            kind = "input" if buffer.is_written else "parameter"
+            shape, dtype = buffer.tensor.shape, buffer.tensor.dtype
+            is_cache = buffer.role == "cache" if buffer.role else buffer.is_written
+            kind = "input" if is_cache else _KINDS.get(buffer.role, "parameter")
             size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
             found[buffer.path] = Argument(
-                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=buffer.is_written
+                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=is_cache
             )
 
-    def _is_uploaded(self, buffer: _Buffer) -> bool:
-        """From the host, or made of such by an operation that only changes its form."""
+    def _is_kept_upload(self, buffer: _Buffer) -> bool:
+        """Used, and from the host or made of such by an operation that only changes its form."""
+        if buffer.last_use < 0:
+            return False
         maker = self._operations[buffer.producer] if buffer.producer >= 0 else None
         return maker is None or bool(_UPLOADS.search(maker.name) or _PREPARES.search(maker.name))
 
@@ -282,7 +324,7 @@ class Track:
                 buffer.last_state,
                 buffer.producer,
                 buffer.last_use,
-                self._tables.type_number(tensor_type_of(buffer.tensor) if buffer.tensor else None),
+                self._tables.type_number(buffer.tensor),
                 self._name(buffer),
             )
             for buffer in ended
@@ -297,6 +339,9 @@ class Track:
             failures=self._failures,
             needs=programs_l1([one.l1 for one in operations]),
             buffers=buffer_table(buffers),
+            events=self._events.table(
+                {buffer.event: row for row, buffer in enumerate(ended)}, self.device.get("pools")
+            ),
         )
 
     def _name(self, buffer: _Buffer) -> str:
@@ -316,7 +361,8 @@ class Track:
 
 def _location(operation: _Operation) -> str:
     """As short as it stays clear: relative to where the user is, when the file is below it."""
-    return operation.file and f"{operation.file.removeprefix(str(Path.cwd()) + os.sep)}:{operation.line}"
+    file = operation.file.removeprefix(str(Path.cwd()) + os.sep)
+    return f"{file}:{operation.line}" if operation.line else file  # a module of a model has no line
 
 
 def tensor_type_of(described: dict[str, Any]) -> TensorType:

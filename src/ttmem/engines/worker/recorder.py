@@ -11,11 +11,11 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .account import Buffer
+from .account import Buffer, Effect
 from .captures import Captures
 from .devices import OpenOptions, device_facts, watch_devices
 from .followed import OVERLAP_NOTE, Followed
@@ -137,7 +137,7 @@ class Recorder:
                 for place, watch in enumerate(self._followed.closing(device)):
                     if not place:
                         self._send_paths()
-                    self._send({"closed": True, "rank": watch.rank, **_state_message(watch.state())})
+                    self._send({"closed": True, "rank": watch.rank, **state_message(watch.state())})
                     self._gaps.device_closed()
 
     def finish(self) -> None:
@@ -169,6 +169,9 @@ class Recorder:
             finally:
                 self._depth.inside = False
 
+    def _site(self, name: str) -> Site:
+        return self._sites.of_caller(name)
+
     def _recorded(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
@@ -178,9 +181,10 @@ class Recorder:
             self._threads.add(thread)
             if len(self._threads) > 1:
                 self._note_once(_THREADS_NOTE)
-        site = self._sites.of_caller(name)
+        site = self._site(name)
         watch = self._followed.of_call((arguments, options))
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
+        started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
         if watch is None:
             self._send(started)
             try:
@@ -190,7 +194,7 @@ class Recorder:
                 raise
             self._send({"end": index})
             return results
-        state = _state_message(watch.state())
+        state = state_message(watch.state())
         self._send({**started, "rank": watch.rank, **state, **self._inputs(watch, (arguments, options))})
         if index >= self._next_walk:
             self._next_walk = int(index * _WALK_GROWTH) + 1
@@ -205,13 +209,8 @@ class Recorder:
         return watch.call(stand_in or function, arguments, options, ended)
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
-        message: dict[str, Any] = {
-            "end": index,
-            "born": [_row(buffer) for buffer in seen.effect.born],
-            "gone": list(seen.effect.gone),
-            "fullest": {memory: list(top) for memory, top in seen.effect.fullest.items()},
-            "l1": [*seen.l1, 0 if seen.problem else 1],
-        }
+        needs = [-1 if need is None else sum(need[1:]) for need in seen.needs]
+        message = end_message(index, seen.effect, [*seen.l1, 0 if seen.problem else 1], needs)
         if seen.problem:
             message["unmeasured"] = seen.problem
         if seen.error is not None:
@@ -277,12 +276,35 @@ class Recorder:
         return described, names
 
 
+def end_message(index: int, effect: Effect, l1: list[int], needs: Sequence[int]) -> dict[str, Any]:
+    """What an operation did; ``l1`` are its parts, and whether all of them are known.
+
+    ``needs`` are the static bytes per core of the programs that it launched, -1 where one is not known.
+    """
+    return {
+        "end": index,
+        "born": [_row(buffer) for buffer in effect.born],
+        "gone": list(effect.gone),
+        "fullest": {memory: list(top) for memory, top in effect.fullest.items()},
+        "l1": l1,
+        "order": list(effect.order),
+        "needs": list(needs),
+    }
+
+
 def _row(buffer: Buffer) -> list[Any]:
     return [buffer.number, MEMORIES.index(buffer.memory), buffer.address, buffer.bytes_per_bank, buffer.total_bytes]
 
 
-def _state_message(state: State) -> dict[str, Any]:
-    return {"state": [list(view) for view in state.views], "came": [_row(b) for b in state.came], "gone": state.gone}
+def state_message(state: State) -> dict[str, Any]:
+    """A moment between operations."""
+    return {
+        "state": [list(view) for view in state.views],
+        "came": [_row(buffer) for buffer in state.came],
+        "gone": state.gone,
+        "order": state.order,
+        "brief": [_row(buffer) for buffer in state.brief],
+    }
 
 
 def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool) -> str:
