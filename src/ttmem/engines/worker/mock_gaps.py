@@ -6,11 +6,10 @@ replays do nothing; all queues are one; a sub-device manager is taken as loaded.
 """
 
 import itertools
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from .library import Library, Patches
+from .library import Library, Patches, replace_everywhere
 
 Note = Callable[[str], None]
 
@@ -45,14 +44,14 @@ class MockGaps:
             ("execute_trace", _nothing),
             ("release_trace", _nothing),
         ):
-            _replace_everywhere(patches, {getattr(trace, name, None), getattr(ttnn, name, None)}, replacement)
-        _replace_everywhere(
+            replace_everywhere(patches, {getattr(trace, name, None), getattr(ttnn, name, None)}, replacement)
+        replace_everywhere(
             patches, {getattr(core.device, "is_trace_capture_active", None)}, lambda *_, **__: bool(self._capturing)
         )
-        _replace_everywhere(patches, {getattr(ttnn, "wait_for_event", None)}, _nothing)
+        replace_everywhere(patches, {getattr(ttnn, "wait_for_event", None)}, _nothing)
         push = getattr(ttnn.decorators, "push_current_command_queue_id_for_thread", None)
         if push is not None:
-            _replace_everywhere(patches, {push}, lambda *_, **__: push(0))
+            replace_everywhere(patches, {push}, lambda *_, **__: push(0))
         device = getattr(ttnn, "MeshDevice", None)
         for name in ("load_sub_device_manager", "clear_loaded_sub_device_manager", "remove_sub_device_manager"):
             patches.replace(device, name, lambda _: self._sub_devices)
@@ -73,13 +72,3 @@ class MockGaps:
 
 def _nothing(*_: Any, **__: Any) -> None:
     return None
-
-
-def _replace_everywhere(patches: Patches, originals: set[Any], replacement: Any) -> None:
-    """Under every name that the library itself has for it; programs that import it later get the replacement too."""
-    wanted = [original for original in originals if original is not None]
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "ttnn" and module is not None:
-            for attribute, value in list(vars(module).items()):
-                if any(value is original for original in wanted):
-                    patches.replace(module, attribute, lambda _: replacement)
