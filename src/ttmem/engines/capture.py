@@ -41,7 +41,7 @@ class Capture:
             track, index = self._begun[message["end"]]
             track.end(index, message)
         elif "device" in message:
-            self._track(message["device"]).device = message["device"]
+            self._track(message["device"]).opened(message["device"])
         elif "paths" in message:
             self._track(message).keep_paths(message)
         elif "closed" in message:

@@ -13,6 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ttmem.engines.event_log import EventLog
 from ttmem.hardware import DATA_TYPES
 from ttmem.profile import (
     BEFORE_OPERATION,
@@ -71,10 +72,12 @@ class _Buffer:
     total_bytes: int
     producer: int
     first_state: int
+    event: int
+    """Its number among the events."""
     last_state: int = -1
     last_use: int = -1
-    tensor: dict[str, Any] | None = None
-    """As the worker describes the tensor that owns it."""
+    tensor: TensorType | None = None
+    """Of the tensor that owns it."""
     name: str = ""
     """What the statement calls it that made it."""
     path: str = ""
@@ -111,6 +114,7 @@ class Track:
         self._buffers: dict[int, _Buffer] = {}
         self._finished: list[_Buffer] = []
         self._states = States()
+        self._events = EventLog()
         self._failures: list[FailureText] = []
         self._freed: dict[int, tuple[_Buffer, int]] = {}
         """Buffers that are gone, by number, and the operation that freed them; -1 outside operations."""
@@ -119,11 +123,17 @@ class Track:
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
 
+    def opened(self, device: dict[str, Any]) -> None:
+        """The device is there, or another one where the last was closed."""
+        self.device = device
+        self._events.opened()
+
     def start(self, message: dict[str, Any]) -> int:
         """An operation begins; its index among those of this device."""
         operation = _Operation(message["name"], message["file"], message["line"], message.get("uses", []))
         index = len(self._operations)
         self._operations.append(operation)
+        self._events.start(index, message)
         if "state" not in message:
             return index
         self._between(message, BEFORE_OPERATION, index)
@@ -160,6 +170,7 @@ class Track:
         if "born" not in message:
             return
         operation.l1 = tuple(message["l1"])
+        self._events.end(index, message)
         if "unmeasured" in message:
             self._notes[f"L1 of programs not measured: {message['unmeasured']}"] += 1
         self._pending = {**message, "end": index}
@@ -185,7 +196,8 @@ class Track:
         absent = {number for _, _, gone in tops.values() for number in gone}
         for number, memory, address, bytes_per_bank, total in message["born"]:
             first = inside if inside is not None and number in shown else state
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first)
+            event = self._events.number(number)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first, event)
         if inside is not None:
             there = [b for n, b in self._buffers.items() if n not in absent and b.first_state <= inside]
             views = self._tables.view_numbers(self._views_within(tops, there))
@@ -196,11 +208,13 @@ class Track:
 
     def look(self, message: dict[str, Any]) -> None:
         """A moment between operations that somebody wants to see."""
+        self._events.between(len(self._operations), message)
         self._between(message, SNAPSHOT, -1)
 
     def close(self, message: dict[str, Any]) -> None:
         """The device was closed."""
         self.look(message)
+        self._events.close(len(self._operations))
         self._release_all()
 
     def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
@@ -208,7 +222,8 @@ class Track:
         self._settle(message["state"])
         state = len(self._states)
         for number, memory, address, bytes_per_bank, total in message["came"]:
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state)
+            event = self._events.number(number)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state, event)
         for number in message["gone"]:
             self._release(number, before=state)
         last = index if kind == BEFORE_OPERATION else len(self._operations)
@@ -241,9 +256,9 @@ class Track:
 
     def _describe(self, message: dict[str, Any]) -> None:
         for fact, key in (("tensor", "tensors"), ("name", "names")):
-            for number, described in message.get(key, []):
+            for number, told in message.get(key, []):
                 if number in self._buffers:
-                    setattr(self._buffers[number], fact, described)
+                    setattr(self._buffers[number], fact, tensor_type_of(told) if isinstance(told, dict) else told)
 
     def keep_paths(self, message: dict[str, Any]) -> None:
         """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
@@ -275,7 +290,7 @@ class Track:
         for buffer in sorted(self._finished, key=lambda buffer: buffer.first_state):
             if not (buffer.is_lasting and buffer.tensor and (buffer.role or self._is_kept_upload(buffer))):
                 continue
-            shape, dtype = tuple(buffer.tensor["shape"]), buffer.tensor["dtype"]
+            shape, dtype = buffer.tensor.shape, buffer.tensor.dtype
             is_cache = buffer.role == "cache" if buffer.role else buffer.is_written
             kind = "input" if is_cache else _KINDS.get(buffer.role, "parameter")
             size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
@@ -309,7 +324,7 @@ class Track:
                 buffer.last_state,
                 buffer.producer,
                 buffer.last_use,
-                self._tables.type_number(tensor_type_of(buffer.tensor) if buffer.tensor else None),
+                self._tables.type_number(buffer.tensor),
                 self._name(buffer),
             )
             for buffer in ended
@@ -324,6 +339,9 @@ class Track:
             failures=self._failures,
             needs=programs_l1([one.l1 for one in operations]),
             buffers=buffer_table(buffers),
+            events=self._events.table(
+                {buffer.event: row for row, buffer in enumerate(ended)}, self.device.get("pools")
+            ),
         )
 
     def _name(self, buffer: _Buffer) -> str:

@@ -15,7 +15,7 @@ from ttmem.engines.worker.account import GIVE, TAKE, Account, Effect, Move
 from ttmem.engines.worker.library import Pool, View
 from ttmem.engines.worker.playing import UPLOAD
 from ttmem.engines.worker.recorder import end_message, state_message
-from ttmem.engines.worker.watching import State
+from ttmem.engines.worker.watching import state_of
 from ttmem.tensors import Placement, TensorSpec
 
 
@@ -65,7 +65,6 @@ class _PlayedTwin(TwinEngine):
 
     def state(self) -> Message:
         effect = self.effect()
-        born = {buffer.number for buffer in effect.born}
         views = [
             View(
                 view.banks,
@@ -76,8 +75,7 @@ class _PlayedTwin(TwinEngine):
             )
             for view in self._recorded.views()
         ]
-        came = [buffer for buffer in effect.born if buffer.number not in effect.gone]
-        return state_message(State(views, came, [number for number in effect.gone if number not in born]))
+        return state_message(state_of(views, effect))
 
     def number_of(self, name: str) -> int | None:
         """The buffer of a tensor; None on the host, and for what takes nothing."""
@@ -115,7 +113,7 @@ class _PlayedTwin(TwinEngine):
             error = raised
         known = 0 if self._confidence == UNKNOWN else 1
         tensors = max(self._l1[0], self._recorded.peaks["L1"] if not known else 0)
-        message = end_message(index, self.effect(), [tensors, *self._l1[1:], 0, known])
+        message = end_message(index, self.effect(), [tensors, *self._l1[1:], 0, known], [sum(self._l1[1:])])
         message |= {"confidence": self._confidence, "doubt": "; ".join(self._doubts)}
         if error is not None:
             yield {**message, "error": error.message}

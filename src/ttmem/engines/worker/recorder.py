@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +182,7 @@ class Recorder:
         site = self._site(name)
         watch = self._followed.of_call((arguments, options))
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
+        started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
         if watch is None:
             self._send(started)
             try:
@@ -199,7 +200,8 @@ class Recorder:
         return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
-        message = end_message(index, seen.effect, [*seen.l1, 0 if seen.problem else 1])
+        needs = [-1 if need is None else sum(need[1:]) for need in seen.needs]
+        message = end_message(index, seen.effect, [*seen.l1, 0 if seen.problem else 1], needs)
         if seen.problem:
             message["unmeasured"] = seen.problem
         if seen.error is not None:
@@ -265,14 +267,19 @@ class Recorder:
         return described, names
 
 
-def end_message(index: int, effect: Effect, l1: list[int]) -> dict[str, Any]:
-    """What an operation did; ``l1`` are its parts, and whether all of them are known."""
+def end_message(index: int, effect: Effect, l1: list[int], needs: Sequence[int]) -> dict[str, Any]:
+    """What an operation did; ``l1`` are its parts, and whether all of them are known.
+
+    ``needs`` are the static bytes per core of the programs that it launched, -1 where one is not known.
+    """
     return {
         "end": index,
         "born": [_row(buffer) for buffer in effect.born],
         "gone": list(effect.gone),
         "fullest": {memory: list(top) for memory, top in effect.fullest.items()},
         "l1": l1,
+        "order": list(effect.order),
+        "needs": list(needs),
     }
 
 
@@ -282,7 +289,13 @@ def _row(buffer: Buffer) -> list[Any]:
 
 def state_message(state: State) -> dict[str, Any]:
     """A moment between operations."""
-    return {"state": [list(view) for view in state.views], "came": [_row(b) for b in state.came], "gone": state.gone}
+    return {
+        "state": [list(view) for view in state.views],
+        "came": [_row(buffer) for buffer in state.came],
+        "gone": state.gone,
+        "order": state.order,
+        "brief": [_row(buffer) for buffer in state.brief],
+    }
 
 
 def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool) -> str:

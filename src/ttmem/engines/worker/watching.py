@@ -21,6 +21,18 @@ class State(NamedTuple):
     came: list[Buffer]
     gone: list[int]
     """Buffers that changed since the last call ended (``del x``, uploads)."""
+    order: list[int | None]
+    """As ``Effect.order``."""
+    brief: list[Buffer]
+    """Buffers that came and went since then."""
+
+
+def state_of(views: list[View], effect: Effect) -> State:
+    """A moment of which everything was seen that led to it."""
+    born, gone = {buffer.number for buffer in effect.born}, set(effect.gone)
+    came = [buffer for buffer in effect.born if buffer.number not in gone]
+    brief = [buffer for buffer in effect.born if buffer.number in gone]
+    return State(views, came, [number for number in effect.gone if number not in born], list(effect.order), brief)
 
 
 class Seen(NamedTuple):
@@ -90,6 +102,7 @@ class Watch:
         came = {buffer.number: buffer for buffer in effect.born if buffer.number not in effect.gone}
         born = {buffer.number for buffer in effect.born}
         gone = [number for number in effect.gone if number not in born]
+        order, there = list(effect.order), {buffer.number: buffer for buffer in effect.born}
         must_compare = self._has_lost_track or self._footprints.moved
         self._has_lost_track = self._footprints.moved = False
         views: list[View] = []
@@ -104,9 +117,12 @@ class Watch:
                 blocks = self._library.blocks(self.device, memory, pool.base)
                 new, missed = self.account.reconcile(memory, blocks)
                 came |= {buffer.number: buffer for buffer in new}
+                there |= {buffer.number: buffer for buffer in new}
+                order += [*(~number for number in missed), *(buffer.number for buffer in new)]
                 gone += [number for number in missed if came.pop(number, None) is None]
         self._listener.listen()
-        return State(views, list(came.values()), gone)
+        brief = [buffer for number, buffer in there.items() if number not in came]
+        return State(views, list(came.values()), gone, order, brief)
 
     def call(
         self,
