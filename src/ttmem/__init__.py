@@ -59,7 +59,14 @@ __all__ = [
 ]
 
 # Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
-_HOMES = {"Profile": "profile", "explain": "", "fit": "", "sweep": "", "chunked": "fit.chunks", "guard": "fit.guard"} | {
+_HOMES = {
+    "Profile": "profile",
+    "explain": "",
+    "fit": "",
+    "sweep": "",
+    "chunked": "fit.chunks",
+    "guard": "fit.guard",
+} | {
     name: f"library.{name}" for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test")
 }
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -11,14 +11,13 @@ from typing import Any
 from ttmem._errors import TtmemError
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.operations import UNKNOWN
+from ttmem.allocator.sentences import is_about_memory
 from ttmem.fit.chunk_rules import Cut
 from ttmem.fit.chunk_tensors import Pieces, Tensors, flat, limit_bytes
 from ttmem.fit.live_twin import Imagined, LiveTwin
 from ttmem.tensors import TensorSpec
 
 Move = Callable[[Any], Any]
-_NO_MEMORY = ("Out of Memory", "clash with L1 buffers", "beyond max L1 size")
-"""In errors of the library that another way may avoid."""
 
 
 class TtnnTensors(Tensors):
@@ -92,11 +91,9 @@ class TtnnTensors(Tensors):
             yield
         except RuntimeError as error:
             text = str(error)
-            mark = next((text.find(one) for one in _NO_MEMORY if one in text), -1)
-            if mark < 0:
+            if not is_about_memory(text):
                 raise
-            line = text[text.rfind("\n", 0, mark) + 1 :].partition("\n")[0]
-            raise error_type(line) from None
+            raise error_type(next(line for line in text.splitlines() if is_about_memory(line))) from None
 
     def refusal(self, name: str, arguments: Any, options: Mapping[str, Any]) -> str:
         self._live.look()
