@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.fit.chunk_rules import Asked, Cut, rule_for
+from ttmem.fit.chunk_rules import Asked, ChunkError, Cut, rule_for
 from ttmem.fit.chunk_tensors import Tensors, TorchTensors
 from ttmem.fit.device_tensors import Move, TtnnTensors, UploadedTensors
 from ttmem.fit.guard import HINT, WontFitError, operation_name
@@ -80,14 +80,18 @@ class Chunked:
 
     def _in_order(self, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         refused: list[str] = []
+        changes_result: ChunkError | None = None
         for way in self._order:
             try:
                 done = self._done(way, tensors, arguments, options)
-            except _RefusedError as error:
+            except (_RefusedError, ChunkError) as error:
                 refused.append(f"{way}: {error}")
+                changes_result = error if isinstance(error, ChunkError) else changes_result
                 continue
             self.last = Way(way, done[1], tuple(refused))
             return done[0]
+        if changes_result is not None:
+            raise changes_result
         raise WontFitError(f"{self._name} fits in none of the ways: {'; '.join(refused)}", hint=HINT)
 
     def _done(self, way: str, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, int]:
