@@ -43,6 +43,12 @@ ttmem fit block.py --board n150
 @click.option(
     "--recipe", default="generic", show_default=True, metavar="NAME|FILE", help="How a stack lays models out."
 )
+@click.option(
+    "--max",
+    "maximum",
+    type=click.Choice(["batch", "size", "seq", "context", "users"]),
+    help="Search the largest that fits.",
+)
 @options.count_option("--prefill-chunk", help="Tokens that prefill does at once.")
 @options.settings_option
 @options.bytes_option("--l1-small", "L1_SMALL region per core.", default=32768, show_default=True)

@@ -154,6 +154,12 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
     staying = (WEIGHT, CACHE, CONSTANT, RESERVE)
     held = sum(one.bytes_per_bank for one in sizes if one.role in staying and MEMORIES[one.memory] == "DRAM")
     activations = (fullest.peak_bytes_per_bank - held) * fullest.banks if fullest else 0
+    banks = fullest.banks if fullest else 1
+
+    def kept(*roles: str) -> int:
+        """Over all banks, padding included, so that the parts and the activations sum to the peak."""
+        return sum(one.bytes_per_bank * banks for one in sizes if one.role in roles)
+
     failed = failure(profile)
     unsupported = tuple(
         f"{call.operator or call.name} ({call.module}): {call.unsupported}" for call in stream.unsupported
@@ -165,8 +171,10 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
         fits=failed is None,
         engine=engine,
         chips=int(stream.facts.get("chips") or 1),
-        weights_bytes=sum(one.total_bytes for one in sizes if one.role == WEIGHT),
-        kv_cache_bytes=sum(one.total_bytes for one in sizes if one.role == CACHE),
+        weights_bytes=kept(WEIGHT),
+        kv_cache_bytes=kept(CACHE),
+        constants_bytes=kept(CONSTANT),
+        reserve_bytes=kept(RESERVE),
         activations_peak_bytes=max(activations, 0),
         operations=OperationCounts(
             exact=counts["exact"],
@@ -175,6 +183,7 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
             unsupported=unsupported,
         ),
         assumed=(*stream.assumed, *(f"{text} ({count} operations)" for text, count in heard.doubts.most_common(10))),
+        error_bound_percent=stream.error_bound_percent,
     )
 
 

@@ -74,6 +74,10 @@ class Prediction:
     kv_cache_bytes: int
     activations_peak_bytes: int
     operations: OperationCounts
+    constants_bytes: int = 0
+    """Tables and buffers that stay, and are neither weights nor cache."""
+    reserve_bytes: int = 0
+    """What a recipe keeps free, and trace regions."""
     assumed: tuple[str, ...] = ()
     error_bound_percent: float | None = None
     interval_bytes: tuple[int, int] | None = None

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Request
 from ttmem.fit.stream import Stream
 
-HINT = "TARGET is FILE.py::load_model, hf:ViTConfig, a TTNN module (.mlir, or a log with one), or a ttnn script"
+HINT = (
+    "TARGET is FILE.py::load_model, hf:ViTConfig, the config.json of a language model, a TTNN module (.mlir, or a log "
+    "that holds one), or a ttnn script"
+)
 
 
 class TargetKind(NamedTuple):
@@ -32,7 +36,10 @@ def is_module(request: Request) -> bool:
     return "::" not in request.target and path.suffix not in _OTHER_FILES and path.is_file()
 
 
-KINDS: tuple[TargetKind, ...] = (TargetKind(is_module, "ttmem.fit.compiled"),)
+KINDS: tuple[TargetKind, ...] = (
+    TargetKind(is_module, "ttmem.fit.compiled"),
+    TargetKind(wants_recipe, "ttmem.fit.language.stream"),
+)
 
 
 def is_script(target: str) -> bool:

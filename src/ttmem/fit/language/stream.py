@@ -32,6 +32,7 @@ def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
         residents=residents,
         calls=calls,
         assumed=(*_assumed(layout), *layout.dimensions.assumed, *layout.recipe.assumed, *more),
+        error_bound_percent=layout.recipe.error_percent,
         facts={
             "recipe": layout.recipe.name,
             "chips": layout.chips,

@@ -56,6 +56,10 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     """Per chip, as are the two below."""
     kv_cache_bytes: int
     activations_peak_bytes: int
+    constants_bytes: int
+    """Tables and buffers that stay, and are neither weights nor cache."""
+    reserve_bytes: int
+    """What a recipe keeps free, and trace regions."""
     first_failure: FailureFacts | None
     advice: list[Advice]
     assumed: tuple[str, ...]
@@ -76,7 +80,7 @@ class FitBoards(Document, frozen=True, tag_field="schema", tag="ttmem.fit-boards
 
 
 def document(
-    prediction: Prediction, advice: Sequence[Advice] = (), maximum: dict[str, int] | UnsetType = UNSET
+    prediction: Prediction, advice: Sequence[Advice] = (), maximum: dict[str, int] | None = None
 ) -> FitDocument:
     """From a prediction, and what was searched beside it."""
     failed = failure(prediction.profile)
@@ -87,7 +91,7 @@ def document(
         peak=fit_peaks(prediction, failed),
         first_failure=_failure(failed),
         advice=list(advice),
-        max=maximum,
+        max=UNSET if maximum is None else maximum,
     )
 
 

@@ -20,8 +20,12 @@ def render(answer: FitDocument, *, color: bool = False) -> str:
         ("weights", answer.weights_bytes),
         ("KV cache", answer.kv_cache_bytes),
         ("activations", answer.activations_peak_bytes),
+        ("tables", answer.constants_bytes),
+        ("reserve", answer.reserve_bytes),
     )
-    lines += [f"{name:<13}{bytes_text(amount)}" for name, amount in parts if amount or name != "KV cache"]
+    lines += [
+        f"{name:<13}{bytes_text(amount)}" for name, amount in parts if amount or name in ("weights", "activations")
+    ]
     if answer.interval_bytes:
         low, high = map(bytes_text, answer.interval_bytes)
         lines.append(f"{'DRAM peak':<13}between {low} and {high}: placement is the author's choice")
