@@ -33,7 +33,7 @@ def one_call(line: str, kind: str = "tensor<64x64xbf16, #l>", size: int = 64) ->
 def test_twin_and_library_tell_the_same_of_a_module(tmp_path: Path, with_ttnn: Interpreter) -> None:
     twin, mock = (fitted(linear_layer(), tmp_path, engine) for engine in ("twin", "mock"))
     assert told(twin) == told(mock)
-    assert told(mock)["weights_bytes"] == 128 * 256 * 2  # the prepared copy; the one on the host costs nothing
+    assert told(mock)["weights_bytes"] == 3 * 12 * 2048  # tiles of the prepared copy; the one on the host costs nothing
     assert told(mock)["peaks"] == {"DRAM": 13824, "L1": 16384}
     assert mock.profile.source.kind == "predicted"
     assert [one["name"] for one in mock.profile.to_json()["weights"]["entries"]] == ["layer.weight"]
