@@ -94,10 +94,7 @@ def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]
     batch, heads, rows, depth = query.shape
     keys = key.shape[-2]
     chunk, key_chunk = (int(config.get(name, _CHUNK)) for name in ("q_chunk_size", "k_chunk_size"))
-    columns, lines = config.get(
-        "compute_with_storage_grid_size", (plan.memory_map.grid.columns, plan.memory_map.grid.rows)
-    )
-    cores = columns * lines
+    cores = _cores(plan, config)
     high, wide, deep = chunk // 32, key_chunk // 32, depth // 32
     total = batch * heads * -(-rows // chunk)
     # Causal work is dealt out in pairs, one light and one heavy chunk together.
@@ -124,6 +121,16 @@ def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]
     buffers += [high * wide * between, high * deep * plain, high * deep * plain, *largest, *summed, high * plain]
     finished = 2 * _finished_rows(high, deep) if flows else high
     return [*buffers, finished * deep * query.dtype.tile_bytes()]
+
+
+def _cores(plan: PlanWriter, config: Mapping[str, Any]) -> int:
+    grid = plan.memory_map.grid
+    columns, rows = config.get("compute_with_storage_grid_size", (grid.columns, grid.rows))
+    if columns > grid.columns or rows > grid.rows:
+        raise BadInputError(
+            f"a grid of {columns}x{rows} cores is more than the {grid.columns}x{grid.rows} of the board"
+        )
+    return int(columns * rows)
 
 
 def _cores_that_count(key: TensorSpec, chunk: int, flows: bool) -> float:
@@ -202,9 +209,7 @@ def _power_of_two_in(rows: int) -> int:
 
 
 def _cores_per_head(plan: PlanWriter, config: Mapping[str, Any], batch: int, key_heads: int) -> int:
-    grid = plan.memory_map.grid
-    columns, rows = config.get("compute_with_storage_grid_size", (grid.columns, grid.rows))
-    cores = int(columns * rows)
+    cores = _cores(plan, config)
     most = int(config.get("max_cores_per_head_batch", _MOST_CORES_PER_HEAD if config else cores))
     if cores < batch:
         plan.refuse(f"Cores available ({cores}) must be >= batch size ({batch})")
