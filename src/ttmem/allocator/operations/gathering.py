@@ -281,19 +281,21 @@ def _draw_repeat_interleave(record: OperationRecord, choose: Choose) -> list[Ste
 _NUMBERS: Step = {**EXAMPLE_TENSOR, "dtype": "uint32"}
 
 
-def _named(name: str, steps: list[Step], **kwargs: Any) -> list[Step]:
-    return [*steps[:-1], {**steps[-1], "args": [{"tensor": "t0"}, -1], "kwargs": kwargs}]
+def _example(name: str, tensors: list[Step], *arguments: Any, **options: Any) -> list[Step]:
+    """The dimension comes before the numbers."""
+    *made, call = write_call(name, tensors)
+    return [*made, {**call, "args": [{"tensor": "t0"}, -1, *arguments], "kwargs": options}]
 
 
 RECORDS = (
     record_of(
-        _named("gather", write_call("gather", [EXAMPLE_TENSOR, _NUMBERS]), index={"tensor": "t1"}),
+        _example("gather", [EXAMPLE_TENSOR, _NUMBERS], index={"tensor": "t1"}),
         gather,
         _draw_gather,
         Argument("dim", 0),
     ),
     record_of(
-        write_call("scatter", [EXAMPLE_TENSOR, _NUMBERS, EXAMPLE_TENSOR], dim=-1),
+        _example("scatter", [EXAMPLE_TENSOR, _NUMBERS, EXAMPLE_TENSOR], {"tensor": "t1"}, {"tensor": "t2"}),
         scatter,
         _draw_scatter,
         *(Argument("dim", 0), Argument("reduce", default=None)),
