@@ -22,11 +22,14 @@ from ttmem._lazy import lazy_names
 from ttmem._version import __version__
 
 if TYPE_CHECKING:
+    from ttmem.fit.chunks import chunked
+    from ttmem.fit.guard import guard
     from ttmem.library.boards import boards
     from ttmem.library.check import check
     from ttmem.library.diff import diff
     from ttmem.library.explain import explain
     from ttmem.library.export import export
+    from ttmem.library.fit import fit
     from ttmem.library.read import read
     from ttmem.library.replay import replay
     from ttmem.library.run import run
@@ -41,9 +44,12 @@ __all__ = [
     "__version__",
     "boards",
     "check",
+    "chunked",
     "diff",
     "explain",
     "export",
+    "fit",
+    "guard",
     "read",
     "replay",
     "run",
@@ -53,7 +59,14 @@ __all__ = [
 ]
 
 # Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
-_HOMES = {"Profile": "profile", "explain": "", "sweep": ""} | {
+_HOMES = {
+    "Profile": "profile",
+    "explain": "",
+    "fit": "",
+    "sweep": "",
+    "chunked": "fit.chunks",
+    "guard": "fit.guard",
+} | {
     name: f"library.{name}" for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test")
 }
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -78,6 +78,7 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
         failures=tuple(item for item in timeline.failures if _belongs(item, run)),
         programs_l1=timeline.programs_l1 and timeline.programs_l1.rows(operations),
         buffers=timeline.buffers and _buffers_of(timeline.buffers, run),
+        events=None,  # a part of what happened cannot be replayed from an empty memory
     )
 
 
