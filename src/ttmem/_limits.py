@@ -37,7 +37,7 @@ FAILURES_READ, FAILURES_READ_LAST = 250, 50
 kind (``Out of Memory``, ``TT_``, ``rror``, ...). A long one costs a millisecond; what ended a run is at an end."""
 FAILURES_EXPLAINED = 100
 """Different failures that one answer explains."""
-FAILURES_CLASSIFIED = 10_000
+FAILURES_CLASSIFIED = 5_000
 """Failed tests whose texts are read for figures; beyond, the wording alone tells them apart."""
 FAILURES_WITH_ALIVE = 8
 """Of these, the ones for which the profile is asked what was alive: each time it is walked through again."""
