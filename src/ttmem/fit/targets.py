@@ -22,7 +22,14 @@ class TargetKind(NamedTuple):
     """The module whose ``stream_of(request)`` makes the stream; imported when it is asked for."""
 
 
-KINDS: tuple[TargetKind, ...] = (TargetKind(wants_recipe, "ttmem.fit.language.stream"),)
+def _is_traced(request: Request) -> bool:
+    return request.target.startswith("hf:") or "::" in request.target
+
+
+KINDS: tuple[TargetKind, ...] = (
+    TargetKind(wants_recipe, "ttmem.fit.language.stream"),
+    TargetKind(_is_traced, "ttmem.fit.torch_model"),
+)
 
 
 def is_script(target: str) -> bool:
