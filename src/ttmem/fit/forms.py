@@ -86,7 +86,9 @@ class Workbench:
         if not self._owners[name]:
             self._frees.append(name)
 
-    def alias(self, source: int, value: int, *, shape: tuple[int, ...] | None = None, is_last: bool | None = None) -> None:
+    def alias(
+        self, source: int, value: int, *, shape: tuple[int, ...] | None = None, is_last: bool | None = None
+    ) -> None:
         """The same tensor is another value too."""
         held = self.held.get(source)
         if held is None:
@@ -103,6 +105,25 @@ class Workbench:
         dtype = self.dtype_of(value)
         self.steps.append({"alloc": name, "shape": list(own.shape) or [1], "dtype": dtype, "layout": "tile", **_DRAM})
         self.hold(value, Held(name, own.shape or (1,), "tile", dtype))
+
+    def to_dram(self, names: list[str]) -> None:
+        """Results of the call at hand that may lie anywhere."""
+        for place, name in enumerate(names):
+            self._names[name] += 1
+            names[place] = moved = f"{name}.{self._names[name]}"
+            call = {"call": "ttnn.to_memory_config", "args": [{"tensor": name}, dict(_DRAM)], "kwargs": {}}
+            self.steps += [{**call, "out": moved, "makes": self.steps[-1].get("makes")}, {"free": name}]
+
+    def otherwise(self, made: Iterable[Held]) -> tuple[Step, ...]:
+        """What stands for a call that the library refuses: everything that it made is gone, its results are there."""
+        wanted = {one.name: one for one in made}
+        outs = [out for step in self.steps for out in _names(step.get("out"))]
+        gone = [{"free": name, "force": False} for name in dict.fromkeys(outs)]
+        return *gone, *(
+            {"alloc": one.name, "shape": list(one.shape), "dtype": one.dtype, "layout": one.layout, **_DRAM}
+            for one in wanted.values()
+            if one.name in outs
+        )
 
     def dtype_of(self, value: int) -> str:
         return device_dtype(self._graph.values[value].dtype, self._request.dtype)
@@ -132,9 +153,7 @@ class Workbench:
 
     # --- forms --------------------------------------------------------------------------------------------------------
 
-    def in_form(
-        self, value: int, shape: Sequence[int], layout: str, dtype: str, *, is_last: bool | None = None
-    ) -> str:
+    def in_form(self, value: int, shape: Sequence[int], layout: str, dtype: str, *, is_last: bool | None = None) -> str:
         """The tensor that holds a value in this form: it is there already, comes from the host, or is made now."""
         wanted = tuple(shape)
         if value not in self.held:
@@ -210,9 +229,7 @@ class Workbench:
             if len(named) == 1 and prod(values[made].shape) == prod(values[named[0]].shape):
                 self._origins[made] = named[0]
 
-    def _from_host(
-        self, value: int, shape: tuple[int, ...], layout: str, dtype: str, *, is_last: bool | None
-    ) -> str:
+    def _from_host(self, value: int, shape: tuple[int, ...], layout: str, dtype: str, *, is_last: bool | None) -> str:
         own = self._graph.values[value]
         origin = self._graph.values[self._origins.get(value, value)]
         is_input = own.role == INPUT
@@ -232,9 +249,7 @@ class Workbench:
         asked = self._request.weights
         return next((asked[kind] for kind in asked if kind and kind in name), asked.get("", dtype))
 
-    def load(
-        self, path: str, role: str, key: Iterable[Any], shape: Sequence[int], layout: str, dtype: str
-    ) -> str:
+    def load(self, path: str, role: str, key: Iterable[Any], shape: Sequence[int], layout: str, dtype: str) -> str:
         """A tensor that is there before the first call; the same one in the same form once."""
         wanted = (*key, tuple(shape), layout, dtype)
         if wanted not in self._loaded:
@@ -244,6 +259,10 @@ class Workbench:
             step = {"alloc": name, "shape": list(shape) or [1], "dtype": dtype, "layout": layout, **_DRAM}
             self.residents.append(Resident(name, role, step))
         return self._loaded[wanted]
+
+
+def _names(out: Any) -> list[str]:
+    return [out] if isinstance(out, str) else list(out or ())
 
 
 def _is_channels_last(own: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -7,10 +7,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ttmem.fit.forms import Held
+from ttmem.fit.prepared import weight_shape
 from ttmem.fit.stream import WEIGHT
 from ttmem.operators.bound import CannotRunError
 from ttmem.operators.graphs import GraphCall
-from ttmem.operators.recipe import DeviceTensor
+from ttmem.operators.recipe import DeviceTensor, Recipe
 
 if TYPE_CHECKING:
     from ttmem.fit.lowering import Lowering
@@ -38,7 +39,7 @@ def result_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, 1, batch * prod(spatial), channels) if form.endswith("rows") else (batch, 1, prod(spatial), channels)
 
 
-def prepared_weight(lowering: Lowering, call: GraphCall, tensor: DeviceTensor) -> str:
+def prepared_weight(lowering: Lowering, call: GraphCall, recipe: Recipe, tensor: DeviceTensor) -> str:
     """Weights and bias as the library prepares them: dense also where the convolution is grouped, in DRAM."""
     place = [t.name for t in call.case.tensors].index(tensor.argument)
     value = call.takes[place]
@@ -46,8 +47,13 @@ def prepared_weight(lowering: Lowering, call: GraphCall, tensor: DeviceTensor) -
     if value in bench.held:
         raise CannotRunError("the weights are computed while the model runs")
     name = values[value].name or f"constant of {call.module}"
+    dtype = bench.weight_dtype(name, tensor.dtype)
+    known = _known_shape(lowering, call, recipe, dtype)
     if tensor.argument == "bias":
-        return bench.load(name, WEIGHT, (value,), (1, 1, 1, prod(tensor.shape)), "tile", tensor.dtype)
+        width = known[-1] if known else prod(tensor.shape)
+        return bench.load(name, WEIGHT, (value,), (1, 1, 1, width), "tile", tensor.dtype)
+    if known is not None:
+        return bench.load(name, WEIGHT, (value,), known, "tile", dtype)
     out, per_group, *kernel = values[value].shape
     groups = int(call.case.args.get("groups") or 1)
     if call.case.args.get("transposed"):
@@ -56,7 +62,16 @@ def prepared_weight(lowering: Lowering, call: GraphCall, tensor: DeviceTensor) -
         channels = per_group * groups
     is_product = kernel == list(call.case.args["stride"]) and not any(call.case.args["padding"])
     rows = prod(kernel) * (channels if is_product else -(-channels // _TILE) * _TILE)
-    return bench.load(name, WEIGHT, (value,), (1, 1, rows, out), "tile", bench.weight_dtype(name, tensor.dtype))
+    return bench.load(name, WEIGHT, (value,), (1, 1, rows, out), "tile", dtype)
+
+
+def _known_shape(lowering: Lowering, call: GraphCall, recipe: Recipe, dtype: str) -> tuple[int, ...] | None:
+    """As the twin lays it out; it is asked with a bias in any case, which comes right after the weights."""
+    shapes = {t.name: tuple(t.shape) for t in recipe.inputs}
+    shapes.setdefault("bias", (1, 1, 1, lowering.shape_of(call.makes[0])[1]))
+    step = next(step for step in recipe.steps if "call" in step)
+    kwargs = {**step["kwargs"], "bias_tensor": {"tensor": "bias"}}
+    return weight_shape({**step, "kwargs": kwargs}, shapes, dtype, lowering.memory_map)
 
 
 def _normed(lowering: Lowering, call: GraphCall) -> bool:

@@ -14,6 +14,7 @@ from ttmem.fit import image_forms, view_forms
 from ttmem.fit.forms import Held, Workbench
 from ttmem.fit.request import PYTHON, Request
 from ttmem.fit.stream import ModelCall, Stream
+from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.bound import CannotRunError
 from ttmem.operators.case import CaseTensor
 from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
@@ -45,11 +46,14 @@ class Lowering:
         self._graph = graph
         self._request = request
         self.bench = Workbench(graph, request)
+        self.memory_map = open_board(request.board, OpenSettings(request.l1_small_bytes, request.trace_region_bytes))
         self._calls: list[ModelCall] = []
         self._assumed = Counter[str]()
         self._is_constant = self._find_constants()
         self._needed = self._find_needed()
         self._last = self._find_last_uses()
+        needed = (call for call, wanted in zip(graph.calls, self._needed, strict=True) if wanted)
+        self._uses = Counter(value for call in needed for value in call.takes)
         self._producer = {value: call for call in graph.calls for value in call.makes}
 
     def stream(self) -> Stream:
@@ -112,7 +116,7 @@ class Lowering:
 
     def uses_of(self, value: int) -> int:
         """How many calls take it."""
-        return sum(value in call.takes for i, call in enumerate(self._graph.calls) if self._needed[i])
+        return self._uses[value]
 
     # --- one call -------------------------------------------------------------------------------------------------
 
@@ -129,12 +133,16 @@ class Lowering:
             bench.begin(bench.dies)
             for value in call.makes:
                 bench.bound(value)
-        steps, frees = bench.end([value for value in (*call.takes, *call.makes)])
+        made = {value: bench.held[value] for value in call.makes if value in bench.held}
+        steps, frees = bench.end((*call.takes, *call.makes))
         if not steps and not frees:
             return
         called = [step["call"] for step in steps if "call" in step]
         name = called[-1] if called else f"aten.{call.case.op}"
-        self._calls.append(ModelCall(name, tuple(steps), tuple(frees), call.module, call.case.op, unsupported))
+        otherwise = () if unsupported else bench.otherwise(made.values())
+        self._calls.append(
+            ModelCall(name, tuple(steps), tuple(frees), call.module, call.case.op, unsupported, otherwise)
+        )
         if index + 1 < len(self._graph.calls) and self._request.liveness == PYTHON:
             bench.release_dropped(index, self._last, self._calls)
 
@@ -163,12 +171,14 @@ class Lowering:
         values = _values_by_name(call, operator)
         for tensor in recipe.inputs:
             value = values[tensor.name]
-            weight = image_forms.prepared_weight(self, call, tensor) if tensor.on_host else None
+            weight = image_forms.prepared_weight(self, call, recipe, tensor) if tensor.on_host else None
             names[tensor.name] = weight or bench.in_form(value, tensor.shape, tensor.layout, tensor.dtype)
         shapes = [image_forms.result_shape(operator.result, value) for value in map(self.shape_of, call.makes)]
         self.emit(call, recipe, names, shapes, is_last=operator.result.startswith("channels_last"))
 
-    def recipe(self, op: str, tensors: list[tuple[CaseTensor, tuple[int, ...]]], call: GraphCall, **args: Any) -> Recipe:
+    def recipe(
+        self, op: str, tensors: list[tuple[CaseTensor, tuple[int, ...]]], call: GraphCall, **args: Any
+    ) -> Recipe:
         """The catalogue's word on an operator with tensors of these shapes."""
         shaped = tuple(CaseTensor(tuple(shape), tensor.dtype, tensor.name) for tensor, shape in tensors)
         case = replace(call.case, op=op, tensors=shaped, args={**call.case.args, **args}, id="traced")
@@ -196,12 +206,14 @@ class Lowering:
             if isinstance(made.get("makes"), list):
                 made["makes"] = [list(shape) for shape in shapes]
             bench.steps.append(made)
+        if recipe.operator.kind == "pool":  # where its result lies is the operation's choice, often L1
+            bench.to_dram(fresh)
         layout = "row_major" if call.case.op in _ROW_MAJOR_RESULTS else "tile"
         for value, name, shape in zip(call.makes, fresh, shapes, strict=True):
             bench.hold(value, Held(name, shape, layout, bench.dtype_of(value), is_last))
 
     def _elementwise(self, call: GraphCall) -> bool:
-        """On values as they lie, where they all lie alike; else it is False, and they are laid out as torch has them."""
+        """On values as they lie, where they all lie alike; False: they must be laid out as torch has them."""
         if len(call.makes) != 1:
             return False
         wanted = self.shape_of(call.makes[0])

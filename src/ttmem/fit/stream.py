@@ -43,6 +43,8 @@ class ModelCall:
     """The aten operator, where there is one."""
     unsupported: str = ""
     """Why there is no call for it on the device; its results are still made, as a bound."""
+    otherwise: tuple[Step, ...] = ()
+    """What is done instead when the library refuses a step for another reason than memory: results as a bound."""
 
 
 @dataclass(frozen=True, slots=True)
