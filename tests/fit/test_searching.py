@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from ttmem.fit import searching
 from ttmem.fit.language.stream import language_stream
 from ttmem.fit.playing import play
 from ttmem.fit.request import Prediction, Request
-from ttmem.fit.searching import search
+from ttmem.fit.searching import QUANTITIES, Tried, largest, search
 
 
 def _language(request: Request) -> Prediction:
@@ -45,38 +44,15 @@ def test_the_largest_context_fits_and_the_next_step_does_not() -> None:
 )
 def test_any_growing_need_is_found_in_few_runs(limit: int, start: int, base: int, bends: int, most: int | None) -> None:
     # GIVEN a need that grows by bends and is over at a limit
-    def predict(request: Request) -> Any:
-        fits = request.batch <= limit
-        return _Answer(fits, base + int(request.batch ** (1 + bends / 3)) if fits else 7)
+    def ask(value: int) -> Tried:
+        return Tried(value, value <= limit, base + int(value ** (1 + bends / 3)) if value <= limit else 7, 1_000_000)
 
     # WHEN it is searched from anywhere
-    with pytest.MonkeyPatch.context() as patch:
-        # predictions whose profile is just a number, the peak
-        patch.setattr(
-            searching,
-            "peaks",
-            lambda held: {"DRAM": SimpleNamespace(peak_bytes_per_bank=held, bytes_per_bank=1_000_000)},
-        )
-        patch.setattr(searching, "replace", _replaced)
-        found = search(Request("x", batch=start), "batch", predict, most=most)
+    found = largest(ask, QUANTITIES["batch"], start, most)
     # THEN it is the limit, or the end of the search
     assert found.value == min(limit, most or 1 << 16)
     assert found.is_limit == (limit < (most or 1 << 16))
     assert len(found.tried) <= 40
-
-
-class _Answer(SimpleNamespace):
-    def __init__(self, fits: bool, held: int) -> None:
-        super().__init__(fits=fits, profile=held, assumed=())
-
-
-def _replaced(item: Any, **changes: Any) -> Any:
-    import dataclasses
-
-    if isinstance(item, _Answer):
-        item.__dict__.update(changes)
-        return item
-    return dataclasses.replace(item, **changes)
 
 
 def test_nothing_fits_is_an_answer_too() -> None:

@@ -141,7 +141,7 @@ class Lowering:
         name = called[-1] if called else f"aten.{call.case.op}"
         otherwise = () if unsupported else bench.otherwise(made.values())
         self._calls.append(
-            ModelCall(name, tuple(steps), tuple(frees), call.module, call.case.op, unsupported, otherwise)
+            ModelCall(name, tuple(steps), tuple(frees), call.module, call.case.op, unsupported, otherwise=otherwise)
         )
         if index + 1 < len(self._graph.calls) and self._request.liveness == PYTHON:
             bench.release_dropped(index, self._last, self._calls)

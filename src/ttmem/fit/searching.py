@@ -36,10 +36,10 @@ class Quantity:
         told: Any = (value, value) if self.field == "size" else value
         return replace(request, **{self.field: told})
 
-    def of(self, request: Request) -> int | None:
+    def of(self, request: Request) -> int:
         """How much the request has."""
         told: tuple[int, int] | int | None = getattr(request, self.field)
-        return max(told) if isinstance(told, tuple) else told
+        return max(told) if isinstance(told, tuple) else told or self.start
 
 
 QUANTITIES = {
@@ -56,26 +56,33 @@ QUANTITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One value that was asked."""
+    """What came of one value."""
 
     value: int
     fits: bool
     peak_bytes_per_bank: int
     """Of DRAM; of a run that does not fit, as far as it came."""
+    bytes_per_bank: int
 
 
 @dataclass(frozen=True, slots=True)
-class Largest:
-    """What a search found."""
+class Found:
+    """The largest value that fits."""
+
+    value: int
+    """0: not even the smallest does."""
+    tried: tuple[Tried, ...]
+    is_limit: bool
+    """False: the search ended at its own upper end, and more may fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Largest(Found):
+    """The same, of a request."""
 
     quantity: str
-    value: int
-    """0: not even the smallest fits."""
     prediction: Prediction
     """Of the largest that fits; of the smallest where none does."""
-    tried: tuple[Tried, ...]
-    is_limit: bool = True
-    """False: the search ended at its own upper end (the positions of a model), and more may fit."""
 
 
 def search(
@@ -86,59 +93,55 @@ def search(
         what = QUANTITIES[quantity]
     except KeyError:
         raise BadInputError(f"cannot search '{quantity}'", hint=f"known: {', '.join(QUANTITIES)}") from None
-    return _Search(request, what, predict, min(most or what.most, what.most)).run()
+    predictions: dict[int, Prediction] = {}
+
+    def ask(value: int) -> Tried:
+        predictions[value] = prediction = predict(what.on(request, value))
+        dram = peaks(prediction.profile).get("DRAM")
+        held, size = (dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else (0, 0)
+        return Tried(value, prediction.fits, held, size)
+
+    found = largest(ask, what, what.of(request), most)
+    prediction = predictions[found.value or min(predictions)]
+    ended = f"the search ended at {quantity} {found.value:,}: more may fit"
+    prediction = replace(prediction, assumed=(*prediction.assumed, ASSUMED if found.is_limit else ended))
+    return Largest(found.value, found.tried, found.is_limit, quantity, prediction)
+
+
+def largest(ask: Callable[[int], Tried], what: Quantity, begin: int, most: int | None = None) -> Found:
+    """The search itself, over whatever answers."""
+    return _Search(ask, what.step, min(most or what.most, what.most)).run(begin)
 
 
 class _Search:
     """Counts in steps; ``low`` fits and ``high`` does not."""
 
-    def __init__(self, request: Request, what: Quantity, predict: Callable[[Request], Prediction], most: int) -> None:
-        self._request, self._what, self._predict = request, what, predict
+    def __init__(self, ask: Callable[[int], Tried], step: int, most: int) -> None:
+        self._ask_value, self._step = ask, step
         self._tried: dict[int, Tried] = {}
-        self._best: Prediction | None = None
-        self._end = max(most // what.step, 1)
-        self._capacity = 0
+        self._end = max(most // step, 1)
         self._aims = self._missed = False
         """Whether the line chose the last value, and whether it led beyond the limit or nowhere."""
         self.low, self.high = 0, self._end + 1
 
-    def run(self) -> Largest:
-        begin = self._what.of(self._request) or self._what.start
-        self._ask(min(max(begin // self._what.step, 1), self._end))
+    def run(self, begin: int) -> Found:
+        self._ask(min(max(begin // self._step, 1), self._end))
         while self.high - self.low > 1 and len(self._tried) < _MOST_RUNS:
             self._ask(self._next())
-        assert self._best is not None, "something was asked"
-        prediction = replace(self._best, assumed=(*self._best.assumed, *self._said()))
-        return Largest(
-            self._what.name,
-            self.low * self._what.step,
-            prediction,
-            tuple(sorted(self._tried.values(), key=lambda tried: tried.value)),
-            is_limit=self.high <= self._end,
-        )
-
-    def _said(self) -> list[str]:
-        if self.high > self._end:
-            return [f"the search ended at {self._what.name} {self._end * self._what.step:,}: more may fit"]
-        return [ASSUMED]
+        tried = tuple(sorted(self._tried.values(), key=lambda one: one.value))
+        return Found(self.low * self._step, tried, is_limit=self.high <= self._end)
 
     def _ask(self, steps: int) -> None:
-        prediction = self._predict(self._what.on(self._request, steps * self._what.step))
-        dram = peaks(prediction.profile).get("DRAM")
-        held = dram.peak_bytes_per_bank if dram else 0
-        self._capacity = dram.bytes_per_bank if dram else 0
-        self._tried[steps] = Tried(steps * self._what.step, prediction.fits, held)
-        self._missed = self._aims and (not prediction.fits or steps == self.low + 1)
-        if prediction.fits:
-            self.low, self._best = steps, prediction
+        self._tried[steps] = told = self._ask_value(steps * self._step)
+        self._missed = self._aims and (not told.fits or steps == self.low + 1)
+        if told.fits:
+            self.low = steps
         else:
             self.high = steps
-            if self.low == 0 and self._best is None:
-                self._best = prediction
 
     def _next(self) -> int:
         """Where the line through the two largest that fit meets the end of the bank; after a miss the middle."""
-        fitting = sorted((steps, tried) for steps, tried in self._tried.items() if tried.fits)
+        fitting = sorted((steps, told) for steps, told in self._tried.items() if told.fits)
         if not fitting:
             return max(self.high // 2, 1)
         is_open = self.high > self._end
@@ -148,7 +151,7 @@ class _Search:
             return middle
         (before, first), (last, second) = fitting[-2:]
         grown = second.peak_bytes_per_bank - first.peak_bytes_per_bank
-        room = self._capacity - second.peak_bytes_per_bank
+        room = second.bytes_per_bank - second.peak_bytes_per_bank
         if grown <= 0:
             return middle
         aimed = last + room * (last - before) // grown

@@ -3,12 +3,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
 from ttmem.fit import playing, running
-from ttmem.fit.request import Prediction, Request
+from ttmem.fit.language.capacity import capacity_of
+from ttmem.fit.language.configuration import wants_recipe
+from ttmem.fit.request import Capacity, Prediction, Request
 from ttmem.fit.searching import Largest, search
 from ttmem.fit.targets import is_script, stream_of
 from ttmem.hardware import BOARDS, DATA_TYPES
@@ -33,11 +36,17 @@ class Fit:
         """Of kind ``predicted``: every report, ``diff`` and ``check`` take it."""
         return self.prediction.profile
 
-    @property
+    @cached_property
+    def capacity(self) -> Capacity | None:
+        """Of a language model that a recipe lays out: how many users of how long a context fit; searched when asked."""
+        request = self.prediction.request
+        return capacity_of(request) if self.largest is None and wants_recipe(request) else None
+
+    @cached_property
     def document(self) -> reports.FitDocument:
         """What ``ttmem fit --json`` says."""
         found = {self.largest.quantity: self.largest.value} if self.largest else None
-        return reports.document(self.prediction, maximum=found)
+        return reports.document(self.prediction, maximum=found, capacity=self.capacity)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem fit --json``."""

@@ -7,7 +7,6 @@ ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pyt
 
 import importlib
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from .environment import show
 from .isolated_tests import FAILURE, OUTCOME, IsolatedTests
 from .isolation import end_with
 from .library import Library
+from .limits import allowed_bytes
 from .protocol import MEMORIES
 from .recorder import Recorder
 
@@ -39,8 +39,6 @@ _COLUMNS = (
     ("  L1 + programs", "l1_with_programs_bytes_per_core", "l1_bank_bytes"),
 )
 """Of the table: title, figure, what it is a share of."""
-_UNITS = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)\s*", re.IGNORECASE)
 
 
 def main(words: list[str]) -> int:
@@ -53,16 +51,6 @@ def main(words: list[str]) -> int:
     sys.path.append("")
     plugin = MemoryPlugin(options=settings.pop("open"), **settings)
     return int(pytest.main([*words[1:], "-p", "no:ttmem"], plugins=[plugin]))
-
-
-def allowed_bytes(limit: object, bank_bytes: int) -> int:
-    """What a limit of a mark leaves of a bank; ``ValueError`` says what would be right. A bare number: 80 of what?"""
-    matched = _LIMIT.fullmatch(str(limit))
-    unit = matched[2].lower() if matched else ""
-    if matched is None or (unit != "%" and unit not in _UNITS):
-        raise ValueError(f"'{limit}' is no limit: write '90%' of a bank, or bytes per bank such as '1.2MiB'")
-    number = float(matched[1])
-    return int(bank_bytes * number / 100 if unit == "%" else number * _UNITS[unit])
 
 
 class Peaks:

@@ -21,7 +21,7 @@ from .devices import OpenOptions, device_facts, watch_devices
 from .followed import OVERLAP_NOTE, Followed
 from .library import Library, Patches, describe, replace_everywhere
 from .listening import Listener
-from .mock_gaps import MockGaps
+from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, MockGaps
 from .names import tensors_by_path
 from .protocol import MEMORIES, error_text
 from .sites import Site, Sites
@@ -66,6 +66,7 @@ class Recorder:
         self._threads: set[int] = set()
         """Those that called operations; a second one is told of."""
         self._patches = Patches()
+        self._gaps = MockGaps(library, lambda text: self._send({"note": text}))
 
     def install(self) -> None:
         """Put the recorder between the program and the library."""
@@ -77,7 +78,7 @@ class Recorder:
         for function in _FUNCTIONS:
             self._wrap_function(function)
         self._captures.watch_program(self._library, self._patches)
-        MockGaps(self._library, lambda text: self._send({"note": text})).install(self._patches)
+        self._gaps.install(self._patches)
         opened, closing = self.device_opened, self.device_closing
         watch_devices(self._library, self._options, self._patches, opened=opened, closing=closing)
 
@@ -137,6 +138,7 @@ class Recorder:
                     if not place:
                         self._send_paths()
                     self._send({"closed": True, "rank": watch.rank, **state_message(watch.state())})
+                    self._gaps.device_closed()
 
     def finish(self) -> None:
         """The program has ended; what it left open is sent as it is."""
@@ -197,7 +199,14 @@ class Recorder:
         if index >= self._next_walk:
             self._next_walk = int(index * _WALK_GROWTH) + 1
             self._send_paths()
-        return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
+        if self._library.is_mock and name in READ_AS_ZERO:
+            self._note_once(READ_AS_ZERO[name])
+        stand_in = self._gaps.stand_in(name, arguments)
+
+        def ended(seen: Seen) -> None:
+            self._end(index, watch, site, seen._replace(problem=POINT_TO_POINT_NOTE) if stand_in else seen)
+
+        return watch.call(stand_in or function, arguments, options, ended)
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
         needs = [-1 if need is None else sum(need[1:]) for need in seen.needs]
