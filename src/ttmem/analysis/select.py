@@ -47,6 +47,11 @@ def _of_run(profile: Profile, wanted: int | str) -> Profile:
     return replace(profile, timelines=tuple(timelines))
 
 
+def of_run(profile: Profile, run: Run) -> Profile:
+    """One run of one process; whoever looks at all of them has them in hand."""
+    return replace(profile, timelines=(_narrowed(profile.timelines[run.timeline], run),))
+
+
 def _narrowed(timeline: Timeline, run: Run) -> Timeline:
     operations = slice(run.first_index - timeline.first_index, run.end_index - timeline.first_index)
     states = slice(run.first_state, run.end_state)

@@ -91,13 +91,14 @@ class _Buffer:
 class Capture:
     """Takes messages in order; what came before a crash is a profile too."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: ProfileTables | None = None) -> None:
+        """``tables`` are those of a profile with several processes."""
         self.device: dict[str, Any] = {}
         self.hello: dict[str, Any] = {}
         self.exit_error = ""
         self.has_ended = False
         """The program came to its own end; a process that died did not say so."""
-        self._tables = ProfileTables()
+        self._tables = tables or ProfileTables()
         self._operations: list[_Operation] = []
         self._buffers: dict[int, _Buffer] = {}
         self._finished: list[_Buffer] = []
@@ -130,6 +131,11 @@ class Capture:
             self.exit_error = message["error"]
         elif "hello" in message:
             self.hello = message
+
+    def part_ends(self) -> tuple[int, int]:
+        """Operations and states so far, the last operation's among them: what comes now belongs to another part."""
+        self._settle(None)
+        return len(self._operations), len(self._states)
 
     def _start(self, message: dict[str, Any]) -> None:
         operation = _Operation(message["name"], message["file"], message["line"], message.get("uses", []))

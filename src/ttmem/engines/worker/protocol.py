@@ -28,9 +28,14 @@ def write_line(descriptor: int, message: dict[str, Any]) -> None:
 
     What is written is with the reader even if this process dies next.
     """
-    rest = memoryview(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
+    rest = memoryview(encode(message).encode() + b"\n")
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def encode(message: dict[str, Any]) -> str:
+    """A message in one line."""
+    return json.dumps(message, separators=(",", ":"), default=str)
 
 
 class LineReader:

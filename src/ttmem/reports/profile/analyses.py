@@ -23,7 +23,7 @@ class Analyses:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self.pages: dict[tuple[str, bool], str] = {}
+        self.pages: dict[tuple[str, bool, bool], str] = {}
         """Pages rendered so far, by the profile's name and size: the store and ``--html`` want the same one."""
 
     def are_about(self, profile: Profile) -> bool:

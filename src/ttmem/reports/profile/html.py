@@ -22,25 +22,29 @@ from ttmem.reports.kit.units import counted, megabytes, mib, one_line, operation
 from ttmem.reports.profile import markdown, page_data, sentences
 from ttmem.reports.profile.analyses import Analyses, analyses
 from ttmem.reports.profile.document import document
+from ttmem.reports.test.document import SuiteRun
 
 _MOST_REMEDIES = 6
 _MOST_WARNINGS = 50
 
 
-def render(profile: Profile, *, small: bool = False) -> str:
-    """The page; rendered once for a profile, however often it is written. ``small`` is what a notebook's cell shows."""
+def render(profile: Profile, *, small: bool = False, tests: SuiteRun | None = None) -> str:
+    """The page; rendered once for a profile, however often it is written. ``small`` is what a notebook's cell shows.
+
+    The page of a suite begins with its ``tests``.
+    """
     known = analyses(profile)
-    key = (profile.name, small)
+    key = (profile.name, small, tests is not None)
     if key not in known.pages:
         plain = "" if small else markdown.render(profile)
-        known.pages[key] = app.frame("profile", profile.name, blocks(profile, small=small), plain=plain)
+        known.pages[key] = app.frame("profile", profile.name, blocks(profile, small=small, tests=tests), plain=plain)
     return known.pages[key]
 
 
-def blocks(profile: Profile, *, small: bool = False, side: int = 0) -> list[bytes]:
+def blocks(profile: Profile, *, small: bool = False, side: int = 0, tests: SuiteRun | None = None) -> list[bytes]:
     """The data of the page; a page that compares has those of both ``side`` s."""
-    known = analyses(profile)
-    return page_data.blocks(profile, app.header({**_header(profile, known), "small": small, "side": side}))
+    header = {**_header(profile, analyses(profile)), "small": small, "side": side, "suite": tests and tests.to_json()}
+    return page_data.blocks(profile, app.header(header))
 
 
 def _header(profile: Profile, known: Analyses) -> dict[str, Any]:
