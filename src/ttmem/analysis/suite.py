@@ -61,7 +61,7 @@ class SuiteGrowth:
     only_after: tuple[str, ...]
 
 
-def tests_of(profile: Profile) -> dict[str, MemoryOfTest]:
+def memory_of_tests(profile: Profile) -> dict[str, MemoryOfTest]:
     """By the test's name; of one that was run again, the last time."""
     return {run.program: _test(of_run(profile, run), run) for run in runs(profile) if run.program}
 
@@ -74,7 +74,7 @@ def _test(profile: Profile, run: Run) -> MemoryOfTest:
 
 def suite_growth(before: Profile, after: Mapping[str, MemoryOfTest], limit: Limit) -> SuiteGrowth:
     """Which tests need more than ``limit`` allows over what they needed; those that failed say nothing."""
-    earlier = tests_of(before)
+    earlier = memory_of_tests(before)
     both = [test for test in after if test in earlier and after[test].run.finished and earlier[test].run.finished]
     grown = [
         one

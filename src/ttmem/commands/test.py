@@ -83,6 +83,9 @@ def command(
         emit(junit_report.render(suite.document), junit)
     if html_path:
         emit(html.render(suite.profile, tests=suite.document), html_path)
+    if settings["baseline"] is not None and name is None and not no_store:
+        note("not stored, so that the baseline stays what it is; --name NAME keeps this run")
+        no_store = True
     kept = None if no_store else _keep(suite, arguments, name)
     table = terminal.render(suite.document, **looks())
     emit(json_text(suite.to_json()) if as_json else table, None)

@@ -15,10 +15,9 @@ import numpy as np
 
 from ttmem.engines.capture import Capture
 from ttmem.engines.worker import protocol
-from ttmem.profile import Profile, Program, Source, Timeline
+from ttmem.profile import SUITE_KIND, Profile, Program, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 
-KIND = "ttnn-tests"
 _ENDED_WELL = ("passed", "skipped")
 
 
@@ -58,8 +57,10 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
         timelines.append(_with_tests(profile.timelines[0], ends, rows, first=tests))
         warnings |= dict.fromkeys(profile.source.warnings)
         tests += len(process.parts)
-    profile = profile or tables.profile([], name=name, source=Source(KIND, source))
-    whole = replace(profile, source=Source(KIND, source, warnings=tuple(warnings)), timelines=tuple(timelines))
+    if len(timelines) > 1:  # as ranks, which everything keeps apart
+        timelines = [replace(timeline, rank=number) for number, timeline in enumerate(timelines)]
+    profile = profile or tables.profile([], name=name, source=Source(SUITE_KIND, source))
+    whole = replace(profile, source=Source(SUITE_KIND, source, warnings=tuple(warnings)), timelines=tuple(timelines))
     return RecordedSuite(tuple(rows.values()), whole)
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.analysis.budget import DEFAULT_GROWTH, PERCENT, Amount, Limit, parse_limit
-from ttmem.analysis.suite import suite_growth, tests_of
+from ttmem.analysis.suite import memory_of_tests, suite_growth
 from ttmem.engines.interpreters import chosen_python
 from ttmem.engines.running import RunSettings, Supervision
-from ttmem.engines.suite import KIND, RecordedSuite
+from ttmem.engines.suite import RecordedSuite
 from ttmem.engines.testing import run_tests
 from ttmem.library import sources
 from ttmem.library.read import Source, read
-from ttmem.profile import Profile
+from ttmem.profile import SUITE_KIND, Profile
 from ttmem.reports.test.document import SuiteRun, SuiteTest, baseline_of, document
 from ttmem.store.store import StoredReport
 
@@ -126,7 +126,7 @@ def answer(
 ) -> Suite:
     """What a recorded suite says, compared with the baseline."""
     profile = recorded.profile
-    tests = tests_of(profile)
+    tests = memory_of_tests(profile)
     compared = None
     if baseline is not None:
         before = baseline.profile
@@ -141,7 +141,7 @@ def answer(
 def baseline_suite(source: Source, max_growth: Amount | None) -> BaselineSuite:
     """The suite to compare with, read before anything is run."""
     profile = read(source)
-    if profile.source.kind != KIND:
+    if profile.source.kind != SUITE_KIND:
         hint = "'ttmem test PATH --name NAME' makes one"
         raise BadInputError("is no report of a test suite", where=str(source), hint=hint)
     return BaselineSuite(profile, DEFAULT_GROWTH if max_growth is None else parse_limit(max_growth))

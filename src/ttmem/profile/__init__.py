@@ -8,6 +8,7 @@ from ttmem.profile.model import L1_PARTS as L1_PARTS
 from ttmem.profile.model import MEMORIES as MEMORIES
 from ttmem.profile.model import SNAPSHOT as SNAPSHOT
 from ttmem.profile.model import STATE_NAMES as STATE_NAMES
+from ttmem.profile.model import SUITE_KIND as SUITE_KIND
 from ttmem.profile.model import VIEW_ALLOCATED as VIEW_ALLOCATED
 from ttmem.profile.model import VIEW_BANKS as VIEW_BANKS
 from ttmem.profile.model import VIEW_FREE as VIEW_FREE

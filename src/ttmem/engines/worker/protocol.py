@@ -75,3 +75,9 @@ def error_text(error: BaseException) -> str:
     """What an exception says, without the library's backtrace: that names machine code, not the user's."""
     text = str(error).split("\nbacktrace:", 1)[0].rstrip()
     return text[:MOST_BYTES_OF_TEXT] or type(error).__name__
+
+
+def error_message(error: BaseException) -> str:
+    """The library's errors speak for themselves; of others the type matters too."""
+    text = error_text(error)
+    return text if isinstance(error, RuntimeError) else f"{type(error).__name__}: {text}"

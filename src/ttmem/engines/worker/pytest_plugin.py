@@ -26,7 +26,7 @@ from .events import Events
 from .isolated_tests import CRASHED, FAILURE, OUTCOME, IsolatedTests
 from .isolation import end_with
 from .library import Library
-from .protocol import MEMORIES
+from .protocol import MEMORIES, error_message
 from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
@@ -226,7 +226,7 @@ class MemoryPlugin:
         measured = self._measured().items()
         properties: list[tuple[str, object]] = [(f"{_PREFIX}{name}", value) for name, value in measured]
         if report.failed and call.excinfo:
-            failure = {"text": str(call.excinfo.value), "operation": self._peaks.failed}
+            failure = {"text": error_message(call.excinfo.value), "operation": self._peaks.failed}
             properties.append((FAILURE, json.dumps(failure)))
         report.user_properties += properties
         item.user_properties += properties  # 'pytest --junitxml' takes them from the report of the teardown

@@ -2,6 +2,7 @@
 """The memory of a suite for a person: the fullest tests, what filled them, what was not checked, what grew."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from ttmem.analysis.states import OperationPlace
 from ttmem.analysis.suite import GrownTest
@@ -16,12 +17,13 @@ _BAD = ("failed", "error", "crashed", "timeout")
 _STYLES = dict.fromkeys(_BAD, "bold red")
 _COLUMNS = (
     name_column("Test"),
-    text_column("Outcome", style=lambda outcome: _STYLES.get(outcome.split()[0], "")),
+    text_column("Outcome", style=lambda outcome: _STYLES.get(outcome, "")),
     number_column("DRAM MB/bank", str),
-    number_column("L1 MB/bank", str, spare=1),
+    number_column("L1 MB/bank", str, spare=2),
     number_column("L1+programs", str),
-    number_column("s", lambda seconds: f"{seconds:.1f}", spare=2),
+    number_column("s", lambda seconds: f"{seconds:.1f}", spare=1),
     name_column("Fullest in", spare=3),
+    text_column("Why", unknown="", spare=4),
 )
 
 
@@ -35,7 +37,11 @@ def render(suite: SuiteRun, *, width: int = 100, color: bool = False) -> str:
             f"and {thousands(len(tests) - len(shown))} more (--json lists all)" if len(tests) > len(shown) else ""
         )
         title = f"peak memory per test ({suite.board}), ttnn {suite.ttnn or 'unknown'}"
-        report.titled(Table(_COLUMNS, [_row(test) for test in shown], title, left_out))
+        home = _home([test.id for test in tests])
+        if home:
+            title += f", in {one_line(home.rstrip(':/'))}"
+        rows = [(test.id.removeprefix(home), *_row(test)) for test in shown]
+        report.titled(Table(_COLUMNS, rows, title, left_out))
         for test in shown[:_MOST_CAUSES]:
             for line in _causes(test):
                 report.print(line, style="dim")
@@ -46,24 +52,29 @@ def render(suite: SuiteRun, *, width: int = 100, color: bool = False) -> str:
     return report.text()
 
 
+def _home(ids: list[str]) -> str:
+    """The file or folder that all tests have in common: it needs no room in every row."""
+    common = "".join(
+        letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*ids, strict=False))
+    )
+    end = common.rfind("::") + 2 if "::" in common else common.rfind("/") + 1
+    return common[:end] if len(ids) > 1 else ""
+
+
 def _row(test: SuiteTest) -> tuple[object, ...]:
     memory = test.memories
-    l1 = memory.get("L1")
     at = fullest_at(test)
-    failure = test.failure
-    outcome = test.outcome
-    if failure is not None and outcome in ("failed", "error") and failure.failure_class not in ("none", "other"):
-        outcome = f"{outcome} {failure.failure_class}"
-    if test.expected_failure is not UNSET:
-        outcome = f"{outcome} (xfail)"
+    why = test.expected_failure if test.expected_failure is not UNSET else None
+    if test.failure is not None and test.failure.failure_class not in ("none", "other"):
+        why = test.failure.failure_class
     return (
-        test.id,
-        outcome,
+        test.outcome if test.expected_failure is UNSET else "xfail",
         _amount(memory.get("DRAM")),
-        _amount(l1),
-        _amount(l1, with_programs=True),
+        _amount(memory.get("L1")),
+        _amount(memory.get("L1"), with_programs=True),
         test.seconds,
         None if at is None else f"{at.name} {at.location}",
+        why,
     )
 
 
