@@ -17,7 +17,7 @@ ttmem test tests/ttnn/unit_tests --board n150
 ttmem test test_block.py -k attention -x --board p150
 ttmem test test_block.py --json
 ttmem test tests --name nightly --max-dram 80% --max-l1 90%
-ttmem test tests -n 2 --baseline nightly --max-growth 2% --junit memory.xml --html memory.html
+ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html memory.html
 """
 
 
