@@ -64,6 +64,22 @@ def cases(first_seed: int, sources: list[Kind]) -> Iterator[Case]:
         seed += 1
 
 
+def warm(child: Child, sources: list[Kind]) -> None:
+    """Every command line once, on a valid source: what it loads takes longer than nearly every input does."""
+    samples = {command: kind for kind in sources for command in kind.commands}
+    lines = []
+    for number, (command, kind) in enumerate(samples.items()):
+        path = child.folder / f"warm{number}{kind.ending}"
+        path.write_bytes(kind.content)
+        lines.append(words(command, path))
+    child.warm(lines)
+
+
+def words(command: str, path: Path) -> list[str]:
+    """The command line, with the input in its place."""
+    return [word.replace("{}", str(path)) for word in command.split()]
+
+
 def judge(case: Case, ran: Ran) -> str:
     """What is wrong, empty when nothing is."""
     if b"Traceback (most recent call last)" in ran.err:
@@ -89,7 +105,7 @@ def run(case: Case, child: Child) -> tuple[Ran, str]:
     folder.mkdir()
     path = folder / f"input{case.ending}"
     path.write_bytes(case.content)
-    ran = child.run([word.replace("{}", str(path)) for word in case.command.split()], limits=_LIMITS)
+    ran = child.run(words(case.command, path), limits=_LIMITS)
     return ran, judge(case, ran)
 
 
@@ -121,6 +137,7 @@ def main() -> int:
         children = [Child(folder / str(number), nice=asked.nice) for number in range(asked.workers)]
         free: Queue[Child] = Queue()
         for child in children:
+            warm(child, sources)
             free.put(child)
 
         def run_free(case: Case) -> tuple[Case, Ran, str]:

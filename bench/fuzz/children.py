@@ -7,6 +7,7 @@ endless allocation, a crash) ends that fork and nothing else, and its CPU time a
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -77,20 +78,29 @@ class Child:
         self._process.stdout.close()
         self._process.wait(30)
 
+    def warm(self, lines: Sequence[Sequence[str]]) -> None:
+        """Run these in the process itself: what they load and compile is inherited by every fork from then on."""
+        self._asked({"warm": [list(line) for line in lines]})
+
     def run(self, arguments: Sequence[str | Path], *, stdin: Path | None = None, limits: Limits = USUAL) -> Ran:
         """``ttmem`` with these arguments, to its end or to a limit."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        asked = {
-            "arguments": list(map(str, arguments)),
-            "stdin": str(stdin) if stdin else os.devnull,
-            "limits": [limits.cpu_seconds, limits.wall_seconds, limits.data_bytes],
-        }
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
+        answer = self._asked(
+            {
+                "arguments": list(map(str, arguments)),
+                "stdin": str(stdin) if stdin else os.devnull,
+                "limits": [limits.cpu_seconds, limits.wall_seconds, limits.data_bytes],
+            }
+        )
         out, err = (_beginning(self.folder / name) for name in ("out", "err"))
         return Ran(answer["code"], out, err, answer["cpu_seconds"], answer["peak_bytes"])
+
+    def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
 
 
 def _beginning(path: Path) -> bytes:
@@ -102,13 +112,15 @@ def _serve(folder: Path) -> None:
     from ttmem.commands import main
 
     os.chdir(folder)
-    _load_everything(main, folder)
+    _load(main, _usual_lines(folder))
     for line in sys.stdin:
-        print(json.dumps(_ask(main, json.loads(line))), flush=True)
+        asked = json.loads(line)
+        answer = _load(main, asked["warm"]) if "warm" in asked else _ask(main, asked)
+        print(json.dumps(answer), flush=True)
 
 
-def _load_everything(main: Any, folder: Path) -> None:
-    """What verbs import and compile when they first need it is loaded here, once, and inherited by every fork."""
+def _usual_lines(folder: Path) -> list[list[str]]:
+    """Of the verbs that nearly everybody asks."""
     sample = folder / "sample.log"
     sample.write_text(
         "RuntimeTTNN | DEBUG | Executing operation: "
@@ -116,13 +128,26 @@ def _load_everything(main: Any, folder: Path) -> None:
         "TT_FATAL @ a.cpp:1: false\ninfo:\nOut of Memory: Not enough space to allocate 4096 B DRAM buffer across 12 "
         "banks, where each bank needs to store 2048 B, but bank size is 1024 B\n"
     )
-    verbs = (["explain", str(sample)], ["profile", str(sample), "--no-store"], ["cb", "profile", str(sample)])
+    verbs = [["explain", str(sample)], ["profile", str(sample), "--no-store"], ["cb", "profile", str(sample)]]
+    tests = folder / "sample_results.txt"
+    tests.write_text("tests/test_a.py::test_a[1] PASSED\n")
+    report = ["sweep", "report", str(tests), "-o", str(folder / "reports")]
+    return [*verbs, report, *([*verb, "--json"] for verb in verbs), ["tensor", "32x32"], ["boards"]]
+
+
+def _load(main: Any, lines: list[list[str]]) -> dict[str, Any]:
+    """What verbs import and compile when they first need it is loaded here, once, and inherited by every fork."""
     silent, kept = os.open(os.devnull, os.O_WRONLY), (os.dup(1), os.dup(2))
     os.dup2(silent, 1), os.dup2(silent, 2)
-    for words in (*verbs, *([*verb, "--json"] for verb in verbs), ["tensor", "32x32"], ["boards"]):
+    for words in lines:
         main(words)
     for at, copy in zip((1, 2), kept, strict=True):
         os.dup2(copy, at)
+        os.close(copy)
+    os.close(silent)
+    gc.collect()
+    gc.freeze()  # forks then do not copy the pages of all that is loaded, only to find it alive
+    return {}
 
 
 def _ask(main: Any, asked: dict[str, Any]) -> dict[str, Any]:

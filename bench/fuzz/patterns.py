@@ -148,13 +148,17 @@ class Pattern:
     """How long a line grows before the next one begins; 0: the whole input is one line."""
     around: tuple[str, ...] = ()
     """Lines that come between two such lines."""
+    first: str = "                 Always |     INFO | Device memory state before operation AddOp"
+    """The first line makes it a runtime log, whatever follows; other sources begin and end otherwise."""
+    last: str = ""
 
     def text(self, size: int) -> bytes:
-        """An input of about this many bytes."""
-        return b"".join(self._pieces(size))[:size]
+        """An input of about this many bytes; one that has an end is not cut inside of a line."""
+        content = b"".join(self._pieces(size))
+        return content + self.last.encode() if self.last else content[:size]
 
     def _pieces(self, size: int) -> Iterator[bytes]:
-        yield (_ALIVE + "\n").encode()
+        yield (self.first + "\n").encode()
         done = number = 0
         limit = self.line_bytes or size
         while done < size:
@@ -177,8 +181,6 @@ class Pattern:
 
 
 _VARIES = re.compile(r"\{[in]")
-_ALIVE = "                 Always |     INFO | Device memory state before operation AddOp"
-"""The first line makes it a runtime log, whatever follows."""
 
 
 def _filled(fragment: str, number: int) -> str:
@@ -261,3 +263,55 @@ KNOWN = {
     "tensors that are never freed": Pattern(LINES[0].replace("%1, %2", "%1, %{i}"), "", "", 1, (LINES[4], LINES[7])),
 }
 """Patterns that took more than their share once, or are built to."""
+
+
+def _tests(front: str, *around: str, repeated: str = "", back: str = "", section: str = "collected") -> Pattern:
+    """A log of pytest, one section of it."""
+    first = f"==== test session starts ====\n==== {section} ===="
+    return Pattern(front, repeated, back, 0 if repeated else 1, around, first)
+
+
+_JUNIT = '<testcase classname="t.test_{i}" name="test_a[{i}]">'
+_VECTOR = (
+    '{{"status": "fail", "input_hash": "{i}", "exception": "' + _OOM + '", "op_params": "{{\'shape\': [1, {i}]}}"}},'
+)
+_ROW = (
+    '{{"id": "silu-1x{i}-ab", "op": "silu", "board": "n150", "engine": "twin", "memory": "L1", "layout": "tile", '
+    '"status": "oom", "needed_bytes": {i}, "message": "' + _OOM + '"}}'
+)
+RESULTS = {
+    "verbose lines": (".txt", _tests("tests/test_a.py::test_a[{i}] PASSED")),
+    "tests of many files": (".txt", _tests("tests/test_{i}.py::test_a[shape=[1, {i}]] FAILED")),
+    "nodes on one line": (".txt", _tests("", repeated="tests/test_a.py::test_a[{i}] ")),
+    "brackets of a node": (".txt", _tests("tests/test_a.py::test_a", repeated="[(", back=" FAILED")),
+    "a node that does not end": (".txt", _tests("tests/test_a.py::test_a[1] FAILED", "text below it {i}")),
+    "sizes": (".txt", _tests("tests/test_a.py::test_a[(", repeated="1, ", back="] FAILED")),
+    "blanks in a shape": (".txt", _tests("tests/test_a.py::test_a[[1", repeated=" ", back="] FAILED")),
+    "tracebacks": (".txt", _tests("_____ test_a[{i}] _____", "E       " + _OOM, section="FAILURES")),
+    "one traceback": (".txt", _tests("E       something {i}", section="FAILURES ====\n___ test_a ___\n====")),
+    "rules": (".txt", _tests("", repeated="= ", back="x")),
+    "underscores": (".txt", _tests("___ ", repeated="___ ", back="x", section="FAILURES")),
+    "sections": (".txt", _tests("=========== {i} passed, 3 failed in 0.1s ==========")),
+    "summary": (".txt", _tests("FAILED tests/test_a.py::test_a[{i}] - " + _OOM, section="short test summary info")),
+    "folded skips": (".txt", _tests("SKIPPED [{i}] tests/a.py:{i}: too large", section="short test summary info")),
+    "test cases": (
+        ".xml",
+        Pattern(_JUNIT, "", f'<failure message="{_OOM}"/></testcase>', 1, (), "<testsuite>", "</testsuite>"),
+    ),
+    "elements": (".xml", Pattern("<testcase>", "<a>", "", 0, (), "<testsuite>", "")),
+    "vectors": (".json", Pattern(_VECTOR, "", "", 1, (), "[", '{"status": "pass"}]')),
+    "nested parameters": (
+        ".json",
+        Pattern('{{"status": "fail", "op_params": "', "[", '"},', 3_000, (), "[", '{"status": "pass"}]'),
+    ),
+    "long parameters": (
+        ".json",
+        Pattern('{{"status": "fail", "op_params": "', "1, ", '"},', 3_000, (), "[", '{"status": "pass"}]'),
+    ),
+    "rows of a table": (
+        ".csv",
+        Pattern("fail,a{i},x{i},", "", _OOM.replace(",", ""), 1, (), "status,op_name,input_hash,exception"),
+    ),
+    "own results": (".jsonl", Pattern(_ROW, "", "", 1, (), "", "\n")),
+}
+"""Test results, by what their file is called: for the report of a sweep."""

@@ -25,6 +25,8 @@ _PROFILE = (
 )
 _EXPLAIN = ("explain {}", "explain {} --json", "explain {} --llm", "explain {} --issue")
 _FACTS = ("cb profile {}", "cb profile {} --json", "cb analyze {}")
+_CODE = ("cb scan {} --json -j 1", "cb scan {} -j 1", "cb analyze {}") * 3 + ("cb analyze 4 4 {}",)
+"""The last one simulates a pipeline, which takes longer than the scan and does not depend on the code."""
 _RESULTS = ("sweep report {} -o {}.reports --json", "explain {}")
 _CASES = (
     *("ops map {} --json", "ops map {}", "ops tests {} -o {}.tests --engine none", "sweep run {} -o {}.results --json"),
@@ -124,9 +126,7 @@ def kinds(folder: Path) -> Iterator[Kind]:
         yield Kind(path.name, path.read_bytes(), path.suffix, (*_CASES, *_RESULTS[:1]))
     yield Kind("steps", _STEPS, ".jsonl", ("replay {}", "replay {} --json", "replay {} --strict --board p150"))
     for path in sorted((_DATA / "cb").rglob("*.cpp")):
-        yield Kind(
-            path.name, path.read_bytes(), ".cpp", ("cb scan {} --json -j 1", "cb scan {} -j 1", "cb analyze 4 4 {}")
-        )
+        yield Kind(path.name, path.read_bytes(), ".cpp", _CODE)
     yield Kind("watcher", _WATCHER, ".log", _FACTS)
     yield Kind("profiler", _PROFILER, ".csv", _FACTS)
     yield Kind(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ttmem.library.diff import diff
     from ttmem.library.explain import explain
     from ttmem.library.export import export
+    from ttmem.library.fit import fit
     from ttmem.library.read import read
     from ttmem.library.replay import replay
     from ttmem.library.run import run
@@ -44,6 +45,7 @@ __all__ = [
     "diff",
     "explain",
     "export",
+    "fit",
     "read",
     "replay",
     "run",
@@ -53,7 +55,7 @@ __all__ = [
 ]
 
 # Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
-_HOMES = {"Profile": "profile", "explain": "", "sweep": ""} | {
+_HOMES = {"Profile": "profile", "explain": "", "fit": "", "sweep": ""} | {
     name: f"library.{name}" for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test")
 }
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -5,7 +5,8 @@ An input may be damaged, or made to harm. Its size may cost time in proportion, 
 is kept of it. Real inputs stay far below these bounds; what lies beyond one is left out and said.
 """
 
-from typing import TypeVar
+import ast
+from typing import Any, TypeVar
 
 LINE_BYTES = 8 << 20
 """A line of a log. The longest real ones, signatures of large models, have some hundred KB; a constant that was
@@ -37,6 +38,10 @@ FAILURES_EXPLAINED = 100
 FAILURES_WITH_ALIVE = 8
 """Of these, the ones for which the profile is asked what was alive: each time it is walked through again."""
 
+ERRORS_OF_UNKNOWN_WORDING = 5_000
+"""Errors that are looked at in one piece of a text, when nothing is known of their wording: what matters of so many is
+that there are any."""
+
 RESULTS_OF_OPERATION = 1_024
 """Results that one operation line may announce (``%5:1024 = ...``): the largest real split has a few hundred."""
 NESTED_PROGRAMS = 64
@@ -49,6 +54,11 @@ NUMBER_BITS = 128
 TENSOR_DIMENSIONS = 1_024
 """Dimensions of a tensor; most operations of ttnn stop at 8, and torch stops at 64."""
 
+LITERAL_CHARACTERS = 1 << 16
+"""A value that is written as Python writes it (``(1, 32)``): its parser takes a thousand bytes for each character."""
+FOLDED_TESTS = 100_000
+"""Tests that a pytest summary folds into lines such as ``SKIPPED [12] reason``, all of them together."""
+
 RANKS = 512
 """Processes of a job whose histories are kept apart; each costs milliseconds in every analysis."""
 LAYOUT_BYTES = 4_096
@@ -60,6 +70,16 @@ _Item = TypeVar("_Item")
 def first_and_last(items: list[_Item], most: int) -> list[_Item]:
     """As many as are looked at: what came first, and as a quarter of them what came last."""
     return items if len(items) <= most else items[: most - most // 4] + items[-(most // 4) :]
+
+
+def literal(text: str) -> Any:
+    """The value that a text is Python's notation of; ``ValueError`` for any other text, whatever is wrong with it."""
+    if len(text) > LITERAL_CHARACTERS:
+        raise ValueError("too long for a value")
+    try:
+        return ast.literal_eval(text)
+    except (TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(str(error)) from None
 
 
 class LongLines:
@@ -91,8 +111,13 @@ class LongLines:
         return b"\n".join(lines)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was left out, none when nothing was."""
+        return (self.remark,) if self.cut else ()
+
+    @property
     def remark(self) -> str:
-        """What was left out, empty when nothing was."""
+        """The same in one text, empty when nothing was."""
         if not self.cut:
             return ""
         lines = "a line is" if self.cut == 1 else f"{self.cut:,} lines are"

@@ -45,10 +45,11 @@ import ttnn
 def test_it(device):
     ttnn.zeros([64, 64], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
 """
-NEED_TTNN = {"run", "test"}
+NEED_TTNN = {"run", "test", "fit"}
 LINES: dict[str, list[list[object]]] = {
     "profile": [[FIVE_RUNS], [BLACKHOLE_OOM], [DATA / "captures" / "n150-report.json.gz"]],
     "run": [[ROOT / "examples" / "out_of_memory.py", "--board", "n150"]],
+    "fit": [[ROOT / "examples" / "out_of_memory.py", "--no-store"]],
     "test": [["test_it.py", "-p", "no:cacheprovider"]],
     "explain": [[REAL_OOM], ["nothing of interest"], [CAPTURE]],
     "diff": [[FIVE_RUNS, BLACKHOLE_OOM]],

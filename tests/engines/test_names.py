@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,9 +106,8 @@ class Tensor:
 
 
 def found(**variables: Any) -> dict[int, tuple[str, bool]]:
-    frame: Any = SimpleNamespace(
-        f_code=SimpleNamespace(co_filename="mine.py", co_name="main"), f_locals=variables, f_back=None
-    )
+    code = SimpleNamespace(co_filename="mine.py", co_name="main", co_flags=inspect.CO_OPTIMIZED, co_names=())
+    frame: Any = SimpleNamespace(f_code=code, f_locals=variables, f_back=None)
     paths = tensors_by_path(Tensor, lambda file: file == "mine.py", frame)
     return {id(one.tensor): (one.path, one.is_lasting) for one in paths}
 
@@ -135,6 +137,30 @@ def test_the_shortest_path_wins_and_objects_come_before_lists() -> None:
     shared = Tensor()
     layer = Thing(weight=shared)
     assert found(everything=[[shared]], model=Thing(layers=Thing(first=layer)))[id(shared)][0].startswith("model")
+
+
+def test_what_a_function_drops_is_not_kept_by_the_walk() -> None:
+    def walk() -> list[str]:
+        return [one.path for one in tensors_by_path(Tensor, lambda file: file == __file__, sys._getframe(1))]
+
+    def drops() -> tuple[list[str], object]:
+        local = Tensor()
+        alive = weakref.ref(local)
+        paths = walk()
+        del local
+        return paths, alive()
+
+    def keeps() -> dict[str, Any]:
+        local = Tensor()
+        mine = locals()
+        assert "local" in walk()
+        assert local is mine["local"]
+        return mine
+
+    paths, left = drops()
+    assert "local" in paths
+    assert left is None
+    assert "local" in keeps()
 
 
 def test_objects_that_do_not_like_to_be_looked_at_do_no_harm() -> None:

@@ -242,3 +242,87 @@ def test_code(child: Child, code: str, tmp_path: Path) -> None:
     use = f"CircularBufferConfig(a{last} * 2, {{{{0, tt::DataFormat::Float16_b}}}}).set_page_size(0, a{last})"
     path.write_text(f"{code}\nvoid g(Program& p) {{ CreateCircularBuffer(p, cores, {use}); }}\n")
     assert ask(child, "cb", "scan", path, "--json").cpu_seconds < 5
+
+
+# --- test results ---------------------------------------------------------------------------------------------------
+
+_SUMMARY = "==== test session starts ====\n==== short test summary info ====\n"
+_RESULT = (
+    '{{"id": "{id}", "op": "silu", "board": "n150", "engine": "twin", "memory": "L1", "layout": "tile", '
+    '"status": "oom", {rest}}}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a_results.txt", _SUMMARY + "SKIPPED [999999999] a.py:3: big\n", b"100,000 skipped tests"),
+        ("b_results.txt", _SUMMARY + f"SKIPPED [{'9' * 6000}] a.py:3: x\n=== {'9' * 6000} passed in 1s ===\n", b""),
+        ("deep.json", '[{"status": "pass", "x": ' + "[" * 200_000 + "]" * 200_000 + "}]", b"not JSON"),
+        ("values.json", '[{"status": "pass", "x": [' + "[]," * 5_000_000 + "[]]}]", b"more than 4,000,000 values"),
+        ("parts.json", '[{"status": "fail", "op_params": "' + "{" * 90 + "}" * 90 + '"}]', b""),
+        ("signs.json", '[{"status": "fail", "op_params": "' + "-" * 200_000 + '1"}]', b""),
+        ("cell.csv", "status,exception\nfail," + "x" * 3_000_000 + "\n", b"not a table"),
+        ("digits.jsonl", _RESULT.format(id="silu-²x3-a", rest=f'"needed_bytes": {"9" * 400}'), b"'needed_bytes'"),
+        ("size.jsonl", _RESULT.format(id=f"silu-{'9' * 6000}x3-a", rest='"seconds": 1e999'), b""),
+        ("half.jsonl", _RESULT.format(id="\\ud800", rest='"message": "\\udfff"'), b""),
+    ],
+)  # fmt: skip
+def test_results_that_multiply(child: Child, tmp_path: Path, name: str, content: str, told: bytes) -> None:
+    path = tmp_path / name
+    path.write_text(content, "utf-8")
+    ran = ask(child, "sweep", "report", path, "-o", tmp_path / "reports")
+    assert told in ran.err
+    assert ran.cpu_seconds < 6
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'n,shapes,model\nmodel.0.silu,"[torch.Size([1, ' + "9" * 5000 + '])]",m\n'),
+        ("sweep.silu.json", '{"suite": {"1": {"op_name": "silu", "input_shape": "[1, {1, 2}, -3]"}}}'),
+        ("sweep.sum.json", '{"suite": {"1": {"op_name": "sum", "input_shape": "[1, 32]", "dim": "{1, 2}"}}}'),
+        ("cases.jsonl", '{"op": "silu", "tensors": [{"shape": [1], "\\ud800": "bfloat16"}]}\n'),
+        ("aten.add.csv", "Variation #,a\n1,Tensor<[²; 3]> self = ?\n2,Tensor<[²]> self = ?\n"),
+        ("cell.csv", "a,b,c\n" + "x" * 200_000 + ",[1],m\n"),
+    ],
+)
+def test_lists_of_operators_with_odd_values(child: Child, tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_text(content, "utf-8")
+    for words in (("ops", "extract", path, "-o", tmp_path / "out.jsonl"), ("ops", "map", path)):
+        ask(child, *words)
+
+
+# --- what was left out is said --------------------------------------------------------------------------------------
+
+
+def test_errors_of_unknown_wording_beyond_the_bound(child: Child, tmp_path: Path) -> None:
+    path = tmp_path / "unknown.log"
+    path.write_text("".join(f"LOG_FATAL @ /a/b{n}.cpp:{n}: x{n} != y\n" for n in range(5_500)))
+    for ran in (ask(child, "explain", path), ask(child, "cb", "profile", path)):
+        assert b"500 more prints of errors of unknown wording were not looked at" in ran.err + ran.out
+
+
+def test_failures_for_which_nobody_asked_what_was_alive(child: Child, tmp_path: Path) -> None:
+    path = tmp_path / "failures.log"
+    path.write_text(
+        "                 Always |     INFO | Device memory state before operation AddOp\n"
+        + "".join(
+            f'   RuntimeTTNN |    DEBUG | Executing operation: %{n} = "ttnn.add"(%1) : (tensor<4x4xf32>) -> '
+            f'tensor<4x4xf32> loc("a")\nTT_THROW @ c.cpp:12: tt::exception info: Out of Memory: Not enough space to '
+            f"allocate {n + 4096} B DRAM buffer across 12 banks, where each bank needs to store {n + 400} B, but bank "
+            "size is 1071821792 B\n"
+            for n in range(12)
+        )
+    )
+    assert b"alive is told for the first 6 and the last 2 of 12 failures" in ask(child, "explain", path).err
+    ask(child, "profile", path, "--name", "twelve")
+    assert b"of 12 failures" in ask(child, "explain", "twelve").err
+
+
+def test_a_line_that_is_too_long_for_facts(child: Child, tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    path.write_text("CB 3 :: PS = 2048, NP = 4, TOTAL = 8192\n" + "x" * (2 << 20) + "\nTTMEM cb=1 op=push n=4 t=1\n")
+    for form in ((), ("--json",)):
+        assert b"a line is longer than 1 MiB" in ask(child, "cb", "profile", path, *form).out

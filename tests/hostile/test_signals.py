@@ -131,6 +131,7 @@ sys.exit(len(failed))
     words = script(code)
     done = call(*(words[:-1] if measured else words), timeout=100)
     assert done.code == 0, done.err
+    assert any("more than one thread" in warning for warning in json.loads(done.out)["source"]["warnings"])
     by_name = json.loads(done.out)["operations"]["by_name"]
     assert (by_name["ttnn.add"], by_name["ttnn.deallocate"]) == (16, 18)
     dram = json.loads(done.out)["memories"]["DRAM"]  # one tile per bank of each tensor: a, and up to two of each thread

@@ -80,6 +80,6 @@ def counted_runs(profile: Profile) -> int:
     Ranks run the same programs, so the rank that got furthest tells. The tests of a suite are all different.
     """
     if profile.source.kind == SUITE_KIND:
-        return len(runs(profile))
+        return len({run.number for run in runs(profile)})
     by_process = [[run.finished for run in runs_of(timeline)] for timeline in profile.timelines]
     return max((len(ended) - (len(ended) > 1 and not ended[-1]) for ended in by_process), default=0)

@@ -4,6 +4,7 @@
 Operation indices stay those of the whole source: they are how people find the line again.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,9 +48,9 @@ def _of_run(profile: Profile, wanted: int | str) -> Profile:
     return replace(profile, timelines=tuple(timelines))
 
 
-def of_run(profile: Profile, run: Run) -> Profile:
-    """One run of one process; whoever looks at all of them has them in hand."""
-    return replace(profile, timelines=(_narrowed(profile.timelines[run.timeline], run),))
+def of_runs(profile: Profile, chosen: Sequence[Run]) -> Profile:
+    """Some runs, each a timeline; whoever looks at all of them has them in hand."""
+    return replace(profile, timelines=tuple(_narrowed(profile.timelines[run.timeline], run) for run in chosen))
 
 
 def _narrowed(timeline: Timeline, run: Run) -> Timeline:
@@ -83,6 +84,7 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
         failures=tuple(item for item in timeline.failures if _belongs(item, run)),
         programs_l1=timeline.programs_l1 and timeline.programs_l1.rows(operations),
         buffers=timeline.buffers and _buffers_of(timeline.buffers, run),
+        events=None,  # a part of what happened cannot be replayed from an empty memory
     )
 
 

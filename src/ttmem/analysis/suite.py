@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory of every test of a suite (a Profile whose runs are tests), and which tests grew since a baseline."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem.analysis.budget import PERCENT, Limit
@@ -10,7 +10,7 @@ from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.runs import Run, runs
-from ttmem.analysis.select import of_run
+from ttmem.analysis.select import of_runs
 from ttmem.profile import Profile
 
 WITH_PROGRAMS = "L1 with programs"
@@ -21,7 +21,11 @@ _MOST_TENSORS = 5
 class MemoryOfTest:
     """What one test needed."""
 
-    run: Run
+    number: int
+    """Of its run."""
+    operations: int
+    finished: bool
+    """It ended well."""
     peaks: Mapping[str, Peak]
     programs: ProgramPeak | None
     top: Mapping[str, tuple[TensorLife, ...]]
@@ -63,19 +67,31 @@ class SuiteGrowth:
 
 def memory_of_tests(profile: Profile) -> dict[str, MemoryOfTest]:
     """By the test's name; of one that was run again, the last time."""
-    return {run.program: _test(of_run(profile, run), run) for run in runs(profile) if run.program}
+    by_number: dict[int, list[Run]] = {}
+    for run in runs(profile):
+        if run.program:
+            by_number.setdefault(run.number, []).append(run)
+    return {parts[0].program: _test(of_runs(profile, parts), parts) for parts in by_number.values()}
 
 
-def _test(profile: Profile, run: Run) -> MemoryOfTest:
+def _test(profile: Profile, parts: Sequence[Run]) -> MemoryOfTest:
+    """``parts`` are its runs on all devices that it used; the worst of them counts."""
     sets = {memory: alive_at_peak(profile, memory) for memory in ("DRAM", "L1")}
     top = {memory: alive.tensors[:_MOST_TENSORS] for memory, alive in sets.items() if alive is not None}
-    return MemoryOfTest(run, peaks(profile), programs_peak(profile), top)
+    return MemoryOfTest(
+        number=parts[0].number,
+        operations=sum(part.end_index - part.first_index for part in parts),
+        finished=all(part.finished for part in parts),
+        peaks=peaks(profile),
+        programs=programs_peak(profile),
+        top=top,
+    )
 
 
 def suite_growth(before: Profile, after: Mapping[str, MemoryOfTest], limit: Limit) -> SuiteGrowth:
     """Which tests need more than ``limit`` allows over what they needed; those that failed say nothing."""
     earlier = memory_of_tests(before)
-    both = [test for test in after if test in earlier and after[test].run.finished and earlier[test].run.finished]
+    both = [test for test in after if test in earlier and after[test].finished and earlier[test].finished]
     grown = [
         one
         for test in both

@@ -52,6 +52,8 @@ class Evidence:
     programs: tuple[CapturedProgram, ...] = ()
     peak: ProgramPeakFact | None = None
     failures: tuple[FailureFact, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """What of the source was too much to be looked at."""
 
     @property
     def has_events(self) -> bool:

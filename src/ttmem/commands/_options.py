@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that mean the same in every verb, each declared once."""
 
+import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from ttmem._errors import BadInputError
 from ttmem.commands._known import DATA_TYPE, SOURCE, Known
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_MOST_PIXELS = 1 << 20
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[_Function], _Function]:
@@ -207,3 +211,41 @@ def one_of(**flags: bool) -> str | None:
     if len(given) > 1:
         raise click.UsageError(f"choose one of {' and '.join('--' + name for name in given)}")
     return given[0] if given else None
+
+
+# Models: what is said of one before it is traced.
+inputs_option = click.option(
+    "--inputs", metavar="FILE::FN", help="A function that gives the model's inputs (tensor, tuple or dict)."
+)
+settings_option = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the config or of load_model."
+)
+batch_option = click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Inputs at once.")
+attention_option = choice_option(
+    "--attention", "fused", "eager", help="Attention as one operator, or as products and a softmax."
+)
+
+
+def image_size(text: str) -> tuple[int, int]:
+    """``2176x3840``, or one number for both."""
+    match = re.fullmatch(r"(\d+)(?:[xX](\d+))?", text.strip())
+    height, width = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not (0 < height < _MOST_PIXELS and 0 < width < _MOST_PIXELS):
+        raise BadInputError(f"'{text}' is no image size", hint="height x width in pixels, as in --size 2176x3840")
+    return height, width
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A value is JSON where it can be, else a text: ``--set depths=[2,2,6,2] --set hidden_act=relu``."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise BadInputError(f"'{text}' is no setting", hint="name and value, as in --set num_hidden_layers=2")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, {"True": True, "False": False, "None": None}.get(value, value)
+
+
+def settings_of(texts: Sequence[str]) -> dict[str, Any]:
+    """All ``--set`` together."""
+    return dict(map(_setting, texts))

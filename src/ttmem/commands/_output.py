@@ -51,18 +51,11 @@ def say(text: str, *, end: str = "\n", before: str = "") -> None:
 
 def json_text(document: Any) -> str:
     """One JSON document, indented; ASCII alone, so that no terminal encoding and no odd file name can break it."""
-    import json
-
     import msgspec
 
-    document = msgspec.to_builtins(document)
-    compact = json.dumps(document, allow_nan=False)
-    try:
-        return msgspec.json.format(compact, indent=2)
-    except msgspec.DecodeError:
-        # A file name that is not UTF-8 reached us with lone surrogates, which strict parsers refuse.
-        printable = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
-        return msgspec.json.format(json.dumps(json.loads(printable)), indent=2)
+    from ttmem.reports.kit.documents import indented
+
+    return indented(msgspec.to_builtins(document))
 
 
 def color_wanted(stream: TextIO) -> bool:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Step = Mapping[str, Any]
 """One step of a case, such as ``{"alloc": "a", "shape": [64, 64], ...}``; see ``worker.steps`` for all of them."""
 Case = Sequence[Step]
+Entry = Mapping[str, Any]
+Message = dict[str, Any]
 
 TWIN, MOCK, CARD = "twin", "mock", "card"
 ENGINES = (TWIN, MOCK, CARD)
@@ -58,6 +60,13 @@ class Engine(ABC):
         self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
         """One outcome per case, in order and as they come."""
+
+    @abstractmethod
+    def play(self, script: Sequence[Entry], *, timeout: float | None = None) -> Iterator[Message]:
+        """What a recorder tells while a script is played on an empty board (``worker.playing`` says what entries are).
+
+        The last message says how it ended: ``{"played": true, "signal": 0, "timed_out": false}``.
+        """
 
     def close(self) -> None:  # noqa: B027 - the twin has nothing to give back
         """Give processes and files back, where there are any."""

@@ -31,37 +31,44 @@ class RecordedSuite:
     """Without a timeline when no test was begun."""
 
 
+_Ends = Mapping[int, tuple[int, int]]
+"""By rank: where operations and states of a part begin, or end."""
+
+
 @dataclass(slots=True)
 class _Process:
     capture: Capture
-    parts: list[tuple[str, int, int]]
-    """Test, and where its operations and states begin."""
+    parts: list[tuple[str, _Ends]]
+    """Its tests, and where each begins."""
 
 
 def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str, timed_out: bool) -> RecordedSuite:
     """``folder`` is where the plugin's processes wrote. A test that no row tells of was cut off with its pytest."""
     tables = ProfileTables()
     rows: dict[str, dict[str, Any]] = {}
-    processes = [_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
-    for test in (test for process in processes for test, _, _ in process.parts):
+    found = [_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
+    processes = [process for process in found if process.parts]
+    for test in (test for process in processes for test, _ in process.parts):
         rows.setdefault(test, _cut_off(test, timed_out))
     timelines: list[Timeline] = []
     warnings: dict[str, None] = {}
-    profile: Profile | None = None
+    profile = tables.profile([], name=name, source=Source(SUITE_KIND, source))
     tests = 0
     for process in processes:
-        if not process.parts:
-            continue
-        ends = [*process.parts, ("", *process.capture.part_ends())]
+        ends = [*process.parts, ("", process.capture.part_ends())]
         profile = process.capture.profile(name=name, script="", engine=engine, board=board)
-        timelines.append(_with_tests(profile.timelines[0], ends, rows, first=tests))
-        warnings |= dict.fromkeys(profile.source.warnings)
+        # Ranks are told first, where there are several; they are others when processes are put together.
+        told = profile.source.warnings[len(processes) > 1 and "ranks" in profile.facts :]
+        warnings |= dict.fromkeys(told)
+        for rank, timeline in enumerate(profile.timelines):
+            timelines.append(_with_tests(timeline, rank, ends, rows, first=tests))
         tests += len(process.parts)
-    if len(timelines) > 1:  # as ranks, which everything keeps apart
+    facts = dict(profile.facts)
+    if len(processes) > 1:  # each device of each process is a rank: everything keeps those apart
         timelines = [replace(timeline, rank=number) for number, timeline in enumerate(timelines)]
-    profile = profile or tables.profile([], name=name, source=Source(SUITE_KIND, source))
-    whole = replace(profile, source=Source(SUITE_KIND, source, warnings=tuple(warnings)), timelines=tuple(timelines))
-    return RecordedSuite(tuple(rows.values()), whole)
+        facts.pop("ranks", None)
+    origin = Source(SUITE_KIND, source, warnings=tuple(warnings))
+    return RecordedSuite(tuple(rows.values()), replace(profile, source=origin, facts=facts, timelines=tuple(timelines)))
 
 
 def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]]) -> _Process:
@@ -72,7 +79,7 @@ def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]])
         if "row" in message:
             rows[message["row"]["test"]] = message["row"]
         elif "test" in message:
-            process.parts.append((message["test"], *process.capture.part_ends()))
+            process.parts.append((message["test"], process.capture.part_ends()))
         else:
             for key in ("start", "end"):
                 if key in message:
@@ -98,12 +105,22 @@ def _cut_off(test: str, timed_out: bool) -> dict[str, Any]:
 
 
 def _with_tests(
-    timeline: Timeline, ends: list[tuple[str, int, int]], rows: Mapping[str, Mapping[str, Any]], *, first: int
+    timeline: Timeline,
+    rank: int,
+    ends: list[tuple[str, _Ends]],
+    rows: Mapping[str, Mapping[str, Any]],
+    *,
+    first: int,
 ) -> Timeline:
-    """Tests are numbered over all processes, so that a number names one."""
-    programs, program = [], timeline.program.copy()
-    for number, ((test, operation, state), (_, end_operation, end_state)) in enumerate(pairwise(ends)):
+    """Tests are numbered over all processes, so that a number names one. One that left a device alone is no run of it;
+    on the first device each is one."""
+    programs: list[Program] = []
+    program = timeline.program.copy()
+    for number, ((test, begin), (_, end)) in enumerate(pairwise(ends)):
+        (operation, state), (end_operation, end_state) = begin.get(rank, (0, 0)), end.get(rank, (0, 0))
+        if rank and (operation, state) == (end_operation, end_state):
+            continue
+        program[operation:end_operation] = np.int32(len(programs))
         finished = rows[test]["outcome"] in _ENDED_WELL
         programs.append(Program(test, -1, first + number, -1, operation, end_operation, finished, 0, state, end_state))
-        program[operation:end_operation] = np.int32(number)
     return replace(timeline, programs=tuple(programs), program=program)

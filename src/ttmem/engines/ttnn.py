@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ttmem._errors import MissingPartError, TtmemError
-from ttmem.engines.engine import Case, Engine, EngineSettings, Step
+from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.running import end
 from ttmem.engines.worker import protocol
@@ -79,6 +79,21 @@ class TtnnEngine(Engine):
             for outcome in self._exchange(left, timeout=timeout, isolated=isolated, stop=stop):
                 answered += 1
                 yield outcome
+
+    def play(self, script: Sequence[Entry], *, timeout: float | None = None) -> Iterator[Message]:
+        """In a copy of the worker, so that the next script finds an empty board."""
+        seconds = timeout or self.settings.timeout_seconds
+        child = self._sent({"play": list(script), "timeout": seconds})
+        yield {"hello": protocol.VERSION, "ttnn": self.ttnn_version}
+        while line := self._read_line(seconds + _SLACK_SECONDS):
+            message = protocol.decode(line)
+            if "bad_request" in message:
+                raise EngineFailedError(f"the worker did not understand a request: {message['bad_request']}")
+            yield message
+            if "played" in message:
+                return
+        lost = self._lost(child, 0.0)
+        yield {"played": True, "signal": signal.SIGKILL, "timed_out": lost.status == TIMEOUT}
 
     def start(self) -> None:
         """Start the worker now, if it does not run."""
@@ -148,17 +163,9 @@ class TtnnEngine(Engine):
 
     def _exchange(self, cases: list[list[Step]], **options: Any) -> Iterator[Outcome]:
         """Outcomes until all are there or the worker is gone; the case it died on has that as its outcome."""
-        self.start()
-        child = self._child
-        assert child is not None
-        assert child.stdin is not None
-        self._requests += 1
-        request = {"id": self._requests, "cases": cases, **options}
+        child = self._sent({"cases": cases, **options})
         patience = options["timeout"] + _SLACK_SECONDS
         started = time.perf_counter()
-        with contextlib.suppress(BrokenPipeError):
-            child.stdin.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
-            child.stdin.flush()
         for steps in cases:
             line = self._read_line(patience * max(len(steps), 1))
             if not line:
@@ -168,6 +175,19 @@ class TtnnEngine(Engine):
             if "bad_request" in answer:
                 raise EngineFailedError(f"the worker did not understand a request: {answer['bad_request']}")
             yield outcome_of(answer, len(steps))
+
+    def _sent(self, request: Mapping[str, Any]) -> Worker:
+        """The worker that was given the request."""
+        self.start()
+        child = self._child
+        assert child is not None
+        assert child.stdin is not None
+        self._requests += 1
+        with contextlib.suppress(BrokenPipeError):
+            numbered = {"id": self._requests, **request}
+            child.stdin.write(json.dumps(numbered, separators=(",", ":")).encode() + b"\n")
+            child.stdin.flush()
+        return child
 
     def _lost(self, child: Worker, seconds: float) -> Outcome:
         """What to say of a request whose worker died or fell silent."""

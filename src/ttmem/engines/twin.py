@@ -44,7 +44,7 @@ from ttmem.allocator.operations import (
 from ttmem.allocator.operations.elementwise import broadcast_shape
 from ttmem.allocator.operations.run import RefusedError
 from ttmem.allocator.replay import Placements, spec_from_step
-from ttmem.engines.engine import Case, Engine, EngineSettings, Step
+from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
 from ttmem.explain import classify_oom
 from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
@@ -66,7 +66,7 @@ class NoRecordError(TtmemError):
     exit_code = 1
 
 
-class _WatchedDevice(Device):
+class WatchedDevice(Device):
     """Remembers how full each memory was."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -118,11 +118,13 @@ class _Tensors:
 class TwinEngine(Engine):
     """One board, opened when first needed."""
 
+    device_type = WatchedDevice
+
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
         super().__init__(settings, **changes)
         self.warnings: list[str] = []
         """What the library would not notice."""
-        self._device: _WatchedDevice | None = None
+        self._device: WatchedDevice | None = None
         self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
@@ -150,6 +152,12 @@ class TwinEngine(Engine):
     ) -> Iterator[Outcome]:
         """One outcome per case, in order; nothing here takes so long that it could be timed out."""
         return (self._asked(steps, isolated, stop) for steps in cases)
+
+    def play(self, script: Sequence[Entry], *, timeout: float | None = None) -> Iterator[Message]:
+        """In this process, on a board of its own."""
+        from ttmem.engines.twin_playing import play
+
+        return play(self.settings, script)
 
     def _asked(self, steps: Case, isolated: bool, stop: bool) -> Outcome:
         started = time.perf_counter()
@@ -239,15 +247,15 @@ class TwinEngine(Engine):
         if why and why not in self._doubts:
             self._doubts.append(why)
 
-    def _opened(self) -> _WatchedDevice:
+    def _opened(self) -> WatchedDevice:
         if self._device is None:
             known = self.settings
             return self._start(OpenSettings(known.l1_small_bytes, known.trace_region_bytes, known.worker_l1_bytes or 0))
         return self._device
 
-    def _start(self, opened: OpenSettings) -> _WatchedDevice:
+    def _start(self, opened: OpenSettings) -> WatchedDevice:
         release = self.settings.release or DEFAULT_RELEASE
-        self._device = _WatchedDevice(open_board(self.settings.board, opened, release=release))
+        self._device = self.device_type(open_board(self.settings.board, opened, release=release))
         self._tensors, self._cache = _Tensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
         self._placements = Placements(self._device)

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a model fits a board, said before it runs: a stream of calls, played on an engine, is a predicted Profile."""
+
+from ttmem._lazy import callable_room
+
+callable_room(__name__, "ttmem.library.fit")

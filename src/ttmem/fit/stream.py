@@ -57,6 +57,9 @@ class Stream:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For display: parameters, batch, size, recipe."""
 
+    error_bound_percent: float | None = None
+    """How far the DRAM peak of such a stream was from that of the program it stands for, where that was measured."""
+
     @property
     def unsupported(self) -> Sequence[ModelCall]:
         """Operations without a call on the device."""

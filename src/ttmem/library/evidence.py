@@ -33,7 +33,8 @@ def circular_buffer_evidence(source: str, *, progress: Progress | None = None) -
             return _of_capture(opened)
         reader = registry.detect(head, registry.PROFILE, registry.PROFILER_FACTS, registry.LOG_FACTS)
         if reader is not None and reader.gives == registry.PROFILER_FACTS:
-            return Evidence(opened.name, kinds.PROFILER, profiler=reader.read(opened.lines(progress), opened.name))
+            table = reader.read(opened.lines(progress), opened.name)
+            return Evidence(opened.name, kinds.PROFILER, profiler=table, left_out=opened.left_out)
         if head.is_text:
             return _of_text(opened, progress)
         if reader in (None, registry.FALLBACK):
@@ -82,7 +83,7 @@ def _of_text(opened: OpenedSource, progress: Progress | None) -> Evidence:
             yield chunk
 
     try:
-        found = find_in_chunks(looked_at()).failures
+        found = find_in_chunks(looked_at())
     except TruncatedSourceError as error:
         raise BadInputError(f"cannot be read to its end: {error.reason}", where=opened.name) from error
     take(splitter.rest())
@@ -90,7 +91,8 @@ def _of_text(opened: OpenedSource, progress: Progress | None) -> Evidence:
     kind = kinds.WATCHER if watched is not None and watched.cores else kinds.LOG
     failures = tuple(
         FailureFact(one.failure_class, one.message, dict(one.numbers), one.line)
-        for one in found
+        for one in found.failures
         if one.failure_class != "none"
     )
-    return Evidence(opened.name, kind, log=facts.facts(), watcher=watched, failures=failures)
+    left_out = (*found.left_out, *splitter.long_lines.remarks)
+    return Evidence(opened.name, kind, log=facts.facts(), watcher=watched, failures=failures, left_out=left_out)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from ttmem.library import sources as _sources
 from ttmem.library.sources import STDIN, Located
 
 if TYPE_CHECKING:
-    from ttmem.explain import Diagnosis, Found
+    from ttmem.explain import Diagnosis, Failure, Found
     from ttmem.profile import Profile
     from ttmem.readers.byte_source import Progress
 
@@ -66,7 +66,7 @@ def explain(
     if found.failures and found.is_runtime_log and located.path != STDIN:
         size = Path(located.path).stat().st_size
         if size <= SMALL_LOG_BYTES if alive is None else alive:
-            return Explained(_with_profile(found, located, board=board, progress=progress), tuple(notes))
+            return _with_profile(found, located, notes, board=board, progress=progress)
         if alive is None:
             notes.append(f"next: ttmem explain {located.path} --alive  (also tells what was alive)")
     return Explained(diagnoses(found, board=board), tuple(notes))
@@ -128,11 +128,21 @@ def _of_profile(profile: Profile, *, board: str | None) -> Explained:
         diagnose_failure(profile, failure, board=board) if id(failure) in with_alive else diagnose(failure, board=board)
         for failure in shown
     ]
-    unshown = len(concerning) - len(shown)
-    return Explained(diagnoses, (f"{unshown:,} more failures were left out",) if unshown else ())
+    notes = [f"{len(concerning) - len(shown):,} more failures were left out"] if len(shown) < len(concerning) else []
+    return Explained(diagnoses, tuple(notes + _without_alive(shown)))
 
 
-def _with_profile(found: Found, located: Located, *, board: str | None, progress: Progress | None) -> list[Diagnosis]:
+def _without_alive(failures: Sequence[Failure]) -> list[str]:
+    """A remark on the failures for which nobody looked."""
+    if len(failures) <= FAILURES_WITH_ALIVE:
+        return []
+    looked = f"the first {FAILURES_WITH_ALIVE - FAILURES_WITH_ALIVE // 4} and the last {FAILURES_WITH_ALIVE // 4}"
+    return [f"what was alive is told for {looked} of {len(failures):,} failures"]
+
+
+def _with_profile(
+    found: Found, located: Located, notes: list[str], *, board: str | None, progress: Progress | None
+) -> Explained:
     """The failures of the text, with what the profile of the same log knows about those that it shares."""
     from ttmem import readers
     from ttmem.analysis.failure import failures
@@ -144,11 +154,13 @@ def _with_profile(found: Found, located: Located, *, board: str | None, progress
         told = {failure.key for failure in found.failures}
         shared = [failure for failure in failures(profile) if failure.key in told]
         known = {failure.key: failure for failure in first_and_last(shared, FAILURES_WITH_ALIVE)}
+        notes += _without_alive(shared)
     except TtmemError:
         known = {}  # a damaged log: the failures that it tells of are explained all the same
-    return [
+    diagnoses = [
         diagnose_failure(profile, known[failure.key], board=board, context=context)
         if failure.key in known
         else diagnose(failure, board=board, context=context)
         for failure, context in zip(found.failures, found.contexts, strict=True)
     ]
+    return Explained(diagnoses, tuple(notes))

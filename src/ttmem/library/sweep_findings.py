@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a place to findings: our own results or other tools' tests, and for each memory failure what would pass."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from ttmem.sweep.journal import is_results, read_results
 from ttmem.sweep.plan import Point, Settings
 from ttmem.sweep.summary import Findings, Summary, summarise
 
+_CROSSED = re.compile(r"[0-9]{1,15}(?:x[0-9]{1,15})*")
 MOST_ADVISED = 400
 """Distinct failures that are asked about; the largest first."""
 
@@ -114,9 +116,7 @@ def _with_case(result: Result, case: Case | None, float_dtype: str | None) -> Re
 def _shapes_of_id(identity: str, op: str) -> tuple[tuple[int, ...], ...]:
     """A results.jsonl alone has no cases, but their ids carry the shapes."""
     words = identity.removeprefix(f"{op}-").rpartition("-")[0].split("_")
-    return tuple(
-        tuple(map(int, parts)) for parts in (word.split("x") for word in words) if all(map(str.isdigit, parts))
-    )
+    return tuple(tuple(map(int, word.split("x"))) for word in words if _CROSSED.fullmatch(word))
 
 
 def _advise(

@@ -12,10 +12,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ttmem._errors import BadInputError
+from ttmem._limits import NUMBER_BITS
 
 _MOST_MODULES = 8
 """Module paths kept per model: enough to find the place, while a transformer repeats a case once per layer."""
-Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+_MOST_SIZE = 1 << 63
+Count = Annotated[int, Meta(ge=0, le=_MOST_SIZE - 1)]
 
 
 class CaseTensor(Struct, frozen=True, omit_defaults=True):
@@ -56,8 +58,11 @@ class Case:
     id: str = ""
 
     def __post_init__(self) -> None:
-        if has_object(list(self.args.values())):  # the engines' notation for tensors and calls: not for files to say
+        if not is_plain(list(self.args.values())):  # objects are the engines' notation for tensors and calls
             raise BadInputError("an argument is a number, a text, a truth or a list of these", where=self.id or self.op)
+        for tensor in (*self.tensors, *self.outputs):
+            if not all(type(size) is int and 0 <= size < _MOST_SIZE for size in tensor.shape):
+                raise BadInputError("a size of a tensor is a whole number below 2**63", where=self.id or self.op)
         if not self.id:
             object.__setattr__(self, "id", _identity(self))
 
@@ -92,16 +97,19 @@ class Case:
         return self.op, self.tensors, dict(self.args)
 
 
-def has_object(value: Any) -> bool:
-    """Whether a JSON value is an object or holds one."""
+def is_plain(value: Any) -> bool:
+    """Whether a value is what a line of a file can hold without an object; numbers of a bounded width."""
     pending = [value]
     while pending:
         one = pending.pop()
-        if isinstance(one, Mapping):
-            return True
         if isinstance(one, list | tuple):
             pending += one
-    return False
+        elif isinstance(one, int):
+            if one.bit_length() > NUMBER_BITS:
+                return False
+        elif not isinstance(one, str | float | None):
+            return False
+    return True
 
 
 def _plain(parts: tuple[Struct, ...]) -> Any:
@@ -156,6 +164,8 @@ def case_from_json(raw: Any, *, where: str = "") -> Case:
         *outer, key = re.findall(r"(?<=\.)\w+", str(error)) + re.findall(r"field `(\w+)`", str(error))
         place = f"'{key}' in '{outer[0]}'" if outer else f"'{key}'"
         raise BadInputError(f"{place} must be {_FORMS.get(key, 'a text')}", where=where) from None
+    except UnicodeEncodeError:
+        raise BadInputError("holds half a surrogate pair, which is no text", where=where) from None
     return Case(line.op, line.tensors, line.args, _uses(line), line.outputs, line.id)
 
 

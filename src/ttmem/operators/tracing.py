@@ -18,7 +18,7 @@ from ttmem._children import foreign_environment, probe_command
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.operators.case import Case, ModelUse, case_from_json
-from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, TraceJob
+from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, REFUSED, TraceJob
 
 START = Path(__file__).parent / "tracer" / "start.py"
 VARIABLE = "TTMEM_TORCH_PYTHON"
@@ -108,6 +108,21 @@ def trace_all(
                 tracer.close()
 
 
+def describe_config(target: str, settings: dict[str, Any], *, python: str | None = None) -> dict[str, Any]:
+    """The configuration that ``hf:Config`` and settings come to, as transformers writes it; no model is built."""
+    job = TraceJob(target, settings=settings, describes=True)
+    tracer = _Tracer(find_torch_python(python), runs_user_code=False)
+    try:
+        answer = tracer.ask(job)
+    finally:
+        tracer.close()
+    if "config" not in answer:
+        _raise_if_bad(job, answer)
+        raise BadInputError(answer["problem"], where=target)
+    described: dict[str, Any] = answer["config"]
+    return described
+
+
 def _check(job: TraceJob) -> None:
     """What needs no torch to be seen."""
     for target in filter(None, (job.target, job.inputs)):
@@ -129,6 +144,10 @@ class _Tracer:
         self._child: subprocess.Popen[str] | None = None
 
     def trace(self, job: TraceJob) -> SourceResult:
+        return _result(job, self.ask(job))
+
+    def ask(self, job: TraceJob) -> dict[str, Any]:
+        """Its answer; the death of the process is one too."""
         child = self._start()
         assert child.stdin is not None
         assert child.stdout is not None
@@ -138,8 +157,9 @@ class _Tracer:
             child.stdin.flush()
             line = child.stdout.readline()
         if not line:
-            return _refused(job, _death(child.wait()))
-        return _result(job, json.loads(line))
+            return {"problem": _death(child.wait()), "kind": REFUSED, "seconds": 0.0}
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def close(self) -> None:
         child, self._child = self._child, None
@@ -164,12 +184,8 @@ class _Tracer:
 
 
 def _result(job: TraceJob, answer: dict[str, Any]) -> SourceResult:
-    problem, kind = answer.get("problem", ""), answer.get("kind", "")
-    if kind == BAD_TARGET:
-        raise BadInputError(problem, where=job.target)
-    if kind == MISSING_PACKAGE:
-        raise MissingPartError(problem, where=job.target, hint="install it beside torch")
-    if problem:
+    _raise_if_bad(job, answer)
+    if problem := answer.get("problem", ""):
         return _refused(job, problem, answer["seconds"])
     cases = []
     for raw in answer["cases"]:
@@ -177,6 +193,15 @@ def _result(job: TraceJob, answer: dict[str, Any]) -> SourceResult:
         cases.append(replace(case_from_json(raw), uses=(use,)))
     figures = {name: answer[name] for name in ("calls", "parameters", "size", "seconds")}
     return SourceResult(job.target, job.model, tuple(cases), **figures, remarks=tuple(answer["remarks"]))
+
+
+def _raise_if_bad(job: TraceJob, answer: dict[str, Any]) -> None:
+    """A target that nothing can come of; a model that refuses is a result."""
+    problem, kind = answer.get("problem", ""), answer.get("kind", "")
+    if kind == BAD_TARGET:
+        raise BadInputError(problem, where=job.target)
+    if kind == MISSING_PACKAGE:
+        raise MissingPartError(problem, where=job.target, hint="install it beside torch")
 
 
 def _death(status: int) -> str:

@@ -118,6 +118,49 @@ class BufferTable(_Columns):
         return len(self.address)
 
 
+TAKE, GIVE, LAUNCH, USE, START = range(5)
+CLOSING = 2
+GIVEN = {"memory_config": 1, "dtype": 2, "output_tensor": 4, "optional_output_tensor": 4}
+"""What a call said itself; the rest follows from its inputs."""
+
+
+@dataclass(frozen=True, eq=False)
+class EventTable(_Columns):
+    """Everything that happened to the device's memory, in order, one row each: what a run can be replayed from.
+
+    An operation begins with ``START`` and a ``USE`` for every buffer that it reads; what it takes, gives back and
+    launches follows, temporaries included. Rows that are not ``inside`` happened before it, since the one before.
+    """
+
+    kind: NDArray[np.int8]
+    """``TAKE`` ... ``START``."""
+    operation: Int32
+    """Inside or before which operation; one past the last for what came after all."""
+    inside: NDArray[np.int8]
+    """1 inside the operation, 0 before it, ``CLOSING`` for what went before it because its device was closed."""
+    buffer: Int32
+    """``TAKE``, ``GIVE``, ``USE``: which buffer, counted from 0 in the order in which they were taken. ``START``: which
+    of ``call_paths``."""
+    memory: NDArray[np.int8]
+    """``TAKE``: index into ``MEMORIES``."""
+    bytes_per_bank: Int64
+    """``TAKE``: what the allocator took. ``LAUNCH``: the program's static buffers in L1, per core, -1 when unknown.
+    ``START``: the sum of ``GIVEN`` for the options that the call named."""
+    total_bytes: Int64
+    address: Int64
+    """``TAKE``: where it lies. ``START``: how many calls further out the statement stands that names the results."""
+    row: Int32
+    """``TAKE``: the buffer's row in the ``BufferTable``, -1 when it shows in no memory state."""
+    pools: tuple[tuple[int, int, int], ...] = ()
+    """Of each memory: banks, first address, bytes per bank."""
+    call_paths: tuple[str, ...] = ()
+    """``main.py:12;block.py:40``: the lines of the user's program that led to an operation, the outermost first."""
+
+    def __len__(self) -> int:
+        """How many events there are."""
+        return len(self.kind)
+
+
 @dataclass(frozen=True, eq=False)
 class ProgramsL1(_Columns):
     """Per operation: bytes per core at its worst moment in L1, by who holds them; the parts sum to the moment's total.
@@ -177,6 +220,8 @@ class Timeline:
     """What programs needed in L1; captures have it."""
     buffers: BufferTable | None = None
     """Who lived when, known and not worked out; captures have it."""
+    events: EventTable | None = None
+    """What happened in which order; captures that ttmem made itself have it."""
 
     def __len__(self) -> int:
         """How many operations were executed."""

@@ -21,7 +21,19 @@ from numpy.typing import NDArray
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
 from ttmem._limits import PROFILE_BYTES, PROFILE_FREE_BYTES, PROFILE_RATIO
-from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_LARGEST_FREE, Profile, Timeline
+from ttmem.profile.model import (
+    CLOSING,
+    GIVE,
+    MEMORIES,
+    START,
+    STATE_NAMES,
+    TAKE,
+    USE,
+    VIEW_LARGEST_FREE,
+    EventTable,
+    Profile,
+    Timeline,
+)
 from ttmem.profile.operation_forms import OperationForms
 
 SCHEMA_VERSION = 2
@@ -213,6 +225,8 @@ def _check_timeline(timeline: Timeline, *, forms: int, views: int) -> None:
 
 def _check_captured(timeline: Timeline, *, tensor_types: int) -> None:
     needs, buffers = timeline.programs_l1, timeline.buffers
+    if timeline.events is not None:
+        _check_events(timeline.events, timeline.end_index, rows=len(buffers) if buffers is not None else 0)
     if needs is not None:
         _same_length("L1 needs of programs", (timeline.form, *needs.columns.values()))
     if buffers is None:
@@ -227,6 +241,22 @@ def _check_captured(timeline: Timeline, *, tensor_types: int) -> None:
         _within(f"buffer's {what} memory state", column, 0, len(timeline.state_kind))
     if bool(np.any(buffers.first_state > buffers.last_state)):
         raise ValueError("a buffer ends before it begins")
+
+
+def _check_events(events: EventTable, operations: int, *, rows: int) -> None:
+    _same_length("events", events.columns.values())
+    _within("kind of event", events.kind, 0, START + 1)
+    _within("event's operation", events.operation, 0, operations + 1)
+    _within("place of an event", events.inside, 0, CLOSING + 1)
+    _within("event's memory", events.memory, 0, len(MEMORIES))
+    _within("event's row", events.row, -1, rows)
+    taken = events.buffer[events.kind == TAKE]
+    if not np.array_equal(taken, np.arange(len(taken))):
+        raise ValueError("buffers of events are not counted in order")
+    _within("event's call path", events.buffer[events.kind == START], 0, len(events.call_paths))
+    _within("event's buffer", events.buffer[(events.kind == GIVE) | (events.kind == USE)], 0, len(taken))
+    if events.pools and len(events.pools) != len(MEMORIES):
+        raise ValueError("events do not tell where all memories lie")
 
 
 def _same_length(what: str, columns: Iterable[NDArray[Any]]) -> None:

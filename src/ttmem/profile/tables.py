@@ -12,6 +12,7 @@ from ttmem.profile.model import (
     VIEW_LARGEST_FREE,
     Argument,
     BufferTable,
+    EventTable,
     FailureText,
     Profile,
     ProgramsL1,
@@ -177,6 +178,7 @@ def captured_timeline(
     failures: Sequence[FailureText] = (),
     needs: ProgramsL1 | None = None,
     buffers: BufferTable | None = None,
+    events: EventTable | None = None,
 ) -> Timeline:
     """One process of a capture: its operations (their forms, and their lines where the source has some) and states."""
     lines = lines or [0] * len(forms)
@@ -194,6 +196,7 @@ def captured_timeline(
         failures=tuple(failures),
         programs_l1=needs,
         buffers=buffers,
+        events=events,
     )
 
 

@@ -40,6 +40,9 @@ class TensorType:
     """One tile, or one row (of the shard when sharded)."""
     shard_bytes: int
     """Bytes that one core holds when sharded, 0 when interleaved."""
+    distribution: str = ""
+    """How the chips of a mesh share the tensor: ``replicated on 8``, ``dim 3 over 8``; empty where nothing tells. The
+    shape and all bytes are one chip's."""
 
     @property
     def on_device(self) -> bool:

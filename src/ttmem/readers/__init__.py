@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttmem._errors import BadInputError
+from ttmem._errors import BadInputError, blaming
 from ttmem._lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def read(
     reader = detect(head, PROFILE)
     if reader is None:
         raise _unknown(head, str(source))
-    profile: Profile = reader.read(source, ReadOptions(name or default_name(source), jobs, progress, mlir))
+    with blaming(str(source), reader.title):
+        profile: Profile = reader.read(source, ReadOptions(name or default_name(source), jobs, progress, mlir))
     return profile
 
 

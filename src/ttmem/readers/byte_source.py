@@ -94,6 +94,8 @@ class OpenedSource:
         self._stream = cast(BinaryIO, PackedReader(cast(BinaryIO, buffered), unpacker) if unpacker else buffered)
         self._seen: list[bytes] = []
         self._damage: TruncatedSourceError | None = None
+        self.left_out: tuple[str, ...] = ()
+        """What ``lines`` did not hand out whole, once they are read."""
 
     def __enter__(self) -> OpenedSource:
         return self
@@ -160,6 +162,7 @@ class OpenedSource:
         except TruncatedSourceError as error:
             raise BadInputError(f"cannot be read to its end: {error.reason}", where=self.name) from error
         yield from splitter.rest()
+        self.left_out = splitter.long_lines.remarks
 
     def _pieces(self, limit: int = sys.maxsize) -> Iterator[bytes]:
         if self._damage is not None:
@@ -172,11 +175,11 @@ class TextLines:
 
     def __init__(self) -> None:
         self._left: list[bytes] = []
-        self._long = LongLines(FACT_LINE_BYTES)
+        self.long_lines = LongLines(FACT_LINE_BYTES)
 
     def split(self, chunk: bytes) -> list[str]:
         """The lines that end in this chunk."""
-        *whole, left = self._long.shorten(chunk).split(b"\n")
+        *whole, left = self.long_lines.shorten(chunk).split(b"\n")
         if whole:
             whole[0] = b"".join((*self._left, whole[0]))
             self._left = []

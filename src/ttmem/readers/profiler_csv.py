@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import dropwhile, islice
 
 from ttmem._errors import BadInputError
+from ttmem._limits import FACT_LINE_BYTES
 from ttmem.evidence.profiler_csv import MeasuredStall, ProfilerFacts
 from ttmem.readers.byte_source import Head
 
@@ -18,7 +19,6 @@ RESERVE_BACK = "DEVICE COMPUTE CB RESERVE BACK [ns]"
 DURATION = "DEVICE KERNEL DURATION [ns]"
 CORE_COUNT = "CORE COUNT"
 _NAMES = ("OP CODE", "OP NAME", "OP TYPE")
-_MOST_FIELD_BYTES = 1 << 20
 _LINES_ABOVE = 20
 
 
@@ -29,7 +29,7 @@ def sniff(head: Head) -> bool:
 
 def read(lines: Iterable[str], where: str = "") -> ProfilerFacts:
     """The rows that measured a wait."""
-    csv.field_size_limit(_MOST_FIELD_BYTES)
+    csv.field_size_limit(FACT_LINE_BYTES)
     rows = csv.DictReader(dropwhile(lambda line: not _is_table_head(line), lines))
     try:
         has_columns = not {WAIT_FRONT, RESERVE_BACK}.isdisjoint(rows.fieldnames or ())

@@ -16,7 +16,8 @@ from ttmem.results.outcome import REAL, STATUSES, Outcome
 
 _TEXTS = ("id", "op", "board", "engine", "memory", "layout", "status")
 _NUMBERS = ("needed_bytes", "bytes_per_bank", "peak_bytes_per_bank", "logical_bytes", "padded_bytes")
-_BANKS = re.compile(r"\bacross (\d+) banks\b")
+_MOST_BYTES = 1 << 63
+_BANKS = re.compile(r"\bacross (\d{1,9}) banks\b")
 
 
 def tile_count(shape: Sequence[int]) -> int:
@@ -185,11 +186,11 @@ class Result(NamedTuple):
                 raise BadInputError(f"'{name}' of a result must be a text", where=where)
         check_status(line["status"], where)
         for name in _NUMBERS:
-            if line.get(name) is not None and type(line[name]) is not int:
-                raise BadInputError(f"'{name}' of a result must be a whole number or null", where=where)
+            if line.get(name) is not None and not (type(line[name]) is int and 0 <= line[name] < _MOST_BYTES):
+                raise BadInputError(f"'{name}' of a result must be a whole number of bytes or null", where=where)
         if not isinstance(line.get("assumed"), list | None):
             raise BadInputError("'assumed' of a result must be a list", where=where)
-        memory, seconds, peak = line.get("failed_memory"), line.get("seconds", 0.0), line.get("peak_bytes_per_bank")
+        memory, seconds, peak = line.get("failed_memory"), line.get("seconds"), line.get("peak_bytes_per_bank")
         outcome = Outcome(
             line["status"],
             failure_class=str(line.get("class") or ""),
@@ -198,7 +199,7 @@ class Result(NamedTuple):
             needed_bytes=line.get("needed_bytes"),
             bytes_per_bank=line.get("bytes_per_bank"),
             peak_bytes_per_bank={} if peak is None else {line["memory"]: peak},
-            seconds=float(seconds) if isinstance(seconds, (int, float)) else 0.0,
+            seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < _MOST_BYTES else 0.0,
             confidence=str(line.get("confidence") or REAL),
             doubt=str(line.get("doubt") or ""),
         )

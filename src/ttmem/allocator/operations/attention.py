@@ -8,13 +8,13 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like, spell_type
+from ttmem.allocator.operations.elementwise import aligned_page, double_buffered_tiles, result_like, spell_type
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM
-from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, round_up
+from ttmem.tensors import TILE, InvalidSpecError, TensorSpec
 
 _CHUNK = 32
 """Rows of queries and of keys that are worked on at a time, unless the caller says otherwise."""
@@ -169,9 +169,9 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     keys, values = (2 * wide * deep * spec.dtype.tile_bytes() for spec in (key, value))
     buffers = [queries, keys, values, masks, tile, high * tile, high * tile]
     if position is not None:
-        buffers += [_aligned_row(plan, position)] * 2
+        buffers += [aligned_page(plan, position)] * 2
     if table is not None:
-        buffers.append(_aligned_row(plan, table))
+        buffers.append(aligned_page(plan, table))
     buffers += [queries, plain, tile, high * wide * tile, *[high * deep * tile] * 2, *[high * tile] * 7]
     buffers += [*[high * deep * tile] * 2, *[high * tile] * 2]
     if sharing > 1:
@@ -196,10 +196,6 @@ def _cores_per_head(plan: PlanWriter, config: Mapping[str, Any], batch: int, key
     if sharing > _MOST_IN_A_TREE:
         plan.refuse(f"Tree reduction max 6 rounds ({_MOST_IN_A_TREE} cores/head), got {sharing} cores/head")
     return sharing
-
-
-def _aligned_row(plan: PlanWriter, spec: TensorSpec) -> int:
-    return round_up(paging_of(spec).page_bytes, plan.memory_map.page_alignment_bytes(spec.memory))
 
 
 def _draw_attention(record: OperationRecord, choose: Choose) -> list[Step]:

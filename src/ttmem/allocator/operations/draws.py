@@ -15,6 +15,8 @@ MEMORIES = ("L1", "L1", "DRAM")
 _WISHES = (None, None, "L1", "DRAM")
 _FLOATS = ("bfloat16", "bfloat16", "float32", "bfloat8_b")
 _INTEGERS = ("uint32", "int32", "uint16")
+_CORES_IN_A_ROW = 8
+"""As the smallest boards have them."""
 _BLOCK_FLOATS = ("bfloat8_b", "bfloat4_b")
 
 
@@ -75,6 +77,14 @@ def shard_of(choose: Choose, sizes: Shape) -> Step:
     across = {"height": 1, "width": columns * lines, "block": columns}[kind]
     part = [32 * -(-rows // down), 32 * -(-width // across)]
     return {"kind": kind, "shape": part, "ranges": [[0, 0, columns - 1, lines - 1]]}
+
+
+def height_shards(cores: int, height: int, width: int, *, first_row: int = 0) -> Step:
+    """Where a tensor lies that has one such shard on each of so many cores, row by row from a row of cores on."""
+    rows, rest = divmod(cores, _CORES_IN_A_ROW)
+    ranges = [[0, first_row, _CORES_IN_A_ROW - 1, first_row + rows - 1]] if rows else []
+    ranges += [[0, first_row + rows, rest - 1, first_row + rows]] if rest else []
+    return {"memory": "L1", "shard": {"kind": "height", "shape": [height, width], "ranges": ranges}}
 
 
 def wish(choose: Choose) -> str | None:

@@ -25,6 +25,11 @@ def double_buffered_tiles(*specs: TensorSpec) -> list[int]:
     return [2 * spec.dtype.tile_bytes(spec.tile) for spec in specs]
 
 
+def aligned_page(plan: PlanWriter, spec: TensorSpec) -> int:
+    """A page as it lies in memory."""
+    return round_up(paging_of(spec).page_bytes, plan.memory_map.page_alignment_bytes(spec.memory))
+
+
 def double_buffered_rows(plan: PlanWriter, paged: TensorSpec, *specs: TensorSpec) -> list[int]:
     """Two pages of a row-major tensor, aligned for the memories of all that take part."""
     alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in specs)

@@ -15,6 +15,7 @@ from ttmem.allocator.operations import (
     accumulations,
     attention,
     binary,
+    caches,
     convolution,
     creation,
     elementwise,
@@ -29,6 +30,7 @@ from ttmem.allocator.operations import (
     reductions,
     repeating,
     reshaping,
+    rotary,
     selecting,
     selections,
     slicing,
@@ -61,6 +63,8 @@ _FAMILIES = (
     tilizing,
     upsampling,
     heads,
+    caches,
+    rotary,
     selecting,
 )
 RECORDS: Registry[OperationRecord] = Registry(

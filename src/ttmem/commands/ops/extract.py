@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem ops extract``: Operators, shapes, types and scalars of models, one case per line."""
 
-import json
 import os
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
-from ttmem._errors import BadInputError
 from ttmem.commands import _options as options
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._progress import progress_bar
 from ttmem.commands._runner import verb
-
-_MOST_PIXELS = 1 << 20
 
 
 @verb("""
@@ -27,12 +21,12 @@ ttmem ops extract hf:LlamaConfig --set num_hidden_layers=2 --sequence 128 --atte
 ttmem ops extract all_cnn_models.csv ttnn_operations_master.json -o cases.jsonl
 """)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--inputs", metavar="FILE::FN", help="A function that gives the model's inputs (tensor, tuple or dict).")
+@options.inputs_option
 @click.option("--size", "sizes", multiple=True, metavar="HxW", help="Image size; several trace the model at each.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the config or of load_model.")
-@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Inputs at once.")
+@options.settings_option
+@options.batch_option
 @click.option("--sequence", type=click.IntRange(min=1), default=128, show_default=True, help="Tokens of a text model.")
-@options.choice_option("--attention", "fused", "eager", help="Attention as one operator, or as products and a softmax.")
+@options.attention_option
 @options.python_option("torch", variable="TTMEM_TORCH_PYTHON")
 @options.count_option("-j", "--jobs", help="Models traced at once (default: cores).")
 @click.option("--json", "as_json", is_flag=True, help="What each target gave, as one JSON document (needs -o).")
@@ -71,13 +65,13 @@ def command(
     for target in targets:
         if not is_model(target):
             options.refuse_overwriting(target, output)
-    given = dict(_setting(text) for text in settings)
+    given = options.settings_of(settings)
     trace = TraceJob("", inputs or "", None, given, batch, sequence, eager_attention=attention == "eager")
     with progress_bar("extracting", quiet=quiet, of_bytes=False) as progress:
         found = extract(
             targets,
             trace,
-            sizes=tuple(dict.fromkeys(_size(text) for text in sizes)),
+            sizes=tuple(dict.fromkeys(options.image_size(text) for text in sizes)),
             python=python,
             workers=jobs or os.cpu_count() or 1,
             progress=progress,
@@ -93,22 +87,3 @@ def command(
         how = "cannot be built here" if lacks_package else f"refuses {source.size or 'its own size'}"
         note(f"ttmem: {source.model} {how}: {source.refusal}", quiet=quiet)
     return 0 if found.cases else 1
-
-
-def _size(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d+)(?:[xX](\d+))?", text.strip())
-    height, width = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-    if not (0 < height < _MOST_PIXELS and 0 < width < _MOST_PIXELS):
-        raise BadInputError(f"'{text}' is no image size", hint="height x width in pixels, as in --size 2176x3840")
-    return height, width
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """A value is JSON where it can be, else a text: ``--set depths=[2,2,6,2] --set hidden_act=relu``."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.isidentifier():
-        raise BadInputError(f"'{text}' is no setting", hint="name and value, as in --set num_hidden_layers=2")
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, {"True": True, "False": False, "None": None}.get(value, value)

@@ -58,6 +58,8 @@ class Effect(NamedTuple):
     l1_at_launch: tuple[int, ...]
     """Bytes per bank that tensors took in L1 when each program was launched."""
     highest_l1: int
+    order: tuple[int | None, ...]
+    """Every move: a buffer's number when it was taken, ``~number`` when it was given back, None for a launch."""
 
 
 class Account:
@@ -80,21 +82,25 @@ class Account:
         tops: dict[str, Fullest] = {}
         at_launch: list[int] = []
         highest_l1 = self.allocated.get("L1", 0)
+        order: list[int | None] = []
         for move in moves:
             memory = move.memory
             if move.kind == LAUNCH:
+                order.append(None)
                 at_launch.append(self.allocated.get("L1", 0))
             if move.kind == LAUNCH or memory not in self.live:
                 continue
             there = self.live[memory].get(move.address)
             if there:
                 gone[there.number] = self.drop(there)
+                order.append(~there.number)
             if move.kind == GIVE:
                 continue
             if there:  # two buffers cannot share an address: this one was given back unseen, before the operation
                 before[memory] -= there.bytes_per_bank
             buffer = self.add(memory, move.address, self.taken(move.bytes_per_bank), move.total_bytes)
             born[buffer.number] = buffer
+            order.append(buffer.number)
             now = self.allocated[memory]
             if memory == "L1":
                 highest_l1 = max(highest_l1, now)
@@ -102,7 +108,7 @@ class Account:
                 here = tuple(b.number for b in born.values() if b.memory == memory and b.number not in gone)
                 absent = tuple(b.number for b in gone.values() if b.memory == memory and b.number not in born)
                 tops[memory] = Fullest(now, here, absent)
-        return Effect(tuple(born.values()), tuple(gone), tops, tuple(at_launch), highest_l1)
+        return Effect(tuple(born.values()), tuple(gone), tops, tuple(at_launch), highest_l1, tuple(order))
 
     def reconcile(self, memory: str, blocks: Mapping[int, int]) -> tuple[list[Buffer], list[int]]:
         """Accept the library's own table: buffers that came and went outside operations (``del``, uploads)."""

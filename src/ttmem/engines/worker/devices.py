@@ -35,10 +35,10 @@ def watch_devices(
     options: OpenOptions,
     patches: Patches,
     *,
-    opened: Callable[[Any], None],
+    opened: Callable[[Any, Any], None],
     closing: Callable[[Any], None],
 ) -> None:
-    """Call back when the program opens or closes a device."""
+    """Call back when the program opens or closes a device, or makes a submesh (then with the mesh it is cut from)."""
     changed = options.arguments()
 
     def opening(name: str, original: Any) -> Any:
@@ -53,10 +53,20 @@ def watch_devices(
                     named[argument] = value
             device = original(*positional, **named)
             for one in _devices_in(device):
-                opened(one)
+                opened(one, None)
             return device
 
         return open_it
+
+    def cutting(original: Any) -> Any:
+        @functools.wraps(original, updated=())
+        def cut(mesh: Any, *arguments: Any, **named: Any) -> Any:
+            made = original(mesh, *arguments, **named)
+            for one in made if isinstance(made, (list, tuple)) else [made]:
+                opened(one, mesh)
+            return made
+
+        return cut
 
     def ending(original: Any) -> Any:
         @functools.wraps(original, updated=())
@@ -73,6 +83,8 @@ def watch_devices(
             patches.replace(owner, name, functools.partial(opening, name))
         for name in ("close_device", "close_mesh_device", "CloseDevice", "CloseDevices"):
             patches.replace(owner, name, ending)
+    for name in ("create_submesh", "create_submeshes"):
+        patches.replace(library.ttnn.MeshDevice, name, cutting)
 
 
 def _devices_in(device: Any) -> list[Any]:
@@ -88,5 +100,6 @@ def device_facts(library: Library, device: Any) -> dict[str, Any]:
         "grid": [grid.x, grid.y],
         "chips": device.get_num_devices(),
         "mesh": list(device.shape),
+        "chip_ids": list(device.get_device_ids()),
         "pools": {name: list(pool) for name, pool in library.pools(device).items()},
     }

@@ -3,8 +3,10 @@
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
+from math import prod
 from typing import Any, NamedTuple
 
 from .protocol import MEMORIES
@@ -101,13 +103,17 @@ class Library:
         """Whether it is a tensor of a device whose buffer was given back."""
         return bool(tensor.storage_type() == self.ttnn.DEVICE_STORAGE_TYPE and not tensor.is_allocated())
 
-    def tensors_in(self, value: Any, depth: int = 0) -> Iterator[Any]:
+    def tensors_in(self, value: Any) -> Iterator[Any]:
         """Every tensor in a structure of lists, tuples and dictionaries."""
-        if isinstance(value, self.ttnn.Tensor):
+        return (thing for thing in self.things_in(value) if isinstance(thing, self.ttnn.Tensor))
+
+    def things_in(self, value: Any, depth: int = 0) -> Iterator[Any]:
+        """Every tensor and every device in such a structure."""
+        if isinstance(value, (self.ttnn.Tensor, self.ttnn.MeshDevice)):
             yield value
         elif depth < _DEEPEST and isinstance(value, (list, tuple, dict)):
             for item in value.values() if isinstance(value, dict) else value:
-                yield from self.tensors_in(item, depth + 1)
+                yield from self.things_in(item, depth + 1)
 
     def device_tensors(self, value: Any) -> list[Any]:
         """Those that have a buffer on a device."""
@@ -133,6 +139,16 @@ class Patches:
             setattr(*self._originals.pop())
 
 
+def replace_everywhere(patches: Patches, originals: set[Any], replacement: Any) -> None:
+    """Under every name that the library itself has for it; programs that import it later get the replacement too."""
+    wanted = [original for original in originals if original is not None]
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "ttnn" and module is not None:
+            for attribute, value in list(vars(module).items()):
+                if any(value is original for original in wanted):
+                    patches.replace(module, attribute, lambda _: replacement)
+
+
 def describe(tensor: Any) -> dict[str, Any]:
     """What a tensor type of a profile is made from; figures are the library's own."""
     config = tensor.memory_config()
@@ -150,7 +166,24 @@ def describe(tensor: Any) -> dict[str, Any]:
     if shard is not None:
         described["shard"] = list(shard.shape)
         described["shard_cores"] = shard.num_cores()
+    if distribution := _distribution(tensor):
+        described["distribution"] = distribution
     return described
+
+
+def _distribution(tensor: Any) -> str:
+    """How a mesh shares the tensor: ``replicated on 8``, ``dim 3 over 8``; empty on one chip."""
+    topology = getattr(tensor, "tensor_topology", None)
+    if topology is None or tensor.device() is None or tensor.device().get_num_devices() == 1:
+        return ""
+    found = topology()
+    sizes = list(found.distribution_shape())
+    cuts = [
+        (int(placement.dim), size)
+        for placement, size in zip(found.placements(), sizes, strict=False)
+        if hasattr(placement, "dim")
+    ]
+    return ", ".join(f"dim {dim} over {size}" for dim, size in cuts) or f"replicated on {prod(sizes)}"
 
 
 def address_key(tensor: Any) -> tuple[str, int]:

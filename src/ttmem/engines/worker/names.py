@@ -6,6 +6,7 @@ path wins. Objects with attributes come before lists and dictionaries, which oft
 """
 
 import functools
+import inspect
 import sys
 import time
 import types
@@ -20,6 +21,7 @@ _MOST_OBJECTS = 300_000
 _MOST_SECONDS = 1.0
 _MOST_ITEMS = 20_000
 """Of one container."""
+_ASKS_FOR_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
 
 
 class Found(NamedTuple):
@@ -69,11 +71,26 @@ def _roots(frame: types.FrameType | None, is_users: Callable[[str], bool]) -> It
             frames.append(frame)
         frame = frame.f_back
     for one in reversed(frames):
-        yield one.f_globals if one.f_code.co_name == "<module>" else one.f_locals
+        yield one.f_globals if one.f_code.co_name == "<module>" else _locals(one)
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and is_users(file):
             yield vars(module)
+
+
+def _locals(frame: types.FrameType) -> dict[str, Any]:
+    """A copy of its variables that the frame does not keep.
+
+    Up to Python 3.12 a function's frame keeps the dictionary that it was asked for, and with it every tensor that the
+    function drops later: memory would be taken that the program gave back. So that dictionary is emptied, except where
+    the function may hold it itself.
+    """
+    shown = frame.f_locals
+    copied = dict(shown)
+    code = frame.f_code
+    if type(shown) is dict and code.co_flags & inspect.CO_OPTIMIZED and _ASKS_FOR_LOCALS.isdisjoint(code.co_names):
+        shown.clear()
+    return copied
 
 
 def _is_open(value: Any) -> bool:

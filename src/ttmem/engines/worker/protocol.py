@@ -2,7 +2,8 @@
 """One JSON document per line, both ways. Both sides import this file, so what they promise cannot drift apart.
 
 Requests to the server: ``{"id": n, "cases": [[step, ...], ...], "timeout": s, "isolated": true, "stop": false}``; one
-answer per case, with the same ``id``.
+answer per case, with the same ``id``. ``{"id": n, "play": [entry, ...], "timeout": s}`` plays a script (``playing``)
+and is answered as a recording, then ``played``.
 What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, ``closed``, ``exit`` (see ``recorder``).
 """
 

@@ -4,21 +4,24 @@
 Messages, in order: ``device`` when one is opened; ``start`` before an operation (so it is known if the process dies in
 it) with the allocator's own view of the four memories; ``end`` after it; ``closed`` with the last view. Buffers have
 numbers: ``came`` and ``gone`` changed outside operations (``del x``), ``born`` and ``gone`` of ``end`` inside.
+``rank`` is the device among those that are open at the same time; each has operations, states and buffers of its own.
 """
 
 import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .account import Buffer
+from .account import Buffer, Effect
 from .captures import Captures
 from .devices import OpenOptions, device_facts, watch_devices
-from .library import Library, Patches, address_key, describe
-from .mock_gaps import MockGaps
+from .followed import OVERLAP_NOTE, Followed
+from .library import Library, Patches, describe, replace_everywhere
+from .listening import Listener
+from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, MockGaps
 from .names import tensors_by_path
 from .protocol import MEMORIES, error_message
 from .sites import Site, Sites
@@ -29,6 +32,12 @@ Send = Callable[[dict[str, Any]], None]
 _FIRST_WALK, _WALK_GROWTH = 8, 1.5
 _TENSOR_METHODS = ("to", "cpu", "deallocate")
 """Ways to move memory that are not registered operations."""
+_FUNCTIONS = ("create_global_semaphore", "create_global_circular_buffer")
+_STRANGERS_NOTE = "memory of a device was used that was not seen when it was opened; it is not followed"
+_THREADS_NOTE = (
+    "operations were called by more than one thread: what one frees while another's operation runs counts until that "
+    "operation has ended"
+)
 
 
 class Recorder:
@@ -38,22 +47,26 @@ class Recorder:
         self._library = library
         self._send = send
         self._options = options
-        self._measures = measure_programs
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._depth = threading.local()
         self._sites = Sites((library.folder, str(Path(__file__).resolve().parent)))
         self._index = 0
         self._captures = Captures(library)
-        self._watch: Watch | None = None
-        self._typed: set[int] = set()
-        """Buffers whose tensor was described already."""
+        self._listener = Listener(self._captures)
+        self._followed = Followed(library, self._listener, measure_programs=measure_programs)
+        self._typed: set[tuple[int, int]] = set()
+        """Buffers whose tensor was described already, by the rank of their device and their number."""
         self._next_walk = _FIRST_WALK
         """The operation before which the program's objects are looked through for names again."""
-        self._held: dict[int, int] = {}
+        self._held: dict[int, tuple[int, int]] = {}
         """Tensor objects by identity -> the buffer they had when last seen: a tensor that was freed cannot tell it."""
-        self._others_noted = False
+        self._noted: set[str] = set()
+        """What was said already and is said once."""
+        self._threads: set[int] = set()
+        """Those that called operations; a second one is told of."""
         self._patches = Patches()
+        self._gaps = MockGaps(library, lambda text: self._send({"note": text}))
 
     def install(self) -> None:
         """Put the recorder between the program and the library."""
@@ -62,8 +75,10 @@ class Recorder:
             self._wrap(operation, "__call__")
         for method in _TENSOR_METHODS:
             self._wrap(self._library.ttnn.Tensor, method, f"ttnn.Tensor.{method}")
+        for function in _FUNCTIONS:
+            self._wrap_function(function)
         self._captures.watch_program(self._library, self._patches)
-        MockGaps(self._library, lambda text: self._send({"note": text})).install(self._patches)
+        self._gaps.install(self._patches)
         opened, closing = self.device_opened, self.device_closing
         watch_devices(self._library, self._options, self._patches, opened=opened, closing=closing)
 
@@ -90,32 +105,55 @@ class Recorder:
 
         self._patches.replace(owner, method, make)
 
-    def device_opened(self, device: Any) -> None:
-        """Follow the first device; the memory of a second one at the same time is not followed, and that is said."""
+    def _wrap_function(self, name: str) -> None:
+        """Record calls of a function that takes memory and is no registered operation, under all its names."""
+        ttnn = self._library.ttnn
+        original = getattr(ttnn, name, None)
+        if original is None:
+            return
+
+        @functools.wraps(original, updated=())
+        def recorded(*arguments: Any, **options: Any) -> Any:
+            __tracebackhide__ = True
+            return self.operation(f"ttnn.{name}", original, arguments, options)
+
+        replace_everywhere(self._patches, {original}, recorded)
+
+    def device_opened(self, device: Any, parent: Any) -> None:
+        """Follow it, a submesh too: its allocator is its own."""
         if os.getpid() != self._process:
             return
         with self._lock:
-            if self._watch is None:
-                self._watch = Watch(self._library, device, captures=self._captures, measure_programs=self._measures)
-                self._typed.clear()
-                self._held.clear()
-                self._send({"device": device_facts(self._library, device)})
-            elif device is not self._watch.device:
-                self._send({"note": "more than one device is open: only the memory of the first is followed"})
+            watch = self._followed.open(device, parent)
+            if watch is not None:
+                self._forget(watch)
+                facts = {"rank": watch.rank, "parent": self._followed.parent_rank(watch)}
+                self._send({"device": {**device_facts(self._library, device), **facts}})
 
     def device_closing(self, device: Any) -> None:
-        """The last view of a device that is about to be closed."""
+        """The last view of a device that is about to be closed, and of its submeshes."""
         with self._lock:
-            if self._watch is not None and device is self._watch.device and os.getpid() == self._process:
-                self._send_paths(self._watch)
-                self._send({"closed": True, **_state_message(self._watch.state())})
-                self._watch.rest()
-                self._watch = None
+            if os.getpid() == self._process:
+                for place, watch in enumerate(self._followed.closing(device)):
+                    if not place:
+                        self._send_paths()
+                    self._send({"closed": True, "rank": watch.rank, **state_message(watch.state())})
+                    self._gaps.device_closed()
 
     def finish(self) -> None:
         """The program has ended; what it left open is sent as it is."""
-        if self._watch is not None:
-            self.device_closing(self._watch.device)
+        for watch in self._followed.all():
+            self.device_closing(watch.device)
+
+    def _forget(self, watch: Watch) -> None:
+        """Its buffers count from 0 again, like those of a device before it that had the same rank."""
+        self._typed = {key for key in self._typed if key[0] != watch.rank}
+        self._held = {tensor: key for tensor, key in self._held.items() if key[0] != watch.rank}
+
+    def _note_once(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self._send({"note": text})
 
     def operation(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
@@ -131,14 +169,22 @@ class Recorder:
             finally:
                 self._depth.inside = False
 
+    def _site(self, name: str) -> Site:
+        return self._sites.of_caller(name)
+
     def _recorded(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         __tracebackhide__ = True
         index, self._index = self._index, self._index + 1
-        site = self._sites.of_caller(name)
-        watch = self._watch
+        if (thread := threading.get_ident()) not in self._threads:
+            self._threads.add(thread)
+            if len(self._threads) > 1:
+                self._note_once(_THREADS_NOTE)
+        site = self._site(name)
+        watch = self._followed.of_call((arguments, options))
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
+        started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
         if watch is None:
             self._send(started)
             try:
@@ -148,20 +194,23 @@ class Recorder:
                 raise
             self._send({"end": index})
             return results
-        self._send({**started, **_state_message(watch.state()), **self._inputs(watch, (arguments, options))})
+        state = state_message(watch.state())
+        self._send({**started, "rank": watch.rank, **state, **self._inputs(watch, (arguments, options))})
         if index >= self._next_walk:
             self._next_walk = int(index * _WALK_GROWTH) + 1
-            self._send_paths(watch)
-        return watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
+            self._send_paths()
+        if self._library.is_mock and name in READ_AS_ZERO:
+            self._note_once(READ_AS_ZERO[name])
+        stand_in = self._gaps.stand_in(name, arguments)
+
+        def ended(seen: Seen) -> None:
+            self._end(index, watch, site, seen._replace(problem=POINT_TO_POINT_NOTE) if stand_in else seen)
+
+        return watch.call(stand_in or function, arguments, options, ended)
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
-        message: dict[str, Any] = {
-            "end": index,
-            "born": [_row(buffer) for buffer in seen.effect.born],
-            "gone": list(seen.effect.gone),
-            "fullest": {memory: list(top) for memory, top in seen.effect.fullest.items()},
-            "l1": [*seen.l1, 0 if seen.problem else 1],
-        }
+        needs = [-1 if need is None else sum(need[1:]) for need in seen.needs]
+        message = end_message(index, seen.effect, [*seen.l1, 0 if seen.problem else 1], needs)
         if seen.problem:
             message["unmeasured"] = seen.problem
         if seen.error is not None:
@@ -169,19 +218,21 @@ class Recorder:
         else:
             message["tensors"], message["names"] = self._results(watch, seen, site)
         self._send(message)
-        if watch.others_seen and not self._others_noted:
-            self._others_noted = True
-            self._send({"note": "memory of another device or of a submesh was used too; it is not followed"})
+        if self._listener.heard_strangers:
+            self._note_once(_STRANGERS_NOTE)
+        if OVERLAP_NOTE not in self._noted and self._followed.overlaps(watch, seen.effect.born):
+            self._note_once(OVERLAP_NOTE)
 
-    def _send_paths(self, watch: Watch) -> None:
+    def _send_paths(self) -> None:
         """Where the program keeps its tensors, as far as it can be found now."""
-        paths: dict[int, list[Any]] = {}
+        paths: dict[int, dict[int, list[Any]]] = {}
         for found in tensors_by_path(self._library.ttnn.Tensor, self._sites.is_users, sys._getframe(1)):
-            buffer = _buffer_of(watch, found.tensor) if self._library.is_on_device(found.tensor) else None
-            if buffer is not None:
-                paths.setdefault(buffer.number, [buffer.number, found.path, found.is_lasting])
-        if paths:
-            self._send({"paths": list(paths.values())})
+            if owner := self._followed.buffer_of(found.tensor):
+                watch, buffer = owner
+                row = [buffer.number, found.path, found.is_lasting]
+                paths.setdefault(watch.rank, {}).setdefault(buffer.number, row)
+        for rank, rows in paths.items():
+            self._send({"paths": list(rows.values()), "rank": rank})
 
     def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
         """The buffers an operation reads, descriptions of those not seen before, and those that were freed before it.
@@ -191,14 +242,16 @@ class Recorder:
         uses, described, freed = [], [], []
         for tensor in self._library.tensors_in(values):
             if self._library.is_freed(tensor):
-                freed.append([self._held.get(id(tensor), -1), list(tensor.shape), tensor.dtype.name.lower()])
-            buffer = _buffer_of(watch, tensor) if self._library.is_on_device(tensor) else None
-            if buffer is None:
+                _, number = self._held.get(id(tensor), (0, -1))
+                freed.append([number, list(tensor.shape), tensor.dtype.name.lower()])
+            owner, buffer = self._followed.buffer_of(tensor) or (watch, None)
+            if buffer is None or owner is not watch:
                 continue
+            key = (watch.rank, buffer.number)
             uses.append(buffer.number)
-            self._held[id(tensor)] = buffer.number
-            if buffer.number not in self._typed:
-                self._typed.add(buffer.number)
+            self._held[id(tensor)] = key
+            if key not in self._typed:
+                self._typed.add(key)
                 described.append([buffer.number, describe(tensor)])
         return {"uses": uses, "tensors": described, **({"freed": freed} if freed else {})}
 
@@ -208,12 +261,14 @@ class Recorder:
         described, names = [], []
         tensors = list(self._library.tensors_in(seen.results))
         for position, tensor in enumerate(tensors):
-            buffer = _buffer_of(watch, tensor) if self._library.is_on_device(tensor) else None
-            if buffer is not None:
-                self._held[id(tensor)] = buffer.number
-            if buffer is None or buffer.number not in born or buffer.number in self._typed:
+            owner, buffer = self._followed.buffer_of(tensor) or (watch, None)
+            if buffer is None:
                 continue
-            self._typed.add(buffer.number)
+            key = (owner.rank, buffer.number)
+            self._held[id(tensor)] = key
+            if owner is not watch or buffer.number not in born or key in self._typed:
+                continue
+            self._typed.add(key)
             described.append([buffer.number, describe(tensor)])
             name = _name(site.names, position, len(tensors), is_single=tensors[0] is seen.results)
             if name:
@@ -221,17 +276,35 @@ class Recorder:
         return described, names
 
 
+def end_message(index: int, effect: Effect, l1: list[int], needs: Sequence[int]) -> dict[str, Any]:
+    """What an operation did; ``l1`` are its parts, and whether all of them are known.
+
+    ``needs`` are the static bytes per core of the programs that it launched, -1 where one is not known.
+    """
+    return {
+        "end": index,
+        "born": [_row(buffer) for buffer in effect.born],
+        "gone": list(effect.gone),
+        "fullest": {memory: list(top) for memory, top in effect.fullest.items()},
+        "l1": l1,
+        "order": list(effect.order),
+        "needs": list(needs),
+    }
+
+
 def _row(buffer: Buffer) -> list[Any]:
     return [buffer.number, MEMORIES.index(buffer.memory), buffer.address, buffer.bytes_per_bank, buffer.total_bytes]
 
 
-def _state_message(state: State) -> dict[str, Any]:
-    return {"state": [list(view) for view in state.views], "came": [_row(b) for b in state.came], "gone": state.gone}
-
-
-def _buffer_of(watch: Watch, tensor: Any) -> Buffer | None:
-    memory, address = address_key(tensor)
-    return watch.account.live.get(memory, {}).get(address)
+def state_message(state: State) -> dict[str, Any]:
+    """A moment between operations."""
+    return {
+        "state": [list(view) for view in state.views],
+        "came": [_row(buffer) for buffer in state.came],
+        "gone": state.gone,
+        "order": state.order,
+        "brief": [_row(buffer) for buffer in state.brief],
+    }
 
 
 def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from . import protocol
 from .isolation import Fork, Send
 from .library import Library
+from .playing import play
 from .protocol import error_text
 from .steps import Session
 
@@ -83,6 +84,13 @@ def _in_fork(
     return done
 
 
+def _played(session: Session, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
+    """What a recorder says of a script, then how the copy ended that played it."""
+    fork = Fork(partial(play, session, request["play"]), memory_cap=memory_cap, own_group=True)
+    yield from fork.messages(request.get("timeout") or _SILENCE_SECONDS)
+    yield {"played": True, "signal": fork.signal, "timed_out": fork.timed_out}
+
+
 def _run(session: Session, steps: list[dict[str, Any]], request: dict[str, Any], send: Send) -> None:
     session.begin_case()
     for step in steps:
@@ -120,7 +128,8 @@ def main(words: list[str]) -> int:
     for line in sys.stdin.buffer:
         try:
             request = protocol.decode(line)
-            for answer in _answers(session, request, settings["memory_cap"]):
+            work = _played if "play" in request else _answers
+            for answer in work(session, request, settings["memory_cap"]):
                 send({"id": request.get("id"), **answer})
         except (ValueError, KeyError, TypeError) as error:
             send({"id": None, "bad_request": f"{type(error).__name__}: {error}"})

@@ -20,6 +20,7 @@ _OPERATORS = {
 _INSTALLED = (os.path.realpath(sys.base_prefix) + os.sep, os.path.realpath(sys.prefix) + os.sep)
 HANDED_ON = ("<handed on>",)
 _MOST_HANDED_ON = 8
+_DEEPEST_PATH = 24
 _METHODS_CALLED_AS_OBJECTS = ("__call__", "forward")
 """``y = self.mlp(x)`` runs one of these, so the call's own name says nothing."""
 _SYNONYMS = {"sub": "subtract", "mul": "multiply", "div": "divide"}
@@ -32,6 +33,10 @@ class Site(NamedTuple):
     line: int
     names: tuple[str, ...]
     """What the statement assigns the operation's results to; empty when it does something else with them."""
+    path: tuple[str, ...] = ()
+    """``file:line`` of every call of the user's that led here, the outermost first."""
+    named_at: int = 0
+    """How many of them further out the statement stands that has the names."""
 
 
 class Sites:
@@ -40,6 +45,7 @@ class Sites:
     def __init__(self, own_folders: tuple[str, ...]) -> None:
         self._own = tuple(os.path.realpath(folder) + os.sep for folder in own_folders)
         self._is_own: dict[str, bool] = {}
+        self._is_users: dict[str, bool] = {}
 
     def of_caller(self, operation: str) -> Site:
         """The innermost frame that is neither ours nor ttnn's."""
@@ -48,15 +54,26 @@ class Sites:
             frame = frame.f_back
         if frame is None:
             return Site("", 0, ())
-        return Site(frame.f_code.co_filename, frame.f_lineno, _names(frame, operation.rpartition(".")[2]))
+        names, naming = _names(frame, operation.rpartition(".")[2])
+        path, named_at = self._path(frame, naming)
+        return Site(frame.f_code.co_filename, frame.f_lineno, names, path, named_at)
+
+    def _path(self, frame: FrameType | None, naming: FrameType | None) -> tuple[tuple[str, ...], int]:
+        path: list[str] = []
+        named_at = 0
+        while frame is not None and len(path) < _DEEPEST_PATH:
+            if self.is_users(frame.f_code.co_filename):
+                named_at = len(path) if frame is naming else named_at
+                path.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            frame = frame.f_back
+        return tuple(reversed(path)), named_at
 
     def is_users(self, file: str) -> bool:
         """Whether a file belongs to the program itself: not ours, not the library's, not installed."""
-        return (
-            not self._skipped(file)
-            and not os.path.realpath(file).startswith(_INSTALLED)
-            and "site-packages" not in file
-        )
+        if file not in self._is_users:
+            installed = os.path.realpath(file).startswith(_INSTALLED) or "site-packages" in file
+            self._is_users[file] = not (installed or self._skipped(file))
+        return self._is_users[file]
 
     def _skipped(self, file: str) -> bool:
         if file not in self._is_own:
@@ -64,16 +81,19 @@ class Sites:
         return self._is_own[file]
 
 
-def _names(frame: FrameType | None, called: str) -> tuple[str, ...]:
-    """What the result is assigned to: here, or further out when functions only hand it on (``return ttnn.add(x)``)."""
+def _names(frame: FrameType | None, called: str) -> tuple[tuple[str, ...], FrameType | None]:
+    """What the result is assigned to: here, or further out when functions only hand it on (``return ttnn.add(x)``).
+
+    With the frame whose statement does that.
+    """
     for _ in range(_MOST_HANDED_ON):
         if frame is None:
             break
         found = outcome(frame.f_code.co_filename, frame.f_lineno, called)
         if found is not HANDED_ON:
-            return found
+            return found, frame
         called, frame = frame.f_code.co_name, frame.f_back
-    return ()
+    return (), None
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ A request is a list of steps, each a small JSON object; each has one answer, ``{
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,10 @@ class Session:
         self._values = Values(library, self.tensors, lambda: self.device)
 
     @property
+    def library(self) -> Library:
+        return self._library
+
+    @property
     def watch(self) -> Watch:
         if self._watch is None:
             raise ValueError("no device is open")
@@ -70,6 +75,22 @@ class Session:
             answer = _refused(error)
         self._look()
         return {"ok": True, **answer}
+
+    def do(self, step: Step) -> Answer:
+        """The same without looking at the memory afterwards, and what it raises is raised."""
+        answer: Answer = getattr(self, f"_do_{next(iter(step))}")(step)
+        return answer
+
+    def call_through(
+        self, step: Step, call: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+    ) -> None:
+        """Make a call (or an allocation) by ``call``, which records it, and keep its results."""
+        if "alloc" in step:
+            self._guard(step)
+            self.tensors[step["alloc"]] = call(self._values.allocate, (step,), {})
+        else:
+            function = self._values.attribute(step["call"])
+            self._keep(step.get("out"), call(function, *self._values.call_arguments(step)))
 
     def begin_case(self) -> None:
         """Peaks are counted anew."""
@@ -97,7 +118,7 @@ class Session:
         """Give everything back."""
         self.tensors.clear()
         if self._watch is not None:
-            self._watch.rest()
+            self._watch.close()
             device, self._watch = self._watch.device, None
             ttnn = self._library.ttnn
             (ttnn.close_mesh_device if self._is_mesh else ttnn.close_device)(device)

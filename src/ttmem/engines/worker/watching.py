@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One opened device, watched: its memory between calls, and what happens inside each call."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ from .account import LAUNCH, Account, Buffer, Effect, Move
 from .captures import Captures
 from .footprint import REFUSED, Call, Footprints, Measured, settle_refused
 from .library import Library, View
+from .listening import Listener, owner_of
 from .nodes import Node, ProgramNeeds, moves_of
 from .protocol import MEMORIES
 
@@ -21,6 +21,18 @@ class State(NamedTuple):
     came: list[Buffer]
     gone: list[int]
     """Buffers that changed since the last call ended (``del x``, uploads)."""
+    order: list[int | None]
+    """As ``Effect.order``."""
+    brief: list[Buffer]
+    """Buffers that came and went since then."""
+
+
+def state_of(views: list[View], effect: Effect) -> State:
+    """A moment of which everything was seen that led to it."""
+    born, gone = {buffer.number for buffer in effect.born}, set(effect.gone)
+    came = [buffer for buffer in effect.born if buffer.number not in gone]
+    brief = [buffer for buffer in effect.born if buffer.number in gone]
+    return State(views, came, [number for number in effect.gone if number not in born], list(effect.order), brief)
 
 
 class Seen(NamedTuple):
@@ -38,31 +50,45 @@ class Seen(NamedTuple):
 
 
 class Watch:
-    """Follows the memory of one device. Only calls made through it are seen from inside."""
+    """Follows the memory of one device, mesh or submesh: of one allocator. Only calls made through it are seen from
+    inside; what calls of others do to its memory counts as between calls."""
 
     def __init__(
         self,
         library: Library,
         device: Any,
         *,
-        captures: Captures | None = None,
+        listener: Listener | None = None,
         measure_programs: bool = True,
+        rank: int = 0,
     ) -> None:
         self.device = device
-        self._captures = captures or Captures(library)
-        self._captures.before_program = self.rest
-        self._between: threading.Thread | None = None
-        """The thread in which our capture between calls is open. The library keeps captures by thread, and ending one
-        in another thread crashes. What other threads do between calls is found in the table of blocks."""
+        self.rank = rank
+        """Its place among the devices that are open at the same time."""
+        self.chips = frozenset(device.get_device_ids())
+        self._number = device.id()
+        self._listener = listener or Listener(Captures(library))
+        self._listener.hearers[self._number] = self
         self._moves: list[Move] = []
         """What happened between calls so far."""
+        self._has_lost_track = False
         self.account = Account(library.pools(device), library.quantum)
         self._library = library
-        self._number = device.id()
         self._measures = measure_programs
         self._footprints = Footprints(library, device, may_repeat=library.is_mock)
-        self.others_seen = False
-        """Buffers of another device came by (a second one, a submesh), which are not followed."""
+
+    def hear(self, nodes: list[Node]) -> None:
+        """What came and went between calls."""
+        self._moves += moves_of(nodes)
+
+    def lose_track(self) -> None:
+        """The table of blocks is read before the next call."""
+        self._has_lost_track = True
+
+    def close(self) -> None:
+        """Follow it no longer."""
+        self._listener.rest()
+        self._listener.hearers.pop(self._number, None)
 
     def state(self) -> State:
         """The views now, and what changed since the last call.
@@ -70,12 +96,15 @@ class Watch:
         A capture between calls tells what came and went; where the program captured a graph itself we were blind, and
         the library's table of all blocks, which is long, is read to find out.
         """
-        self.rest()
+        self._listener.rest()
         effect = self.account.apply(self._moves)
         self._moves.clear()
         came = {buffer.number: buffer for buffer in effect.born if buffer.number not in effect.gone}
         born = {buffer.number for buffer in effect.born}
         gone = [number for number in effect.gone if number not in born]
+        order, there = list(effect.order), {buffer.number: buffer for buffer in effect.born}
+        must_compare = self._has_lost_track or self._footprints.moved
+        self._has_lost_track = self._footprints.moved = False
         views: list[View] = []
         for memory in MEMORIES:
             pool = self.account.pools[memory]
@@ -84,26 +113,16 @@ class Watch:
                 continue
             view = self._library.view(self.device, memory)
             views.append(view)
-            if view.allocated != self.account.allocated[memory] or self._footprints.moved:
+            if view.allocated != self.account.allocated[memory] or must_compare:
                 blocks = self._library.blocks(self.device, memory, pool.base)
                 new, missed = self.account.reconcile(memory, blocks)
                 came |= {buffer.number: buffer for buffer in new}
+                there |= {buffer.number: buffer for buffer in new}
+                order += [*(~number for number in missed), *(buffer.number for buffer in new)]
                 gone += [number for number in missed if came.pop(number, None) is None]
-        self._footprints.moved = False
-        self._listen()
-        return State(views, list(came.values()), gone)
-
-    def rest(self) -> None:
-        """End our capture between calls; what it saw is kept for the next state."""
-        if self._between is threading.current_thread():
-            self._between = None
-            nodes = self._captures.end()
-            self._moves += moves_of(node for node in nodes if self._belongs(node))
-
-    def _listen(self) -> None:
-        if not self._captures.by_program and self._between is None:
-            self._captures.begin()
-            self._between = threading.current_thread()
+        self._listener.listen()
+        brief = [buffer for number, buffer in there.items() if number not in came]
+        return State(views, list(came.values()), gone, order, brief)
 
     def call(
         self,
@@ -114,24 +133,25 @@ class Watch:
     ) -> Any:
         """Call it, tell ``then`` what it did, and give its results or its error to the caller as if nobody watched."""
         __tracebackhide__ = True
-        self.rest()
-        captures = not self._captures.by_program  # a capture inside one without dispatch would tell nonsense
+        captured = self._listener.captures
+        self._listener.rest()
+        captures = not captured.by_program  # a capture inside one without dispatch would tell nonsense
         if captures:
-            self._captures.begin()
+            captured.begin()
         nodes: list[Node] = []
         try:
             try:
                 results = function(*arguments, **options)
             finally:
                 if captures:
-                    nodes = self._captures.end()
+                    nodes = captured.end()
         except BaseException as error:
             then(self._seen(nodes, Call(function, arguments, options, None), error))
-            self._listen()
+            self._listener.listen()
             raise
         seen = self._seen(nodes, Call(function, arguments, options, results), None)
         then(seen)
-        self._listen()
+        self._listener.listen()
         return seen.results
 
     def _seen(self, nodes: list[Node], call: Call, error: BaseException | None) -> Seen:
@@ -139,7 +159,8 @@ class Watch:
             return Seen(
                 self.account.apply(()), (self.account.allocated["L1"], 0, 0, 0), (), _BLIND, call.results, error
             )
-        own = [node for node in nodes if self._belongs(node)]
+        self._listener.pass_on(nodes, but=self._number)
+        own = [node for node in nodes if owner_of(node) in (None, self._number)]
         moves = moves_of(own, raised=error is not None)
         effect = self.account.apply(moves)
         launched = [move.program for move in moves if move.kind == LAUNCH]
@@ -172,14 +193,6 @@ class Watch:
             return False
         active = getattr(self._library.core.device, "is_trace_capture_active", None)
         return bool(active(self.device)) if active else False
-
-    def _belongs(self, node: Node) -> bool:
-        """Buffers of another device (a second one, a submesh) are none of the watched one's."""
-        device = (node["params"] or {}).get("device_id")
-        if device is None or not node["node_type"].startswith("buffer_") or int(device) == self._number:
-            return True
-        self.others_seen = True
-        return False
 
 
 _BLIND = "inside a graph capture of the program's own"

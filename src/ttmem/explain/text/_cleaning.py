@@ -21,13 +21,15 @@ class CleanText:
     line is searched in ``rows``.
     """
 
-    __slots__ = ("_first_line", "_line_indices", "_row_starts", "flat", "rows")
+    __slots__ = ("_first_line", "_line_indices", "_row_starts", "flat", "rows", "unread_errors")
 
     def __init__(self, text: str, first_line: int) -> None:
         rows: list[str] = []
         self._line_indices: list[int] = []
         self._row_starts: list[int] = []
         self._first_line = first_line
+        self.unread_errors = 0
+        """Errors of unknown wording beyond as many as are looked at."""
         if "\x1b" in text or "[0m" in text or "^[[" in text:
             text = pattern("cleaning", "colours").sub("", text)
         prefix = pattern("cleaning", "prefix")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from ttmem._limits import ERRORS_OF_UNKNOWN_WORDING
 from ttmem.explain.facts import pattern
 from ttmem.explain.failure import Failure
 from ttmem.explain.text._cleaning import CleanText
@@ -17,8 +18,6 @@ from ttmem.explain.text._cleaning import CleanText
 _pattern = partial(pattern, "envelope")
 _MESSAGE_ROWS = 20
 """An exception text of more rows than this has run into something else."""
-_MOST_ENVELOPES = 5_000
-"""Errors of unknown wording that are looked at in one piece of text: what matters of so many is that there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def _file(found: re.Match[str]) -> str:
 def envelopes(text: CleanText) -> Iterator[Hit]:
     """Every print of an error, as a failure of unknown wording."""
     claimed = -1  # the runtime's log line and the assert text below it are one print
-    for found in islice(_pattern("logger_line").finditer(text.rows), _MOST_ENVELOPES):
+    for found in _first(_pattern("logger_line"), text):
         message = strip_source_suffix(found["named"] or found["critical"] or found["fatal"] or "")
         end = found.end()
         below = _pattern("exception").match(text.rows, end + 1)
@@ -63,9 +62,15 @@ def envelopes(text: CleanText) -> Iterator[Hit]:
             yield Hit(found.start(), exception.end, replace(failure, message=message) if message else failure)
         elif message:
             yield Hit(found.start(), end, Failure("none", None, message, "X1", line=text.line_at(found.start())))
-    for found in islice(_pattern("exception").finditer(text.rows), _MOST_ENVELOPES):
+    for found in _first(_pattern("exception"), text):
         if found.start() != claimed:
             yield _exception_envelope(text, found)
+
+
+def _first(what: re.Pattern[str], text: CleanText) -> Iterator[re.Match[str]]:
+    found = what.finditer(text.rows)
+    yield from islice(found, ERRORS_OF_UNKNOWN_WORDING)
+    text.unread_errors += sum(1 for _ in found)
 
 
 def _exception_envelope(text: CleanText, found: re.Match[str]) -> Hit:

@@ -26,13 +26,18 @@ def find_failures(text: str, *, first_line: int = 1, include_other: bool = False
     number of its first line. Time is linear in the text. Class ``none`` (asserts of unknown wording, and wrappers
     such as ``Error code: 13`` when nothing else is there) is reported only on request.
     """
+    return failures_and_unread(text, first_line=first_line, include_other=include_other)[0]
+
+
+def failures_and_unread(text: str, *, first_line: int, include_other: bool) -> tuple[list[Failure], int]:
+    """The same, and how many errors of unknown wording were too many to be looked at."""
     clean = CleanText(text, first_line)
     hits = _without_overlaps(_known(clean))
     if include_other:
         hits = sorted([*hits, *_unknown(clean, hits)], key=lambda hit: hit.start)
     else:
         hits = [hit for hit in hits if hit.failure.failure_class != "none"]
-    return deduplicate(_with_sites(clean, _with_freed_inputs(hits)))
+    return deduplicate(_with_sites(clean, _with_freed_inputs(hits))), clean.unread_errors
 
 
 def _known(clean: CleanText) -> Iterator[Hit]:

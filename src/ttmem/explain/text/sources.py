@@ -9,7 +9,7 @@ from ttmem._limits import FAILURES_EXPLAINED, first_and_last
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
 from ttmem.explain.text.deduplicate import deduplicate
-from ttmem.explain.text.find import find_failures
+from ttmem.explain.text.find import failures_and_unread
 from ttmem.explain.text.paraphrase import paraphrased
 from ttmem.explain.text.scan import LogScanner, Piece, is_runtime_log
 
@@ -58,8 +58,10 @@ def find_in_chunks(chunks: Iterable[bytes]) -> Found:
 def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     prints: list[Failure] = []
     around: dict[int, str] = {}
+    unread = 0
     for piece in pieces:
-        failures = find_failures(piece.text, first_line=piece.first_line, include_other=True)
+        failures, beyond = failures_and_unread(piece.text, first_line=piece.first_line, include_other=True)
+        unread += beyond
         prints += failures
         rows = piece.text.split("\n") if failures else []
         for failure in failures[:FAILURES_EXPLAINED] + failures[-FAILURES_EXPLAINED:]:
@@ -72,11 +74,15 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
         around[1] = guess.message
     concerning = concerning or unique
     shown = first_and_last(concerning, FAILURES_EXPLAINED)
-    unshown = len(concerning) - len(shown)
+    left_out = []
+    if unshown := len(concerning) - len(shown):
+        left_out.append(f"{unshown:,} more failures were left out: the first and the last are explained")
+    if unread:
+        left_out.append(f"{unread:,} more prints of errors of unknown wording were not looked at")
     return Found(
         failures=tuple(shown),
         contexts=tuple(read_context(around.get(failure.line or 0, "")) for failure in shown),
-        left_out=(f"{unshown:,} more failures were left out: the first and the last are explained",) if unshown else (),
+        left_out=tuple(left_out),
         others=len(unique) - len(concerning),
         is_runtime_log=is_runtime_log(head),
         head=" ".join(head[: _MOST_MESSAGE * 4].decode("utf-8", "replace").split())[:_MOST_MESSAGE],

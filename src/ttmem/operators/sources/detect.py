@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem._errors import BadInputError, blaming
 from ttmem.operators.case import merge_cases
 from ttmem.operators.case_files import CaseList, read_cases
 from ttmem.operators.sources import master_json, operators_csv, sweep_json, variations
@@ -15,7 +15,11 @@ _FORMATS = "an operators CSV, tt-metal master or sweep JSON, or pytorch2.0_ttnn 
 
 def read_list(path: str | Path) -> CaseList:
     """All cases of a file, or of a folder of input variations."""
-    place = Path(path)
+    with blaming(str(path), "a list of operators"):
+        return _read(Path(path))
+
+
+def _read(place: Path) -> CaseList:
     if place.is_dir():
         files = sorted(place.glob("aten.*.csv"))
         if not files:

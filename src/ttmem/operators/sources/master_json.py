@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.operators.case import Case, CaseTensor, ModelUse, has_object, merge_cases
+from ttmem.operators.case import Case, CaseTensor, ModelUse, is_plain, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import Operator, catalogue
 
@@ -66,7 +66,7 @@ def _sorted_out(arguments: Mapping[str, Any]) -> tuple[tuple[CaseTensor, ...], d
         found = [tensor for tensor in map(tensor_of, value if isinstance(value, list) else [value]) if tensor]
         if found:
             tensors += found
-        elif not has_object(value) and name not in _NOT_ATEN:
+        elif is_plain(value) and name not in _NOT_ATEN:
             scalars[name] = value
     return tuple(tensors), scalars
 

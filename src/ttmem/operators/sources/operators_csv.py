@@ -13,7 +13,7 @@ from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue
 
-_SIZE = re.compile(r"(?:torch\.)?Size\(\s*\[([\d,\s]*)\]\s*\)|\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]")
+_SIZE = re.compile(r"\[([0-9,\s]*)\]")
 
 
 def looks_like(text: str) -> bool:
@@ -54,7 +54,7 @@ def read(text: str, place: str) -> CaseList:
 def _shapes(cell: str) -> list[tuple[int, ...]]:
     found = []
     for match in _SIZE.finditer(cell):
-        sizes = tuple(int(size) for size in (match[1] or match[2] or "").split(",") if size.strip())
+        sizes = tuple(int(size[:20]) for size in re.findall("[0-9]+", match[1]))
         if sizes:
             found.append(sizes)
     return found

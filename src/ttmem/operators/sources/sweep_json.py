@@ -4,11 +4,12 @@
 Only the module's name (the file's) says the operator; shapes are found by their parameters' names.
 """
 
-import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
+from ttmem._limits import literal
 from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue
@@ -64,10 +65,8 @@ def _literal(value: Any) -> Any:
     if isinstance(value, Mapping) and "data" in value:
         return value["data"]
     if isinstance(value, str):
-        try:
-            return ast.literal_eval(value)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return value
+        with suppress(ValueError):
+            return literal(value)
     return value
 
 

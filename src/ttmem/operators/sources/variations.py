@@ -5,13 +5,13 @@
 such a row has no size and is left out. A file may also hold the bare strings, one operator and its arguments per line.
 """
 
-import ast
 import csv
 import re
 from collections import Counter
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem._limits import literal
 from ttmem.operators.case import Case, CaseTensor, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue
@@ -23,6 +23,9 @@ _LINE = re.compile(r"^\s*aten[.:]+(?P<op>\w+)(?:\.\w+)?\s*[:,;\t]\s*(?P<rest>.*\
 _SPLIT = re.compile(
     r",\s*(?=(?:Optional\[|List\[|Tensor\b|int\b|float\b|bool\b|number\b|Scalar\b|str\b|SymInt\b)[^=,]*=)"
 )
+
+
+_SIZE = re.compile(r"[0-9]{1,18}")
 
 
 class _NoSizeError(Exception):
@@ -96,7 +99,7 @@ def _known(op: str, name: str) -> str:
 
 def _shape(text: str) -> tuple[int, ...]:
     sizes = [size.strip() for size in text.strip("[]").split(",") if size.strip()]
-    if not all(size.isdigit() for size in sizes):
+    if not all(_SIZE.fullmatch(size) for size in sizes):
         raise _NoSizeError(text)
     return tuple(int(size) for size in sizes)
 
@@ -106,7 +109,7 @@ def _value(text: str) -> Any:
         raise ValueError(text)
     word = re.sub(r"torch\.", "", text)
     try:
-        value = ast.literal_eval(word)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        value = literal(word)
+    except ValueError:
         return word
     return list(value) if isinstance(value, tuple) else value

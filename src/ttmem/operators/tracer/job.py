@@ -19,6 +19,8 @@ class TraceJob:
     batch: int = 1
     sequence: int = 128
     eager_attention: bool = False
+    describes: bool = False
+    """The configuration alone is wanted: nothing is built."""
 
     @property
     def model(self) -> str:

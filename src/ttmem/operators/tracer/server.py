@@ -43,6 +43,8 @@ def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
     fake_model.make_torchvision_importable()
     size = job_json["size"]
     job = TraceJob(**{**job_json, "size": tuple(size) if size else None})
+    if job.describes:
+        return {"config": targets.describe(job)}
     model = targets.find(job)
 
     def run(*, on_meta: bool) -> tuple[Any, int]:

@@ -127,19 +127,17 @@ def _parameters(function: Any) -> set[str] | None:
 # --- hf:Config ----------------------------------------------------------------------------------------------------
 
 
+def describe(job: TraceJob) -> dict[str, Any]:
+    """A configuration as transformers would write it; sizes that follow from others are worked out anew."""
+    _, found, is_model = _transformers_class(job)
+    config_class = found.config_class if is_model else found
+    _check_settings(config_class(), job)
+    described: dict[str, Any] = config_class(**job.settings).to_dict()
+    return described
+
+
 def _from_transformers(job: TraceJob) -> Model:
-    try:
-        import transformers
-    except ImportError as error:
-        raise TracerError("transformers is not installed: pip install transformers", MISSING_PACKAGE) from error
-    name = job.target.removeprefix("hf:")
-    found = getattr(transformers, name, None)
-    if found is None:
-        raise TracerError(f"transformers {transformers.__version__} has no '{name}'{_guess(name, transformers)}")
-    is_model = inspect.isclass(found) and getattr(found, "config_class", None) is not None
-    is_config = inspect.isclass(found) and isinstance(getattr(found, "model_type", None), str) and not is_model
-    if not (is_model or is_config) or (is_config and not found.model_type):
-        raise TracerError(f"transformers.{name} is neither a config nor a model class")
+    transformers, found, is_model = _transformers_class(job)
     config = (found.config_class if is_model else found)()
     _configure(config, job)
     size = _image_size(config, job)
@@ -152,13 +150,35 @@ def _from_transformers(job: TraceJob) -> Model:
     return Model(load, lambda model: _hf_inputs(model, config, size, job), _size_text(config, size, job))
 
 
+def _transformers_class(job: TraceJob) -> tuple[Any, Any, bool]:
+    """The package, the class that the target names, and whether that is a model's."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise TracerError("transformers is not installed: pip install transformers", MISSING_PACKAGE) from error
+    name = job.target.removeprefix("hf:")
+    found = getattr(transformers, name, None)
+    if found is None:
+        raise TracerError(f"transformers {transformers.__version__} has no '{name}'{_guess(name, transformers)}")
+    is_model = inspect.isclass(found) and getattr(found, "config_class", None) is not None
+    is_config = inspect.isclass(found) and isinstance(getattr(found, "model_type", None), str) and not is_model
+    if not (is_model or is_config) or (is_config and not found.model_type):
+        raise TracerError(f"transformers.{name} is neither a config nor a model class")
+    return transformers, found, is_model
+
+
 def _configure(config: Any, job: TraceJob) -> None:
     if hasattr(config, "use_pretrained_backbone"):
         config.use_pretrained_backbone = False  # weights are not needed and not fetched
+    _check_settings(config, job)
     for key, value in job.settings.items():
+        setattr(config, key, value)
+
+
+def _check_settings(config: Any, job: TraceJob) -> None:
+    for key in job.settings:
         if not hasattr(config, key):
             raise TracerError(f"{type(config).__name__} has no setting '{key}' (--set)")
-        setattr(config, key, value)
 
 
 def _image_size(config: Any, job: TraceJob) -> tuple[int, int]:

@@ -8,7 +8,7 @@ rename element types on the way down.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import prod
 from pathlib import Path
@@ -25,12 +25,12 @@ from ttmem.readers.mlir._types import parse_tensor_type
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log._lines import LineSplitter
 
-_STAGE = re.compile(rb"MLIR Module (\w+):")
-_MODULE_NAME = re.compile(rb"\bmodule @\"?([\w.$-]+)")
+STAGE_MARK = re.compile(rb"MLIR Module (\w+):")
+MODULE_NAME = re.compile(rb"\bmodule @\"?([\w.$-]+)")
 _FUNCTION = re.compile(rb"func\.func (?:(public|private|nested) )?@\"?([\w.$-]+)\"?\(")
 _ALIAS = re.compile(rb"#(\w+) = (#ttnn\.\w+<.*)")
 _BRACKET = re.compile(rb'"[^"]*"|->|[()<>{}\[\],]')
-_LAYOUT_ALIAS = re.compile(rb"tensor<[^,>]*, #(\w+)>")
+_LAYOUT_ALIAS = re.compile(rb"tensor<(?:[^,<>#]|<[^<>#]*>){0,256}, #(\w+)>")
 _BUFFER_ALIAS = re.compile(rb"memref<[^#<]*(?:<[^#<>]*>)?, #(\w+)>")
 _KIND = re.compile(rb"argument_type<(\w+)>")
 _NAME = re.compile(rb'ttir\.name = "([^"]*)"')
@@ -68,15 +68,15 @@ def parse_module_line(line: bytes) -> ModuleItem | None:
     if function:
         if function[1] == b"private" or _is_called(line, function):
             return ModuleItem(FUNCTION, function[2])
-        arguments = tuple(map(_argument, _split_arguments(line, function.end())))
+        arguments = tuple(map(argument_of, split_arguments(line, function.end())))
         return ModuleItem(FUNCTION, function[2], arguments=arguments)
-    if stage := _STAGE.search(line):
+    if stage := STAGE_MARK.search(line):
         return ModuleItem(STAGE, stage[1])
     if any(mark in line for mark in STAGE_END_MARKS):
         return ModuleItem(STAGE_END)
     if alias := _ALIAS.match(line):
         return ModuleItem(ALIAS, alias[1], alias[2][:LAYOUT_BYTES])
-    name = _MODULE_NAME.search(line)
+    name = MODULE_NAME.search(line)
     return ModuleItem(MODULE, name[1]) if name else None
 
 
@@ -85,7 +85,7 @@ def _is_called(line: bytes, function: re.Match[bytes]) -> bool:
     return bool(_CALLED.search(function[2]) or _CALLED_ATTRIBUTE.search(line, max(function.end(), len(line) - 400)))
 
 
-def _split_arguments(line: bytes, start: int) -> Iterator[bytes]:
+def split_arguments(line: bytes, start: int) -> Iterator[bytes]:
     """The arguments of a signature; attributes hold commas, braces and quoted brackets, so depth decides."""
     depth = 0
     begin = start
@@ -106,7 +106,7 @@ def _split_arguments(line: bytes, start: int) -> Iterator[bytes]:
         yield line[begin:]
 
 
-def _argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
+def argument_of(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
     _, _, rest = text.strip().partition(b": ")
     kind = _KIND.search(rest)
     plain = without_escapes(rest)
@@ -163,7 +163,7 @@ def registry(items: Iterable[ModuleItem]) -> list[Argument]:
 
 def _arguments(function: ModuleItem, graph: str, aliases: dict[bytes, bytes]) -> Iterator[Argument]:
     for position, (type_text, kind, name, local, kv_cache) in enumerate(function.arguments):
-        full = parse_tensor_type(_resolve(type_text, aliases))
+        full = parse_tensor_type(resolved(type_text, aliases))
         if full is None:
             continue
         on_chip = _part_of(full, parse_tensor_type(local) if local else None)
@@ -195,7 +195,7 @@ def _bytes_on_one_chip(full: TensorType, on_chip: TensorType | None) -> int:
     return full.logical_bytes * local_elements // elements if elements else 0
 
 
-def _resolve(type_text: bytes, aliases: dict[bytes, bytes]) -> bytes:
+def resolved(type_text: bytes, aliases: Mapping[bytes, bytes]) -> bytes:
     """The type with its layout written out, as operation lines print it."""
     alias = _LAYOUT_ALIAS.match(type_text)
     if not alias or alias[1] not in aliases:

@@ -8,6 +8,7 @@ and the memref of a sharded tensor is one shard. Both layout grammars (before an
 import re
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from ttmem.capture_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, DataType, Tile
@@ -23,6 +24,9 @@ _PLACEMENT = re.compile(rb"<(interleaved|height_sharded|width_sharded|block_shar
 
 _MOST_ELEMENTS = 1 << 50
 """More than any machine holds: such a shape is a damaged line, and its bytes would not fit a column."""
+
+_CORES = re.compile(rb"core_range<\((\d{1,4}), ?(\d{1,4})\), ?\((\d{1,4}), ?(\d{1,4})\)>")
+_COLUMNS = re.compile(rb"<\d+x\d+, \(d0, d1\) -> \(0, d[01] floordiv (\d{1,4}), ")
 
 
 def dimensions(text: bytes) -> tuple[int, ...]:
@@ -94,3 +98,37 @@ def _complex(text: bytes, start: int, shape: tuple[int, ...]) -> TensorType:
     name, dtype = storage_type(part[1] if part else b"complex")
     logical_bytes = dtype.logical_bytes(2 * prod(shape)) if dtype else 0
     return TensorType((*shape, 2), name, "", "", "", logical_bytes, logical_bytes, 0, 0)
+
+
+def shard_of(text: bytes, columns: int) -> dict[str, Any] | None:
+    """How a sharded tensor is cut, as steps of the engines write it; None when it is interleaved.
+
+    Layouts name the cores since May 2026. Before, a one-dimensional grid goes along the rows of the device, of which
+    the layout's own map says how many ``columns`` they have.
+    """
+    placement, memref, element = _PLACEMENT.search(text), _MEMREF.search(text), _ELEMENT.match(text)
+    if not placement or not memref or not element or placement[1] == b"interleaved":
+        return None
+    kind = placement[1].decode().removesuffix("_sharded")
+    shape = list(dimensions(memref[1]))
+    if memref[4]:
+        shape[-2:] = [shape[-2] * int(memref[2]), shape[-1] * int(memref[3])]
+    if kind != "nd":
+        shape = [prod(shape[:-1]), shape[-1]]
+    ranges = [[int(number) for number in found] for found in _CORES.findall(text, memref.end())]
+    if not ranges:
+        found, grid = _COLUMNS.search(text), _GRID.search(text, element.end())
+        rows_columns = dimensions(grid[1]) if grid else (1, 1)
+        ranges = _ranges(rows_columns, kind, int(found[1]) if found else columns)
+    more = {"distribution": "round_robin_1d"} if kind == "nd" else {}
+    return {"kind": kind, "shape": shape, "ranges": ranges, **more}
+
+
+def _ranges(grid: tuple[int, ...], kind: str, columns: int) -> list[list[int]]:
+    """Rectangles of cores, ``[x0, y0, x1, y1]``."""
+    cores = prod(grid)
+    if kind == "block" or (kind == "height" and grid[-1] > 1) or columns < 1:
+        return [[0, 0, grid[-1] - 1, grid[0] - 1]]
+    whole, rest = divmod(cores, columns)
+    full = [[0, 0, columns - 1, whole - 1]] if whole else []
+    return [*full, [0, whole, rest - 1, whole]] if rest else full

@@ -14,6 +14,8 @@ from ttmem.readers.runtime_log.reader import profile_of
 
 _POLL_SECONDS = 0.25
 _UPDATE_SECONDS = 1.0
+_REST = 4
+"""After an update, so many times as long as it took: each one looks at the whole log again."""
 _TAIL_BYTES = 256
 
 
@@ -27,11 +29,13 @@ def follow(
 ) -> Profile:
     """The profile of a growing log, once ``stop`` says so, nothing came for ``idle_seconds``, or on Ctrl-C.
 
-    ``on_update`` gets the profile so far, at most once a second. A file that shrinks or is replaced (rotation, a new
+    ``on_update`` gets the profile so far, at most once a second, and seldom enough that a log of any length costs
+    little more than reading it once. A file that shrinks or is replaced (rotation, a new
     run of the same script) is read from its beginning.
     """
     log = _GrowingLog(Path(path))
-    last_growth = last_update = time.monotonic()
+    last_growth = time.monotonic()
+    next_update = last_growth + _UPDATE_SECONDS
     fresh = False
     try:
         while True:
@@ -39,9 +43,10 @@ def follow(
                 last_growth = time.monotonic()
                 fresh = True
             now = time.monotonic()
-            if on_update and fresh and now - last_update >= _UPDATE_SECONDS:
+            if on_update and fresh and now >= next_update:
                 on_update(profile_of(log.lexer.snapshot(), name=name, where=str(path), allow_empty=True))
-                last_update, fresh = now, False
+                done = time.monotonic()
+                next_update, fresh = max(now + _UPDATE_SECONDS, done + _REST * (done - now)), False
             if stop() or (idle_seconds is not None and now - last_growth >= idle_seconds):
                 break
             time.sleep(_POLL_SECONDS)

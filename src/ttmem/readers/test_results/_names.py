@@ -6,7 +6,8 @@ import re
 from ttmem._errors import BadInputError
 
 _SIZE = r"[0-9]{1,15}"
-_SHAPE = re.compile(rf"\[\s*{_SIZE}(?:\s*,\s*{_SIZE})*\s*,?\s*\]|\(\s*{_SIZE}\s*,\s*(?:{_SIZE}\s*,?\s*)*\)")
+_LISTED = re.compile(r"\[[0-9,\s]+\]|\([0-9,\s]+\)")
+"""Simple, because names and reasons may hold anything: what it finds is looked at again."""
 _CROSSED = re.compile(rf"(?<![\w.]){_SIZE}(?:x{_SIZE})+(?![\w.])")
 
 
@@ -19,8 +20,11 @@ class NoResultsError(BadInputError):
 
 def shapes_in(text: str) -> tuple[tuple[int, ...], ...]:
     """Shapes as tools write them: ``[1, 3, 224, 224]``, ``(1, 3, 224, 224)``, ``1x3x224x224``."""
-    found = [*_SHAPE.finditer(text)] or _CROSSED.finditer(text)
-    return tuple(tuple(map(int, re.findall(_SIZE, match[0]))) for match in found)
+    written = (match[0] for match in _LISTED.finditer(text) if match[0][0] == "[" or "," in match[0])
+    listed = (text[1:-1].rstrip(" ,").split(",") for text in written)
+    found = [sizes for sizes in listed if all(re.fullmatch(_SIZE, size.strip()) for size in sizes)]
+    crossed = (match[0].split("x") for match in ([] if found else _CROSSED.finditer(text)))
+    return tuple(tuple(map(int, sizes)) for sizes in (*found, *crossed))
 
 
 def operator_of(name: str) -> str:

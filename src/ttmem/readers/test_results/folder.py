@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem._errors import BadInputError, blaming
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.registry import TEST_RESULTS, detect, readers
 from ttmem.readers.test_results import pytest_log
@@ -81,11 +81,13 @@ def _read(file: Path, source: str) -> tuple[list[Result] | None, list[str], str]
         reader = detect(opened.head, TEST_RESULTS)
         if reader is None:
             return None, [], ""
-        text = opened.content().decode("utf-8", "replace")
-    if reader.kind == pytest_log.KIND:
-        return *pytest_log.read_log(text, source), operator_of(file.name)
+        content = opened.json_content() if opened.head.is_json else opened.content()
+    text = content.decode("utf-8", "replace")
     try:
-        return reader.read(text, source), [], ""
+        with blaming(source, reader.title):
+            if reader.kind == pytest_log.KIND:
+                return *pytest_log.read_log(text, source), operator_of(file.name)
+            return reader.read(text, source), [], ""
     except NoResultsError:
         return None, [], ""
 

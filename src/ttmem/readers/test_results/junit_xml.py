@@ -66,6 +66,7 @@ def _text(problem: ElementTree.Element) -> str:
 
 def _seconds(text: str | None) -> float | None:
     try:
-        return float(text) if text else None
+        seconds = float(text or "nan")
     except ValueError:
         return None
+    return seconds if 0 <= seconds < float("inf") else None

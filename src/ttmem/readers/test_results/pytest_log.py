@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ttmem._limits import FOLDED_TESTS
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import operator_of, shapes_in
 from ttmem.results import PASS, Outcome, Result
@@ -26,8 +27,8 @@ _OUTCOMES = ("PASSED", "XPASS", "SKIPPED", "XFAIL", "FAILED", "ERROR")
 _ANY = "|".join(_OUTCOMES)
 _XDIST = re.compile(rf"^\[gw\d+\]\s*(?:\[\s*\d+%\])?\s*(?P<word>{_ANY})\s+(?P<node>.*)$")
 _WORD = re.compile(rf"(?:^|(?<=\s))({_ANY})(?=\s*(?:\(|\[\s*\d+%\]|$))", re.MULTILINE)
-_SHORT = re.compile(rf"^({_ANY}|RERUN)(?: \[(\d+)\])? (.*)$")
-_COUNTED = re.compile(r"(\d+) (passed|failed|skipped|error|xfailed|xpassed)(?=s?\b)")
+_SHORT = re.compile(rf"^({_ANY}|RERUN)(?: \[(\d{{1,9}})\])? (.*)$")
+_COUNTED = re.compile(r"(?<!\d)(\d{1,9}) (passed|failed|skipped|error|xfailed|xpassed)(?=s?\b)")
 _PRINTED = re.compile(rb"=+ test session starts =+|=+ short test summary info =+|^\S+\.py::\w", re.MULTILINE)
 
 
@@ -50,7 +51,8 @@ class _Log:
     nodes: dict[str, _Found] = field(default_factory=dict)
     short_skips: list[tuple[int, str, str]] = field(default_factory=list)
     """(how many, file, reason): the summary folds skips and names no test."""
-    blocks: dict[str, str] = field(default_factory=dict)
+    blocks: dict[str, list[str]] = field(default_factory=dict)
+    """Test -> the lines of its traceback."""
     counted: Counter[str] = field(default_factory=Counter)
 
 
@@ -73,10 +75,17 @@ def read_log(text: str, source: str) -> tuple[list[Result], list[str]]:
     operator = operator_of(source)
     results = [_result(operator, source, node, found, log) for node, found in log.nodes.items()]
     named_skips = sum(found.outcome == "SKIPPED" for found in log.nodes.values())
+    room = FOLDED_TESTS
     for count, file, reason in log.short_skips if not named_skips else ():
         # Nothing but the summary shows these: it folds equal ones, and does not say which tests they were.
-        results += [_skip(operator, source, f"{file} {reason[:80]} #{n}", reason) for n in range(count)]
-    return results, list(_contradictions(log, source, named_skips))
+        outcome, shapes = _skip_of(file, reason)
+        names = (f"{file} {reason[:80]} #{number}" for number in range(min(count, room)))
+        results += [Result(name, operator, outcome, shapes=shapes, source=source) for name in names]
+        room -= min(count, room)
+    notes = list(_contradictions(log, source, named_skips))
+    if not room:
+        notes.append(f"{source}: the summary folds more than {FOLDED_TESTS:,} skipped tests: the rest is left out")
+    return results, notes
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -108,9 +117,9 @@ def _read_blocks(log: _Log, lines: list[str]) -> None:
         match = _BLOCK.match(line)
         if match:
             name = re.sub(r"^ERROR at (?:setup|teardown) of ", "", match[1])
-            log.blocks.setdefault(name, "")
+            log.blocks.setdefault(name, [])
         elif name:
-            log.blocks[name] += line + "\n"
+            log.blocks[name].append(line)
 
 
 def _node_at(line: str) -> tuple[str, int] | None:
@@ -182,20 +191,21 @@ def _result(operator: str, source: str, node: str, found: _Found, log: _Log) -> 
     if found.outcome in ("PASSED", "XPASS"):
         outcome = Outcome(PASS)
     elif found.outcome == "SKIPPED":
-        return _skip(operator, source, node, found.reason)
+        outcome, skipped = _skip_of(name, found.reason)
+        shapes = skipped or shapes[:1]
     elif not found.outcome:
         outcome = Outcome("crash", failure_class="crash", message="the log ends inside this test")
     else:
-        block = log.blocks.get(name.replace("::", ".")) or log.blocks.get(name, "")
+        block = "\n".join(log.blocks.get(name.replace("::", ".")) or log.blocks.get(name) or ())
         outcome = classify("\n".join(filter(None, (block, found.reason))))
         shapes = shapes or shapes_in(_shape_words(block))
     return Result(node, operator, outcome, shapes=shapes, source=source)
 
 
-def _skip(operator: str, source: str, name: str, reason: str) -> Result:
+def _skip_of(name: str, reason: str) -> tuple[Outcome, tuple[tuple[int, ...], ...]]:
+    """What a skip hides, and the shape that its reason or its test's name tells."""
     first_line = reason.split("\n", 1)[0].partition(" - ")[0]
-    shapes = shapes_in(first_line)[:1] or shapes_in(name.partition("::")[2])[:1]
-    return Result(name, operator, classify_skip(reason), shapes=shapes, source=source)
+    return classify_skip(reason), shapes_in(first_line)[:1] or shapes_in(name)[:1]
 
 
 def _shape_words(block: str) -> str:

@@ -4,6 +4,8 @@
 import csv
 import io
 
+from ttmem._errors import BadInputError
+from ttmem._limits import FACT_LINE_BYTES
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError
 from ttmem.readers.test_results.sweep_json import results_of
@@ -22,7 +24,11 @@ def sniff(head: Head) -> bool:
 
 def read(text: str, source: str) -> list[Result]:
     """The tests of a table."""
-    rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
+    csv.field_size_limit(FACT_LINE_BYTES)
+    try:
+        rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
+    except csv.Error as error:
+        raise BadInputError(f"is not a table: {error}", where=source) from None
     if not rows or "status" not in rows[0]:
         raise NoResultsError(source)
     return results_of(rows, source)

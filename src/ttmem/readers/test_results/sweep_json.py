@@ -5,7 +5,6 @@ Its FAIL_L1_OUT_OF_MEM is set by a piece of the message and also for DRAM, and c
 the message is read anew.
 """
 
-import ast
 import contextlib
 import json
 import re
@@ -13,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem._limits import literal
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError, operator_of, shapes_in
@@ -48,7 +48,7 @@ def read(text: str, source: str) -> list[Result]:
     """The tests of a document."""
     try:
         document = json.loads(text.lstrip("\ufeff"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInputError(f"not JSON: {error}", where=source) from None
     card_type = ""
     if isinstance(document, Mapping) and isinstance(document.get("tests"), list):
@@ -157,7 +157,7 @@ def _parsed(value: Any) -> Any:
     """A text that holds JSON, or what Python prints of a dict; anything else as it is."""
     if not isinstance(value, str):
         return value
-    for parse in (json.loads, ast.literal_eval):
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+    for parse in (json.loads, literal):
+        with contextlib.suppress(ValueError, RecursionError):
             return parse(value)
     return None

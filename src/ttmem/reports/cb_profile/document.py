@@ -126,6 +126,8 @@ class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile
     programs: tuple[CapturedProgram, ...]
     peak_bytes_per_core: int | None
     peak: ProgramPeakFact | None = msgspec.field(name="profile_peak")
+    left_out: tuple[str, ...]
+    """What of the source was too much to be looked at."""
     capture_instead: tuple[str, ...]
     """What to capture where this source has no events."""
 

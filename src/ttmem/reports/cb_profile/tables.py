@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a source says about circular buffers, as tables and sentences for every format."""
 
+from collections.abc import Sized
+
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
 from ttmem.evidence import log_facts
 from ttmem.evidence.log_facts import Fact, LogFacts
@@ -30,15 +32,23 @@ def sentences(evidence: Evidence) -> list[str]:
         for core in evidence.watcher.stuck_cores[:_ROWS]:
             story = "; ".join(evidence.watcher.story(core))
             lines.append(f"core ({core.x},{core.y}) of device {core.device}, line {core.line}: {one_line(story)}")
+        lines += _more(evidence.watcher.stuck_cores, "core")
         lines += [
             f"line {line}: a NoC transfer wrote past the end of a circular buffer"
             for line in evidence.watcher.overflow_lines[:_ROWS]
         ]
+        lines += _more(evidence.watcher.overflow_lines, "such line")
     if evidence.profiler and evidence.profiler.stall_percent is not None:
         lines.append(f"compute waited {evidence.profiler.stall_percent:.1f} % of the kernels' time (measured)")
     for failure in evidence.failures[:_ROWS]:
         lines.append(f"line {failure.line}: {failure.failure_class}: {short(failure.message, 400)}")
+    lines += _more(evidence.failures, "failure")
+    lines += [f"left out: {what}" for what in evidence.left_out]
     return lines
+
+
+def _more(items: Sized, noun: str) -> list[str]:
+    return [f"... and {counted(len(items) - _ROWS, noun)} more: --json has them"] if len(items) > _ROWS else []
 
 
 def instead(evidence: Evidence) -> list[str]:

@@ -2,6 +2,7 @@
 """How reports write amounts, shapes and names: one place, so that every format says the same."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from ttmem.analysis.amounts import MIB as MIB
@@ -89,7 +90,9 @@ def operation_label(index: int | None, name: str) -> str:
 
 def one_line(text: str) -> str:
     """Names and messages come from logs: whatever control characters they hold, a cell stays a cell."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(text.split())
 
 
 def short(text: str, width: int) -> str:
@@ -104,17 +107,37 @@ def short(text: str, width: int) -> str:
 def abbreviated(name: str, width: int) -> str:
     """``b…_0_mlp_fc1_w…``: words are shortened, longest first, and numbers stay, because they tell layers apart."""
     parts = _WORDS.findall(one_line(name))
-    kept = [len(part) for part in parts]
-    excess = sum(kept) - width
-    while excess > 0:
-        longest = max(range(len(parts)), key=lambda at: kept[at] if parts[at].isalpha() else 0, default=-1)
-        if longest < 0 or not parts[longest].isalpha() or kept[longest] <= _SHORTEST_WORD:
-            return short(name, width)
-        # The mark takes a place of its own, so the first cut of a word takes two letters.
-        cut = 2 if kept[longest] == len(parts[longest]) else 1
-        kept[longest] -= cut
-        excess -= cut - (cut == 2)
-    return "".join(p if len(p) == size else f"{p[:size]}…" for p, size in zip(parts, kept, strict=True))
+    sizes = [len(part) if part.isalpha() else 0 for part in parts]
+    room = width - sum(len(part) for part, size in zip(parts, sizes, strict=True) if not size)
+
+    def needed(most: int) -> int:
+        return sum(_width_of(size, most) for size in sizes)
+
+    levels = range(_SHORTEST_WORD, width + 2)
+    found = bisect_right(levels, room, key=needed)
+    if found == len(levels):
+        return "".join(parts)
+    if not found:
+        return short(name, width)
+    most = levels[found]  # the first that is too much: some of its longest words lose a letter more
+    kept = [_kept(size, most) for size in sizes]
+    excess = needed(most) - room
+    for at, size in enumerate(sizes):
+        if excess and kept[at] == most:
+            kept[at] = _kept(size, most - 1)
+            excess -= 1
+    shown = zip(parts, sizes, kept, strict=True)
+    return "".join(part if left == size else f"{part[:left]}…" for part, size, left in shown)
+
+
+def _kept(size: int, most: int) -> int:
+    """Letters of a word that may have so many; the mark takes a place of its own, so the first cut takes two."""
+    return size if size <= most else most - 1 if size == most + 1 else most
+
+
+def _width_of(size: int, most: int) -> int:
+    kept = _kept(size, most)
+    return size if kept == size else kept + 1
 
 
 def shortened(names: Sequence[str], width: int) -> list[str]:

@@ -85,7 +85,13 @@ def document(profile: Profile) -> ProfileDocument:
             ],
         ),
         consumers=[
-            parts.Consumer.of(life, life.type, **_tensor(life), alive=(life.first_index, life.last_index))
+            parts.Consumer.of(
+                life,
+                life.type,
+                **_tensor(life),
+                alive=(life.first_index, life.last_index),
+                distribution=life.type.distribution or UNSET,
+            )
             for life in (live.tensors[:_MOST_CONSUMERS] if live else ())
         ],
         consumers_not_listed=parts.ConsumersNotListed(

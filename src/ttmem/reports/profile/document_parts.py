@@ -108,6 +108,7 @@ class Consumer(_TensorEntry, frozen=True):
     last_use_index: int | None = msgspec.field(name="last_use")
     weight: bool
     program: str
+    distribution: str | UnsetType = UNSET
 
 
 class ConsumersNotListed(Document, frozen=True):

@@ -55,7 +55,8 @@ def _suite(profile: Profile, tests: SuiteRun | None) -> dict[str, Any] | None:
     """What there is to say of the tests, and where each lies: process, first operation, one past the last."""
     if tests is None:
         return None
-    places = {run.number: (run.timeline, run.first_index, run.end_index) for run in runs(profile)}
+    by_length = sorted(runs(profile), key=lambda run: run.end_index - run.first_index)
+    places = {run.number: (run.timeline, run.first_index, run.end_index) for run in by_length}
     return {**tests.to_json(), "places": places}
 
 

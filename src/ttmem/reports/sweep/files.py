@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All report files of a sweep, by name."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from ttmem._atomic import write_text
 from ttmem._errors import BadInputError
+from ttmem.reports.kit.documents import indented
 from ttmem.reports.kit.tables import Table, csv
 from ttmem.reports.sweep import final_report, html, oom_analysis, operator_analysis
 from ttmem.reports.sweep.document import report_document
@@ -71,7 +71,7 @@ def write_all(findings: Findings, folder: Path) -> list[Path]:
 
 
 def _json(document: Any) -> str:
-    return json.dumps(document, indent=1) + "\n"
+    return indented(document, 1) + "\n"
 
 
 def _csv(table: Table) -> str:

@@ -146,12 +146,12 @@ def _test(row: Mapping[str, Any], memory: MemoryOfTest | None) -> dict[str, Any]
         "id": row["test"],
         "memories": _memories(row, memory),
         "failure": _failure(row),
-        "run": memory.run.number if memory else None,
+        "run": memory.number if memory else None,
     }
 
 
 def _recorded(memory: MemoryOfTest) -> dict[str, Any]:
-    found: dict[str, Any] = {"operations": memory.run.end_index - memory.run.first_index}
+    found: dict[str, Any] = {"operations": memory.operations}
     for name, peak in memory.peaks.items():
         found[f"{name.lower()}_peak_bytes_per_bank"] = peak.peak_bytes_per_bank
         found[f"{name.lower()}_bank_bytes"] = peak.bytes_per_bank

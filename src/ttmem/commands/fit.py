@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem fit``: Whether a model fits a board, said before it runs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ttmem._errors import BadInputError
+from ttmem.commands import _options as options
+from ttmem.commands._output import color_wanted, emit, json_text, note
+from ttmem.commands._runner import verb
+
+
+@verb("""
+ttmem fit block.py --board n150
+""")
+@click.argument("target", metavar="TARGET")
+@options.inputs_option
+@options.board_option("The board; see 'ttmem boards'.")
+@options.choice_option(
+    "--engine",
+    "auto",
+    "mock",
+    "twin",
+    help="The real library without a card, or the twin; auto: the first of them that is there.",
+)
+@options.batch_option
+@click.option("--size", metavar="HxW", help="Image size (default: the model's own).")
+@options.count_option("--seq", "sequence", help="Tokens of a text model (default 128).")
+@click.option("--dtype", default="bfloat16", show_default=True, metavar="TYPE", help="Activations.")
+@click.option("--weights", metavar="TYPE|KIND=TYPE,..", help="Data type of the weights, of all or by kind.")
+@options.attention_option
+@options.choice_option(
+    "--liveness", "last-use", "python", help="Tensors go after their last use, or when Python drops them."
+)
+@options.count_option("--chips", help="Chips a language model is split over (default: the board's).")
+@click.option("--phase", type=click.Choice(["prefill", "decode"]), help="Of a language model.")
+@options.count_option("--users", help="Sequences at once.")
+@options.count_option("--context", help="Tokens that the KV cache holds for each user.")
+@click.option("--kv-cache", metavar="TYPE", help="Data type of the KV cache.")
+@click.option(
+    "--recipe", default="generic", show_default=True, metavar="NAME|FILE", help="How a stack lays models out."
+)
+@click.option(
+    "--max",
+    "maximum",
+    type=click.Choice(["batch", "size", "seq", "context", "users"]),
+    help="Search the largest that fits.",
+)
+@options.count_option("--prefill-chunk", help="Tokens that prefill does at once.")
+@options.settings_option
+@options.bytes_option("--l1-small", "L1_SMALL region per core.", default=32768, show_default=True)
+@options.bytes_option("--trace-region", "TRACE region in DRAM.", default=0, show_default=True)
+@options.python_option()
+@options.ttnn_option
+@click.option("--torch-python", metavar="PATH", help="An interpreter that has torch (also: TTMEM_TORCH_PYTHON).")
+@options.json_option
+@options.file_option("--html", "html_path", help="Also write the predicted run as one offline page.")
+@options.output_option
+@click.option("--name", metavar="NAME", help="Call the report NAME (default: after the model).")
+@options.no_store_option
+@options.quiet_option
+def command(
+    target: str,
+    inputs: str | None,
+    size: str | None,
+    weights: str | None,
+    settings: tuple[str, ...],
+    l1_small: int,
+    trace_region: int,
+    as_json: bool,
+    html_path: Path | None,
+    output: Path | None,
+    name: str | None,
+    no_store: bool,
+    quiet: bool,
+    **asked: Any,
+) -> int:
+    """Whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
+
+    TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), or a
+    ttnn script, which is run. Models are traced without weights, and their calls are played on the real library on a
+    mock board or on its model in Python. The predicted run is stored like a measured one.
+    """
+    import ttmem
+    from ttmem.commands import _profiles
+    from ttmem.library.sources import Located
+    from ttmem.reports.fit import terminal
+    from ttmem.store import store
+
+    if name is not None:
+        name = store.check_name(name)
+    found = ttmem.fit(
+        target,
+        inputs=inputs or "",
+        size=options.image_size(size) if size else None,
+        weights=_weights(weights),
+        settings=options.settings_of(settings),
+        l1_small_bytes=l1_small,
+        trace_region_bytes=trace_region,
+        **asked,
+    )
+    answer = found.document
+    shown = json_text(answer) if as_json else terminal.render(answer, color=output is None and color_wanted(sys.stdout))
+    if html_path:
+        emit(_profiles.render(found.profile, "html", to_file=True), html_path)
+        note(f"wrote {html_path}", quiet=quiet)
+    kept = None if no_store else _profiles.keep(found.profile, Located(target, None), name=name)
+    emit(shown, output)
+    _profiles.say_what_next(found.profile, kept, quiet=quiet)
+    return 0 if found.fits else 1
+
+
+def _weights(text: str | None) -> dict[str, str]:
+    """``bfloat8_b``, or ``mlp=bfloat4_b,attn=bfloat8_b``."""
+    found: dict[str, str] = {}
+    for word in (text or "").split(","):
+        kind, equals, dtype = word.partition("=") if "=" in word else ("", "=", word)
+        if text and not (dtype.strip() and equals):
+            raise BadInputError(
+                f"'{text}' names no data types", hint="--weights bfloat8_b, or mlp=bfloat4_b,attn=bfloat8_b"
+            )
+        if dtype.strip():
+            found[kind.strip()] = dtype.strip()
+    return found

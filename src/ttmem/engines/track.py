@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recorder tells of one device, put together as a timeline: operations, states, buffers, failures.
+
+States are the allocator's own views, so nothing is rounded. They show the moment before an operation,
+the fullest moment inside one (where that was fuller than the states around it), or the end.
+"""
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ttmem.engines.event_log import EventLog
+from ttmem.hardware import DATA_TYPES
+from ttmem.profile import (
+    BEFORE_OPERATION,
+    MEMORIES,
+    SNAPSHOT,
+    WITHIN_OPERATION,
+    Argument,
+    FailureText,
+    TensorType,
+    Timeline,
+)
+from ttmem.profile.tables import (
+    BufferEntry,
+    ProfileTables,
+    States,
+    View,
+    buffer_table,
+    captured_timeline,
+    largest_free_block,
+    programs_l1,
+)
+
+_UPLOADS = re.compile(r"\.(from_torch|as_tensor|to_device|load_tensor|to|from_buffer|allocate_tensor_on_device)$")
+_PREPARES = re.compile(
+    r"\.(to_layout|typecast|to_memory_config|to_dtype|tilize\w*|prepare_conv\w*|preprocess\w*|copy|clone)$"
+)
+"""Operations that bring a tensor from the host, and those that weights go through once when they are loaded."""
+_WRITES = re.compile(r"update|fill_cache|\.fill|\.copy(_host_to_device_tensor)?$|assign|write|_$")
+"""Operations that change what is in their first tensor."""
+
+_KINDS = {"input": "input", "constant": "constant", "reserve": "constant"}
+"""Roles of what a player keeps, as kinds of arguments."""
+_NO_PROGRAMS = (-1, 0, 0, 0, 0)
+_ALLOCATED = 2
+"""Where a state's view has what is allocated."""
+
+
+@dataclass(slots=True)
+class _Operation:
+    name: str
+    file: str
+    line: int
+    operands: list[int] = field(default_factory=list)
+    """Buffers it reads, by number."""
+    freed: str = ""
+    """What is to be said of inputs that had been freed before, should it fail."""
+    l1: tuple[int, ...] = _NO_PROGRAMS
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class _Buffer:
+    memory: int
+    address: int
+    bytes_per_bank: int
+    total_bytes: int
+    producer: int
+    first_state: int
+    event: int
+    """Its number among the events."""
+    last_state: int = -1
+    last_use: int = -1
+    tensor: TensorType | None = None
+    """Of the tensor that owns it."""
+    name: str = ""
+    """What the statement calls it that made it."""
+    path: str = ""
+    """Where the program keeps it."""
+    is_lasting: bool = False
+    """Kept by an object, not only by a variable."""
+    role: str = ""
+    """What a player was told that it is (``weight``, ``cache``, ...); programs do not say."""
+    is_written: bool = False
+    """An operation changed what is in it (a cache, a preallocated output)."""
+
+
+class Resident(NamedTuple):
+    """A buffer of which a player said what it is."""
+
+    role: str
+    memory: int
+    """Index into ``MEMORIES``."""
+    bytes_per_bank: int
+    total_bytes: int
+
+
+class Track:
+    """One device, mesh or submesh: everything with one allocator. A device that is opened when this one was closed
+    goes on where it ended."""
+
+    def __init__(self, tables: ProfileTables, notes: Counter[str]) -> None:
+        self.device: dict[str, Any] = {}
+        self.errors: list[str] = []
+        """The texts of the failures as the program printed them."""
+        self._tables = tables
+        self._notes = notes
+        self._operations: list[_Operation] = []
+        self._buffers: dict[int, _Buffer] = {}
+        self._finished: list[_Buffer] = []
+        self._states = States()
+        self._events = EventLog()
+        self._failures: list[FailureText] = []
+        self._freed: dict[int, tuple[_Buffer, int]] = {}
+        """Buffers that are gone, by number, and the operation that freed them; -1 outside operations."""
+        self.residents: dict[str, Resident] = {}
+        """By path, as they were when they were told."""
+        self._pending: dict[str, Any] | None = None
+        """The last operation's end, until the state after it is known."""
+
+    def opened(self, device: dict[str, Any]) -> None:
+        """The device is there, or another one where the last was closed."""
+        self.device = device
+        self._events.opened()
+
+    def start(self, message: dict[str, Any]) -> int:
+        """An operation begins; its index among those of this device."""
+        operation = _Operation(message["name"], message["file"], message["line"], message.get("uses", []))
+        index = len(self._operations)
+        self._operations.append(operation)
+        self._events.start(index, message)
+        if "state" not in message:
+            return index
+        self._between(message, BEFORE_OPERATION, index)
+        for number in operation.operands:
+            if number in self._buffers:
+                self._buffers[number].last_use = index
+        if operation.operands and _WRITES.search(operation.name) and operation.operands[0] in self._buffers:
+            self._buffers[operation.operands[0]].is_written = True
+        self._describe(message)
+        operation.freed = " ".join(self._freed_input(*told) for told in message.get("freed", []))
+        return index
+
+    def _freed_input(self, number: int, shape: list[int], dtype: str) -> str:
+        """The sentence that ``explain`` knows as U9: which input, freed where, made where."""
+        what = f"{'x'.join(map(str, shape))} {dtype}"
+        buffer, freer = self._freed.get(number, (None, -1))
+        name = f"'{self._name(buffer)}' ({what})" if buffer is not None else f"of {what}"
+        made, freed = (self._place(one) for one in (buffer.producer if buffer is not None else -1, freer))
+        return f"ttmem saw: input {name} was freed by {freed}; it was made by {made} (seen before the call)"
+
+    def _place(self, index: int) -> str:
+        """``ttnn.deallocate (operation 3) at model.py:41``."""
+        if index < 0:
+            return "the program outside operations at an unknown place"
+        one = self._operations[index]
+        return f"{one.name} (operation {index}) at {_location(one) or 'an unknown place'}"
+
+    def end(self, index: int, message: dict[str, Any]) -> None:
+        """It has ended, or raised."""
+        operation = self._operations[index]
+        operation.ended = True
+        if "error" in message:
+            self.fail(message["error"], operation.line, index)
+        if "born" not in message:
+            return
+        operation.l1 = tuple(message["l1"])
+        self._events.end(index, message)
+        if "unmeasured" in message:
+            self._notes[f"L1 of programs not measured: {message['unmeasured']}"] += 1
+        self._pending = {**message, "end": index}
+
+    def _settle(self, next_state: list[list[int]] | None) -> None:
+        """Put the last operation's effect in, now that the state after it is known (None: there is none).
+
+        Its fullest moment gets a state of its own where it was fuller than the next one: that is where temporaries are,
+        and results that the program dropped at once.
+        """
+        message, self._pending = self._pending, None
+        if message is None:
+            return
+        tops = {
+            memory: top
+            for memory, top in message["fullest"].items()
+            if next_state is None or top[0] > next_state[MEMORIES.index(memory)][_ALLOCATED]
+        }
+        index = message["end"]
+        inside = len(self._states) if tops else None
+        state = len(self._states) + bool(tops)  # of the next state
+        shown = {number for _, born, _ in tops.values() for number in born}
+        absent = {number for _, _, gone in tops.values() for number in gone}
+        for number, memory, address, bytes_per_bank, total in message["born"]:
+            first = inside if inside is not None and number in shown else state
+            event = self._events.number(number)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first, event)
+        if inside is not None:
+            there = [b for n, b in self._buffers.items() if n not in absent and b.first_state <= inside]
+            views = self._tables.view_numbers(self._views_within(tops, there))
+            self._states.add(WITHIN_OPERATION, index, index, views)
+        self._describe(message)
+        for number in message["gone"]:
+            self._release(number, before=inside if inside is not None and number in absent else state, by=index)
+
+    def part_ends(self) -> tuple[int, int]:
+        """Operations and states so far, the last operation's among them."""
+        self._settle(None)
+        return len(self._operations), len(self._states)
+
+    def look(self, message: dict[str, Any]) -> None:
+        """A moment between operations that somebody wants to see."""
+        self._events.between(len(self._operations), message)
+        self._between(message, SNAPSHOT, -1)
+
+    def close(self, message: dict[str, Any]) -> None:
+        """The device was closed."""
+        self.look(message)
+        self._events.close(len(self._operations))
+        self._release_all()
+
+    def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
+        """A state outside operations, and what came and went since the last one."""
+        self._settle(message["state"])
+        state = len(self._states)
+        for number, memory, address, bytes_per_bank, total in message["came"]:
+            event = self._events.number(number)
+            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state, event)
+        for number in message["gone"]:
+            self._release(number, before=state)
+        last = index if kind == BEFORE_OPERATION else len(self._operations)
+        # A region that was not configured has no bank and says nothing.
+        views: dict[int, View] = {number: tuple(view) for number, view in enumerate(message["state"]) if view[1]}
+        self._states.add(kind, index, last - 1, self._tables.view_numbers(views))
+
+    def _views_within(self, tops: dict[str, list[Any]], there: list[_Buffer]) -> dict[int, View]:
+        """Views of the memories that were fullest inside an operation, from the buffers that were there then."""
+        views: dict[int, View] = {}
+        for memory, (allocated, _, _) in tops.items():
+            number = MEMORIES.index(memory)
+            banks, base, total = self.device["pools"][memory]
+            taken = [(buffer.address, buffer.bytes_per_bank) for buffer in there if buffer.memory == number]
+            views[number] = (banks, total, allocated, total - allocated, largest_free_block(base, total, taken))
+        return views
+
+    def _release(self, number: int, *, before: int, by: int = -1) -> None:
+        """A buffer's last state is the one before ``before``; one that shows in no state is forgotten."""
+        buffer = self._buffers.pop(number, None)
+        if buffer is not None:
+            self._freed[number] = (buffer, by)
+        if buffer is not None and buffer.first_state < before:
+            buffer.last_state = before - 1
+            self._finished.append(buffer)
+
+    def _release_all(self) -> None:
+        for number in list(self._buffers):
+            self._release(number, before=len(self._states))
+
+    def _describe(self, message: dict[str, Any]) -> None:
+        for fact, key in (("tensor", "tensors"), ("name", "names")):
+            for number, told in message.get(key, []):
+                if number in self._buffers:
+                    setattr(self._buffers[number], fact, tensor_type_of(told) if isinstance(told, dict) else told)
+
+    def keep_paths(self, message: dict[str, Any]) -> None:
+        """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
+        for number, path, is_lasting, *role in message["paths"]:
+            buffer = self._buffers.get(number)
+            if buffer is not None and not (buffer.path and path.startswith("self")):
+                buffer.path, buffer.is_lasting = path, buffer.is_lasting or is_lasting
+                if role:
+                    buffer.role = role[0]
+                    self.residents[path] = Resident(role[0], buffer.memory, buffer.bytes_per_bank, buffer.total_bytes)
+        self._describe(message)
+
+    def fail(self, text: str, line: int, operation: int) -> None:
+        """Put in one line, so that the failure's line is the operation's and not one of its own text."""
+        flat = " ".join(text.split())
+        self.errors.append(flat)
+        if operation >= 0 and (freed := self._operations[operation].freed):
+            flat = f"{flat}\n{freed}"
+        self._failures.append(FailureText(flat, line, operation, len(self._operations), is_exception=True))
+
+    def fail_running(self, text: str) -> None:
+        """A failure of the operation that has not ended, if there is one."""
+        last = self._operations[-1] if self._operations else None
+        running = last is not None and not last.ended
+        self.fail(text, last.line if last and running else 0, len(self._operations) - 1 if running else -1)
+
+    def add_arguments(self, found: dict[str, Argument]) -> None:
+        """What was uploaded and is kept: weights, and caches, which are written to."""
+        for buffer in sorted(self._finished, key=lambda buffer: buffer.first_state):
+            if not (buffer.is_lasting and buffer.tensor and (buffer.role or self._is_kept_upload(buffer))):
+                continue
+            shape, dtype = buffer.tensor.shape, buffer.tensor.dtype
+            is_cache = buffer.role == "cache" if buffer.role else buffer.is_written
+            kind = "input" if is_cache else _KINDS.get(buffer.role, "parameter")
+            size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
+            found[buffer.path] = Argument(
+                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=is_cache
+            )
+
+    def _is_kept_upload(self, buffer: _Buffer) -> bool:
+        """Used, and from the host or made of such by an operation that only changes its form."""
+        if buffer.last_use < 0:
+            return False
+        maker = self._operations[buffer.producer] if buffer.producer >= 0 else None
+        return maker is None or bool(_UPLOADS.search(maker.name) or _PREPARES.search(maker.name))
+
+    def finish(self) -> None:
+        """Nothing more will come."""
+        self._settle(None)
+        self._release_all()
+
+    def timeline(self, script: str, rank: int) -> Timeline:
+        """All of it; lines are those of the script."""
+        operations = self._operations
+        ended = sorted(self._finished, key=lambda buffer: (buffer.first_state, buffer.producer, buffer.address))
+        buffers = [
+            BufferEntry(
+                buffer.address,
+                buffer.memory,
+                buffer.bytes_per_bank,
+                buffer.total_bytes,
+                buffer.first_state,
+                buffer.last_state,
+                buffer.producer,
+                buffer.last_use,
+                self._tables.type_number(buffer.tensor),
+                self._name(buffer),
+            )
+            for buffer in ended
+        ]
+        script_file = os.path.realpath(script)
+        in_script = {file: os.path.realpath(file) == script_file for file in {one.file for one in operations}}
+        return captured_timeline(
+            [self._tables.form_number(one.name, location=_location(one)) for one in operations],
+            self._states,
+            rank=rank,
+            lines=[one.line if in_script[one.file] else 0 for one in operations],
+            failures=self._failures,
+            needs=programs_l1([one.l1 for one in operations]),
+            buffers=buffer_table(buffers),
+            events=self._events.table(
+                {buffer.event: row for row, buffer in enumerate(ended)}, self.device.get("pools")
+            ),
+        )
+
+    def _name(self, buffer: _Buffer) -> str:
+        """What the program calls it, else what it is."""
+        if buffer.path and (buffer.is_lasting or not buffer.name):
+            return buffer.path
+        if buffer.name:
+            return buffer.name
+        if buffer.producer < 0:
+            return "tensor made outside operations" if buffer.tensor else "buffer made outside operations"
+        maker = self._operations[buffer.producer].name
+        if buffer.tensor:
+            return f"result of {maker}"
+        inside = buffer.first_state == buffer.last_state and self._states.kind[buffer.first_state] == WITHIN_OPERATION
+        return f"temporary of {maker}" if inside else f"kept by {maker}"
+
+
+def _location(operation: _Operation) -> str:
+    """As short as it stays clear: relative to where the user is, when the file is below it."""
+    file = operation.file.removeprefix(str(Path.cwd()) + os.sep)
+    return f"{file}:{operation.line}" if operation.line else file  # a module of a model has no line
+
+
+def tensor_type_of(described: dict[str, Any]) -> TensorType:
+    """``described`` as ``worker.tensors.describe`` gives it: shapes, pages and shards are the library's own figures."""
+    elements = prod(described["shape"])
+    padded = described["pages"] * described["page_bytes"]
+    known = DATA_TYPES.get(described["dtype"])
+    if known is not None:
+        logical = known.logical_bytes(elements)
+    else:  # a format newer than our table: its own pages tell what an element takes
+        logical = padded * elements // max(prod(described["padded"]), 1)
+    cores = described.get("shard_cores", 0)
+    return TensorType(
+        shape=tuple(described["shape"]),
+        dtype=described["dtype"],
+        layout=described["layout"],
+        memory=described["memory"],
+        placement=described["placement"],
+        logical_bytes=logical,
+        padded_bytes=padded,
+        page_bytes=described["page_bytes"],
+        shard_bytes=-(-padded // cores) if cores else 0,
+        distribution=described.get("distribution", ""),
+    )

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The twin plays a script and tells what the recorder of the real library would tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ttmem._errors import TtmemError
+from ttmem.allocator import Buffer
+from ttmem.allocator.operations import UNKNOWN
+from ttmem.engines.engine import EngineSettings, Entry, Message, Step
+from ttmem.engines.twin import NoRecordError, TwinEngine, WatchedDevice
+from ttmem.engines.worker.account import GIVE, TAKE, Account, Effect, Move
+from ttmem.engines.worker.library import Pool, View
+from ttmem.engines.worker.playing import UPLOAD
+from ttmem.engines.worker.recorder import end_message, state_message
+from ttmem.engines.worker.watching import state_of
+from ttmem.tensors import Placement, TensorSpec
+
+
+class _RecordedDevice(WatchedDevice):
+    """Remembers what was taken and given back."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.moves: list[Move] = []
+
+    def allocate_placed(self, placement: Placement) -> Buffer:
+        buffer = super().allocate_placed(placement)
+        if taken := placement.taken_bytes_per_bank:
+            memory = placement.spec.memory.name
+            self.moves.append(Move(TAKE, memory, buffer.address, taken, placement.total_bytes))
+        return buffer
+
+    def free(self, buffer: Buffer) -> bool:
+        is_freed = super().free(buffer)
+        if is_freed and buffer.placement.taken_bytes_per_bank:
+            self.moves.append(Move(GIVE, buffer.placement.spec.memory.name, buffer.address))
+        return is_freed
+
+
+class _PlayedTwin(TwinEngine):
+    """Follows its own memory with the account that the recorder keeps."""
+
+    device_type = _RecordedDevice
+
+    def __init__(self, settings: EngineSettings) -> None:
+        super().__init__(settings)
+        device = self._opened()
+        assert isinstance(device, _RecordedDevice)
+        self._recorded = device
+        self.memory_map = device.memory_map
+        pools = {p.memory.name: Pool(p.banks, p.base_address, p.bytes_per_bank) for p in self.memory_map.pools}
+        self.account = Account(pools, self.memory_map.quantum_bytes)
+        self.operations = 0
+
+    def do(self, step: Step) -> Message:
+        return self._do(step)
+
+    def effect(self) -> Effect:
+        """Since the last time."""
+        moves, self._recorded.moves = self._recorded.moves, []
+        return self.account.apply(moves)
+
+    def state(self) -> Message:
+        effect = self.effect()
+        views = [
+            View(
+                view.banks,
+                view.total_bytes_per_bank,
+                view.allocated_bytes_per_bank,
+                view.free_bytes_per_bank,
+                view.largest_free_bytes_per_bank,
+            )
+            for view in self._recorded.views()
+        ]
+        return state_message(state_of(views, effect))
+
+    def number_of(self, name: str) -> int | None:
+        """The buffer of a tensor; None on the host, and for what takes nothing."""
+        if name not in self._tensors.named:
+            return None
+        buffer, spec = self._tensors.named[name]
+        found = self.account.live[spec.memory.name].get(buffer.address)
+        return None if found is None else found.number
+
+    def described(self, name: str) -> Message:
+        buffer, spec = self._tensors.named[name]
+        told = self._described_at(Buffer(buffer.address, self._recorded.place(spec)))
+        shard = getattr(spec, "shard", None)
+        return {**told, "placement": f"{shard.kind}_sharded" if shard is not None else "interleaved"}
+
+    def as_operation(self, entry: Entry) -> Iterator[Message]:
+        """``start`` and ``end``; the error of the step is raised after them."""
+        step, index = entry["step"], self.operations
+        self.operations += 1
+        uses = [name for name in _tensors_in(step) if self.number_of(name) is not None]
+        yield {
+            "start": index,
+            "name": entry["name"],
+            "file": entry.get("place", ""),
+            "line": 0,
+            **self.state(),
+            "uses": [self.number_of(name) for name in uses],
+            "tensors": [[self.number_of(name), self.described(name)] for name in uses],
+        }
+        self._forget_doubts()
+        error: TtmemError | None = None
+        try:
+            self._do_or_bound(step)
+        except TtmemError as raised:
+            error = raised
+        known = 0 if self._confidence == UNKNOWN else 1
+        tensors = max(self._l1[0], self._recorded.peaks["L1"] if not known else 0)
+        message = end_message(index, self.effect(), [tensors, *self._l1[1:], 0, known], [sum(self._l1[1:])])
+        message |= {"confidence": self._confidence, "doubt": "; ".join(self._doubts)}
+        if error is not None:
+            yield {**message, "error": error.message}
+            raise error
+        made = [name for name in _out_names(step) if self.number_of(name) is not None]
+        label = entry.get("label")
+        yield {
+            **message,
+            "tensors": [[self.number_of(name), self.described(name)] for name in made],
+            "names": [[self.number_of(name), label] for name in made] if label else [],
+        }
+
+    def _do_or_bound(self, step: Step) -> None:
+        """What has no rule makes at least its results."""
+        try:
+            self._do(step)
+        except NoRecordError as error:
+            makes, names = step.get("makes"), _out_names(step)
+            if not isinstance(makes, list) or not makes:
+                raise
+            self._doubt(UNKNOWN, error.message)
+            for name, shape in zip(names, makes, strict=False):
+                spec = TensorSpec(tuple(shape))
+                self._tensors.keep(name, self._recorded.allocate(spec), spec, self._recorded)
+
+
+def _out_names(step: Step) -> list[str]:
+    out = step.get("out", step.get("alloc"))
+    return [name for name in ([out] if isinstance(out, str) else out or ()) if name]
+
+
+def _tensors_in(value: Any) -> Iterator[str]:
+    """The tensors that a step names."""
+    if isinstance(value, dict):
+        if isinstance(value.get("tensor"), str):
+            yield value["tensor"]
+            return
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors_in(item)
+
+
+def play(settings: EngineSettings, script: Iterable[Entry]) -> Iterator[Message]:
+    """To its end, or to the first entry that fails."""
+    twin = _PlayedTwin(settings)
+    yield {"hello": 1, "ttnn": twin.memory_map.release.name}
+    yield {"device": _device_facts(twin)}
+    kept: list[tuple[str, str, str]] = []
+    for entry in script:
+        try:
+            if "moment" in entry:
+                yield from _moment(twin, kept)
+            elif "name" in entry:
+                yield from twin.as_operation(entry)
+            else:
+                twin.do(entry["step"])
+        except TtmemError as error:
+            if "name" not in entry and "alloc" in entry["step"]:
+                yield from _failed_upload(twin, entry, kept)
+            elif "name" not in entry:
+                yield {"exit": 1, "error": error.message}
+            break
+        if "path" in entry:
+            kept.append((_out_names(entry["step"])[0], entry["path"], entry["role"]))
+    yield {"closed": True, **twin.state()}
+    yield {"played": True, "signal": 0, "timed_out": False}
+
+
+def _failed_upload(twin: _PlayedTwin, entry: Entry, kept: list[tuple[str, str, str]]) -> Iterator[Message]:
+    """Once more, as an operation: it fails again and has a place then."""
+    yield from _moment(twin, kept)
+    try:
+        yield from twin.as_operation({**entry, "name": UPLOAD, "place": entry.get("path", "")})
+    except TtmemError:
+        return
+
+
+def _moment(twin: _PlayedTwin, kept: list[tuple[str, str, str]]) -> Iterator[Message]:
+    yield {"moment": True, **twin.state()}
+    known = [(twin.number_of(name), name, path, role) for name, path, role in kept]
+    there = [one for one in known if one[0] is not None]
+    kept.clear()
+    yield {
+        "paths": [[number, path, True, role] for number, _, path, role in there],
+        "tensors": [[number, twin.described(name)] for number, name, _, _ in there],
+    }
+
+
+def _device_facts(twin: _PlayedTwin) -> Message:
+    known = twin.memory_map
+    return {
+        "arch": known.architecture.ttnn_name,
+        "grid": [known.grid.columns, known.grid.rows],
+        "chips": 1,
+        "mesh": [1, 1],
+        "rank": 0,
+        "parent": None,
+        "chip_ids": [0],
+        "pools": {pool.memory.name: [pool.banks, pool.base_address, pool.bytes_per_bank] for pool in known.pools},
+    }

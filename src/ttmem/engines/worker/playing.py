@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays a script of steps and tells what a recorder would tell of a program that does the same.
+
+An entry is ``{"step": {...}}``: with a ``name`` the step is an operation of the recording (``place`` says where in the
+model, ``label`` what its result is called), without one it happens between operations. ``path`` and ``role`` say what a
+tensor is that stays; ``{"moment": true}`` asks for a state of the memory between operations.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from .devices import OpenOptions
+from .library import describe
+from .protocol import error_text
+from .recorder import Recorder, state_message
+from .sites import Site
+from .steps import Session
+
+Entry = dict[str, Any]
+Send = Callable[[dict[str, Any]], None]
+UPLOAD = "ttnn.to_device"
+"""What an allocation between operations is called when it fails."""
+
+
+class _Player(Recorder):
+    """A recorder that is told where it is, instead of looking at the stack."""
+
+    def __init__(self, session: Session, send: Send) -> None:
+        super().__init__(session.library, send, options=OpenOptions())
+        session.watch.close()
+        self.device_opened(session.device, None)
+        (self._played,) = self._followed.all()
+        self._here = Site("", 0, ())
+        self._session = session
+        self._kept: list[list[Any]] = []
+        """Tensors that stay, not yet told of: their name, path and role."""
+        self._played.state()  # from now on it listens
+
+    def _site(self, name: str) -> Site:
+        return self._here
+
+    def _send_paths(self) -> None:
+        """They are told at moments."""
+
+    def moment(self) -> None:
+        """A state, and what the tensors are that stay."""
+        self._send({"moment": True, **state_message(self._played.state())})
+        paths, described = [], []
+        for name, path, role in self._kept:
+            tensor = self._session.tensors.get(name)
+            found = self._followed.buffer_of(tensor) if tensor is not None else None
+            if found is not None:
+                number = found[1].number
+                paths.append([number, path, True, role])
+                described.append([number, describe(tensor)])
+        self._kept.clear()
+        self._send({"paths": paths, "tensors": described})
+
+    def quietly(self, entry: Entry) -> None:
+        """Outside operations."""
+        self._session.do(entry["step"])
+        self.stays(entry)
+
+    def stays(self, entry: Entry) -> None:
+        if "path" in entry:
+            step = entry["step"]
+            name = step.get("alloc") or step.get("out")
+            self._kept.append([name, entry["path"], entry["role"]])
+
+    def as_operation(self, entry: Entry) -> None:
+        name, label = entry["name"], entry.get("label")
+        self._here = Site(entry.get("place", ""), 0, (label,) if label else ())
+        self._session.call_through(entry["step"], lambda *call: self.operation(name, *call))
+        self.stays(entry)
+
+
+def play(session: Session, script: list[Entry], send: Send) -> None:
+    """To its end, or to the first entry that fails."""
+    player = _Player(session, send)
+    entry: Entry = {}
+    try:
+        for entry in script:
+            if "moment" in entry:
+                player.moment()
+            elif "name" in entry:
+                player.as_operation(entry)
+            else:
+                player.quietly(entry)
+    except Exception as error:
+        if "name" not in entry:
+            _tell_failed_upload(player, entry, error, send)
+    player.finish()
+
+
+def _tell_failed_upload(player: _Player, entry: Entry, error: Exception, send: Send) -> None:
+    """Once more, as an operation: it fails again and has a place then."""
+    if "alloc" in entry.get("step", {}):
+        player.moment()
+        try:
+            player.as_operation({**entry, "name": UPLOAD, "place": entry.get("path", "")})
+        except Exception:
+            return
+    send({"exit": 1, "error": f"{type(error).__name__}: {error_text(error)}"})

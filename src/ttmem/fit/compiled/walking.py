@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first run of a compiled graph: its functions called in order, const-eval results kept, deallocations obeyed."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ttmem._errors import BadInputError
+from ttmem._limits import NESTED_PROGRAMS
+from ttmem.fit.compiled.calls import Held, Step, Written, written
+from ttmem.fit.compiled.forms import SAME_TENSOR, SILENT
+from ttmem.fit.compiled.layouts import Layouts, TensorForm, on_device
+from ttmem.fit.stream import CACHE, CONSTANT, INPUT, WEIGHT, ModelCall, Resident
+from ttmem.readers.mlir.functions import FunctionArgument, ModuleFunction, ModuleOperation, ModuleText
+
+_ROLES = {"parameter": WEIGHT, "constant": CONSTANT}
+_MOST_CALLS = 2_000_000
+"""Operations of one run: functions that call each other could make more than any machine plays."""
+
+
+class Walk:
+    """Collects residents and calls while it follows a function."""
+
+    def __init__(self, module: ModuleText, layouts: Layouts, file: str) -> None:
+        self.residents: list[Resident] = []
+        self.calls: list[ModelCall] = []
+        self.kept: dict[str, str] = {}
+        """Results of const-eval functions, by the name of their tensor: what they are."""
+        self.has_traces = False
+        self._module = module
+        self._layouts = layouts
+        self._file = file
+        self._cached: dict[tuple[str, tuple[str, ...]], list[Held]] = {}
+        self._runs = 0
+        self._frees_itself = any(
+            operation.name == "ttnn.deallocate"
+            for function in module.functions.values()
+            for operation in function.operations
+        )
+
+    @property
+    def frees_after_last_use(self) -> bool:
+        """Whether the module says nothing about when tensors die."""
+        return not self._frees_itself
+
+    def run(self, entry: ModuleFunction) -> None:
+        """Everything from the entry's arguments on."""
+        taken: set[str] = set()
+        arguments = [self._argument(argument, taken) for argument in entry.arguments]
+        self._body(entry, arguments, "", 0)
+
+    def _argument(self, argument: FunctionArgument, taken: set[str]) -> Held:
+        form = self._layouts.form(argument.type_text)
+        local = self._layouts.form(argument.local_type) if argument.local_type else None
+        if form is not None and local is not None and len(local["shape"]) == len(form["shape"]):
+            form = {**form, "shape": local["shape"]}
+        name = argument.name or argument.value
+        if name in taken:
+            name = f"{name} ({argument.value})"
+        taken.add(name)
+        role = CACHE if argument.is_cache else _ROLES.get(argument.kind, INPUT)
+        if form is not None and on_device(form):
+            self.residents.append(Resident(name, role, {"alloc": name, **form}))
+        return Held(name, form, is_retained=role != INPUT)
+
+    def _body(self, function: ModuleFunction, arguments: Sequence[Held], prefix: str, depth: int) -> list[Held]:
+        if depth > NESTED_PROGRAMS:
+            raise BadInputError("functions call each other without end", where=f"{self._file}:{function.line}")
+        if len(self.calls) > _MOST_CALLS:
+            raise BadInputError(f"more than {_MOST_CALLS} operations", where=f"{self._file}:{function.line}")
+        values: dict[str, Held] = {
+            argument.value: held for argument, held in zip(function.arguments, arguments, strict=False)
+        }
+        last_uses = _last_uses(function) if self.frees_after_last_use else {}
+        for number, operation in enumerate(function.operations):
+            made = self._operation(operation, values, prefix, depth)
+            values.update(zip(operation.results, made, strict=False))
+            for value in last_uses.get(number, ()):
+                self._free_unused(values.get(value))
+        return [values[value] for value in function.returned if value in values]
+
+    def _operation(self, operation: ModuleOperation, values: dict[str, Held], prefix: str, depth: int) -> list[Held]:
+        name = operation.name.removeprefix("ttnn.")
+        operands = [values.get(value) for value in operation.operands]
+        if name == "deallocate":
+            self._deallocate(operation, operands)
+            return []
+        if operation.name == "ttcore.load_cached":
+            return self._load_cached(operation, operands, depth)
+        if operation.name == "func.call" or name == "capture_or_execute_trace":
+            return self._called(operation, operands, depth)
+        results = [self._result(operation, number, prefix) for number in range(len(operation.result_types))]
+        if name in SAME_TENSOR and operands and operands[0] is not None and len(results) == 1:
+            return [self._same(operands[0], results[0], operation)]
+        device_results = [held for held in results if on_device(held.form)]
+        foreign = not operation.is_ttnn and not any(b"#ttnn." in one for one in operation.result_types)
+        if name in SILENT or foreign or (operation.result_types and not device_results):
+            self._append(operation, [])
+        else:
+            self._append(operation, *_parts(written(operation, operands, device_results)))
+        return results
+
+    def _result(self, operation: ModuleOperation, number: int, prefix: str) -> Held:
+        form = self._layouts.form(operation.result_types[number])
+        value = operation.results[number] if number < len(operation.results) else f"%{operation.line}"
+        return Held(f"{prefix}{value}", form)
+
+    def _append(self, operation: ModuleOperation, steps: Sequence[Step], unsupported: str = "") -> None:
+        place = operation.location or f"{self._file}:{operation.line}"
+        self.calls.append(ModelCall(operation.name, tuple(steps), module=place, unsupported=unsupported))
+
+    def _same(self, given: Held, result: Held, operation: ModuleOperation) -> Held:
+        """Where the type did not move the tensor it is the same one; else it is made anew."""
+        if on_device(result.form) and _storage(given.form) != _storage(result.form):
+            self._append(operation, *_parts(written(replace(operation, name="ttnn.to_layout"), [given], [result])))
+            return result
+        self._append(operation, [])
+        given.owners += 1
+        return given
+
+    def _deallocate(self, operation: ModuleOperation, operands: Sequence[Held | None]) -> None:
+        held = operands[0] if operands else None
+        steps: list[Step] = []
+        if held is not None and not held.is_retained and on_device(held.form):
+            held.owners -= 1
+            if held.owners == 0:
+                steps = [{"free": held.name, "force": False}]
+        self._append(operation, steps)
+
+    def _free_unused(self, held: Held | None) -> None:
+        if held is None or held.is_retained or not on_device(held.form) or not self.calls:
+            return
+        held.owners -= 1
+        if held.owners == 0:
+            self.calls[-1] = replace(self.calls[-1], frees=(*self.calls[-1].frees, held.name))
+
+    def _load_cached(self, operation: ModuleOperation, operands: Sequence[Held | None], depth: int) -> list[Held]:
+        """Runs its function once; what comes out stays, and a deallocation of it does nothing."""
+        given = [held for held in operands if held is not None]
+        key = operation.callee, tuple(held.name for held in given)
+        self._append(operation, [])
+        if key not in self._cached:
+            function = self._module.functions.get(operation.callee)
+            made = self._body(function, given, f"{function.name} ", depth + 1) if function else []
+            if len(made) < len(operation.result_types):  # cut out of the text: the types still say what it makes
+                made = [self._result(operation, i, f"{operation.callee} ") for i in range(len(operation.result_types))]
+                steps = [{"alloc": held.name, **held.form} for held in made if held.form and on_device(held.form)]
+                self._append(operation, steps, f"the module does not hold {operation.callee}")
+            source = ", ".join(held.name for held in given) or operation.callee
+            for held in made:
+                held.is_retained = True
+                if on_device(held.form):
+                    self.kept[held.name] = source
+            self._cached[key] = made
+        return self._cached[key]
+
+    def _called(self, operation: ModuleOperation, operands: Sequence[Held | None], depth: int) -> list[Held]:
+        """A function of the module, or one that runs on the host; of a trace the run that captures it."""
+        trace = operation.name == "ttnn.capture_or_execute_trace"
+        callee = str(operation.properties.get("capture_callee", "")) if trace else operation.callee
+        function = self._module.functions.get(callee)
+        self._append(operation, [])
+        if function is None or not function.operations or "cpu_hoist" in function.name:
+            results = [self._result(operation, i, "") for i in range(len(operation.result_types))]
+            steps = [{"alloc": held.name, **held.form} for held in results if held.form and on_device(held.form)]
+            if steps:
+                self._append(operation, steps, f"the module does not hold {callee or 'the function'}")
+            return results
+        given = [held for held in operands if held is not None]
+        self._runs += 1
+        self.has_traces = self.has_traces or trace
+        made = self._body(function, given, f"{function.name} {self._runs} ", depth + 1)
+        if not trace:
+            return made
+        for held in made:  # slots live as long as the trace
+            held.is_retained = True
+        count = len(operation.result_types)
+        return made[-count:] if count else []
+
+
+def _parts(made: Written) -> tuple[Sequence[Step], str]:
+    return made.steps, made.unsupported
+
+
+def _storage(form: TensorForm | None) -> tuple[object, ...] | None:
+    if form is None:
+        return None
+    return tuple(str(form.get(key)) for key in ("shape", "dtype", "layout", "memory", "shard"))
+
+
+def _last_uses(function: ModuleFunction) -> dict[int, list[str]]:
+    """Operation number -> values of this function's own that nobody uses afterwards."""
+    last: dict[str, int] = {}
+    own = {value for operation in function.operations for value in operation.results}
+    for number, operation in enumerate(function.operations):
+        for value in (*operation.results, *operation.operands):
+            if value in own:
+                last[value] = number
+    found: dict[int, list[str]] = {}
+    for value, number in last.items():
+        if value not in function.returned:
+            found.setdefault(number, []).append(value)
+    return found

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stream of a language model: its residents by a recipe, then the buffers of stages or the calls of a decoder."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ttmem.fit.language.configuration import config_of, name_of
+from ttmem.fit.language.decoder import Decoder
+from ttmem.fit.language.dimensions import dimensions_of
+from ttmem.fit.language.layout import Layout
+from ttmem.fit.language.recipe import CALLS, open_recipe
+from ttmem.fit.request import Request
+from ttmem.fit.stream import ModelCall, Stream
+
+
+def stream_of(request: Request) -> Stream:
+    """Of the configuration that the request's target names."""
+    return language_stream(request, config_of(request))
+
+
+def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
+    """One chip's share of the model."""
+    layout = layout_of(request, config)
+    calls, more = pass_of(layout, layout.dimensions.layers)
+    return Stream(
+        name=name_of(request, config),
+        residents=layout.residents(),
+        calls=calls,
+        assumed=(*_assumed(layout), *layout.dimensions.assumed, *more),
+        error_bound_percent=layout.recipe.error_percent,
+        facts={
+            "recipe": layout.recipe.name,
+            "chips": layout.chips,
+            "phase": layout.phase,
+            "users": layout.users,
+            "context": layout.context,
+            "prefill_tokens": layout.scope.names["tokens"] if layout.phase == "prefill" else None,
+            "reserve_percent": layout.recipe.reserve_percent or None,
+        },
+    )
+
+
+def layout_of(request: Request, config: Mapping[str, Any]) -> Layout:
+    """The recipe, applied to the model."""
+    return Layout(request, dimensions_of(config, request.target), open_recipe(request.recipe))
+
+
+def pass_of(layout: Layout, layers: int) -> tuple[tuple[ModelCall, ...], Sequence[str]]:
+    """The calls of a pass through so many of the layers, and what was assumed for them."""
+    layers = min(layers, layout.dimensions.layers)
+    if layout.recipe.forward == CALLS:
+        decoder = Decoder(layout)
+        return tuple(decoder.calls(layers)), decoder.assumed
+    return tuple(layout.stages(layers)), ()
+
+
+def _assumed(layout: Layout) -> list[str]:
+    recipe, scope = layout.recipe, layout.scope.names
+    said = [f"laid out by the recipe '{recipe.name}' on {layout.chips} chip{'s' * (layout.chips > 1)}"]
+    if layout.request.users is None or (layout.request.context is None and layout.request.sequence is None):
+        said.append(f"{layout.users} user{'s' * (layout.users > 1)} of {layout.context:,} tokens (--users, --context)")
+    if recipe.reserve_percent:
+        said.append(f"{recipe.reserve_percent:g} % of DRAM is kept free before a model is said to fit")
+    if scope["trace_bytes"]:
+        said.append(f"a trace region of {scope['trace_bytes']:,} bytes")
+    if layout.request.phase is None:
+        said.append("the prefill of one prompt: decoding needs less DRAM")
+    said += [remark.text for remark in recipe.assumed if layout.scope.holds(remark.when)]
+    positions = layout.dimensions.positions
+    if positions and layout.context > positions:
+        said.append(f"the context is longer than the {positions:,} positions that the model was made for")
+    return said

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays a stream on an engine: what comes of it is a Profile like that of a run, of kind ``predicted``."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttmem._errors import MissingPartError
+from ttmem.allocator.replay import spec_from_step
+from ttmem.analysis.failure import failure
+from ttmem.analysis.peaks import peaks
+from ttmem.engines.capture import Capture
+from ttmem.engines.engine import MOCK, TWIN, Engine, EngineSettings, Entry, open_engine
+from ttmem.engines.interpreters import find_interpreter
+from ttmem.engines.track import Resident as Loaded
+from ttmem.fit.request import AUTO, OperationCounts, Prediction, Request
+from ttmem.fit.stream import CACHE, CONSTANT, INPUT, RESERVE, WEIGHT, ModelCall, Resident, Stream
+from ttmem.hardware import BOARDS, OpenSettings, open_board
+from ttmem.profile import MEMORIES, Profile
+from ttmem.tensors import place
+
+KIND = "predicted"
+_STEP_SECONDS = 120.0
+
+
+@contextmanager
+def opened(request: Request) -> Iterator[Engine]:
+    """The engine that the request asks for. Searches play many streams on one: each finds an empty board."""
+    settings = EngineSettings(
+        board=request.board,
+        python=request.python,
+        l1_small_bytes=request.l1_small_bytes,
+        trace_region_bytes=request.trace_region_bytes,
+    )
+    with open_engine(engine_name(request), settings) as engine:
+        yield engine
+
+
+def engine_name(request: Request) -> str:
+    """``auto`` is the real library where it can open the board, else the twin."""
+    if request.engine != AUTO:
+        return request.engine
+    if BOARDS.find(request.board).mock is None:
+        return TWIN
+    try:
+        find_interpreter(request.python)
+    except MissingPartError:
+        if request.python:
+            raise
+        return TWIN
+    return MOCK
+
+
+def play(stream: Stream, request: Request, engine: Engine | None = None) -> Prediction:
+    """What the stream comes to on the request's board; a crash or a hang of the library is the prediction's failure."""
+    if engine is None:
+        with opened(request) as own:
+            return play(stream, request, own)
+    name = engine_name(request)
+    script = list(script_of(stream))
+    heard = _Heard([entry["is_bound"] for entry in script if "name" in entry])
+    for message in engine.play(script, timeout=_STEP_SECONDS):
+        heard.hear(message)
+    profile = heard.capture.profile(
+        name=stream.name,
+        script=request.target,
+        engine=name,
+        board=request.board,
+        kind=KIND,
+        facts={key: value for key, value in stream.facts.items() if value is not None},
+    )
+    return _prediction(stream, request, name, profile, heard)
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What was said while a stream was played."""
+
+    bounds: list[bool]
+    """Of each operation: whether it stands for one that the device has no call for."""
+    capture: Capture = field(default_factory=Capture)
+    confidences: Counter[str] = field(default_factory=Counter)
+    doubts: Counter[str] = field(default_factory=Counter)
+
+    def hear(self, message: dict[str, Any]) -> None:
+        self.capture.feed(message)
+        if "end" in message:
+            index = message["end"]
+            is_bound = index < len(self.bounds) and self.bounds[index]  # an upload that fails comes after them
+            self.confidences["unknown" if is_bound else message.get("confidence", "exact")] += 1
+            if message.get("doubt"):
+                self.doubts[message["doubt"]] += 1
+        if "played" in message:
+            late = _STEP_SECONDS if message["timed_out"] else None
+            self.capture.process_ended(signal_number=message["signal"] or None, timeout_seconds=late)
+
+
+def script_of(stream: Stream) -> Iterator[Entry]:
+    """The entries of ``engines.worker.playing``: what is there first, a moment to look, then the operations."""
+    for resident in stream.residents:
+        yield from _loaded(resident)
+    yield {"moment": True}
+    for call in stream.calls:
+        yield from _called(call)
+
+
+def _loaded(resident: Resident) -> Iterator[Entry]:
+    """What it is is said of the step that brings it to the device: the last one."""
+    *earlier, last = (resident.step, *resident.preparation)
+    known = {"path": resident.name, "role": resident.role}
+    for step in (*earlier, last):
+        entry: dict[str, Any] = {"step": dict(step)}
+        if "call" in step:
+            entry |= {"name": step["call"], "place": resident.name, "label": resident.name, "is_bound": False}
+        if step is last and "host" not in step:
+            entry |= known
+        yield entry
+
+
+def _called(call: ModelCall) -> Iterator[Entry]:
+    for step in call.steps:
+        if "free" in step:
+            yield {"step": {**step, "force": False}}  # a view of it keeps the buffer
+            continue
+        entry: dict[str, Any] = {"step": dict(step), "place": call.module}
+        if "host" not in step:
+            entry["name"] = step.get("call", call.name)
+            entry |= {"label": _label(call, entry["name"]), "is_bound": bool(call.unsupported)}
+        yield entry
+    for name in call.frees:
+        yield {"step": {"free": name, "force": False}}
+
+
+def _label(call: ModelCall, name: str) -> str:
+    """What a result is called: where in the model it was made, and by what."""
+    short = name.rpartition(".")[2]
+    return f"{call.module}:{short}" if call.module else short
+
+
+def _prediction(stream: Stream, request: Request, engine: str, profile: Profile, heard: _Heard) -> Prediction:
+    sizes = _resident_bytes(stream, request, heard.capture.residents)
+    fullest = peaks(profile).get("DRAM")
+    staying = (WEIGHT, CACHE, CONSTANT, RESERVE)
+    held = sum(one.bytes_per_bank for one in sizes if one.role in staying and MEMORIES[one.memory] == "DRAM")
+    activations = (fullest.peak_bytes_per_bank - held) * fullest.banks if fullest else 0
+    banks = fullest.banks if fullest else 1
+
+    def kept(*roles: str) -> int:
+        """Over all banks, padding included, so that the parts and the activations sum to the peak."""
+        return sum(one.bytes_per_bank * banks for one in sizes if one.role in roles)
+
+    failed = failure(profile)
+    unsupported = tuple(
+        f"{call.operator or call.name} ({call.module}): {call.unsupported}" for call in stream.unsupported
+    )
+    counts = heard.confidences
+    return Prediction(
+        request=request,
+        profile=profile,
+        fits=failed is None,
+        engine=engine,
+        chips=int(stream.facts.get("chips") or 1),
+        weights_bytes=kept(WEIGHT),
+        kv_cache_bytes=kept(CACHE),
+        constants_bytes=kept(CONSTANT),
+        reserve_bytes=kept(RESERVE),
+        activations_peak_bytes=max(activations, 0),
+        operations=OperationCounts(
+            exact=counts["exact"],
+            bounded=counts["bounded"],
+            unknown=counts["unknown"],
+            unsupported=unsupported,
+        ),
+        assumed=(*stream.assumed, *(f"{text} ({count} operations)" for text, count in heard.doubts.most_common(10))),
+        error_bound_percent=stream.error_bound_percent,
+    )
+
+
+def _resident_bytes(stream: Stream, request: Request, seen: Mapping[str, Loaded]) -> list[Loaded]:
+    """Role, memory, bytes per bank and in all of what stays; what no longer fitted by what it would take."""
+    found = []
+    memory_map = open_board(request.board, OpenSettings(request.l1_small_bytes, request.trace_region_bytes))
+    for resident in stream.residents:
+        if resident.name in seen:
+            found.append(seen[resident.name])
+        elif "alloc" in resident.step and resident.role != INPUT:
+            spec = spec_from_step({key: value for key, value in resident.step.items() if key != "fill"})
+            placed = place(spec, memory_map)
+            memory = MEMORIES.index(spec.memory.name)
+            found.append(Loaded(resident.role, memory, placed.taken_bytes_per_bank, placed.total_bytes))
+    return found

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ttnn script is not predicted: it runs on the mock, and the answer has the form of a prediction."""
+
+from ttmem._errors import BadInputError
+from ttmem.analysis.failure import failure
+from ttmem.analysis.peaks import peaks
+from ttmem.engines.engine import MOCK, TWIN
+from ttmem.engines.running import RunSettings, run_script
+from ttmem.fit.request import OperationCounts, Prediction, Request
+
+_SAYS = "the target is a ttnn script: it was run on a mock board, nothing is assumed"
+
+
+def ran(request: Request) -> Prediction:
+    """The script's own run; its failure is the first one."""
+    if request.engine == TWIN:
+        raise BadInputError("a script runs on the real library", where=request.target, hint="leave --engine out")
+    settings = RunSettings(board=request.board, python=request.python)
+    profile = run_script(request.target, settings=settings, output=2).profile
+    dram, arguments = peaks(profile).get("DRAM"), [one for one in profile.arguments if one.on_device]
+    weights_bytes = sum(one.bytes for one in arguments if not one.kv_cache)
+    cache_bytes = sum(one.bytes for one in arguments if one.kv_cache)
+    most = dram.peak_bytes_per_bank * dram.banks if dram else 0
+    return Prediction(
+        request=request,
+        profile=profile,
+        fits=failure(profile) is None,
+        engine=MOCK,
+        chips=int(profile.facts.get("chips") or 1),
+        weights_bytes=weights_bytes,
+        kv_cache_bytes=cache_bytes,
+        activations_peak_bytes=max(most - weights_bytes - cache_bytes, 0),
+        operations=OperationCounts(exact=sum(map(len, profile.timelines))),
+        assumed=(_SAYS,),
+        error_bound_percent=0.0,
+    )

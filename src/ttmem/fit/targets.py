@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a TARGET is, told apart in one place: each kind makes a ``Stream`` of the request."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from ttmem._errors import BadInputError
+from ttmem.fit.language.configuration import wants_recipe
+from ttmem.fit.request import Request
+from ttmem.fit.stream import Stream
+
+HINT = "TARGET is FILE.py::load_model, hf:ViTConfig, the config.json of a language model, or a ttnn script"
+
+
+class TargetKind(NamedTuple):
+    """One kind of target; the first that holds is taken."""
+
+    holds: Callable[[Request], bool]
+    home: str
+    """The module whose ``stream_of(request)`` makes the stream; imported when it is asked for."""
+
+
+KINDS: tuple[TargetKind, ...] = (TargetKind(wants_recipe, "ttmem.fit.language.stream"),)
+
+
+def is_script(target: str) -> bool:
+    """A ttnn program is not predicted: it runs."""
+    return target.endswith(".py") and "::" not in target
+
+
+def stream_of(request: Request) -> Stream:
+    """The stream of a request's target on its board."""
+    for kind in KINDS:
+        if kind.holds(request):
+            made: Stream = import_module(kind.home).stream_of(request)
+            return made
+    missing = not request.target.startswith("hf:") and not Path(request.target.partition("::")[0]).exists()
+    raise BadInputError("no such file" if missing else "no model that can be fitted", where=request.target, hint=HINT)

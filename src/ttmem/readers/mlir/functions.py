@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of TTNN modules: what they take, and their operations in order.
+
+The text is what the compiler prints, or what somebody wrote by hand: statements over several lines, comments and names
+of one's own are read too. Operations and types are those of ``_operation`` and ``_types``.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem._limits import LAYOUT_BYTES
+from ttmem.readers.mlir._attributes import parse_properties
+from ttmem.readers.mlir._module import MODULE_NAME, STAGE_END_MARKS, STAGE_MARK, argument_of, resolved, split_arguments
+from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature, without_escapes
+
+_STATEMENT = re.compile(
+    rb'\s*(?:%\w+(?::\d+)?(?:, %\w+)* = |"[\w.]+"\(|func\.|call\b|return\b|ttcore\.|ttnn\.|#\w+ += )'
+)
+_FUNCTION = re.compile(rb"\s*func\.func (?:(public|private|nested) )?@\"?([\w.$-]+)\"?\(")
+_ALIAS = re.compile(rb"\s*#(\w+) += (.*)", re.DOTALL)
+_SEVERAL_RESULTS = re.compile(rb"\s*((?:%\w+, )+%\w+) = ")
+_RETURN = re.compile(rb"\s*(?:func\.)?return\b")
+_SSA = re.compile(rb"%\w+(?:#\d+)?")
+_TEXTS = re.compile(rb'"[^"]*"')
+_COMMENT = re.compile(rb"(?<!:)//.*")
+_PROPERTIES = re.compile(rb"\)\s+(?:<\{|\{)")
+_GENERIC = re.compile(rb'\s*(?:%[^=]* = )?"')
+_FUNCTION_TYPE = re.compile(rb'function_type = "(\w+)"|attributes \{(const_eval)')
+_LOCATION_ALIAS = re.compile(rb"#(loc\d*)\b")
+_LOCATION_AT_END = re.compile(rb"loc\(#(loc\d*)\)\s*$")
+_GRID = re.compile(rb"arch = <(\w+)>, grid = (\d{1,4})x(\d{1,4})")
+_MESH = re.compile(rb'<"[^"]*" = (\d{1,4})x(\d{1,4})')
+_TTNN_STAGES = (b"ttnn", b"ttnn_runtime")
+_MOST_LINES = 100_000
+"""Of one statement: a printed constant may be long, a bracket that is never closed is not."""
+_CUT = "the module is cut: dump it again"
+_SPLIT = re.compile(rb"^// -----\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionArgument:
+    """What a function is given."""
+
+    value: str
+    """``%arg0``."""
+    type_text: bytes
+    """With its layout written out."""
+    kind: str
+    """``parameter``, ``constant``, ``input`` or ``unknown``."""
+    name: str
+    local_type: bytes
+    """What one chip has of it, where the module says so."""
+    is_cache: bool
+
+
+@dataclass(frozen=True)
+class ModuleOperation:
+    """One operation of a function's body."""
+
+    name: str
+    """``ttnn.add``, ``ttcore.load_cached``, ``func.call``."""
+    results: tuple[str, ...]
+    operands: tuple[str, ...]
+    operand_types: tuple[bytes, ...]
+    result_types: tuple[bytes, ...]
+    callee: str
+    location: str
+    line: int
+    written: bytes
+    """Its properties as they were written."""
+    aliases: Mapping[bytes, bytes] = field(repr=False, default_factory=dict)
+
+    @property
+    def is_ttnn(self) -> bool:
+        """Whether it is of the dialect that runs."""
+        return self.name.startswith("ttnn.")
+
+    @cached_property
+    def properties(self) -> dict[str, Any]:
+        """By name, as plain values."""
+        return parse_properties(self.written, self.aliases)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFunction:
+    """A function, and its operations in order."""
+
+    name: str
+    arguments: tuple[FunctionArgument, ...]
+    operations: list[ModuleOperation]
+    returned: list[str]
+    """Values, filled when its body ends."""
+    kind: str
+    """``const_eval``, ``forward_device``, ``trace_main``, ...: what the compiler made it for, where that is said."""
+    is_private: bool
+    line: int
+
+
+@dataclass(frozen=True)
+class ModuleText:
+    """One module."""
+
+    name: str
+    functions: dict[str, ModuleFunction]
+    architecture: str = ""
+    """``wormhole_b0``, ``blackhole``; empty when the module does not say what it was compiled for."""
+    grid: tuple[int, int] | None = None
+    """Rows and columns of cores."""
+    mesh: tuple[int, int] | None = None
+
+    @property
+    def operations(self) -> int:
+        """How many all functions have together."""
+        return sum(len(function.operations) for function in self.functions.values())
+
+    @property
+    def is_ttnn(self) -> bool:
+        """Whether it is of the stage that runs: earlier ones have operations of other dialects."""
+        return any(one.is_ttnn for function in self.functions.values() for one in function.operations)
+
+    @property
+    def entries(self) -> list[ModuleFunction]:
+        """The functions with operations that no other one calls."""
+        called = {
+            name
+            for function in self.functions.values()
+            for operation in function.operations
+            for name in (operation.callee, *_callees(operation))
+        }
+        found = [one for one in self.functions.values() if one.name not in called and one.operations]
+        running = [one for one in found if any(operation.is_ttnn for operation in one.operations)] or found
+        public = [one for one in running if not one.is_private and one.kind in ("", "forward_device", "forward")]
+        return public or running
+
+
+def _callees(operation: ModuleOperation) -> Iterator[str]:
+    if b"callee" in operation.written:
+        yield from (str(value) for name, value in operation.properties.items() if name.endswith("callee"))
+
+
+def read_modules(text: bytes, where: str = "module") -> list[ModuleText]:
+    """The TTNN modules of a text; of a log, those of its ``ttnn`` stages. BadInputError when there is none."""
+    pieces = list(_pieces(text))
+    modules = [module for line, piece in pieces for module in [_read(piece, line, where)] if module.is_ttnn]
+    if not modules:
+        raise BadInputError(
+            "no TTNN module here: no function with operations of the ttnn dialect",
+            where=where,
+            hint="compile with export_path, or with TTXLA_LOGGER_LEVEL=DEBUG, and give the ttnn stage",
+        )
+    return modules
+
+
+def _pieces(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Modules with the number of the line before them."""
+    stages = [(found.start(), found[1]) for found in STAGE_MARK.finditer(text)]
+    if not stages:
+        begin = 0
+        for split in [*(found.span() for found in _SPLIT.finditer(text)), (len(text), len(text))]:
+            yield text.count(b"\n", 0, begin), text[begin : split[0]]
+            begin = split[1]
+        return
+    for (begin, stage), (end, following) in zip(stages, [*stages[1:], (len(text), b"")], strict=True):
+        if stage in _TTNN_STAGES and not (stage == b"ttnn" and following == b"ttnn_runtime"):
+            cuts = (text.find(mark, begin, end) for mark in STAGE_END_MARKS)
+            end = min((cut for cut in cuts if cut >= 0), default=end)
+            begin = text.find(b"\n", begin, end) + 1 or end
+            yield text.count(b"\n", 0, begin), text[begin:end]
+
+
+def _read(text: bytes, first_line: int, where: str) -> ModuleText:
+    aliases: dict[bytes, bytes] = {}
+    functions: dict[str, ModuleFunction] = {}
+    name = MODULE_NAME.search(text)
+    statements = list(_statements(text, first_line, where))
+    for _, statement in statements:  # first: locations stand behind the module
+        if alias := _ALIAS.match(statement):
+            aliases[alias[1]] = alias[2][: LAYOUT_BYTES * 16].strip()
+    resolve = cache(lambda type_text: resolved(type_text.strip(), aliases))  # a few types, thousands of operations
+    current: ModuleFunction | None = None
+    for line, statement in statements:
+        if function := _FUNCTION.match(statement):
+            current = _function(statement, function, resolve, line)
+            functions[current.name] = current
+        elif current is None or _ALIAS.match(statement):
+            continue
+        elif _RETURN.match(statement):
+            current.returned[:] = [value.decode() for value in _SSA.findall(statement.split(b" : ")[0])]
+            current = None
+        elif (operation := _operation(statement, resolve, aliases, line)) is not None:
+            current.operations.append(operation)
+    if current is not None and current.operations and not _is_closed(text, current.operations[-1].line - first_line):
+        raise BadInputError(f"the text ends inside @{current.name}", where=f"{where}:{current.line}", hint=_CUT)
+    described = _GRID.search(text)
+    mesh = _MESH.search(text)
+    return ModuleText(
+        name[1].decode("utf-8", "replace") if name else "module",
+        {one.name: one for one in functions.values() if one.kind != "forward_cpu"},
+        described[1].decode() if described else "",
+        (int(described[2]), int(described[3])) if described else None,
+        (int(mesh[1]), int(mesh[2])) if mesh else None,
+    )
+
+
+def _is_closed(text: bytes, lines: int) -> bool:
+    """Whether a bracket closes a function behind so many lines: an excerpt may have left its return out."""
+    return any(line.lstrip().startswith(b"}") for line in text.split(b"\n")[lines:])
+
+
+def _statements(text: bytes, first_line: int, where: str) -> Iterator[tuple[int, bytes]]:
+    """Whole statements with their line: a line, or as many as its brackets need."""
+    held: list[bytes] = []
+    depth, begin, needs_types = 0, 0, False
+    for number, line in enumerate(text.split(b"\n"), first_line + 1):
+        if b"//" in line:
+            line = _without_comment(line)
+        if not held:
+            if not _STATEMENT.match(line):
+                continue
+            begin, depth, needs_types = number, 0, bool(_GENERIC.match(line))
+        held.append(line.strip() if held else line)
+        depth += _open_brackets(line)
+        needs_types = needs_types and b"->" not in line
+        if depth <= 0 and not needs_types:
+            yield begin, b" ".join(held)
+            held = []
+        elif len(held) > _MOST_LINES:
+            break
+    if held:
+        raise BadInputError(
+            "the statement that begins here is not closed",
+            where=f"{where}:{begin}",
+            hint=_CUT,
+        )
+
+
+def _without_comment(line: bytes) -> bytes:
+    if b'"' not in line:
+        return _COMMENT.sub(b"", line)
+    hidden = _TEXTS.sub(lambda found: b"_" * len(found[0]), without_escapes(line))
+    comment = hidden.find(b"//")
+    return line if comment < 0 else line[:comment]
+
+
+def _open_brackets(line: bytes) -> int:
+    """How many round brackets stay open; the others are always inside such ones, but for a function's own."""
+    plain = _TEXTS.sub(b"", without_escapes(line)) if b'"' in line else line
+    return plain.count(b"(") - plain.count(b")")
+
+
+def _function(statement: bytes, found: re.Match[bytes], resolve: Callable[[bytes], bytes], line: int) -> ModuleFunction:
+    arguments = []
+    for text in split_arguments(statement, found.end()):
+        value, colon, _ = text.strip().partition(b": ")
+        if not colon or not value.startswith(b"%"):
+            continue
+        type_text, kind, name, local, is_cache = argument_of(text)
+        arguments.append(FunctionArgument(value.decode(), resolve(type_text), kind, name, local, is_cache))
+    declared = _FUNCTION_TYPE.search(statement, found.end())
+    said = (declared[1] or declared[2]).decode() if declared else ""
+    if not said and b"ttir.cpu_hoisted" in statement:
+        said = "forward_cpu"
+    return ModuleFunction(
+        found[2].decode("utf-8", "replace"), tuple(arguments), [], [], said, found[1] == b"private", line
+    )
+
+
+def _operation(
+    statement: bytes, resolve: Callable[[bytes], bytes], aliases: Mapping[bytes, bytes], line: int
+) -> ModuleOperation | None:
+    several = _SEVERAL_RESULTS.match(statement)  # the compiler writes %5:2, people name each
+    parsed = parse_operation(statement[several.end() :] if several else statement.strip())
+    if parsed is None:
+        return None
+    results, _, operands = parsed.values.partition(b"=")
+    if several:
+        results = several[1].replace(b",", b"")
+    operand_types, result_types = split_signature(parsed.types) if parsed.types else ([], [])
+    begin = _PROPERTIES.search(statement)
+    types_at = statement.rfind(b" : (")
+    written = statement[begin.end() : types_at if types_at > begin.end() else None] if begin else b""
+    return ModuleOperation(
+        parsed.name.decode("utf-8", "replace"),
+        tuple(_texts(results)),
+        tuple(_texts(operands)),
+        tuple(map(resolve, operand_types)),
+        tuple(map(resolve, result_types)),
+        parsed.callee.decode("utf-8", "replace"),
+        _location(statement, parsed.location, aliases),
+        line,
+        written,
+        aliases,
+    )
+
+
+def _texts(values: bytes) -> Sequence[str]:
+    return [value.decode("utf-8", "replace") for value in values.split()]
+
+
+def _location(statement: bytes, found: bytes, aliases: Mapping[bytes, bytes]) -> str:
+    alias = _LOCATION_AT_END.search(statement)
+    if alias and alias[1] in aliases:
+        found = location_text(aliases[alias[1]].removeprefix(b"loc("))
+        inner = _LOCATION_ALIAS.search(aliases[alias[1]])
+        if not found and inner and inner[1] in aliases:
+            found = location_text(aliases[inner[1]].removeprefix(b"loc("))
+    return found.decode("utf-8", "replace")

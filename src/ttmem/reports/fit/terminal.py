@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a model fits, for a person: the verdict, what memory goes to, what to change, what was assumed."""
+
+from ttmem.fit.request import Capacity
+from ttmem.reports.fit.document import FitDocument, FitPeak
+from ttmem.reports.kit.units import bytes_text, percent
+
+_BAR = 48
+_MOST_UNSUPPORTED = 8
+_RED, _GREEN, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
+
+
+def render(answer: FitDocument, *, color: bool = False) -> str:
+    verdict = f"fits {answer.board}" if answer.fits else f"DOES NOT FIT {answer.board}"
+    if color:
+        verdict = f"{_GREEN if answer.fits else _RED}{verdict}{_PLAIN}"
+    chips = f" ({answer.chips} chips; figures are per chip)" if answer.chips > 1 else ""
+    lines = [f"{answer.name} {verdict}{chips}", ""]
+    lines += [_peak(memory, peak) for memory, peak in answer.peak.items()]
+    parts = (
+        ("weights", answer.weights_bytes),
+        ("KV cache", answer.kv_cache_bytes),
+        ("activations", answer.activations_peak_bytes),
+        ("tables", answer.constants_bytes),
+        ("reserve", answer.reserve_bytes),
+    )
+    lines += [
+        f"{name:<13}{bytes_text(amount)}" for name, amount in parts if amount or name in ("weights", "activations")
+    ]
+    if answer.interval_bytes:
+        low, high = map(bytes_text, answer.interval_bytes)
+        lines.append(f"{'DRAM peak':<13}between {low} and {high}: placement is the author's choice")
+    lines += [f"{'largest':<13}{name} {value}" for name, value in (answer.max or {}).items()]
+    if answer.capacity:
+        lines += ["", *_capacity(answer.capacity)]
+    if failed := answer.first_failure:
+        place = f" at {failed.operation.name} ({failed.operation.location})" if failed.operation else ""
+        lines += ["", f"fails{place}: {failed.failure_class}", f"  {failed.message}"]
+    if answer.advice:
+        lines += ["", "what would change it (each was fitted)"]
+        lines += [
+            f"  {'fits' if one.fits else 'does not fit':<13}{one.do}: {bytes_text(one.peak_bytes_per_bank)} per bank"
+            for one in answer.advice
+        ]
+    return "\n".join([*lines, "", *_trust(answer)])
+
+
+def _peak(memory: str, peak: FitPeak) -> str:
+    share = min(peak.peak_percent or 0.0, 100.0)
+    bar = "█" * round(_BAR * share / 100)
+    place = f"{peak.at.name} ({peak.at.module})" if peak.at.module else peak.at.name
+    return (
+        f"{memory:<13}{bar:░<{_BAR}} {percent(peak.peak_percent)}  {bytes_text(peak.peak_bytes_per_bank)} of"
+        f" {bytes_text(peak.bytes_per_bank)} per bank{f', at {place}' if place else ''}"
+    )
+
+
+def _capacity(capacity: Capacity) -> list[str]:
+    """What else would fit, as a table whose last column is the plot."""
+    most = max((point.context for point in capacity.points), default=0) or 1
+    users = f"{capacity.users} user{'s' * (capacity.users > 1)}"
+    found = f"largest context for {users}: {capacity.largest_context:,} tokens"
+    lines = [f"{found}; most users of {capacity.context:,} tokens: {capacity.largest_users:,}"]
+    lines.append(f"{'users':>7}{'context':>12}")
+    for point in capacity.points:
+        bar = "█" * round(_BAR * point.context / most)
+        ends = "" if point.is_limit else " (all that the model has)"
+        lines.append(f"{point.users:>7}{point.context:>12,}  {bar}{ends}")
+    return lines
+
+
+def _trust(answer: FitDocument) -> list[str]:
+    """How far it can be trusted."""
+    counts = answer.operations
+    total = counts.exact + counts.bounded + counts.unknown
+    known = f"engine {answer.engine}; {counts.exact} of {total} operations exact"
+    known += f", {counts.bounded} bounded" if counts.bounded else ""
+    known += f", {counts.unknown} unknown" if counts.unknown else ""
+    lines = [known]
+    if answer.error_bound_percent is not None:
+        lines.append(f"a real port's DRAM peak was within {answer.error_bound_percent:g} % where it was measured")
+    lines += [f"no call on the device: {text}" for text in counts.unsupported[:_MOST_UNSUPPORTED]]
+    if len(counts.unsupported) > _MOST_UNSUPPORTED:
+        lines.append(f"  ... and {len(counts.unsupported) - _MOST_UNSUPPORTED} more (--json has all)")
+    return [*lines, *(f"assumed: {text}" for text in answer.assumed)]

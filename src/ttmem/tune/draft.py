@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run with changes: which buffers live from when to when, in which memory, and how full that makes it.
+
+Nothing is copied: a draft is the history and what differs from it, so that a search can try thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttmem.hardware import MemoryMap
+from ttmem.profile import MEMORIES, TensorType
+from ttmem.tune.history import History
+
+L1_NUMBER = MEMORIES.index("L1")
+Curve = NDArray[np.int64]
+"""Bytes per bank that are taken after each event."""
+
+
+class Piece(NamedTuple):
+    """One buffer of a draft: it is there from event ``take_at`` until just before event ``give_at``."""
+
+    memory: int
+    bytes_per_bank: int
+    total_bytes: int
+    type: TensorType | None
+    take_at: int
+    give_at: int
+
+    @property
+    def is_there(self) -> bool:
+        """False for one that a change did away with."""
+        return self.bytes_per_bank > 0 and self.take_at < self.give_at
+
+
+GONE = Piece(0, 0, 0, None, 0, 0)
+Change = Mapping[int, Piece]
+"""What an edit does: number of the buffer -> how it is then."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """The history with some buffers changed."""
+
+    history: History
+    changed: Change = field(default_factory=dict)
+    pools: tuple[tuple[int, int, int], ...] = ()
+    memory_map: MemoryMap | None = None
+    static_bytes: Mapping[int, int] = field(default_factory=dict)
+    """Operation -> the static buffers of its programs, where that changed."""
+
+    def piece(self, number: int) -> Piece:
+        """How a buffer is in this draft."""
+        found = self.changed.get(number)
+        return found if found is not None else original(self.history, number)
+
+    def numbers(self) -> Iterator[int]:
+        """All buffers, those that edits added included."""
+        count = len(self.history.lives)
+        yield from range(count)
+        yield from (number for number in self.changed if number >= count)
+
+    def free_number(self) -> int:
+        """For one more buffer."""
+        return max([len(self.history.lives) - 1, *self.changed]) + 1
+
+    def with_change(self, change: Change) -> Draft:
+        """One more edit."""
+        return replace(self, changed={**self.changed, **change})
+
+    def curves(self) -> list[Curve]:
+        """How full each memory is after every event, the allocation that failed left out."""
+        curves = [curve.copy() for curve in base_curves(self.history)]
+        for number, piece in self.changed.items():
+            if number < len(self.history.lives):
+                _add(curves, original(self.history, number), -1)
+            _add(curves, piece, 1)
+        return curves
+
+    def peak_after(self, change: Change, curves: list[Curve]) -> list[int]:
+        """The peaks that one more change would leave, without making a draft of it."""
+        touched: dict[int, Curve] = {}
+        for number, piece in change.items():
+            before = self.piece(number) if number < len(self.history.lives) or number in self.changed else GONE
+            for one, sign in ((before, -1), (piece, 1)):
+                if one.is_there:
+                    if one.memory not in touched:
+                        touched[one.memory] = curves[one.memory].copy()
+                    touched[one.memory][one.take_at : one.give_at] += sign * one.bytes_per_bank
+        return [int(touched.get(memory, curve).max(initial=0)) for memory, curve in enumerate(curves)]
+
+    def programs_curve(self, curves: list[Curve]) -> tuple[Curve, NDArray[np.int32]]:
+        """At every launch whose needs are known: tensors in L1 and static buffers, and the operation."""
+        at, operation, static = launch_columns(self.history)
+        if self.static_bytes:
+            static = static.copy()
+            for number, size in self.static_bytes.items():
+                static[operation == number] = size
+        return curves[L1_NUMBER][at] + static, operation
+
+
+def original(history: History, number: int) -> Piece:
+    """As it was captured."""
+    life = history.lives[number]
+    return Piece(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
+
+
+def base_curves(history: History) -> list[Curve]:
+    """Of the run as it was, worked out once."""
+    known = history.cache.get("curves")
+    if known is None:
+        steps = np.zeros((len(MEMORIES), history.length + 1), np.int64)
+        for life in history.lives:
+            steps[life.memory, life.taken_at] += life.bytes_per_bank
+            steps[life.memory, min(life.given_at, history.length)] -= life.bytes_per_bank
+        known = history.cache["curves"] = list(np.cumsum(steps, axis=1)[:, :-1])
+    return list(known)
+
+
+def launch_columns(history: History) -> tuple[NDArray[np.int64], NDArray[np.int32], Curve]:
+    """Launches of the run whose needs are known: position, operation, static bytes per core."""
+    known = history.cache.get("launches")
+    if known is None:
+        told = [launch for launch in history.launches if launch.static_bytes_per_core >= 0]
+        known = history.cache["launches"] = (
+            np.array([launch.at for launch in told], np.int64),
+            np.array([launch.operation for launch in told], np.int32),
+            np.array([launch.static_bytes_per_core for launch in told], np.int64),
+        )
+    at, operation, static = known
+    return at, operation, static
+
+
+class Wanted(NamedTuple):
+    """The allocation at which the run ended."""
+
+    memory: int
+    bytes_per_bank: int
+    total_bytes: int
+    banks: int
+    operation: int
+
+
+def wanted(history: History) -> Wanted | None:
+    """What was asked for and not there; None when the run did not end for want of memory."""
+    failure = history.failure
+    if failure is None or not failure.failure_class.startswith("oom/") or failure.memory not in MEMORIES:
+        return None
+    needed = failure.numbers.get("bytes_per_bank", 0)
+    if not needed:
+        return None
+    quantum = history.memory_map.quantum_bytes
+    index = failure.operation_index
+    return Wanted(
+        MEMORIES.index(failure.memory),
+        -(-needed // quantum) * quantum,
+        failure.numbers.get("requested_bytes", needed),
+        failure.numbers.get("banks", history.pools[MEMORIES.index(failure.memory)][0]),
+        len(history.operations) - 1 if index is None else index,
+    )
+
+
+def _add(curves: list[Curve], piece: Piece, sign: int) -> None:
+    if piece.is_there:
+        curves[piece.memory][piece.take_at : piece.give_at] += sign * piece.bytes_per_bank
+
+
+def as_captured(history: History) -> Draft:
+    """No change yet."""
+    return Draft(history, pools=history.pools, memory_map=history.memory_map)

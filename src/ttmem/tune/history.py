@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A captured run as a list of what happened, ready to be changed and played again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ttmem._errors import BadInputError
+from ttmem.analysis.failure import RunFailure, failure
+from ttmem.hardware import BOARDS, MemoryMap, OpenSettings, open_board
+from ttmem.profile import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, Profile, TensorType, Timeline
+
+_HINT = "capture the program itself: ttmem run SCRIPT, then ask about the stored report"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the run."""
+
+    index: int
+    name: str
+    location: str
+    path: tuple[str, ...]
+    """``file:line``, the outermost call first."""
+    named_at: int
+    """How many calls further out its results get their names."""
+    given: int
+    """The sum of ``GIVEN`` for what the call named itself."""
+    inputs: tuple[int, ...]
+    """Buffers that it reads, in the order of its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One buffer, from the event that took it to the one that gave it back."""
+
+    number: int
+    memory: int
+    bytes_per_bank: int
+    total_bytes: int
+    address: int
+    name: str
+    """Empty for what no memory state shows: a temporary."""
+    type: TensorType | None
+    producer: int
+    """The operation inside which it was taken, -1 outside any."""
+    uses: tuple[int, ...]
+    """Operations that read it."""
+    taken_at: int
+    given_at: int
+    """Positions among the events; one past the last when it was never given back."""
+    given_inside: int
+    """The operation that gave it back, -1 when that happened outside operations (a variable went, the end)."""
+    outlives: bool
+    """It was there until the device was closed."""
+
+    @property
+    def last_use(self) -> int:
+        """The operation after which nobody needs it."""
+        return max(self.uses[-1] if self.uses else -1, self.producer)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A program that was started."""
+
+    at: int
+    operation: int
+    static_bytes_per_core: int
+    """-1 when unknown."""
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """A run, understood. Positions count the events of ``timeline.events``."""
+
+    profile: Profile
+    timeline: Timeline
+    operations: tuple[Operation, ...]
+    lives: tuple[Life, ...]
+    launches: tuple[Launch, ...]
+    ends: tuple[int, ...]
+    """Per operation: the position of its last event."""
+    starts: tuple[int, ...]
+    memory_map: MemoryMap
+    pools: tuple[tuple[int, int, int], ...]
+    """Of each memory: banks, first address, bytes per bank."""
+    failure: RunFailure | None
+    made_by: dict[int, list[int]] = field(default_factory=dict)
+    """Operation -> the buffers that it left behind."""
+    cache: dict[str, Any] = field(default_factory=dict)
+    """What others worked out of it once."""
+
+    @cached_property
+    def length(self) -> int:
+        """How many events there are."""
+        assert self.timeline.events is not None
+        return len(self.timeline.events)
+
+    def results(self, operation: int) -> list[Life]:
+        """What an operation left behind."""
+        return [self.lives[number] for number in self.made_by.get(operation, ())]
+
+
+def history(profile: Profile) -> History:
+    """The run of a profile that knows its events; others are refused with what to do."""
+    timelines = [timeline for timeline in profile.timelines if timeline.events is not None]
+    if len(profile.timelines) != 1 or not timelines:
+        raise BadInputError(
+            f"'{profile.name}' does not tell in which order memory was taken and given back", hint=_HINT
+        )
+    (timeline,) = timelines
+    events = timeline.events
+    assert events is not None
+    if not events.pools:
+        raise BadInputError(f"'{profile.name}' opened no device: there is nothing to change", hint=_HINT)
+    rows = _Rows(profile, timeline)
+    operations, ends, starts = rows.operations()
+    lives = tuple(rows.lives())
+    made: dict[int, list[int]] = {}
+    for life in lives:
+        if life.producer >= 0 and life.name:
+            made.setdefault(life.producer, []).append(life.number)
+    ended = failure(profile)
+    return History(
+        profile,
+        timeline,
+        operations,
+        lives,
+        tuple(rows.launches()),
+        ends,
+        starts,
+        _memory_map(profile, events.pools),
+        events.pools,
+        ended,
+        made,
+    )
+
+
+class _Rows:
+    """The events of a timeline as plain lists: rows are walked several times, and columns are slow one by one."""
+
+    def __init__(self, profile: Profile, timeline: Timeline) -> None:
+        events = timeline.events
+        assert events is not None
+        self.profile, self.timeline, self.events = profile, timeline, events
+        self.kind = events.kind.tolist()
+        self.operation = events.operation.tolist()
+        self.inside = events.inside.tolist()
+        self.buffer = events.buffer.tolist()
+        self.uses: dict[int, list[int]] = {}
+        self.inputs: dict[int, list[int]] = {}
+        self.given: dict[int, int] = {}
+        for at, kind in enumerate(self.kind):
+            if kind == USE:
+                self.uses.setdefault(self.buffer[at], []).append(self.operation[at])
+                self.inputs.setdefault(self.operation[at], []).append(self.buffer[at])
+            elif kind == GIVE:
+                self.given[self.buffer[at]] = at
+
+    def operations(self) -> tuple[tuple[Operation, ...], tuple[int, ...], tuple[int, ...]]:
+        profile, timeline, events = self.profile, self.timeline, self.events
+        names = {form: profile.forms.name_of(form) for form in set(timeline.form.tolist())}
+        places = {form: profile.forms.location(form) for form in names}
+        paths = [tuple(path.split("\n")) if path else () for path in events.call_paths]
+        starts, ends = [-1] * len(timeline), [-1] * len(timeline)
+        for at, kind in enumerate(self.kind):
+            if self.inside[at] == 1 and self.operation[at] < len(timeline):
+                ends[self.operation[at]] = at
+                if kind == START:
+                    starts[self.operation[at]] = at
+        found = []
+        for index, form in enumerate(timeline.form.tolist()):
+            at = starts[index]
+            path, named_at, given = (
+                (paths[self.buffer[at]], int(events.address[at]), int(events.bytes_per_bank[at]))
+                if at >= 0
+                else ((), 0, 0)
+            )
+            inputs = tuple(self.inputs.get(index, ()))
+            found.append(Operation(index, names[form], places[form], path, named_at, given, inputs))
+        return tuple(found), tuple(ends), tuple(starts)
+
+    def lives(self) -> Iterator[Life]:
+        events, buffers, types = self.events, self.timeline.buffers, self.profile.tensor_types
+        memory, address, row = events.memory.tolist(), events.address.tolist(), events.row.tolist()
+        size, total = events.bytes_per_bank.tolist(), events.total_bytes.tolist()
+        for at in np.flatnonzero(events.kind == TAKE).tolist():
+            number = self.buffer[at]
+            entry = row[at] if buffers is not None else -1
+            type_number = int(buffers.tensor_type[entry]) if buffers is not None and entry >= 0 else -1
+            given = self.given.get(number, len(self.kind))
+            place = self.inside[given] if given < len(self.kind) else CLOSING
+            yield Life(
+                number,
+                memory[at],
+                size[at],
+                total[at],
+                address[at],
+                buffers.names[int(buffers.name[entry])] if buffers is not None and entry >= 0 else "",
+                types[type_number] if type_number >= 0 else None,
+                self.operation[at] if self.inside[at] == 1 else -1,
+                tuple(self.uses.get(number, ())),
+                at,
+                given,
+                self.operation[given] if place == 1 else -1,
+                place == CLOSING,
+            )
+
+    def launches(self) -> Iterator[Launch]:
+        for at in np.flatnonzero(self.events.kind == LAUNCH).tolist():
+            yield Launch(at, self.operation[at], int(self.events.bytes_per_bank[at]))
+
+
+def _memory_map(profile: Profile, pools: Sequence[tuple[int, int, int]]) -> MemoryMap:
+    """Of the board that was opened, with its regions: it says what a changed tensor would take."""
+    board = profile.facts.get("board") or next(
+        (one.name for one in BOARDS if one.architecture.name == profile.facts.get("system")), ""
+    )
+    if not board:
+        raise BadInputError(f"'{profile.name}' does not say on which board it ran", hint=_HINT)
+    sizes = dict(zip(MEMORIES, pools, strict=True))
+    return open_board(
+        board,
+        OpenSettings(l1_small_bytes=sizes["L1_SMALL"][2], trace_region_bytes=sizes["TRACE"][0] * sizes["TRACE"][2]),
+    )
+
+
+def is_want_of_memory(failure: RunFailure) -> bool:
+    """Whether a run ended because something did not fit: what changes can help."""
+    return failure.failure_class.startswith(("oom/", "buffers/"))

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A draft played on the twin's allocator: every address, the first thing that does not fit, and its Profile.
+
+The Profile is made by the same code as a captured one, from the messages that a recorder would have sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ttmem.allocator import FreeList, sentences
+from ttmem.engines.capture import Capture
+from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Buffer, Move
+from ttmem.engines.worker.library import Pool, View
+from ttmem.engines.worker.recorder import end_message, state_message
+from ttmem.engines.worker.watching import state_of
+from ttmem.hardware import MEMORIES as MEMORY_RECORDS
+from ttmem.profile import CLOSING, L1_PARTS, MEMORIES, Profile
+from ttmem.tune.draft import L1_NUMBER, Draft, wanted
+from ttmem.tune.history import Operation, is_want_of_memory
+
+
+class Action(NamedTuple):
+    """One thing that happens in a draft."""
+
+    at: int
+    order: int
+    """Among those at the same place: what is given back makes room first."""
+    kind: str
+    operation: int
+    inside: int
+    number: int
+    """Of the buffer, or the static bytes of a launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """The first thing that does not fit, in the library's words."""
+
+    operation: int
+    memory: str
+    message: str
+    needed_bytes_per_bank: int
+    allocated_bytes_per_bank: int
+    free_bytes_per_bank: int
+    largest_free_bytes_per_bank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a draft."""
+
+    addresses: dict[int, int]
+    """Of every buffer, in each bank."""
+    shortfall: Shortfall | None
+    peaks: tuple[int, ...]
+    """Of each memory, bytes per bank, as far as it got."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it came to its end."""
+        return self.shortfall is None
+
+
+def actions(draft: Draft) -> list[Action]:
+    """All that happens, in order."""
+    history = draft.history
+    events = history.timeline.events
+    assert events is not None
+    operation, inside = events.operation.tolist(), events.inside.tolist()
+    count, length = len(history.operations), history.length
+    found: list[Action] = []
+    for number in draft.numbers():
+        piece = draft.piece(number)
+        if not piece.is_there:
+            continue
+        life = history.lives[number] if number < len(history.lives) else None
+        for kind, order, at, own in (
+            (TAKE, 1, piece.take_at, life.taken_at if life else -1),
+            (GIVE, 0, piece.give_at, life.given_at if life else -1),
+        ):
+            if at < length:  # what was moved happens just before the event that stands there
+                belongs = inside[at] if at == own or kind == TAKE else 0
+                found.append(Action(at, order, kind, operation[at], belongs, number))
+            elif kind == GIVE and at == own:
+                continue  # it was never given back
+            else:
+                found.append(Action(at, order, kind, count, 0, number))
+    for launch in history.launches:
+        static = draft.static_bytes.get(launch.operation, launch.static_bytes_per_core)
+        found.append(Action(launch.at, 2, LAUNCH, launch.operation, 1, static))
+    missing = wanted(history)
+    if missing is not None:
+        found.append(Action(history.ends[missing.operation], 3, "want", missing.operation, 1, 0))
+    found.sort(key=itemgetter(0, 1))
+    return found
+
+
+class _Memories:
+    """The free lists, and what does not fit into them."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.lists = [
+            FreeList(base, size, grows_down=MEMORY_RECORDS.find(name).grows_down)
+            for name, (_, base, size) in zip(MEMORIES, draft.pools, strict=True)
+        ]
+        self.addresses: dict[int, int] = {}
+        self.peaks = [0] * len(MEMORIES)
+        self.shortfalls: list[Shortfall] = []
+
+    def do(self, action: Action) -> bool:
+        """False when it does not fit."""
+        if action.kind == TAKE:
+            piece = self.draft.piece(action.number)
+            address = self.lists[piece.memory].allocate(piece.bytes_per_bank)
+            if address is None:
+                banks = self.draft.pools[piece.memory][0]
+                return self._short(action, piece.memory, piece.bytes_per_bank, piece.total_bytes, banks)
+            self.addresses[action.number] = address
+            self.peaks[piece.memory] = max(self.peaks[piece.memory], self.lists[piece.memory].allocated_bytes)
+        elif action.kind == GIVE:
+            piece = self.draft.piece(action.number)
+            self.lists[piece.memory].free(self.addresses[action.number])
+        elif action.kind == LAUNCH:
+            return self._launch(action)
+        else:
+            missing = wanted(self.draft.history)
+            if missing is not None and self.lists[missing.memory].largest_free_bytes < missing.bytes_per_bank:
+                return self._short(action, missing.memory, missing.bytes_per_bank, missing.total_bytes, missing.banks)
+        return True
+
+    def _launch(self, action: Action) -> bool:
+        """Static buffers grow from the base of L1 and end below the lowest tensor, as every enqueue checks."""
+        lowest = self.lists[L1_NUMBER].lowest_taken_address
+        base, size = self.draft.pools[L1_NUMBER][1:]
+        end = base + action.number
+        if action.number <= 0 or (end <= base + size and (lowest is None or end <= lowest)):
+            return True
+        text = (
+            sentences.clash("circular", lowest, end)
+            if lowest is not None and end > lowest
+            else sentences.overflow("circular", end, base + size)
+        )
+        pool = self.lists[L1_NUMBER]
+        largest, allocated = pool.largest_free_bytes, pool.allocated_bytes
+        self.shortfalls.append(
+            Shortfall(action.operation, "L1", text, action.number, allocated, pool.free_bytes, largest)
+        )
+        return False
+
+    def _short(self, action: Action, memory: int, needed: int, total: int, banks: int) -> bool:
+        pool, name = self.lists[memory], MEMORIES[memory]
+        size = self.draft.pools[memory][2]
+        amounts = (pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
+        text = sentences.out_of_memory(total, name, banks, needed, size, *amounts)
+        self.shortfalls.append(Shortfall(action.operation, name, text, needed, *amounts))
+        return False
+
+
+def play(draft: Draft) -> Played:
+    """Addresses, peaks, and the first thing that does not fit: everything behind it does not happen."""
+    memories = _Memories(draft)
+    for action in actions(draft):
+        if not memories.do(action):
+            break
+    return Played(memories.addresses, next(iter(memories.shortfalls), None), tuple(memories.peaks))
+
+
+def profile_of(draft: Draft, name: str) -> Profile:
+    """The draft as a Profile like the captured one."""
+    history, player = draft.history, _Player(draft)
+    capture = Capture()
+    for message in player.messages():
+        capture.feed(message)
+    made = capture.profile(name=name, script=history.profile.source.name, engine="", board="")
+    captured, (timeline,) = history.timeline, made.timelines
+    timeline = replace(timeline, line=captured.line[: len(timeline)], rank=captured.rank)
+    same = history.profile
+    return replace(made, timelines=(timeline,), source=same.source, facts=same.facts, arguments=same.arguments)
+
+
+class _Player:
+    """Tells what a recorder would tell of the draft."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft, self.history = draft, draft.history
+        self.memories = _Memories(draft)
+        pools = {name: Pool(*pool) for name, pool in zip(MEMORIES, draft.pools, strict=True)}
+        self.account = Account(pools, draft.history.memory_map.quantum_bytes)
+        self.number_of: dict[tuple[int, int], int] = {}
+        """(memory, address) of a live buffer -> its number in the draft."""
+        self.told: dict[int, int] = {}
+        """The draft's number -> the account's."""
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        pools = {name: list(pool) for name, pool in zip(MEMORIES, self.draft.pools, strict=True)}
+        yield {"device": {"arch": "", "grid": [], "mesh": [], "chips": 1, "pools": pools}}
+        segments: dict[int, list[tuple[int, list[Action]]]] = {}
+        for (index, place), together in groupby(actions(self.draft), key=itemgetter(3, 4)):
+            segments.setdefault(index, []).append((place, list(together)))
+        count = len(self.history.operations)
+        for operation in self.history.operations:
+            todo = segments.get(operation.index, [])
+            before: list[Action] = []
+            for inside, group in todo:
+                if inside == CLOSING:
+                    yield from self._closed(before, group)
+                    before = []
+                elif not inside:
+                    before += group
+            yield self._start(operation, before)
+            if not self.memories.shortfalls:
+                yield self._inside(
+                    operation.index, [action for inside, group in todo if inside == 1 for action in group]
+                )
+            else:
+                yield {"end": operation.index, "error": self.memories.shortfalls[0].message}
+            if self.memories.shortfalls and operation.index < count - 1:
+                yield from self._closed([], [])
+                return
+        last = segments.get(count, [])
+        before = [action for inside, group in last if not inside for action in group]
+        yield from self._closed(before, [action for inside, group in last if inside == CLOSING for action in group])
+        failure = self.history.failure
+        if failure is not None and not is_want_of_memory(failure) and not self.memories.shortfalls:
+            yield {"end": count - 1, "error": failure.message}
+
+    def _start(self, operation: Operation, before: list[Action]) -> dict[str, Any]:
+        file, _, line = operation.location.rpartition(":")
+        between = self._between(before)
+        return {
+            "start": operation.index,
+            "name": operation.name,
+            "file": file,
+            "line": int(line) if line.isdigit() else 0,
+            "path": operation.path,
+            "named_at": operation.named_at,
+            "given": operation.given,
+            **between,
+            "uses": [self.told[number] for number in operation.inputs if number in self.told],
+        }
+
+    def _closed(self, before: list[Action], gone: list[Action]) -> Iterator[dict[str, Any]]:
+        """The device is closed, and with it goes what was there."""
+        yield {"closed": True, **self._between(before)}
+        self._between(gone)
+
+    def _moves(self, todo: Sequence[Action]) -> tuple[list[Move], list[int]]:
+        """What happens, up to the first thing that does not fit, and the draft's numbers of what was taken."""
+        moves: list[Move] = []
+        taken: list[int] = []
+        for action in todo:
+            if not self.memories.do(action):
+                break
+            if action.kind == LAUNCH:
+                moves.append(Move(LAUNCH))
+                continue
+            if action.kind not in (TAKE, GIVE):
+                continue
+            piece = self.draft.piece(action.number)
+            address = self.memories.addresses[action.number]
+            moves.append(Move(action.kind, MEMORIES[piece.memory], address, piece.bytes_per_bank, piece.total_bytes))
+            if action.kind == TAKE:
+                taken.append(action.number)
+        return moves, taken
+
+    def _between(self, todo: Sequence[Action]) -> dict[str, Any]:
+        moves, taken = self._moves(todo)
+        effect = self.account.apply(moves)
+        self._tell(taken, effect.born)
+        views = [
+            View(banks, size, pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
+            for (banks, _, size), pool in zip(self.draft.pools, self.memories.lists, strict=True)
+        ]
+        return {**state_message(state_of(views, effect)), **self._described(taken)}
+
+    def _inside(self, index: int, todo: Sequence[Action]) -> dict[str, Any]:
+        moves, taken = self._moves(todo)
+        effect = self.account.apply(moves)
+        self._tell(taken, effect.born)
+        needs = [action.number for action in todo if action.kind == LAUNCH][: len(effect.l1_at_launch)]
+        l1 = self._l1(index, effect.highest_l1, list(zip(effect.l1_at_launch, needs, strict=True)))
+        message = {**end_message(index, effect, l1, needs), **self._described(taken)}
+        if self.memories.shortfalls:
+            message["error"] = self.memories.shortfalls[0].message
+        return message
+
+    def _tell(self, taken: Sequence[int], born: Sequence[Buffer]) -> None:
+        self.told |= dict(zip(taken, (buffer.number for buffer in born), strict=True))
+
+    def _described(self, taken: Sequence[int]) -> dict[str, Any]:
+        lives = self.history.lives
+        names = [[self.told[n], lives[n].name] for n in taken if n < len(lives) and lives[n].name]
+        types = [[self.told[n], type_] for n in taken if (type_ := self.draft.piece(n).type) is not None]
+        return {"names": names, "tensors": types}
+
+    def _l1(self, index: int, highest: int, launches: list[tuple[int, int]]) -> list[int]:
+        """The worst moment; static buffers are told apart as they were where they are the same."""
+        known = self.history.timeline.programs_l1
+        parts = [int(getattr(known, part)[index]) for part in L1_PARTS[1:]] if known is not None else [0, 0, 0]
+        measured = int(known.measured[index]) if known is not None else 0
+        if known is not None and int(known.tensors[index]) < 0:
+            return [-1, 0, 0, 0, 0]
+        tensors, static = max([(highest, 0), *((at, max(need, 0)) for at, need in launches)], key=sum)
+        if not static:
+            parts = [0, 0, 0]
+        elif static != sum(parts):
+            parts = [static, 0, 0]
+        return [tensors, *parts, measured]
+
+
+def same_addresses(draft: Draft, played: Played) -> bool:
+    """Whether a draft without changes lies where the captured run lay: what makes its figures exact."""
+    numbers = np.array(sorted(played.addresses), np.int64)
+    captured = np.array([draft.history.lives[number].address for number in numbers.tolist()], np.int64)
+    return bool(np.array_equal(captured, np.array([played.addresses[n] for n in numbers.tolist()], np.int64)))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes are data: what a wrong file is told, what one changes, and that the tensors are those of the formulas."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fit.language.configurations import LLAMA_8B, MIXTRAL
+from ttmem._errors import BadInputError
+from ttmem.engines.twin import TwinEngine
+from ttmem.fit.language.dimensions import dimensions_of
+from ttmem.fit.language.layout import Layout
+from ttmem.fit.language.recipe import load, open_recipe, recipe_names
+from ttmem.fit.language.stream import language_stream
+from ttmem.fit.request import Request
+
+ACCURACY, PERFORMANCE = "tt-transformers:accuracy", "tt-transformers:performance"
+
+
+def _request(**changes: Any) -> Request:
+    return Request("config.json", **{"recipe": ACCURACY, "context": 32768, "l1_small_bytes": 0, **changes})
+
+
+def _taken(request: Request, config: dict[str, Any]) -> dict[str, int]:
+    """Bytes per bank by the name of the tensor without its layer."""
+    layout = Layout(request, dimensions_of(config), open_recipe(request.recipe))
+    taken: Counter[str] = Counter()
+    with TwinEngine(board=request.board) as engine:
+        before = 0
+        for resident in layout.residents():
+            assert engine.ask([resident.step], isolated=False).status == "pass"
+            held = engine.device.view(_dram()).allocated_bytes_per_bank
+            parts = [part for part in resident.name.split(" (")[0].split(".") if not part.isdigit()]
+            taken[".".join(parts)] += held - before
+            before = held
+    return dict(taken)
+
+
+def _dram() -> Any:
+    from ttmem.hardware import DRAM
+
+    return DRAM
+
+
+def test_the_tensors_of_a_llama_are_those_of_the_formulas() -> None:
+    # GIVEN the formulas of tt_transformers for one chip with twelve banks
+    def sharded(rows: int, columns: int) -> int:
+        return rows // 32 * math.ceil(math.ceil(columns / 32) / 12) * 1088
+
+    def interleaved(tiles: int, tile: int) -> int:
+        return math.ceil(tiles / 12) * tile
+
+    # WHEN the twin takes every tensor of Llama-3.1-8B with one user of 32,768 tokens
+    taken = _taken(_request(), LLAMA_8B)
+    # THEN each kind takes what the formula says
+    prefix = "model.layers."
+    blocks = 32768 // 64
+    assert taken[f"{prefix}self_attn.qkv_proj.weight"] == 32 * sharded(4096, 6144)
+    assert taken[f"{prefix}self_attn.o_proj.weight"] == 32 * sharded(4096, 4096)
+    assert taken[f"{prefix}mlp.gate_proj.weight"] == taken[f"{prefix}mlp.up_proj.weight"] == 32 * sharded(4096, 14336)
+    assert taken[f"{prefix}mlp.down_proj.weight"] == 32 * sharded(14336, 4096)
+    assert taken[f"{prefix}self_attn.k_cache"] == 32 * interleaved(blocks * 8 * 2 * 4, 1088)
+    assert taken["model.embed_tokens.weight"] == math.ceil(128256 / 12) * 8192
+    assert taken[f"{prefix}norms.weight"] + taken["model.norm.weight"] == (4 * 32 + 2) * math.ceil(128 / 12) * 64
+    assert taken["rope.cos_sin"] + taken["rope.cos_sin.rows"] == (
+        2 * interleaved(1024 * 4, 2048) + 2 * math.ceil(32768 / 12) * 256
+    )
+    assert sum(taken[name] for name in taken if name.startswith("sampling")) * 12 == pytest.approx(84e6, rel=0.01)
+    assert taken["lm_head.weight"] == 3 * sharded(4096, 668 * 64)
+    assert taken["kept free"] == pytest.approx(0.025 * 1073741824, rel=0.01)
+
+
+def test_performance_keeps_its_last_layer_larger() -> None:
+    layout = Layout(_request(recipe=PERFORMANCE), dimensions_of(LLAMA_8B), open_recipe(PERFORMANCE))
+    types = [layout.data_type("gate", layout.layer_scope(number)) for number in (0, 30, 31)]
+    assert types == ["bfloat4_b", "bfloat4_b", "bfloat8_b"]
+
+
+def test_what_is_asked_for_comes_before_what_the_recipe_says() -> None:
+    request = _request(weights={"mlp": "bfp4", "": "bf16"}, kv_cache="bfloat4_b")
+    layout = Layout(request, dimensions_of(LLAMA_8B), open_recipe(ACCURACY))
+    assert [layout.data_type(kind) for kind in ("gate", "down", "qkv", "head", "cache", "embedding")] == [
+        "bfloat4_b",
+        "bfloat4_b",
+        "bfloat16",
+        "bfloat16",
+        "bfloat4_b",
+        "bfloat16",
+    ]
+
+
+@pytest.mark.parametrize(("chips", "board"), [(1, "n150"), (2, "n300"), (8, "t3k"), (32, "galaxy"), (4, "p150x4")])
+@pytest.mark.parametrize("config", [LLAMA_8B, MIXTRAL], ids=["llama", "mixtral"])
+def test_more_chips_hold_less_each(chips: int, board: str, config: dict[str, Any]) -> None:
+    one = language_stream(_request(board=board, chips=1), config)
+    split = language_stream(_request(board=board), config)
+    assert (one.facts["chips"], split.facts["chips"]) == (1, chips)
+
+    def elements(stream: Any) -> int:
+        return sum(math.prod(resident.step["shape"]) for resident in stream.residents if resident.role == "weight")
+
+    assert elements(split) <= elements(one)
+    assert elements(split) >= elements(one) / chips
+
+
+def test_chips_must_divide_the_heads() -> None:
+    with pytest.raises(BadInputError, match="8 key-value heads cannot be divided among 3 chips") as refused:
+        language_stream(_request(chips=3), LLAMA_8B)
+    assert refused.value.hint == "--chips 1, 2, 4, 8"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"recipe": "tt-transformer"}, "unknown recipe"),
+        ({"users": 0}, "--users is 0"),
+        ({"context": -5}, "--context is -5"),
+        ({"phase": "train"}, "unknown phase"),
+        ({"weights": {"mpl": "bf16"}}, "unknown kind of weight 'mpl'"),
+        ({"weights": {"mlp": "bf17"}}, "unknown data type 'bf17'"),
+        ({"weights": {"embedding": "bfp8"}}, "stored in rows, which bfloat8_b cannot be"),
+        ({"board": "n15o"}, "unknown board"),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadInputError, match=told):
+        language_stream(_request(**changes), LLAMA_8B)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ("name = 'x'\nforward = 'sideways'\n", 2, "forward: Invalid enum value 'sideways'"),
+        (
+            "[let]\na = 3\n[[tensor]]\nname = 'w'\ntype = 'bf16'\nshape = ['dimm']\n",
+            6,
+            "tensor[0].shape: unknown name 'dimm'",
+        ),
+        ("[types]\nattn = 'bfloat8_b'\nmlp = 'bfloat9_b'\n", 3, "types.mlp: unknown data type 'bfloat9_b'"),
+        (
+            "[[tensor]]\nname = 'a'\ntype = 'bf16'\nshape = [1]\n[[tensor]]\nname = 'b'\ncolour = 3\n",
+            7,
+            "tensor[1].colour",
+        ),
+        ("[[tensor]]\nname = 'a'\ntype = 'bf16'\n", 1, "needs either shape or bytes_per_bank"),
+        ("[[tensor]]\nname = 'a'\nshape = [1]\n", 1, "needs a kind or a type"),
+        ("[[chunk]]\nvalue = 'import os'\n", 2, "chunk[0].value: cannot be read as an expression"),
+        ("[[chunk]]\nvalue = '__import__(1, 2)'\nwhen = 'dim.real'\n", 3, "when: not part of the language"),
+        ("name = 'x'\nname = 'y'\n", 2, "is not TOML"),
+        ("extends = 'nothing'\n", None, "extends 'nothing'"),
+        ("extends = '../../../etc/passwd'\n", None, "extends"),
+    ],
+)
+def test_a_wrong_file_is_told_its_line_and_key(tmp_path: Path, text: str, line: int | None, told: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(BadInputError) as refused:
+        language_stream(_request(recipe=str(file)), LLAMA_8B)
+    assert told in refused.value.message
+    assert refused.value.where == (f"{file}:{line}" if line else str(file))
+
+
+def test_a_file_of_ones_own_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        "extends = 'tt-transformers:performance'\nreserve_percent = 0\n[let]\nblock = 32\n[types]\ncache = 'bfp4'\n"
+        "[[tensor]]\nname = 'model.embed_tokens.weight'\nkind = 'embedding'\nplace = 'host'\n"
+        "shape = ['vocabulary', 'dim']\nlayout = 'row_major'\n"
+    )
+    recipe, base = load(file), open_recipe(PERFORMANCE)
+    assert (recipe.name, recipe.let["block"], recipe.let["tokens"]) == ("mine", 32, base.let["tokens"])
+    assert len(recipe.tensor) == len(base.tensor)
+    stream = language_stream(_request(recipe=str(file)), LLAMA_8B)
+    steps = {resident.name: resident.step for resident in stream.residents}
+    assert "model.embed_tokens.weight" not in steps
+    assert steps["model.layers.0.self_attn.k_cache"]["dtype"] == "bfloat4_b"
+    assert "kept free" not in steps
+
+
+def test_names_of_our_recipes() -> None:
+    assert recipe_names() == ["generic", ACCURACY, PERFORMANCE]
