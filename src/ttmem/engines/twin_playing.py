@@ -8,7 +8,9 @@ from typing import Any
 
 from ttmem._errors import TtmemError
 from ttmem.allocator import Buffer
-from ttmem.allocator.operations import UNKNOWN
+from ttmem.allocator.failures import DeviceFailureError
+from ttmem.allocator.operations import BOUNDED, UNKNOWN
+from ttmem.allocator.replay import spec_from_step
 from ttmem.engines.engine import EngineSettings, Entry, Message, Step
 from ttmem.engines.twin import NoRecordError, TwinEngine, WatchedDevice
 from ttmem.engines.worker.account import GIVE, TAKE, Account, Effect, Move
@@ -127,7 +129,11 @@ class _PlayedTwin(TwinEngine):
         }
 
     def _do_or_bound(self, step: Step) -> None:
-        """What has no rule makes at least its results."""
+        """What has no rule makes at least its results; a call that says in full what it ``makes`` makes just that."""
+        declared = step.get("makes")
+        if isinstance(declared, list) and all(isinstance(one, dict) for one in declared):
+            self._do_declared(step, [spec_from_step(one) for one in declared])
+            return
         try:
             self._do(step)
         except NoRecordError as error:
@@ -138,6 +144,35 @@ class _PlayedTwin(TwinEngine):
             for name, shape in zip(names, makes, strict=False):
                 spec = TensorSpec(tuple(shape))
                 self._tensors.keep(name, self._recorded.allocate(spec), spec, self._recorded)
+
+    def _do_declared(self, step: Step, specs: list[TensorSpec]) -> None:
+        """By its rule where that makes the same; else the results alone, of which nobody doubts that they are made."""
+        try:
+            plan = self.plan(step)
+            if len(plan.results) == len(specs):
+                made = [spec for _, spec in plan.results]
+                if all(_same_storage(one, other) for one, other in zip(made, specs, strict=True)):
+                    self._do(step)
+                    return
+                why = f"{step['call']} would make {made[0]} by the twin's rule, the program says {specs[0]}"
+            elif plan.confidence != UNKNOWN and (not plan.results or not specs):
+                self._do(step)  # the rule ends in a failure, or the call writes into what is there
+                return
+            else:
+                why = plan.note or f"{step['call']} gives {len(plan.results)} tensors by the twin's rule"
+        except DeviceFailureError:
+            raise
+        except TtmemError as error:
+            why = error.message
+        self._doubt(BOUNDED, why)
+        for name, spec in zip(_out_names(step), specs, strict=False):
+            self._tensors.keep(name, self._recorded.allocate(spec), spec, self._recorded)
+
+
+def _same_storage(one: TensorSpec, other: TensorSpec) -> bool:
+    """Whether two specs take the same memory; how the elements are counted may differ."""
+    kinds = ((spec.dtype, spec.layout, spec.memory, spec.shard, spec.elements) for spec in (one, other))
+    return next(kinds) == next(kinds)
 
 
 def _out_names(step: Step) -> list[str]:

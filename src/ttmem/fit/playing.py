@@ -92,6 +92,10 @@ class _Heard:
             self.confidences["unknown" if is_bound else message.get("confidence", "exact")] += 1
             if message.get("doubt"):
                 self.doubts[message["doubt"]] += 1
+        if "bounded" in message:  # of the operation that has just ended
+            self.confidences["exact"] -= 1
+            self.confidences["bounded"] += 1
+            self.doubts[message["bounded"]] += 1
         if "played" in message:
             late = _STEP_SECONDS if message["timed_out"] else None
             self.capture.process_ended(signal_number=message["signal"] or None, timeout_seconds=late)
@@ -104,6 +108,8 @@ def script_of(stream: Stream) -> Iterator[Entry]:
     yield {"moment": True}
     for call in stream.calls:
         yield from _called(call)
+        if call.keeps:
+            yield {"moment": True}
 
 
 def _loaded(resident: Resident) -> Iterator[Entry]:
@@ -125,6 +131,9 @@ def _called(call: ModelCall) -> Iterator[Entry]:
             yield {"step": {**step, "force": False}}  # a view of it keeps the buffer
             continue
         entry: dict[str, Any] = {"step": dict(step), "place": call.module}
+        for kept in call.keeps:
+            if kept.tensor == step.get("alloc", step.get("out")):
+                entry |= {"path": kept.name, "role": kept.role}
         if "host" not in step:
             entry["name"] = step.get("call", call.name)
             entry |= {"label": _label(call, entry["name"]), "is_bound": bool(call.unsupported)}
@@ -190,4 +199,5 @@ def _resident_bytes(stream: Stream, request: Request, seen: Mapping[str, Loaded]
             placed = place(spec, memory_map)
             memory = MEMORIES.index(spec.memory.name)
             found.append(Loaded(resident.role, memory, placed.taken_bytes_per_bank, placed.total_bytes))
-    return found
+    kept = {one.name for call in stream.calls for one in call.keeps}
+    return [*found, *(one for path, one in seen.items() if path in kept)]

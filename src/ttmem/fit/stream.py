@@ -29,6 +29,15 @@ class Resident:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A result that stays on the device for good, such as a weight that was made ready."""
+
+    tensor: str
+    name: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCall:
     """One operation of the model: the calls that stand for it, and the tensors whose life ends with it."""
 
@@ -43,6 +52,8 @@ class ModelCall:
     """The aten operator, where there is one."""
     unsupported: str = ""
     """Why there is no call for it on the device; its results are still made, as a bound."""
+    keeps: tuple[Kept, ...] = ()
+    """Which of its results stay."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,10 @@ from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Request
 from ttmem.fit.stream import Stream
 
-HINT = "TARGET is FILE.py::load_model, hf:ViTConfig, the config.json of a language model, or a ttnn script"
+HINT = (
+    "TARGET is FILE.py::load_model, hf:ViTConfig, the config.json of a language model, a TTNN module (.mlir, or a log "
+    "that holds one), or a ttnn script"
+)
 
 
 class TargetKind(NamedTuple):
@@ -22,7 +25,21 @@ class TargetKind(NamedTuple):
     """The module whose ``stream_of(request)`` makes the stream; imported when it is asked for."""
 
 
-KINDS: tuple[TargetKind, ...] = (TargetKind(wants_recipe, "ttmem.fit.language.stream"),)
+_OTHER_FILES = (".py", ".json", ".toml", ".yaml", ".yml", ".safetensors", ".bin", ".pt")
+
+
+def is_module(request: Request) -> bool:
+    """A TTNN module in a file of its own, or a log: what holds neither is told when it is read."""
+    path = Path(request.target)
+    if path.suffix == ".mlir":
+        return True
+    return "::" not in request.target and path.suffix not in _OTHER_FILES and path.is_file()
+
+
+KINDS: tuple[TargetKind, ...] = (
+    TargetKind(is_module, "ttmem.fit.compiled"),
+    TargetKind(wants_recipe, "ttmem.fit.language.stream"),
+)
 
 
 def is_script(target: str) -> bool:

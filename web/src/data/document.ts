@@ -102,6 +102,8 @@ export type TypeRow = [number[], string, string, string, string, number, number]
 
 export interface TimelineHeader {
   rank: number;
+  /** Which device, mesh or submesh it is; empty where a rank is all that is known. */
+  words: string;
   first_index: number;
   operations: number;
   states: number;

@@ -71,6 +71,8 @@ class _Player(Recorder):
         name, label = entry["name"], entry.get("label")
         self._here = Site(entry.get("place", ""), 0, (label,) if label else ())
         self._session.call_through(entry["step"], lambda *call: self.operation(name, *call))
+        if self._session.declined:
+            self._send({"bounded": f"{name} {self._session.declined}"})
         self.stays(entry)
 
 

@@ -9,7 +9,6 @@ there: rows of tests, and the recordings of all processes (``events``).
 import importlib
 import json
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from .events import Events
 from .isolated_tests import CRASHED, FAILURE, OUTCOME, IsolatedTests
 from .isolation import end_with
 from .library import Library
+from .limits import allowed_bytes
 from .protocol import MEMORIES, error_message
 from .recorder import Recorder
 
@@ -38,8 +38,6 @@ _PREFIX = "ttmem_"
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
 _CRASHED_WORKER = "???"
 """The phase that pytest-xdist names for a test whose worker died."""
-_UNITS = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)\s*", re.IGNORECASE)
 
 
 def main(words: list[str]) -> int:
@@ -58,16 +56,6 @@ def from_settings(settings: dict[str, Any]) -> "MemoryPlugin":
     importlib.import_module("ttnn")
     options = {name: value for name, value in settings.items() if name not in ("temporary", "open", "parent")}
     return MemoryPlugin(options=settings["open"], **options)
-
-
-def allowed_bytes(limit: object, bank_bytes: int) -> int:
-    """What a limit of a mark leaves of a bank; ``ValueError`` says what would be right. A bare number: 80 of what?"""
-    matched = _LIMIT.fullmatch(str(limit))
-    unit = matched[2].lower() if matched else ""
-    if matched is None or (unit != "%" and unit not in _UNITS):
-        raise ValueError(f"'{limit}' is no limit: write '90%' of a bank, or bytes per bank such as '1.2MiB'")
-    number = float(matched[1])
-    return int(bank_bytes * number / 100 if unit == "%" else number * _UNITS[unit])
 
 
 class Peaks:
