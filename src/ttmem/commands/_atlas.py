@@ -30,18 +30,21 @@ def run(
     quiet: bool,
 ) -> int:
     """Answer the whole list; exit 0 however many fit."""
+    from ttmem.engines.interpreters import chosen_python
     from ttmem.fit.atlas import ListedModel
     from ttmem.library.atlas import atlas
     from ttmem.library.fit import request_of
     from ttmem.reports.atlas import files
-    from ttmem.reports.kit.console import print_table
+    from ttmem.reports.kit.console import TextReport
 
     if folder is None:
         raise BadInputError("--list needs a folder", hint="-o FOLDER: journal and tables; a second call resumes")
     models = []
     for where, text, params in _lines(list_path, command, common):
         try:
-            models.append(ListedModel(text, request_of(params.pop("target"), **fields_of(params))))
+            fields = fields_of(params)
+            python = chosen_python(fields.pop("python"), fields.pop("ttnn"))
+            models.append(ListedModel(text, request_of(fields.pop("target"), python=python, **fields)))
         except BadInputError as error:
             raise BadInputError(error.message, where=where, hint=error.hint) from None
     with progress_bar("models", quiet=quiet, of_bytes=False) as progress:
@@ -49,7 +52,9 @@ def run(
     if as_json:
         emit(json_text(made), None)
     else:
-        emit(print_table(files.overview(made), color=color_wanted(sys.stdout)), None)
+        report = TextReport(color=color_wanted(sys.stdout))
+        report.print(files.overview(made))
+        emit(report.text(), None)
     note(f"wrote {folder / files.PAGE}, and {files.CSV}, {files.JSON}, {files.MARKDOWN} beside it", quiet=quiet)
     return 0
 
@@ -77,6 +82,7 @@ def _lines(path: Path, command: click.Command, common: dict[str, Any]) -> list[t
             for name, value in context.params.items()
             if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         }
+        given = {name: value for name, value in given.items() if name in (*common, "target")}
         if not given.get("target"):
             raise BadInputError("a line needs a TARGET", where=where, hint="hf:ViTConfig --size 640x640")
         found.append((where, " ".join(words), {**common, **given}))

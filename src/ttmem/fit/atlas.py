@@ -98,9 +98,9 @@ def _row(text: str, board: str, found: Prediction) -> AtlasRow:
         board,
         found.fits,
         found.engine,
-        dram_peak_percent=round(100 * held / dram.bytes_per_bank, 2) if dram and dram.bytes_per_bank else None,
+        dram_peak_percent=_percent(held, dram.bytes_per_bank) if dram else None,
         dram_peak_bytes_per_bank=held if dram else None,
-        l1_peak_percent=round(100 * l1.peak_bytes_per_bank / l1.bytes_per_bank, 2) if l1 and l1.bytes_per_bank else None,
+        l1_peak_percent=_percent(l1.peak_bytes_per_bank, l1.bytes_per_bank) if l1 else None,
         weights_bytes=found.weights_bytes,
         kv_cache_bytes=found.kv_cache_bytes,
         activations_peak_bytes=found.activations_peak_bytes,
@@ -109,6 +109,10 @@ def _row(text: str, board: str, found: Prediction) -> AtlasRow:
         unknown=found.operations.unknown,
         failure=f"{failed.failure_class} {failed.operation_name}".strip() if failed else "",
     )
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None
 
 
 def make_atlas(
@@ -158,19 +162,18 @@ def _answers(
 
 @contextmanager
 def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
-    """What is known, and the file that what follows is written to; a line that a kill cut in half is left out."""
+    """What is known, and the file that what follows is written to; a line that a kill cut in half goes."""
     path = folder / JOURNAL
     known: dict[str, AtlasRow] = {}
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    for number, line in enumerate(text.splitlines(), 1):
+    told_bytes = path.read_bytes() if path.exists() else b""
+    whole = told_bytes[: told_bytes.rfind(b"\n") + 1]
+    for number, line in enumerate(whole.splitlines(), 1):
         try:
             told: dict[str, Any] = json.loads(line)
             known[str(told["key"])] = AtlasRow(**told["row"])
         except (ValueError, KeyError, TypeError):
-            if number < text.count("\n"):
-                hint = "name a new folder"
-                raise BadInputError("is no journal of an atlas", where=f"{path}:{number}", hint=hint) from None
+            where = f"{path}:{number}"
+            raise BadInputError("is no journal of an atlas", where=where, hint="name a new folder") from None
     with path.open("a", encoding="utf-8") as file:
-        if text and not text.endswith("\n"):
-            file.write("\n")
+        file.truncate(len(whole))
         yield known, file

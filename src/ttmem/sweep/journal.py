@@ -172,9 +172,7 @@ def _lock(folder: Path, what: str = "sweep") -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise BadInputError(
-            "is a file; results need a folder", where=str(folder), hint="name a new folder"
-        ) from None
+        raise BadInputError("is a file; results need a folder", where=str(folder), hint="name a new folder") from None
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

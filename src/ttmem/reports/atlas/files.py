@@ -9,7 +9,7 @@ from ttmem.reports.atlas.document import AtlasDocument
 from ttmem.reports.kit.documents import indented
 from ttmem.reports.kit.figures import Matrix, Outcome
 from ttmem.reports.kit.pages import Card, Section, page
-from ttmem.reports.kit.tables import Table, csv, markdown, mib_column, name_column, number_column, percent_column
+from ttmem.reports.kit.tables import Table, csv, markdown, name_column, number_column, percent_column
 from ttmem.reports.kit.units import percent
 
 JSON, CSV, MARKDOWN, PAGE = "atlas.json", "atlas.csv", "atlas.md", "atlas.html"
@@ -21,7 +21,7 @@ def write(document: AtlasDocument, folder: Path) -> list[Path]:
     """All of them, each at once."""
     table = "\n".join(markdown(overview(document)))
     texts = {
-        JSON: indented(document),
+        JSON: indented(document.to_json()),
         CSV: csv(details(document)),
         MARKDOWN: f"# Which model fits which board\n\n{_summary(document)}\n\n{table}\n"
         + "".join(f"\n- {row.model} on {row.board}: {_why(row)}" for row in document.rows if _why(row))
@@ -49,9 +49,9 @@ def details(document: AtlasDocument) -> Table:
         name_column("fits"),
         percent_column("DRAM peak %"),
         percent_column("L1 peak %"),
-        mib_column("weights MB"),
-        mib_column("KV cache MB"),
-        mib_column("activations MB"),
+        number_column("weights B"),
+        number_column("KV cache B"),
+        number_column("activations B"),
         number_column("exact"),
         number_column("bounded"),
         number_column("unknown"),
@@ -76,7 +76,7 @@ def _why(row: AtlasRow) -> str:
 def _cell(row: AtlasRow | None) -> str:
     if row is None:
         return "-"
-    share = "" if row.dram_peak_percent is None else f" {percent(row.dram_peak_percent)}%"
+    share = "" if row.dram_peak_percent is None else f" {percent(row.dram_peak_percent)}"
     return f"{_WORDS[row.fits]}{share}"
 
 
