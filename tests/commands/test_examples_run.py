@@ -39,8 +39,16 @@ NOT_RUN = {
     "pip install": "needs the network",
     "git clone": "needs the network",
 }
-NEEDS_TORCH = ("ops extract hf:", "ops extract model.py")
-NEEDS_TTNN = ("ttmem run ", "ttmem test ", "--engine mock", "--advice mock", "device doctor", "ops tests")
+NEEDS_TORCH = ("ops extract hf:", "ops extract model.py", "fit hf:", "fit model.py")
+NEEDS_TTNN = (
+    "ttmem run ",
+    "ttmem fit block.py",
+    "ttmem test ",
+    "--engine mock",
+    "--advice mock",
+    "device doctor",
+    "ops tests",
+)
 STORED = ("nightly", "bert", "bert-2", "model", "main", "first-try", "second-try", "fixed")
 GOES_ON = ("ttmem live", "ttmem mcp", "ttmem serve")
 """Ends with Ctrl-C, or with its standard input."""

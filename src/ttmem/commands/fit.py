@@ -14,6 +14,8 @@ from ttmem.commands._runner import verb
 
 
 @verb("""
+ttmem fit hf:ViTConfig --size 384x384 --batch 8 --engine twin
+ttmem fit model.py::load_model --inputs model.py::get_inputs --weights bfloat8_b --json
 ttmem fit block.py --board n150
 ttmem fit ttnn_decode.mlir --board p150
 ttmem fit --list models.txt --boards all -o atlas

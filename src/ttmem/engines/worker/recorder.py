@@ -23,7 +23,7 @@ from .library import Library, Patches, describe, replace_everywhere
 from .listening import Listener
 from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, MockGaps
 from .names import tensors_by_path
-from .protocol import MEMORIES, error_text
+from .protocol import MEMORIES, error_message
 from .sites import Site, Sites
 from .watching import Seen, State, Watch
 
@@ -190,7 +190,7 @@ class Recorder:
             try:
                 results = function(*arguments, **options)
             except BaseException as error:
-                self._send({"end": index, "error": _error_message(error)})
+                self._send({"end": index, "error": error_message(error)})
                 raise
             self._send({"end": index})
             return results
@@ -214,7 +214,7 @@ class Recorder:
         if seen.problem:
             message["unmeasured"] = seen.problem
         if seen.error is not None:
-            message["error"] = _error_message(seen.error)
+            message["error"] = error_message(seen.error)
         else:
             message["tensors"], message["names"] = self._results(watch, seen, site)
         self._send(message)
@@ -314,9 +314,3 @@ def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool)
     if len(names) == count:
         return names[position]
     return f"{names[0]}[{position}]" if len(names) == 1 else ""
-
-
-def _error_message(error: BaseException) -> str:
-    """The library's errors speak for themselves; of others the type matters too."""
-    text = error_text(error)
-    return text if isinstance(error, RuntimeError) else f"{type(error).__name__}: {text}"
