@@ -3,7 +3,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ def run(
     fields_of: Fields,
     common: dict[str, Any],
     *,
-    boards: str,
+    boards: Sequence[str],
     folder: Path | None,
     workers: int | None,
     scheduler: str | None,

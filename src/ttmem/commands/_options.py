@@ -113,7 +113,6 @@ atlas_options = together(
         metavar="FILE",
         help="Many models: a line is a TARGET with its options.",
     ),
-    click.option("--boards", metavar="all|A,B,..", help="With --list: the boards (default: --board)."),
     count_option("--workers", help="With --list: models at the same time (default 1)."),
     click.option("--scheduler", metavar="ADDRESS", help="With --list: a Dask cluster, tcp://HOST:PORT."),
     file_option(

@@ -61,6 +61,8 @@ ttmem fit --list models.txt --boards all -o atlas
 @options.python_option()
 @options.ttnn_option
 @click.option("--torch-python", metavar="PATH", help="An interpreter that has torch (also: TTMEM_TORCH_PYTHON).")
+@options.words_option("--boards", metavar="BOARD,..|all", help="The same model on several boards, as one table.")
+@click.option("--no-advice", is_flag=True, help="Do not fit the changes that would help (faster).")
 @options.json_option
 @options.file_option("--html", "html_path", help="Also write the predicted run as one offline page.")
 @click.option("--name", metavar="NAME", help="Call the report NAME (default: after the model).")
@@ -69,7 +71,6 @@ ttmem fit --list models.txt --boards all -o atlas
 def command(
     target: str | None,
     list_path: Path | None,
-    boards: str | None,
     workers: int | None,
     scheduler: str | None,
     inputs: str | None,
@@ -84,6 +85,8 @@ def command(
     name: str | None,
     no_store: bool,
     quiet: bool,
+    boards: tuple[str, ...],
+    no_advice: bool,
     **asked: Any,
 ) -> int:
     """Whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
@@ -102,7 +105,7 @@ def command(
         common.pop("maximum", None)
         return _atlas.run(
             *(list_path, command, _fields, common),
-            boards=boards or asked["board"],
+            boards=boards or (asked["board"],),
             folder=output,
             workers=workers,
             scheduler=scheduler,
@@ -120,7 +123,10 @@ def command(
     if name is not None:
         name = store.check_name(name)
     given = {"inputs": inputs, "size": size, "weights": weights, "settings": settings, "l1_small": l1_small}
-    found = ttmem.fit(target, **_fields({**given, "trace_region": trace_region, **asked}))
+    fields = _fields({**given, "trace_region": trace_region, **asked})
+    if boards:
+        return _on_boards(target, boards, fields, output, as_json=as_json)
+    found = ttmem.fit(target, advice=not no_advice, **fields)
     answer = found.document
     shown = json_text(answer) if as_json else terminal.render(answer, color=output is None and color_wanted(sys.stdout))
     if html_path:
@@ -145,6 +151,24 @@ def _fields(given: dict[str, Any]) -> dict[str, Any]:
         "trace_region_bytes": fields.pop("trace_region"),
     }
     return {**fields, **changed}
+
+
+def _on_boards(
+    target: str, boards: tuple[str, ...], asked: dict[str, Any], output: Path | None, *, as_json: bool
+) -> int:
+    """One answer per board; 1 when it fits none."""
+    from ttmem.engines.interpreters import chosen_python
+    from ttmem.library.fit import on_boards, request_of
+    from ttmem.reports.fit import terminal
+    from ttmem.reports.fit.document import FitBoards
+
+    if asked.pop("maximum", None):
+        raise click.UsageError("--max is asked of one board")
+    asked["python"] = chosen_python(asked["python"], asked.pop("ttnn"))
+    found = on_boards(request_of(target, **asked), () if "all" in boards else boards)
+    answer = FitBoards(boards=[one.document for one in found])
+    emit(json_text(answer) if as_json else terminal.boards_table(answer), output)
+    return 0 if any(one.fits for one in found) else 1
 
 
 def _weights(text: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +24,7 @@ from ttmem.analysis.peaks import peaks
 from ttmem.fit import playing, running
 from ttmem.fit.request import Prediction, Request
 from ttmem.fit.targets import is_script, stream_of
+from ttmem.operators.tracing import kept_tracer
 from ttmem.sweep.distribute import as_finished, connected
 from ttmem.sweep.journal import locked_folder
 
@@ -151,7 +152,8 @@ def _answers(
                 lost = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
                 yield model, board, row if error is None else lost
         return
-    with ThreadPoolExecutor(max_workers=workers) as pool:
+    # One tracer for all, where nobody else asks it at the same time: importing torch takes seconds.
+    with kept_tracer() if workers == 1 else nullcontext(), ThreadPoolExecutor(max_workers=workers) as pool:
         futures = {pool.submit(answer, *question): question for question in missing}
         try:
             for future in as_completed(futures):

@@ -12,14 +12,14 @@ from ttmem.reports.atlas.document import AtlasDocument, document
 
 def atlas(
     models: Sequence[ListedModel],
-    boards: str | Sequence[str],
+    boards: Sequence[str],
     folder: str | Path,
     *,
     workers: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> AtlasDocument:
-    """Answer all models on all boards (``"all"``, ``"n150,p150"`` or a list), and write the tables into the folder."""
+    """Answer all models on the boards (``["all"]``: every one), and write the tables into the folder."""
     place = Path(folder)
     rows = make_atlas(models, board_names(boards), place, workers=workers, scheduler=scheduler, progress=progress)
     made = document(rows)
@@ -27,9 +27,8 @@ def atlas(
     return made
 
 
-def board_names(boards: str | Sequence[str]) -> list[str]:
-    """``all``, or names with commas between them; each once, in the registry's words."""
-    if boards == "all":
-        return [board.name for board in BOARDS]
-    words = boards.split(",") if isinstance(boards, str) else boards
-    return list(dict.fromkeys(BOARDS.find(word.strip()).name for word in words))
+def board_names(boards: Sequence[str]) -> list[str]:
+    """Each once, in the registry's words."""
+    if "all" in boards:
+        return [board.name for board in BOARDS if board.runs_operations]
+    return list(dict.fromkeys(BOARDS.find(word).name for word in boards))
