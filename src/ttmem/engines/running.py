@@ -6,9 +6,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class RunSettings:
     timeout_seconds: float | None = None
     measure_programs: bool = True
     """Whether the programs' own buffers are measured: some milliseconds for every operation that is new."""
+    edits: tuple[Mapping[str, Any], ...] = ()
+    """Changes that are made to calls while the script runs (``worker.editing``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ def run_script(
         engine="card" if settings.card else "mock",
         board=place.board.name if place.board else "",
     )
+    if arguments:
+        profile = replace(profile, facts={**profile.facts, "arguments": list(arguments)})
     return CapturedRun(profile, status, timed_out, interpreter)
 
 
@@ -116,6 +120,7 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
             "trace_region_size": settings.trace_region_bytes,
         },
         "measure": settings.measure_programs,
+        "edits": list(settings.edits),
         "temporary": tempfile.gettempdir(),
         "environment": place.users_own,
         "parent": os.getpid(),
