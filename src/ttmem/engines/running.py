@@ -84,7 +84,8 @@ def run_script(
     with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         capture = Capture()
         words = [str(script), *arguments]
-        started = _started(place, worker_settings(settings, place), words, output, own_session)
+        job = {**worker_settings(settings, place), "edits": list(settings.edits)}
+        started = _started(place, job, words, output, own_session)
         with started as (child, pipe), supervise(child):
             timed_out = not _follow(child, pipe, capture, settings.timeout_seconds)
             status = child.wait()
@@ -120,7 +121,6 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
             "trace_region_size": settings.trace_region_bytes,
         },
         "measure": settings.measure_programs,
-        "edits": list(settings.edits),
         "temporary": tempfile.gettempdir(),
         "environment": place.users_own,
         "parent": os.getpid(),

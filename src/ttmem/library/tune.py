@@ -18,7 +18,7 @@ from ttmem.tune.figures import DRAM, L1, Figures
 from ttmem.tune.groups import chosen
 from ttmem.tune.history import History, history
 from ttmem.tune.patching import Patch, patch
-from ttmem.tune.search import Found, FrontierPoint, Goal, Step, search
+from ttmem.tune.search import Found, FrontierPoint, Goal, Step, is_reached, search
 from ttmem.tune.verifying import Plan, Verified, can_verify, compare, plan, run_again
 
 if TYPE_CHECKING:
@@ -144,7 +144,10 @@ def _verified(
             break
         tried = tried.then(plan(run, [one for one in more if can_verify(one)]))
     verified = answer.verified
-    return replace(answer, reached=answer.reached and verified is not None and (goal.is_open or verified.fits))
+    if verified is None:
+        return answer
+    measured = {DRAM: verified.dram_peak_bytes_per_bank, L1: verified.l1_peak_with_programs_bytes_per_core}
+    return replace(answer, reached=is_reached(goal, fits=verified.fits, peaks=measured))
 
 
 def _further(answer: Tuned, run: History, goal: Goal, most: int | None) -> tuple[Tuned, list[Applied]]:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import RECORDS
@@ -36,6 +36,7 @@ class Applied:
     groups: tuple[Group, ...]
     confidence: str
     why_bounded: str = ""
+    written_over: Mapping[int, int] = field(default_factory=dict)
 
 
 def apply(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
@@ -46,21 +47,25 @@ def apply(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
         return _with_region(draft, edit)
     groups = chosen(draft.history, edit)
     applied = effect(draft, edit, groups)
-    return draft.with_change(applied.change), applied
+    return draft.with_change(applied.change, applied.written_over), applied
 
 
 def effect(draft: Draft, edit: Edit, groups: Sequence[Group]) -> Applied:
     """What an edit of tensors changes."""
     change: dict[int, Piece] = {}
     doubts: dict[str, None] = {}
+    over: dict[int, int] = {}
     for group in groups:
-        found, doubt = _KINDS[edit.kind](draft, edit, group)
+        if edit.kind == edits.INPLACE:
+            found, doubt = _inplace(draft, group, over), ""
+        else:
+            found, doubt = _KINDS[edit.kind](draft, edit, group)
         change |= found
         if doubt:
             doubts[doubt] = None
     if not change:
         raise BadInputError(f"'{edit}' changes nothing", hint=_NOTHING[edit.kind])
-    return Applied(edit, change, tuple(groups), BOUNDED if doubts else EXACT, "; ".join(doubts))
+    return Applied(edit, change, tuple(groups), BOUNDED if doubts else EXACT, "; ".join(doubts), over)
 
 
 _Found = tuple[dict[int, Piece], str]
@@ -70,21 +75,32 @@ def _free(draft: Draft, _: Edit, group: Group) -> _Found:
     change: dict[int, Piece] = {}
     for number, operation in free_point(draft.history, group).after:
         piece = draft.piece(number)
+        if draft.is_shared(number):
+            continue  # others lie in the same buffer
         end = (draft.history.ends[operation] if operation >= 0 else piece.take_at) + 1
         if end < piece.give_at:
             change[number] = piece._replace(give_at=end)
     return change, ""
 
 
-def _inplace(draft: Draft, _: Edit, group: Group) -> _Found:
+def _inplace(draft: Draft, group: Group, over: dict[int, int]) -> dict[int, Piece]:
+    """Buffers live as long as the last tensor in them; one that is freed at its last use cannot be written over."""
     change: dict[int, Piece] = {}
     for life in group.lives:
         reused = reusable_input(draft.history, life)
-        if reused is not None:
-            own, other = draft.piece(life.number), change.get(reused.number, draft.piece(reused.number))
-            change[reused.number] = other._replace(give_at=max(other.give_at, own.give_at))
-            change[life.number] = GONE
-    return change, ""
+        if reused is None or not draft.piece(life.number).is_there or life.number in draft.written_over:
+            continue
+        root = draft.buffer_of(reused.number)
+        while root in over:
+            root = over[root]
+        own, other = draft.piece(life.number), change.get(root, draft.piece(root))
+        is_freed = draft.piece(reused.number).give_at < reused.given_at and reused.number not in draft.written_over
+        if (is_freed and reused.number not in change) or not other.is_there:
+            continue
+        change[root] = other._replace(give_at=max(other.give_at, own.give_at))
+        change[life.number] = GONE
+        over[life.number] = root
+    return change
 
 
 def reusable_input(history: History, life: Life) -> Life | None:
@@ -340,7 +356,6 @@ def _elsewhere(piece: Piece, banks: int, opened: MemoryMap) -> Piece:
 
 _KINDS: dict[str, Callable[[Draft, Edit, Group], _Found]] = {
     edits.FREE: _free,
-    edits.INPLACE: _inplace,
     edits.MEMORY: _memory,
     edits.DTYPE: _dtype,
     edits.SHARD: _shard,

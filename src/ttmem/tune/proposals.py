@@ -53,6 +53,8 @@ def proposals(draft: Draft, memory: int, position: int, kinds: tuple[str, ...]) 
     """Edits of these kinds that leave less in a memory at one moment."""
     for group in _alive(draft, memory, position):
         for kind in kinds:
+            if kind == edits.FREE and edits.MEMORY not in kinds and not _can_be_written(draft.history, group):
+                continue
             for value in _values(draft.history, kind, group, memory):
                 name, line = written(draft.history, group)
                 edit = Edit(kind, name, line, value)
@@ -64,6 +66,11 @@ def proposals(draft: Draft, memory: int, position: int, kinds: tuple[str, ...]) 
                     continue
                 if saved_at(draft, applied, memory, position) > 0:
                     yield Proposal(applied, group)
+
+
+def _can_be_written(history: History, group: Group) -> bool:
+    """A free that no line of the source can say is not cheap: something has to be rearranged for it."""
+    return bool(free_point(history, group).expression) or source_of(group.site.file) is None
 
 
 def saved_at(draft: Draft, applied: Applied, memory: int, position: int) -> int:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ttmem._errors import TtmemError
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits
-from ttmem.tune.applying import Applied, apply
+from ttmem.tune.applying import Applied, apply, effect
 from ttmem.tune.draft import L1_NUMBER, Draft, as_captured, launch_columns
 from ttmem.tune.edits import Edit
 from ttmem.tune.figures import DRAM, L1, Figures, figures
@@ -89,6 +90,13 @@ class _TooFull:
     excess_bytes_per_bank: int
 
 
+def is_reached(goal: Goal, *, fits: bool, peaks: Mapping[str, int]) -> bool:
+    """What did not come to its end says nothing of its peak."""
+    if not goal.is_open and not fits:
+        return False
+    return all(peaks[memory] <= limit for memory, limit in (goal.limits or {}).items())
+
+
 class _Search:
     def __init__(self, history: History, goal: Goal, most: int) -> None:
         self.history, self.goal, self.most = history, goal, most
@@ -102,17 +110,13 @@ class _Search:
         return Found(draft, tuple(steps), self._is_reached(after), before, after, tuple(frontier), self.tried)
 
     def _is_reached(self, found: Figures) -> bool:
-        if self.goal.fits and not found.fits:
-            return False
-        if self.goal.limits and not found.fits:
-            return False  # what did not come to its end says nothing of its peak
-        return all(found.peak(memory) <= limit for memory, limit in (self.goal.limits or {}).items())
+        return is_reached(self.goal, fits=found.fits, peaks={memory: found.peak(memory) for memory in (DRAM, L1)})
 
-    def _towards_target(self, draft: Draft) -> list[Edit]:
+    def _towards_target(self, draft: Draft) -> list[Proposal]:
         """Cheap kinds alone while they get there; then, of all that was chosen, what is not needed is left out."""
-        best: list[Edit] = []
+        best: list[Proposal] = []
         for kinds in _TIERS:
-            chosen, now = list[Edit](), draft
+            chosen, now = list[Proposal](), draft
             while len(chosen) < self.most:
                 full = self._too_full(now)
                 if full is None:
@@ -120,8 +124,8 @@ class _Search:
                 proposal = self._best(now, full, kinds)
                 if proposal is None:
                     break
-                now, _ = apply(now, proposal.edit)
-                chosen.append(proposal.edit)
+                now = _extended(now, proposal)[0]
+                chosen.append(proposal)
             if self._too_full(now) is None:
                 return self._pruned(draft, chosen)
             best = chosen or best
@@ -164,38 +168,38 @@ class _Search:
             found.append((-saved, edits.KINDS.index(proposal.edit.kind), proposal))
         return min(found, key=lambda one: one[:2])[2] if found else None
 
-    def _pruned(self, draft: Draft, chosen: list[Edit]) -> list[Edit]:
+    def _pruned(self, draft: Draft, chosen: list[Proposal]) -> list[Proposal]:
         """Without the edits that are not needed, the least useful looked at first."""
         kept = list(chosen)
-        for edit in list(reversed(chosen))[:_PRUNED_BY_PLAYING]:
-            fewer = [one for one in kept if one is not edit]
+        for needless in list(reversed(chosen))[:_PRUNED_BY_PLAYING]:
+            fewer = [one for one in kept if one is not needless]
             if self._too_full(_with(draft, fewer)) is None:
                 kept = fewer
         return kept
 
-    def _downwards(self, draft: Draft) -> list[Edit]:
+    def _downwards(self, draft: Draft) -> list[Proposal]:
         """Edit by edit, the one that lowers a peak most, as a share of it.
 
         Several moments may be as full as the fullest: then one edit lowers nothing, and a few together do.
         """
-        chosen: list[Edit] = []
-        together: list[Edit] = []
+        chosen: list[Proposal] = []
+        together: list[Proposal] = []
         now = draft
         while len(chosen) + len(together) < self.most and len(together) < _MOST_TOGETHER:
             found = self._lowering(now)
             if found is None:
                 break
-            lowers, edit = found
-            now, _ = apply(now, edit)
-            together.append(edit)
+            lowers, proposal = found
+            now = _extended(now, proposal)[0]
+            together.append(proposal)
             if lowers:
                 chosen, together = chosen + together, []
         return chosen
 
-    def _lowering(self, draft: Draft) -> tuple[bool, Edit] | None:
+    def _lowering(self, draft: Draft) -> tuple[bool, Proposal] | None:
         """The best edit, and whether a peak is lower with it alone."""
         curves = draft.curves()
-        best: tuple[tuple[bool, float, int], Edit] | None = None
+        best: tuple[tuple[bool, float, int], Proposal] | None = None
         for memory in (MEMORIES.index(DRAM), L1_NUMBER):
             peak = int(curves[memory].max(initial=0))
             if not peak:
@@ -212,24 +216,26 @@ class _Search:
                     gain = saved_at(draft, proposal.applied, memory, position) / peak
                 key = (not lowers, -gain, edits.KINDS.index(proposal.edit.kind))
                 if gain > _LEAST_GAIN and (best is None or key < best[0]):
-                    best = (key, proposal.edit)
+                    best = (key, proposal)
         return (not best[0][0], best[1]) if best is not None else None
 
     def _replayed(
-        self, draft: Draft, before: Figures, chosen: list[Edit]
+        self, draft: Draft, before: Figures, chosen: list[Proposal]
     ) -> tuple[Draft, list[Step], list[FrontierPoint]]:
         """The chosen edits one after the other, with what each of them brings."""
         steps: list[Step] = []
         frontier = [_point(0, before)]
         last = before
-        for edit in chosen:
+        for proposal in chosen:
             full = self._too_full(draft) if not self.goal.is_open else None
-            after, applied = apply(draft, edit)
+            after, applied = _extended(draft, proposal)
+            if applied is None:
+                continue
             found = figures(after)
             drops = {memory: last.peak(memory) - found.peak(memory) for memory in (DRAM, L1)}
             memory = MEMORIES[full.memory] if full is not None else max(drops, key=lambda name: drops[name])
             saved = saved_at(draft, applied, full.memory, full.position) if full is not None else drops[memory]
-            if edit.kind == edits.REGION:
+            if proposal.edit.kind == edits.REGION:
                 saved = _region_gain(draft, Proposal(applied, None))
             steps.append(Step(applied, memory, saved))
             frontier.append(_point(len(steps), found))
@@ -237,12 +243,20 @@ class _Search:
         return draft, steps, frontier
 
 
-def _with(draft: Draft, chosen: list[Edit]) -> Draft:
-    for edit in chosen:
-        try:
-            draft, _ = apply(draft, edit)
-        except ValueError:
-            continue
+def _extended(draft: Draft, proposal: Proposal) -> tuple[Draft, Applied | None]:
+    """One more edit, of the very tensors that were looked at; None when another one has made it needless."""
+    try:
+        if not proposal.applied.groups:
+            return apply(draft, proposal.edit)
+        applied = effect(draft, proposal.edit, proposal.applied.groups)
+    except TtmemError:
+        return draft, None
+    return draft.with_change(applied.change, applied.written_over), applied
+
+
+def _with(draft: Draft, chosen: list[Proposal]) -> Draft:
+    for proposal in chosen:
+        draft, _ = _extended(draft, proposal)
     return draft
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.engines.capture import KIND
@@ -18,7 +19,7 @@ from ttmem.tune import edits
 from ttmem.tune.applying import EXACT, Applied
 from ttmem.tune.figures import Figures
 from ttmem.tune.groups import free_point
-from ttmem.tune.history import History, is_want_of_memory
+from ttmem.tune.history import History
 
 _AT_CALLS = (edits.FREE, edits.INPLACE, edits.MEMORY, edits.DTYPE)
 _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}
@@ -32,6 +33,7 @@ class Verified:
     l1_peak_bytes_per_bank: int
     l1_peak_with_programs_bytes_per_core: int
     fits: bool
+    """It came to its end."""
     agrees: bool
     """Equal to the byte where every edit is exact, not more than promised otherwise."""
     profile: Profile
@@ -108,13 +110,11 @@ def run_again(profile: Profile, what: Plan, *, python: str | None = None, output
 
 def compare(promised: Figures, confidences: Sequence[str], profile: Profile) -> Verified:
     """What was captured with what was promised."""
-    from ttmem.analysis.failure import failure
-
     found, together, ended = peaks(profile), programs_peak(profile), failure(profile)
     dram, l1 = (found[memory].peak_bytes_per_bank if memory in found else 0 for memory in ("DRAM", "L1"))
     programs = together.total_bytes_per_core if together is not None else l1
     measured, told = (dram, l1), (promised.dram_peak_bytes_per_bank, promised.l1_peak_bytes_per_bank)
     exact = all(confidence == EXACT for confidence in confidences)
     agrees = measured == told if exact else all(one <= other for one, other in zip(measured, told, strict=True))
-    fits = ended is None or not is_want_of_memory(ended)
+    fits = ended is None or ended.survived
     return Verified(dram, l1, programs, fits, agrees and fits == promised.fits, profile)
