@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tt-metal's own tests, unedited, under ``ttmem test`` on a mock board: how many pass, and why the others do not.
+"""tt-metal's own tests and models, unedited, under ``ttmem test`` on a mock board: how they end, and why.
 
-    python bench/real_code.py CHECKOUT --python PATH [--files 62] [--tests 12] [--seed 1] [--board n150] [-o FILE]
+    python bench/real_code.py CHECKOUT --python PATH --work FOLDER [--seed 1] [--files 62] [--tests 12] [--board n150]
+    python bench/real_code.py CHECKOUT --python PATH --work FOLDER --docs docs/real-code.md    # the table of the models
 
 CHECKOUT is a checkout of tt-metal (fetched for the measurement, never committed), PATH an interpreter that has ttnn,
 torch and what its tests import. A seeded sample of test files over all families of operations, and of tests in each,
-is run. What fails is run once more with plain ttnn on the same mock: a failure that it has too is the test's own.
+is run, then the models of ``real_models.toml`` (weights are random: ``offline_models.py``). What fails is run once more
+with plain ttnn on the same mock: a failure that it has too is the test's own. Then the whole sample runs with plain
+ttnn, comparisons of values off, for the ratio of CPU time.
+
+Every file's and model's result is kept in FOLDER as it comes, so an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,19 +19,32 @@ import argparse
 import json
 import os
 import random
+import re
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ttmem.engines.interpreters import find_interpreter
 from ttmem.engines.workspace import workspace
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).resolve().parent
+SOURCE = str(HERE.parent / "src")
+
 SAMPLER = """
-import os, random
+import os, random, sys
+import pytest
 
 
 def pytest_collection_modifyitems(config, items):
@@ -39,127 +57,347 @@ def pytest_collection_modifyitems(config, items):
     if len(items) > most:
         keep = set(random.Random(seed + items[0].nodeid.partition("::")[0]).sample(range(len(items)), most))
         items[:] = [item for place, item in enumerate(items) if place in keep]
+
+
+if os.environ.get("SAMPLE_VALUES") == "off":
+    sys.path.append(os.environ["SAMPLE_TTMEM"])
+    from ttmem.engines.worker.comparisons import Comparisons
+
+    comparisons = Comparisons()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(item):
+        comparisons.has_read = True
+        with comparisons.off(item.module):
+            yield
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(item, call):
+        report = (yield).get_result()
+        if report.when == "call" and report.failed and comparisons.cannot_judge(call.excinfo.value, call.excinfo.tb):
+            report.outcome, report.longrepr = "passed", None
 """
+DRIVERS = {
+    "language_model": """
+import pytest
+from models.tt_transformers.tests.test_model import DecodersPrecision, test_model_inference as inference
+
+
+@pytest.mark.parametrize("mesh_device", [(1, 1)], indirect=True)
+@pytest.mark.parametrize("device_params", [{"fabric_config": True}], indirect=True)
+@pytest.mark.parametrize("precision", ["performance"])
+def test_full_depth(precision, mesh_device, reset_seeds, ensure_gc, request):
+    blocks = {"page_block_size": 32, "page_max_num_blocks": 1024}
+    fast = lambda arguments: DecodersPrecision.performance(arguments.n_layers, arguments.model_name)
+    inference("random", None, 256, 1, True, blocks, fast, mesh_device, reset_seeds, ensure_gc, request, False)
+
+
+del inference
+"""
+}
+"""Tests of ours, where the checkout has none for what is wanted: a language model at full depth with random weights."""
 PYTEST = ("-o", "addopts=--import-mode=importlib", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "sample_tests")
 VALUES = ("AssertionError", "assert ", "PCC", "allclose", "ULP")
 FAMILIES = "tests/ttnn/unit_tests"
+COLUMNS = (
+    *("model", "kind", "board", "tests", "operations", "DRAM MB/bank", "L1 MB/bank", "L1 with programs MB/core"),
+    "operations unmeasured",
+)
+FIGURES = ("dram_peak_bytes_per_bank", "l1_peak_bytes_per_bank", "l1_with_programs_bytes_per_core")
+GOOD = ("passed", "skipped", "xfailed")
+BEGIN, END = "<!-- begin: bench/real_code.py -->", "<!-- end: bench/real_code.py -->"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file of the sample, or a model."""
+
+    name: str
+    test: str
+    """As pytest takes it."""
+    board: str
+    kind: str = "unit"
+    only: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
+
+    @property
+    def slug(self) -> str:
+        """The name of its result's file."""
+        return re.sub(r"[^A-Za-z0-9]+", "-", f"{self.kind} {self.name}").strip("-").lower()
 
 
 def main() -> int:
-    """Run the sample and print its table."""
+    """Run what has no result yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--python", required=True)
+    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--files", type=int, default=62)
     parser.add_argument("--tests", type=int, default=12)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--board", default="n150")
     parser.add_argument("--cap", type=float, default=240.0, help="seconds per file")
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--model-cap", type=float, default=1200.0, help="seconds per model")
+    parser.add_argument("--parts", default="unit,models,plain", help="of these")
+    parser.add_argument("--match", default="", help="only items whose name has this in it")
+    parser.add_argument("--docs", type=Path, help="write the table of the models there")
     asked = parser.parse_args()
-    rows = []
+    asked.checkout = asked.checkout.resolve()
+    units, models = _files(asked), _models(asked)
+    folders = {"unit": asked.work / f"seed-{asked.seed}", "models": asked.work / "models"}
+    chosen = [("unit", item) for item in units] + [("models", item) for item in models]
+    chosen = [(part, item) for part, item in chosen if asked.match.lower() in item.name.lower()]
+    with surroundings(asked) as environment:
+        for part, item in chosen:
+            if part in asked.parts.split(","):
+                _once(folders[part] / f"{item.slug}.json", lambda item=item: run(item, asked, environment))
+        for part, item in chosen:
+            done = folders[part] / f"{item.slug}.json"
+            if "plain" in asked.parts.split(",") and done.exists():
+                plain = folders[part] / f"{item.slug}.plain.json"
+                _once(
+                    plain,
+                    lambda item=item, done=done: plain_again(item, json.loads(done.read_text()), asked, environment),
+                )
+    rows = {part: _rows(folders[part], [item for kind, item in chosen if kind == part]) for part in folders}
+    print(table([*rows["unit"]], "unit tests"))
+    print(table([*rows["models"]], "models"))
+    print(models_table(rows["models"]))
+    if asked.docs:
+        text = asked.docs.read_text()
+        head, tail = text.partition(BEGIN)[0], text.partition(END)[2]
+        asked.docs.write_text(f"{head}{BEGIN}\n{models_table(rows['models'])}\n{END}{tail}")
+    return 1 if any(row["ours"] for part in rows.values() for row in part) else 0
+
+
+def _files(asked: argparse.Namespace) -> list[Item]:
+    """Of every family in turn, so that a small one is not missed."""
+    families: dict[str, list[str]] = {}
+    for file in sorted((asked.checkout / FAMILIES).rglob("test_*.py")):
+        family = str(file.relative_to(asked.checkout / FAMILIES).parent).split("/")[:2]
+        families.setdefault("/".join(family), []).append(str(file.relative_to(asked.checkout)))
+    order = random.Random(asked.seed)
+    for files in families.values():
+        order.shuffle(files)
+    found: list[str] = []
+    while len(found) < asked.files and any(families.values()):
+        found += [files.pop() for files in families.values() if files][: asked.files - len(found)]
+    return [Item(file.removeprefix(f"{FAMILIES}/"), file, _board_of(file, asked.board)) for file in sorted(found)]
+
+
+def _board_of(file: str, otherwise: str) -> str:
+    """Operations between chips need some: such tests skip themselves on one."""
+    if "/ccl/" not in file and "/point_to_point/" not in file:
+        return otherwise
+    if "blackhole" in file:
+        return "p150x4"
+    return "galaxy" if "galaxy" in file or "/tg" in file.lower() else "t3k"
+
+
+def _models(asked: argparse.Namespace) -> list[Item]:
+    listed = tomllib.loads((HERE / "real_models.toml").read_text())["model"]
+    return [
+        Item(
+            one["name"],
+            one.get("test", f"{{drivers}}/test_{one.get('driver')}.py"),
+            one.get("board", "n150"),
+            one["kind"],
+            one.get("only", ""),
+            one.get("environment", {}),
+            ("-p", "offline_models", *(("-p", "conftest") if "driver" in one else ())),
+        )
+        for one in listed
+    ]
+
+
+@contextmanager
+def surroundings(asked: argparse.Namespace) -> Iterator[dict[str, str]]:
+    """The environment of all runs: nothing is fetched while they run."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "sample_tests.py").write_text(SAMPLER)
-        surroundings = {
+        Path(folder, "offline_models.py").write_text((HERE / "offline_models.py").read_text())
+        dot = Path(folder, "dot")  # stands for Graphviz: some models draw themselves, which is not what is measured
+        dot.write_text("#!/bin/sh\n")
+        dot.chmod(0o755)
+        for name, text in DRIVERS.items():
+            Path(folder, f"test_{name}.py").write_text(text)
+        yield {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(asked.checkout), folder)),
+            "PATH": os.pathsep.join((os.environ["PATH"], folder)),
+            "SAMPLE_FOLDER": folder,
+            "SAMPLE_TTMEM": SOURCE,
             "SAMPLE_TESTS": str(asked.tests),
             "SAMPLE_SEED": asked.seed,
+            "HF_HUB_OFFLINE": "1",
+            # Processors that announce AMX without the right to use it: torch's bfloat16 matmul dies of it.
+            "ONEDNN_MAX_CPU_ISA": "AVX2",
+            "OMP_NUM_THREADS": "1",
         }
-        for file in _files(asked):
-            row = _run(file, asked, surroundings)
-            rows.append(row)
-            print(json.dumps({name: row[name] for name in ("file", "counts", "seconds", "theirs", "ours")}), flush=True)
-    print(table(rows))
-    if asked.output:
-        asked.output.write_text(json.dumps(rows, indent=1))
-    return 1 if any(row["ours"] for row in rows) else 0
 
 
-def _files(asked: argparse.Namespace) -> list[Path]:
-    found = sorted((asked.checkout / FAMILIES).rglob("test_*.py"))
-    return sorted(random.Random(asked.seed).sample(found, min(asked.files, len(found))))
+def _once(file: Path, work: Any) -> None:
+    if file.exists():
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    row = work()
+    print(json.dumps({name: value for name, value in row.items() if name not in ("tests", "stderr")}), flush=True)
+    rest = file.with_suffix(".part")
+    rest.write_text(json.dumps(row, indent=1))
+    rest.rename(file)
 
 
-def _run(file: Path, asked: argparse.Namespace, surroundings: dict[str, str]) -> dict[str, Any]:
-    began = time.monotonic()
-    name = str(file.relative_to(asked.checkout))
-    code = "import sys; from ttmem.commands import main; sys.exit(main())"
-    source = str(Path(__file__).resolve().parents[1] / "src")
-    words = ["test", name, "--board", asked.board, "--python", asked.python, "--json", "--timeout", str(asked.cap)]
+def _rows(folder: Path, items: list[Item]) -> list[dict[str, Any]]:
+    rows = []
+    for item in items:
+        done, plain = folder / f"{item.slug}.json", folder / f"{item.slug}.plain.json"
+        if done.exists():
+            more = json.loads(plain.read_text()) if plain.exists() else {}
+            rows.append({**json.loads(done.read_text()), **more})
+    return rows
+
+
+def _pytest_words(item: Item, environment: dict[str, str]) -> list[str]:
+    only = ["-k", item.only] if item.only else []
+    return [item.test.format(drivers=environment["SAMPLE_FOLDER"]), *PYTEST, *item.more, *only]
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run(item: Item, asked: argparse.Namespace, environment: dict[str, str]) -> dict[str, Any]:
+    """One file under ``ttmem test``; what fails, once more without it."""
+    began = _cpu_seconds()
     # This process's own code must not shadow what the tests import, so only the start of it knows where it is.
-    start = f"import sys; sys.path.insert(0, {source!r}); {code}"
+    code = "import sys; from ttmem.commands import main; sys.exit(main())"
+    start = f"import sys; sys.path.insert(0, {SOURCE!r}); {code}"
+    test, *words = _pytest_words(item, environment)
+    cap = asked.cap if item.kind == "unit" else asked.model_cap
+    options = ["--board", item.board, "--python", asked.python, "--json", "--timeout", str(cap)]
     done = subprocess.run(
-        [sys.executable, "-c", start, *words, *PYTEST],
+        [sys.executable, "-c", start, "test", test, *options, "--test-timeout", str(cap), *words],
         cwd=asked.checkout,
-        env=surroundings,
+        env={**environment, **item.environment},
         capture_output=True,
         text=True,
         check=False,
     )
+    seconds = _cpu_seconds() - began
     try:
         suite = json.loads(done.stdout)
     except ValueError:
         suite = {"tests": [], "status": done.returncode}
-    failed = [test for test in suite["tests"] if test["outcome"] not in ("passed", "skipped")]
-    plain = _plain(name, [test["id"] for test in failed], asked, surroundings)
+    failed = [test for test in suite["tests"] if test["outcome"] not in GOOD]
+    plain = _plain_each(item, [test["id"] for test in failed], asked, environment)
     ours = [test for test in failed if plain.get(test["id"]) == "passed"]
     return {
-        "file": name,
+        "name": item.name,
+        "kind": item.kind,
+        "board": item.board,
         "counts": dict(Counter(test["outcome"] for test in suite["tests"])),
-        "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(seconds, 1),
         "status": suite["status"],
         "unmeasured": sum(test["unmeasured_programs"] or 0 for test in suite["tests"]),
         "skipped_comparisons": sum(test["skipped_comparisons"] or 0 for test in suite["tests"]),
-        "theirs": len(failed) - len(ours),
-        "ours": [
-            f"{test['id'].partition('::')[2]}: {(test['failure'] or {}).get('message', '')[:200]}" for test in ours
-        ],
+        "theirs": [f"{_short(test)}: {_why(test)}" for test in failed if test not in ours],
+        "ours": [f"{_short(test)}: {_why(test)}" for test in ours],
         "stderr": "" if suite["tests"] else done.stderr[-1500:],
+        "tests": suite["tests"],
     }
 
 
+def _short(test: dict[str, Any]) -> str:
+    return str(test["id"]).partition("::")[2]
+
+
 def _why(test: dict[str, Any]) -> str:
-    return str((test["failure"] or {}).get("message", ""))[:200]
+    return str((test["failure"] or {}).get("message", ""))[:300]
 
 
-def _plain(name: str, ids: list[str], asked: argparse.Namespace, surroundings: dict[str, str]) -> dict[str, str]:
+@contextmanager
+def _plain_run(
+    item: Item, ids: list[str], asked: argparse.Namespace, environment: dict[str, str], **more: str
+) -> Iterator[subprocess.CompletedProcess[str]]:
+    """These tests with plain ttnn on the same mock; a hang ends with status 124."""
+    cap = asked.cap if item.kind == "unit" else asked.model_cap
+    with workspace(find_interpreter(asked.python), board=item.board) as place:
+        words = [asked.python, "-m", "pytest", *_pytest_words(item, environment)]
+        surrounding = place.environment({**environment, **item.environment, "SAMPLE_IDS": "\n".join(ids), **more})
+        try:
+            yield subprocess.run(
+                words, cwd=asked.checkout, env=surrounding, capture_output=True, text=True, timeout=cap, check=False
+            )
+        except subprocess.TimeoutExpired:
+            yield subprocess.CompletedProcess(words, 124, "", "")
+
+
+def _plain_each(item: Item, ids: list[str], asked: argparse.Namespace, environment: dict[str, str]) -> dict[str, str]:
     """How these tests end without ttmem; a failure by a value counts as passed, because a mock has no values."""
     outcomes: dict[str, str] = {}
-    interpreter = find_interpreter(asked.python)
     for one in ids:  # each alone: some kill the process
-        with workspace(interpreter, board=asked.board) as place, tempfile.TemporaryDirectory() as folder:
-            junit = Path(folder) / "out.xml"
-            done = subprocess.run(
-                [asked.python, "-m", "pytest", name, *PYTEST, f"--junit-xml={junit}"],
-                cwd=asked.checkout,
-                env={**place.environment(surroundings), "SAMPLE_IDS": one},
-                capture_output=True,
-                text=True,
-                timeout=asked.cap,
-                check=False,
-            )
+        with _plain_run(item, [one], asked, environment) as done:
             by_value = done.returncode == 1 and any(words in done.stdout for words in VALUES)
             outcomes[one] = "passed" if done.returncode == 0 or by_value else "failed"
     return outcomes
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Counts by outcome, and every failure that plain ttnn does not have."""
+def plain_again(
+    item: Item, row: dict[str, Any], asked: argparse.Namespace, environment: dict[str, str]
+) -> dict[str, Any]:
+    """The tests that passed, all at once without ttmem: how many pass, and their CPU time."""
+    ids = [test["id"] for test in row["tests"] if test["outcome"] == "passed"]
+    if not ids or len(ids) < sum(count for outcome, count in row["counts"].items() if outcome != "skipped"):
+        return {"plain": None}  # others took time too, which cannot be told apart
+    began = _cpu_seconds()
+    with _plain_run(item, ids, asked, environment, SAMPLE_VALUES="off") as done:
+        passed = re.search(r"(\d+) passed", done.stdout)
+        same = done.returncode == 0 and passed is not None and int(passed[1]) == len(ids)
+        return {"plain": round(_cpu_seconds() - began, 1) if same else None}
+
+
+def table(rows: list[dict[str, Any]], title: str) -> str:
+    """Counts by outcome, every failure that plain ttnn does not have, and the ratio of times."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update(row["counts"])
     judged = sum(count for outcome, count in counts.items() if outcome != "skipped")
-    ours = [f"- {row['file']}: {text}" for row in rows for text in row["ours"]]
+    ours = [f"- {row['name']}: {text}" for row in rows for text in row["ours"]]
     good = judged - len(ours)
+    timed = [row for row in rows if row.get("plain")]
+    recorded, plain = sum(row["cpu_seconds"] for row in timed), sum(row["plain"] for row in timed)
+    ratio = (
+        f"{recorded / plain:.2f} ({recorded:.0f} s of CPU, plain {plain:.0f} s, {len(timed)} files)" if plain else "-"
+    )
     lines = [
-        f"{len(rows)} files, {sum(counts.values())} tests: {dict(counts)}",
+        f"{title}: {len(rows)} files, {sum(counts.values())} tests: {dict(counts)}",
         f"pass, or fail for a reason of their own: {good} of {judged} ({100 * good / max(judged, 1):.1f} %)",
         f"operations with unmeasured programs: {sum(row['unmeasured'] for row in rows)}",
         f"comparisons of values skipped: {sum(row['skipped_comparisons'] for row in rows)}",
         f"files without a result (set-up, imports): {sum(not row['counts'] for row in rows)}",
+        f"recorded / plain: {ratio}",
         *ours,
     ]
+    return "\n".join(lines)
+
+
+def models_table(rows: list[dict[str, Any]]) -> str:
+    """The models that ran, with the peaks of the test of each that needs most."""
+    lines = [
+        f"| {' | '.join(COLUMNS)} |",
+        f"|{'---|' * len(COLUMNS)}",
+    ]
+    for row in rows:
+        ran = [test for test in row["tests"] if test.get("operations")]
+        if not ran:
+            continue
+        cells = [f"{max(test.get(name) or 0 for test in ran) / (1 << 20):.3f}" for name in FIGURES]
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in row["counts"].items())
+        operations = f"{max(test['operations'] for test in ran):,}"
+        figures = (row["name"], row["kind"], row["board"], counts, operations, *cells, str(row["unmeasured"]))
+        lines.append(f"| {' | '.join(figures)} |")
     return "\n".join(lines)
 
 

@@ -22,6 +22,8 @@ from ttmem._lazy import lazy_names
 from ttmem._version import __version__
 
 if TYPE_CHECKING:
+    from ttmem.fit.chunks import chunked
+    from ttmem.fit.guard import guard
     from ttmem.library.boards import boards
     from ttmem.library.check import check
     from ttmem.library.diff import diff
@@ -44,10 +46,12 @@ __all__ = [
     "__version__",
     "boards",
     "check",
+    "chunked",
     "diff",
     "explain",
     "export",
     "fit",
+    "guard",
     "read",
     "replay",
     "run",
@@ -59,7 +63,15 @@ __all__ = [
 ]
 
 # Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
-_HOMES = {"Profile": "profile", "explain": "", "fit": "", "sweep": "", "tune": ""} | {
+_HOMES = {
+    "Profile": "profile",
+    "explain": "",
+    "fit": "",
+    "sweep": "",
+    "tune": "",
+    "chunked": "fit.chunks",
+    "guard": "fit.guard",
+} | {
     name: f"library.{name}"
     for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test", "whatif")
 }

@@ -154,3 +154,29 @@ def test_collectives_with_their_buffers_and_semaphores(
     assert shared["shards"] == f"dim 3 over {columns}"
     assert shared["copies"] == f"replicated on {rows * columns}"
     assert {entry.get("distribution") for entry in profile.to_json()["consumers"]} >= set(shared.values()) - {""}
+
+
+TRANSFER = """
+ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
+mesh = ttnn.open_mesh_device(ttnn.MeshShape(1, int(sys.argv[1])))
+x = make(mesh, 1, 1, 64, 64)
+for _ in range(2):
+    y = ttnn.point_to_point(x, ttnn.MeshCoordinate(0, 0), ttnn.MeshCoordinate(0, 1), topology=ttnn.Topology.Linear)
+    here = ttnn.point_to_point(x, ttnn.MeshCoordinate(0, 0), ttnn.MeshCoordinate(0, 0), topology=ttnn.Topology.Linear)
+z = ttnn.relu(y)
+ttnn.close_mesh_device(mesh)
+"""
+
+
+def test_a_transfer_between_two_of_many_chips_needs_what_it_needs_between_two(
+    with_ttnn: Interpreter, tmp_path: Path
+) -> None:
+    # On more than two chips the library dies of it on a mock, with and without ttmem.
+    two, eight = (run(tmp_path, TRANSFER.replace("    here", "    # here") if board == "n300" else TRANSFER, chips,
+                      board=board) for board, chips in (("n300", "2"), ("t3k", "8")))  # fmt: skip
+    assert (two.status, eight.status) == (0, 0)
+    for memory in ("DRAM", "L1"):
+        found = [peaks(ended.profile)[memory].peak_bytes_per_bank for ended in (two, eight)]
+        assert found[1] - found[0] == (TILE if memory == "DRAM" else 0)  # the result of the copy on one chip
+    assert any("cannot launch" in warning for warning in eight.profile.source.warnings)
+    assert not two.profile.source.warnings

@@ -96,3 +96,30 @@ def test_a_program_reads_its_own_environment(
         ttnn.relu(ttnn.ones((32, 32), layout=ttnn.TILE_LAYOUT, device=device))
     """
     assert run(tmp_path, text).status == 0
+
+
+GLOBAL_BUFFER = """
+import ttnn
+
+device = ttnn.open_device(device_id=0)
+receivers = ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(1, 0), ttnn.CoreCoord(3, 0))])
+shared = ttnn.create_global_circular_buffer(device, [(ttnn.CoreCoord(0, 0), receivers)], 65536)
+x = ttnn.ones((1, 1, 1, 4096), layout=ttnn.ROW_MAJOR_LAYOUT, device=device)
+count, places = ttnn.nonzero(x)
+del shared
+ttnn.relu(ttnn.to_layout(x, ttnn.TILE_LAYOUT))
+ttnn.close_device(device)
+"""
+
+
+def test_a_global_circular_buffer_is_memory_of_the_call_that_made_it(with_ttnn: Interpreter, tmp_path: Path) -> None:
+    ended = run(tmp_path, GLOBAL_BUFFER)
+    assert ended.status == 0
+    buffers = ended.profile.timelines[0].buffers
+    assert buffers is not None
+    named = [buffers.names[name] for name in buffers.name]
+    own = [row for row, name in enumerate(named) if name == "kept by ttnn.create_global_circular_buffer"]
+    assert max(int(buffers.bytes_per_bank[row]) for row in own) == 65536
+    assert all(buffers.last_state[row] < buffers.last_state.max() for row in own)
+    # AND what cannot be known of a shape that depends on values is said
+    assert any("ttnn.nonzero" in warning for warning in ended.profile.source.warnings)

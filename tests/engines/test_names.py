@@ -56,9 +56,9 @@ class Model:
 def main():
     device = ttnn.open_device(device_id=0)
     model = Model(device)
-    tokens = upload(device, 64, 64)
-    for _ in range(2):
-        logits = model.forward(tokens)
+    for _ in range(4):
+        model.tokens = upload(device, 64, 64)
+        logits = model.forward(model.tokens)
     ttnn.close_device(device)
 
 
@@ -83,6 +83,9 @@ def test_weights_of_a_script_have_the_names_that_the_program_has_for_them(
     assert {argument.name for argument in ended.profile.arguments if argument.kv_cache} == {
         f"model.layers[{number}].cache" for number in range(3)
     }
+    # AND what is uploaded for every run is an input, wherever the program keeps it
+    (tokens,) = [argument for argument in ended.profile.arguments if argument.name == "model.tokens"]
+    assert tokens.kind == "input"
     alive = alive_at_peak(ended.profile, "DRAM")
     assert alive is not None
     names = {life.name for life in alive.tensors}

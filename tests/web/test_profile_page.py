@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,12 @@ def profile_of(source: Path) -> ttmem.Profile:
     return ttmem.read(source)
 
 
+@cache
+def text_of(source: Path) -> str:
+    """Its page; many tests look at the same."""
+    return html.render(profile_of(source))
+
+
 def rows(page: Page, table: str) -> list[list[str]]:
     """The cells of a table's rows that are in sight."""
     return page.eval_on_selector_all(
@@ -73,7 +80,7 @@ def chart_of(page: Page) -> dict[str, float]:
 def problems(page: Page) -> list[tuple[str, str]]:
     """What axe-core finds that is serious, with the first element that has it."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    found: dict[str, Any] = axe.Axe().run(page).response
+    found: dict[str, Any] = axe.Axe().run(page, options={"resultTypes": ["violations"]}).response
     serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
     return [(one["id"], one["nodes"][0]["html"][:200]) for one in serious]
 
@@ -86,7 +93,7 @@ def mib(amount: int) -> str:
 def test_the_figures_are_those_of_the_json(opened: Opened, source: str) -> None:
     profile = profile_of(SOURCES[source])
     document = profile.to_json()
-    page = opened(html.render(profile))
+    page = opened(text_of(SOURCES[source]))
     assert page.eval_on_selector_all("[data-view]", "views => views.map(v => v.dataset.view)") == VIEWS
     # overview
     for row, (memory, peak) in zip(rows(page, "peaks"), document["memories"].items(), strict=True):
@@ -122,7 +129,7 @@ def test_the_figures_are_those_of_the_json(opened: Opened, source: str) -> None:
 def test_the_cursor_moves_everything(opened: Opened) -> None:
     profile = profile_of(FIVE_RUNS)
     peak = profile.to_json()["memories"]["DRAM"]["peak_at"]["index"]
-    page = opened(html.render(profile))
+    page = opened(text_of(FIVE_RUNS))
     assert cursor(page) == peak
     page.keyboard.press("ArrowRight")
     assert cursor(page) == peak + 1
@@ -148,7 +155,7 @@ def test_the_cursor_moves_everything(opened: Opened) -> None:
 
 
 def test_zoom_by_dragging_and_back(opened: Opened) -> None:
-    page = opened(html.render(profile_of(FIVE_RUNS)))
+    page = opened(text_of(FIVE_RUNS))
     box = chart_of(page)
     whole = page.text_content("[data-role=range]")
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 50)
@@ -174,7 +181,7 @@ def test_zoom_by_dragging_and_back(opened: Opened) -> None:
 
 
 def test_a_click_on_the_chart_is_the_cursor(opened: Opened) -> None:
-    page = opened(html.render(profile_of(FIVE_RUNS)))
+    page = opened(text_of(FIVE_RUNS))
     box = chart_of(page)
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
     assert "MB/bank before #33" in (page.text_content("[data-role=readout]") or "")
@@ -183,7 +190,7 @@ def test_a_click_on_the_chart_is_the_cursor(opened: Opened) -> None:
 
 
 def test_links_open_their_place(opened: Opened) -> None:
-    page = opened(html.render(profile_of(FIVE_RUNS)), "#op=123&view=map")
+    page = opened(text_of(FIVE_RUNS), "#op=123&view=map")
     for operation, link, view in ((123, "map", "map"), (7, "operations", "operations"), (99, "where", "map")):
         page.evaluate(f"() => {{ location.hash = '#op={operation}&view={link}' }}")
         page.wait_for_selector(f"nav [href='#view={view}'][aria-current]")
@@ -194,17 +201,18 @@ def test_links_open_their_place(opened: Opened) -> None:
 
 
 def test_a_broken_link_breaks_nothing(opened: Opened) -> None:
-    page = opened(html.render(profile_of(FIVE_RUNS)), "#op=1e99&view=%00")
+    page = opened(text_of(FIVE_RUNS), "#op=1e99&view=%00")
     for link in ("op=-5&view=nowhere", "op=99999999&from=9&to=3&memory=SRAM", "%zz&&==", "op=&view=&process=9"):
         page.evaluate(f"() => {{ location.hash = '{link}' }}")
         assert 0 <= cursor(page) <= 671
 
 
 def test_search_finds_rows_of_all_tables(opened: Opened) -> None:
-    page = opened(html.render(profile_of(FIVE_RUNS)))
+    page = opened(text_of(FIVE_RUNS))
     page.keyboard.press("/")
     page.keyboard.type("MATMUL  dot")
     page.wait_for_function("() => document.querySelector('.two [data-role=count]').textContent.includes(' of ')")
+    settle(page)
     found = rows(page, "operations")
     assert found
     assert [row for row in found if "matmul" not in " ".join(row).lower()] == []
@@ -237,7 +245,7 @@ def test_tables_are_sorted_and_only_rows_in_sight_are_elements(opened: Opened) -
 def test_the_map_knows_addresses(opened: Opened) -> None:
     profile = profile_of(CAPTURE)
     document = profile.to_json()["memories"]["L1"]
-    page = opened(html.render(profile), "#memory=L1&view=map")
+    page = opened(text_of(CAPTURE), "#memory=L1&view=map")
     page.click("[data-memory=L1]")
     page.get_by_role("button", name="To the peak").click()
     settle(page)
@@ -252,7 +260,7 @@ def test_the_map_knows_addresses(opened: Opened) -> None:
 
 def test_what_is_exported_is_what_is_shown(opened: Opened) -> None:
     profile = profile_of(FIVE_RUNS)
-    page = opened(html.render(profile), accept_downloads=True)
+    page = opened(text_of(FIVE_RUNS), accept_downloads=True)
     with page.expect_download() as started:
         page.click("[data-view=weights] button:has-text('CSV')")
     with started.value.path().open(newline="") as file:
@@ -316,15 +324,66 @@ def test_each_rank_can_be_looked_at(opened: Opened) -> None:
     assert page.get_attribute("[data-role=cursor]", "data-bytes") == "1000"
 
 
+def test_ranks_are_tracks_on_one_scale(opened: Opened) -> None:
+    page = opened(html.render(two_ranks()), "#view=timeline")
+    tracks = page.locator("canvas[aria-label^='Ranks']")
+    tracks.scroll_into_view_if_needed()
+    told = tracks.get_attribute("aria-label") or ""
+    assert "2 ranks, peaks of DRAM: rank 0 1,000 B, rank 1 3,000 B" in told
+    # a click on a track looks at that rank at that moment
+    box = tracks.bounding_box()
+    assert box is not None
+    tracks.click(position={"x": box["width"] - 23, "y": 8})
+    settle(page)
+    assert page.input_value("[data-role=process]") == "0"
+    assert page.get_attribute("[data-role=cursor]", "data-bytes") == "1000"
+
+
+def test_devices_of_a_mesh_are_named(opened: Opened) -> None:
+    profile = replace(two_ranks(), facts={"ranks": ["rank 0: mesh 2x4", "rank 1: submesh 1x4 <b>" + "x" * 90]})
+    page = opened(html.render(profile), width=390)
+    names = page.eval_on_selector_all("[data-role=process] option", "all => all.map(one => one.textContent)")
+    assert names[0] == "rank 0: mesh 2x4"
+    assert names[1].startswith("rank 1: submesh 1x4 <b>")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_fragmentation_is_told_by_tensor(opened: Opened) -> None:
+    profile = profile_of(CAPTURE)
+    peak = peaks(profile)["DRAM"]
+    held = sorted(
+        (life.address, life.bytes_per_bank, life.name)
+        for life in buffers_in_state(profile, profile.timelines[0], "DRAM", peak.state)
+        if life.address is not None
+    )
+    page = opened(text_of(CAPTURE), "#view=padding")
+    page.get_by_role("button", name="To the peak").click()
+    settle(page)
+    found = {row[0]: row for row in rows(page, "fragmentation")}
+    assert found
+    ends = [start + size for start, size, _ in held]
+    for before, (start, _, name) in zip(ends, held[1:], strict=False):
+        gap = max(0, start - before)
+        if name in found:
+            assert found[name][3] == mib(gap)
+        else:
+            assert gap == 0
+    gains = [float(row[6]) for row in rows(page, "fragmentation")]
+    assert gains == sorted(gains, reverse=True)
+    # a log has no addresses, and says so
+    page = opened(text_of(FIVE_RUNS), "#view=padding")
+    assert "amounts, not addresses" in (page.text_content("[data-role=fragmentation-about]") or "")
+
+
 @pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1280, "dark")])
 def test_it_is_accessible_and_fits_the_screen(opened: Opened, width: int, theme: str) -> None:
-    page = opened(html.render(profile_of(BLACKHOLE_OOM)), width=width, color_scheme=theme)
+    page = opened(text_of(BLACKHOLE_OOM), width=width, color_scheme=theme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert problems(page) == []
 
 
 def test_it_prints(opened: Opened) -> None:
-    page = opened(html.render(profile_of(FIVE_RUNS)))
+    page = opened(text_of(FIVE_RUNS))
     page.emulate_media(media="print")
     assert not page.is_visible(".dock")
     assert page.is_visible('[data-table="weights"]')

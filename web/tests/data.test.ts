@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
 import { bytesOf, inflated, Texts, unpacked } from "../src/data/columns";
+import { fragments } from "../src/data/bank";
 import { Levels } from "../src/data/levels";
 import { lowerBound, moduleOf } from "../src/data/lookup";
 import { amount, clean, mib, shapeText, short, signedMib } from "../src/ui/format";
@@ -140,4 +141,26 @@ describe("areas", () => {
 
 it("the first position whose value is not below", () => {
   expect([0, 1, 2, 3, 9].map((wanted) => lowerBound([1, 2, 2, 5], wanted))).toEqual([0, 0, 1, 3, 4]);
+});
+
+describe("fragmentation", () => {
+  const piece = (row: number, start: number, end: number) => ({ row, start, end, kind: "", label: "" });
+  it("names the tensor that keeps free blocks apart", () => {
+    const bank = {
+      held: [piece(1, 10, 20), piece(2, 50, 55), piece(3, 90, 100)],
+      extent: [0, 100] as [number, number],
+    };
+    const [first] = fragments(bank);
+    expect(first).toEqual({ row: 2, below: 30, above: 35, without: 70, gain: 35 });
+    expect(fragments(bank).map((one) => one.without)).toEqual([70, 50, 45]);
+  });
+  it("knows that a view gives nothing back, and that programs stay", () => {
+    const held = [piece(-1, 0, 10), piece(1, 20, 40), piece(2, 20, 30), piece(3, 60, 70)];
+    const found = fragments({ held, extent: [0, 100] });
+    expect(found.map((one) => [one.row, one.without])).toEqual([
+      [3, 60],
+      [1, 0],
+      [2, 0],
+    ]);
+  });
 });

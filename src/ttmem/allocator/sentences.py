@@ -4,6 +4,18 @@
 The standard library alone: the worker of the engines loads this file under an interpreter that need not have ttmem.
 """
 
+_ABOUT_MEMORY = (
+    "Out of Memory",
+    "clash with L1 buffers",
+    "beyond max L1 size",
+    "Cannot allocate at an address",
+)
+
+
+def is_about_memory(text: str) -> bool:
+    """Whether an error of the library says that something does not fit."""
+    return any(mark in text for mark in _ABOUT_MEMORY)
+
 
 def out_of_memory(
     total_bytes: int,

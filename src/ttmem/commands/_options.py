@@ -120,6 +120,17 @@ selection_options = together(
 jobs_option = count_option("-j", "--jobs", help="Processes that read a large log (default: 1; up to 4 from 256 MB on).")
 
 
+# A memory budget.
+peak_limit_options = together(
+    click.option("--max-dram", metavar="LIMIT", help="Highest DRAM peak: 80%, 0.8, or bytes per bank such as 700MiB."),
+    click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak, in the same forms."),
+)
+baseline_options = together(
+    click.option("--baseline", metavar="SOURCE", help="Compare the peaks with this source."),
+    click.option("--max-growth", metavar="LIMIT", help="How much a peak may exceed the baseline's (default 2%)."),
+)
+
+
 # Where it happens: the board, how it is opened, and the interpreter that has ttnn.
 def board_option(help: str) -> Callable[[_Function], _Function]:
     """``--board``, n150 unless another is named."""

@@ -14,6 +14,8 @@ from ttmem.commands._runner import verb
 
 
 @verb("""
+ttmem fit hf:ViTConfig --size 384x384 --batch 8 --engine twin
+ttmem fit model.py::load_model --inputs model.py::get_inputs --weights bfloat8_b --json
 ttmem fit block.py --board n150
 """)
 @click.argument("target", metavar="TARGET")
@@ -42,6 +44,12 @@ ttmem fit block.py --board n150
 @click.option("--kv-cache", metavar="TYPE", help="Data type of the KV cache.")
 @click.option(
     "--recipe", default="generic", show_default=True, metavar="NAME|FILE", help="How a stack lays models out."
+)
+@click.option(
+    "--max",
+    "maximum",
+    type=click.Choice(["batch", "size", "seq", "context", "users"]),
+    help="Search the largest that fits.",
 )
 @options.count_option("--prefill-chunk", help="Tokens that prefill does at once.")
 @options.settings_option

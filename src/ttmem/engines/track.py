@@ -7,6 +7,7 @@ the fullest moment inside one (where that was fuller than the states around it),
 
 import os
 import re
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
@@ -120,6 +121,7 @@ class Track:
         """Buffers that are gone, by number, and the operation that freed them; -1 outside operations."""
         self.residents: dict[str, Resident] = {}
         """By path, as they were when they were told."""
+        self._closings: list[int] = []  # how many states there were when the device was closed, each time
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
 
@@ -206,6 +208,11 @@ class Track:
         for number in message["gone"]:
             self._release(number, before=inside if inside is not None and number in absent else state, by=index)
 
+    def part_ends(self) -> tuple[int, int]:
+        """Operations and states so far, the last operation's among them."""
+        self._settle(None)
+        return len(self._operations), len(self._states)
+
     def look(self, message: dict[str, Any]) -> None:
         """A moment between operations that somebody wants to see."""
         self._events.between(len(self._operations), message)
@@ -216,6 +223,7 @@ class Track:
         self.look(message)
         self._events.close(len(self._operations))
         self._release_all()
+        self._closings.append(len(self._states))
 
     def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
         """A state outside operations, and what came and went since the last one."""
@@ -286,13 +294,21 @@ class Track:
         self.fail(text, last.line if last and running else 0, len(self._operations) - 1 if running else -1)
 
     def add_arguments(self, found: dict[str, Argument]) -> None:
-        """What was uploaded and is kept: weights, and caches, which are written to."""
-        for buffer in sorted(self._finished, key=lambda buffer: buffer.first_state):
-            if not (buffer.is_lasting and buffer.tensor and (buffer.role or self._is_kept_upload(buffer))):
+        """What was uploaded and is kept: weights, caches (written to), inputs (uploaded again and again)."""
+
+        def place(one: _Buffer) -> tuple[str, int]:
+            return one.path, bisect_right(self._closings, one.first_state)
+
+        kept = [one for one in self._finished if one.is_lasting and (one.role or self._is_kept_upload(one))]
+        used = [one for one in kept if one.last_use < 0 or not _PREPARES.search(self._operations[one.last_use].name)]
+        uploads = Counter(map(place, used))
+        for buffer in sorted(kept, key=lambda buffer: buffer.first_state):
+            if not buffer.tensor:
                 continue
             shape, dtype = buffer.tensor.shape, buffer.tensor.dtype
             is_cache = buffer.role == "cache" if buffer.role else buffer.is_written
-            kind = "input" if is_cache else _KINDS.get(buffer.role, "parameter")
+            is_fed = not buffer.role and uploads[place(buffer)] > 1
+            kind = "input" if is_cache or is_fed else _KINDS.get(buffer.role, "parameter")
             size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
             found[buffer.path] = Argument(
                 "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=is_cache

@@ -84,14 +84,26 @@ class _Heard:
     confidences: Counter[str] = field(default_factory=Counter)
     doubts: Counter[str] = field(default_factory=Counter)
 
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    last_started: dict[str, Any] = field(default_factory=dict)
+
     def hear(self, message: dict[str, Any]) -> None:
         self.capture.feed(message)
+        if "start" in message:
+            self.last_started = {"name": message["name"], "place": message["file"]}
         if "end" in message:
             index = message["end"]
             is_bound = index < len(self.bounds) and self.bounds[index]  # an upload that fails comes after them
+            if "refused" in message:
+                is_bound = True
+                self.refused.append(self.last_started | {"why": message["refused"]})
             self.confidences["unknown" if is_bound else message.get("confidence", "exact")] += 1
             if message.get("doubt"):
                 self.doubts[message["doubt"]] += 1
+        if "bounded" in message:  # of the operation that has just ended
+            self.confidences["exact"] -= 1
+            self.confidences["bounded"] += 1
+            self.doubts[message["bounded"]] += 1
         if "played" in message:
             late = _STEP_SECONDS if message["timed_out"] else None
             self.capture.process_ended(signal_number=message["signal"] or None, timeout_seconds=late)
@@ -104,6 +116,8 @@ def script_of(stream: Stream) -> Iterator[Entry]:
     yield {"moment": True}
     for call in stream.calls:
         yield from _called(call)
+        if call.keeps:
+            yield {"moment": True}
 
 
 def _loaded(resident: Resident) -> Iterator[Entry]:
@@ -120,14 +134,19 @@ def _loaded(resident: Resident) -> Iterator[Entry]:
 
 
 def _called(call: ModelCall) -> Iterator[Entry]:
-    for step in call.steps:
+    for number, step in enumerate(call.steps):
         if "free" in step:
             yield {"step": {**step, "force": False}}  # a view of it keeps the buffer
             continue
         entry: dict[str, Any] = {"step": dict(step), "place": call.module}
+        for kept in call.keeps:
+            if kept.tensor == step.get("alloc", step.get("out")):
+                entry |= {"path": kept.name, "role": kept.role}
         if "host" not in step:
             entry["name"] = step.get("call", call.name)
             entry |= {"label": _label(call, entry["name"]), "is_bound": bool(call.unsupported)}
+            if call.otherwise and "call" in step:
+                entry |= {"otherwise": list(call.otherwise), "skips": len(call.steps) - number - 1}
         yield entry
     for name in call.frees:
         yield {"step": {"free": name, "force": False}}
@@ -145,10 +164,17 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
     staying = (WEIGHT, CACHE, CONSTANT, RESERVE)
     held = sum(one.bytes_per_bank for one in sizes if one.role in staying and MEMORIES[one.memory] == "DRAM")
     activations = (fullest.peak_bytes_per_bank - held) * fullest.banks if fullest else 0
+    banks = fullest.banks if fullest else 1
+
+    def kept(*roles: str) -> int:
+        """Over all banks, padding included, so that the parts and the activations sum to the peak."""
+        return sum(one.bytes_per_bank * banks for one in sizes if one.role in roles)
+
     failed = failure(profile)
     unsupported = tuple(
         f"{call.operator or call.name} ({call.module}): {call.unsupported}" for call in stream.unsupported
     )
+    unsupported += tuple(f"{one['name']} ({one['place']}): refused: {_short(one['why'])}" for one in heard.refused)
     counts = heard.confidences
     return Prediction(
         request=request,
@@ -156,8 +182,10 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
         fits=failed is None,
         engine=engine,
         chips=int(stream.facts.get("chips") or 1),
-        weights_bytes=sum(one.total_bytes for one in sizes if one.role == WEIGHT),
-        kv_cache_bytes=sum(one.total_bytes for one in sizes if one.role == CACHE),
+        weights_bytes=kept(WEIGHT),
+        kv_cache_bytes=kept(CACHE),
+        constants_bytes=kept(CONSTANT),
+        reserve_bytes=kept(RESERVE),
         activations_peak_bytes=max(activations, 0),
         operations=OperationCounts(
             exact=counts["exact"],
@@ -166,7 +194,13 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
             unsupported=unsupported,
         ),
         assumed=(*stream.assumed, *(f"{text} ({count} operations)" for text, count in heard.doubts.most_common(10))),
+        error_bound_percent=stream.error_bound_percent,
     )
+
+
+def _short(text: str) -> str:
+    """The first sentence of what the library says."""
+    return " ".join(text.split())[:160]
 
 
 def _resident_bytes(stream: Stream, request: Request, seen: Mapping[str, Loaded]) -> list[Loaded]:
@@ -181,4 +215,5 @@ def _resident_bytes(stream: Stream, request: Request, seen: Mapping[str, Loaded]
             placed = place(spec, memory_map)
             memory = MEMORIES.index(spec.memory.name)
             found.append(Loaded(resident.role, memory, placed.taken_bytes_per_bank, placed.total_bytes))
-    return found
+    kept = {one.name for call in stream.calls for one in call.keeps}
+    return [*found, *(one for path, one in seen.items() if path in kept)]

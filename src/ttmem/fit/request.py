@@ -74,7 +74,35 @@ class Prediction:
     kv_cache_bytes: int
     activations_peak_bytes: int
     operations: OperationCounts
+    constants_bytes: int = 0
+    """Tables and buffers that stay, and are neither weights nor cache."""
+    reserve_bytes: int = 0
+    """What a recipe keeps free, and trace regions."""
     assumed: tuple[str, ...] = ()
     error_bound_percent: float | None = None
     interval_bytes: tuple[int, int] | None = None
     """Of the DRAM peak per chip, where placement is the author's and a point would be a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPoint:
+    """The largest context for so many users; 0: not one step of it fits."""
+
+    users: int
+    context: int
+    is_limit: bool
+    """False: the model has no more positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Of a model on a board."""
+
+    users: int
+    context: int
+    """As asked for."""
+    largest_users: int
+    """For that context."""
+    largest_context: int
+    """For those users."""
+    points: tuple[CapacityPoint, ...]

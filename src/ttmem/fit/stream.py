@@ -29,6 +29,15 @@ class Resident:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A result that stays on the device for good, such as a weight that was made ready."""
+
+    tensor: str
+    name: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCall:
     """One operation of the model: the calls that stand for it, and the tensors whose life ends with it."""
 
@@ -43,6 +52,10 @@ class ModelCall:
     """The aten operator, where there is one."""
     unsupported: str = ""
     """Why there is no call for it on the device; its results are still made, as a bound."""
+    keeps: tuple[Kept, ...] = ()
+    """Which of its results stay."""
+    otherwise: tuple[Step, ...] = ()
+    """What is done instead when the library refuses a step for another reason than memory: results as a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,9 @@ class Stream:
     """What was decided here because the model does not say it, as sentences."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For display: parameters, batch, size, recipe."""
+
+    error_bound_percent: float | None = None
+    """How far the DRAM peak of such a stream was from that of the program it stands for, where that was measured."""
 
     @property
     def unsupported(self) -> Sequence[ModelCall]:

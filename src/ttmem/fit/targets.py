@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Request
 from ttmem.fit.stream import Stream
 
-HINT = "TARGET is FILE.py::load_model, hf:ViTConfig, or a ttnn script"
+HINT = (
+    "TARGET is FILE.py::load_model, hf:ViTConfig, the config.json of a language model, a TTNN module (.mlir, or a log "
+    "that holds one), or a ttnn script"
+)
 
 
 class TargetKind(NamedTuple):
@@ -21,7 +25,26 @@ class TargetKind(NamedTuple):
     """The module whose ``stream_of(request)`` makes the stream; imported when it is asked for."""
 
 
-KINDS: tuple[TargetKind, ...] = ()
+_OTHER_FILES = (".py", ".json", ".toml", ".yaml", ".yml", ".safetensors", ".bin", ".pt")
+
+
+def is_module(request: Request) -> bool:
+    """A TTNN module in a file of its own, or a log: what holds neither is told when it is read."""
+    path = Path(request.target)
+    if path.suffix == ".mlir":
+        return True
+    return "::" not in request.target and path.suffix not in _OTHER_FILES and path.is_file()
+
+
+def _is_traced(request: Request) -> bool:
+    return request.target.startswith("hf:") or "::" in request.target
+
+
+KINDS: tuple[TargetKind, ...] = (
+    TargetKind(is_module, "ttmem.fit.compiled"),
+    TargetKind(wants_recipe, "ttmem.fit.language.stream"),
+    TargetKind(_is_traced, "ttmem.fit.torch_model"),
+)
 
 
 def is_script(target: str) -> bool:

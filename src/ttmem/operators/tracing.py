@@ -110,17 +110,23 @@ def trace_all(
 
 def describe_config(target: str, settings: dict[str, Any], *, python: str | None = None) -> dict[str, Any]:
     """The configuration that ``hf:Config`` and settings come to, as transformers writes it; no model is built."""
-    job = TraceJob(target, settings=settings, describes=True)
-    tracer = _Tracer(find_torch_python(python), runs_user_code=False)
+    answer = ask_once(TraceJob(target, settings=settings, describes=True), python=python)
+    if "config" not in answer:
+        raise BadInputError(answer["problem"], where=target)
+    described: dict[str, Any] = answer["config"]
+    return described
+
+
+def ask_once(job: TraceJob, *, python: str | None = None) -> dict[str, Any]:
+    """What a process of its own answers to one job; a target that nothing can come of is bad input."""
+    _check(job)
+    tracer = _Tracer(find_torch_python(python), runs_user_code=not job.target.startswith("hf:"))
     try:
         answer = tracer.ask(job)
     finally:
         tracer.close()
-    if "config" not in answer:
-        _raise_if_bad(job, answer)
-        raise BadInputError(answer["problem"], where=target)
-    described: dict[str, Any] = answer["config"]
-    return described
+    _raise_if_bad(job, answer)
+    return answer
 
 
 def _check(job: TraceJob) -> None:

@@ -28,6 +28,9 @@ VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)
 """Columns of ``Profile.views``; all but the first are bytes per bank."""
 
 
+SUITE_KIND = "ttnn-tests"
+"""The kind of a source whose runs are the tests of a suite."""
+
 L1_PARTS = ("tensors", "circular_buffers", "dataflow_buffers", "scratchpads")
 """Who holds L1 while a program runs: the columns of ``ProgramsL1`` that sum to a moment's total."""
 

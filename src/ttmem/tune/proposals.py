@@ -185,7 +185,9 @@ def instruction(draft: Draft, applied: Applied) -> Instruction:
         return Instruction(made, f"make {group.name} {when}", "none, if it is needed once")
     if edit.kind == edits.SHARD:
         return Instruction(made, f"memory_config: {edit.value}", "operations may need a copy in another form")
-    return Instruction(made, f"run it in {edit.value} parts", f"{edit.value} launches and copies of the parts")
+    name = history.operations[group.lives[0].producer].name
+    code = f"ttmem.chunked({name}, dim=...), in {edit.value} parts"
+    return Instruction(made, code, f"{edit.value} launches and copies of the parts")
 
 
 def _call_place(history: History, group: Group) -> str:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where? A bank by address at the cursor, and the same bank over time.
 
+import { bankAt, type Held } from "../data/bank";
 import { lowerBound } from "../data/lookup";
 import { KINDS, MEMORIES } from "../data/profile";
 import type { Session } from "../session";
@@ -11,14 +12,6 @@ import { CanvasPen, type Pen } from "../ui/pen";
 import { bandColor } from "./timeline";
 import { choice, section, type View } from "./view";
 
-interface Piece {
-  start: number;
-  end: number;
-  kind: string;
-  label: string;
-  row: number;
-}
-
 const STRIP = 220;
 
 export function map(session: Session): View {
@@ -27,7 +20,7 @@ export function map(session: Session): View {
   const about = h("p", { class: "muted", "data-role": "map-about" });
   const tip = new Tip();
   const stripTip = new Tip();
-  let pieces: Piece[] = [];
+  let pieces: Held[] = [];
   let extent: [number, number] = [0, 1];
   let isUsedPart = false;
   const parts = h("div", { class: "choices", role: "group", "aria-label": "Part of the bank" });
@@ -44,11 +37,8 @@ export function map(session: Session): View {
     const figures = session.timeline ? profile.figures(session.timelineNumber, session.memory, session.state) : null;
     if (!figures) return;
     const [, total, allocated, free, largest] = figures as [number, number, number, number, number];
-    extent = session.timeline.header.extents[session.memory] ?? [0, total];
-    const rows = known()
-      ? profile.alive(session.timelineNumber, session.memory, session.state).filter((row) => lives.address[row]! >= 0)
-      : [];
-    if (!known() || (!rows.length && allocated > 0)) {
+    const bank = bankAt(session);
+    if (!bank) {
       extent = [0, Math.max(1, total)];
       pieces = [
         { start: 0, end: allocated, kind: "activations", label: "allocated", row: -1 },
@@ -64,24 +54,8 @@ export function map(session: Session): View {
       about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${amount(allocated)} allocated, ${amount(free)} free, ${amount(largest)} of it in one block. A log prints amounts, not addresses: they are to scale, their places are not.`;
       return;
     }
-    const held = rows.map((row) => ({
-      start: lives.address[row]!,
-      end: lives.address[row]! + lives.bytes[row]!,
-      kind: KINDS[lives.kind[row]!]! as string,
-      label: profile.nameOf(row),
-      row,
-    }));
-    held.sort((a, b) => a.start - b.start);
-    if (held.length)
-      extent = [Math.min(extent[0], held[0]!.start), Math.max(extent[1], ...held.map((piece) => piece.end))];
-    let at = extent[0];
-    if (session.memory === "L1") {
-      for (const [label, bytes] of session.timeline.programParts(session.operation)) {
-        if (bytes > 0) held.unshift({ start: at, end: at + bytes, kind: "programs", label, row: -1 });
-        at += bytes;
-      }
-      held.sort((a, b) => a.start - b.start);
-    }
+    const { held } = bank;
+    extent = bank.extent;
     let end = extent[0];
     for (const piece of held) {
       if (piece.start > end) pieces.push({ start: end, end: piece.start, kind: "free", label: "free", row: -1 });
@@ -95,7 +69,7 @@ export function map(session: Session): View {
       extent = [taken[0]!.start, Math.max(...taken.map((piece) => piece.end))];
       pieces = pieces.filter((piece) => piece.end > extent[0] && piece.start < extent[1]);
     }
-    about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${counted(rows.length, "buffer")} hold ${amount(allocated)} of ${amount(total)} in every bank; ${counted(gaps.length, "free block")}, the largest ${amount(largest)}.`;
+    about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${counted(held.filter((piece) => piece.row >= 0).length, "buffer")} hold ${amount(allocated)} of ${amount(total)} in every bank; ${counted(gaps.length, "free block")}, the largest ${amount(largest)}.`;
   };
 
   const x = (pen: { width: number }, address: number) =>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much is waste? Padding and alignment by tensor, fragmentation of what is free.
+// How much is waste? Padding and alignment by tensor, and which tensor splits what is free.
 
+import { bankAt, type Fragment, fragments } from "../data/bank";
 import type { Session } from "../session";
-import { h } from "../ui/dom";
-import { amount, mib, percent, shapeText } from "../ui/format";
+import { h, perFrame } from "../ui/dom";
+import { amount, counted, mib, percent, shapeText } from "../ui/format";
 import { Table } from "../ui/table";
 import { operationLink, section, type View } from "./view";
 
@@ -59,6 +60,7 @@ export function padding(session: Session): View {
       },
     ],
   });
+  const split = fragmentation(session);
   session.on(["search"], () => table.filter(session.words));
   const element = section(
     "padding",
@@ -79,8 +81,66 @@ export function padding(session: Session): View {
         header.fragmentation.map((text) => h("li", {}, text)),
       ),
     table.element,
+    ...split.elements,
   );
-  return { name: "padding", title: "Padding", element };
+  return { name: "padding", title: "Padding", element, redraw: split.update };
+}
+
+/** Free memory is of use in one piece: which tensors at the cursor keep pieces of it apart. */
+function fragmentation(session: Session): { elements: HTMLElement[]; update: () => void } {
+  const { profile } = session;
+  const { lives } = profile;
+  const about = h("p", { class: "muted", "data-role": "fragmentation-about" });
+  const bytes = (head: string, value: (one: Fragment) => number) => ({
+    head,
+    kind: "number" as const,
+    text: (one: Fragment) => mib(value(one)),
+    value,
+  });
+  const table = new Table<Fragment>({
+    key: "fragmentation",
+    label: "Tensors between free blocks at the cursor",
+    file: `${profile.header.title}-fragmentation`,
+    rows: [],
+    columns: [
+      { head: "Tensor", kind: "name", text: (one) => profile.nameOf(one.row) },
+      { head: "Shape", kind: "text", text: ({ row }) => shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1]) },
+      bytes("MB/bank", (one) => lives.bytes[one.row]!),
+      bytes("Free below MB", (one) => one.below),
+      bytes("Free above MB", (one) => one.above),
+      bytes("Free block without it MB", (one) => one.without),
+      bytes("Gained MB", (one) => one.gain),
+      {
+        head: "Producer",
+        kind: "name",
+        text: ({ row }) =>
+          lives.producer[row]! < 0 ? "resident before the run" : session.timeline.label(lives.producer[row]!),
+        link: ({ row }) => operationLink(lives.producer[row]!),
+      },
+    ],
+  });
+  const update = () => {
+    const figures = session.timeline ? profile.figures(session.timelineNumber, session.memory, session.state) : null;
+    const bank = figures && bankAt(session);
+    const [, , , free = 0, largest = 0] = figures ?? [];
+    const where = figures ? `${session.memory} ${session.timeline.stateLabel(session.state)}: ` : "";
+    const told = `${where}${amount(free)} free per bank, ${amount(largest)} of it in one block`;
+    if (bank) {
+      const found = fragments(bank).filter((one) => one.below + one.above > 0);
+      const splitting = found.filter((one) => one.gain > 0).length;
+      about.textContent = `${told}. ${counted(found.length, "tensor")} border on free memory; of ${splitting} of them, freeing that one alone would make the largest free block larger.`;
+      table.setRows(found);
+    } else {
+      about.textContent = figures
+        ? `${told}. A log prints amounts, not addresses: which tensor lies between free blocks is not known.`
+        : `No state of ${session.memory} here.`;
+      table.setRows([]);
+    }
+    table.element.hidden = !bank;
+  };
+  session.on(["cursor", "memory"], perFrame(update));
+  session.on(["search"], () => table.filter(session.words));
+  return { elements: [h("h3", { class: "sub" }, "Fragmentation by tensor"), about, table.element], update };
 }
 
 function fact(label: string, text: string, role: string, value: number): HTMLElement {

@@ -6,6 +6,7 @@ import type { Session } from "../session";
 import { h } from "../ui/dom";
 import { mib, thousands } from "../ui/format";
 import { Table } from "../ui/table";
+import { rankName } from "./tracks";
 
 /** Which of several processes is looked at. */
 export function processChoice(session: Session): HTMLElement | null {
@@ -13,7 +14,7 @@ export function processChoice(session: Session): HTMLElement | null {
   if (timelines.length < 2) return null;
   const select = h("select", { "aria-label": "Process", "data-role": "process" });
   timelines.forEach((one, at) =>
-    select.append(h("option", { value: at }, one.header.rank >= 0 ? `rank ${one.header.rank}` : `process ${at}`)),
+    select.append(h("option", { value: at }, [rankName(session, at), one.header.words].filter(Boolean).join(": "))),
   );
   const show = () => {
     select.value = String(session.timelineNumber);

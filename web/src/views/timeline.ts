@@ -11,7 +11,7 @@ import { canvasIn, exportTools } from "../ui/figure";
 import { amount, mib, percent, short, signedMib, thousands } from "../ui/format";
 import { type Pen, SvgPen } from "../ui/pen";
 import { processChoice, ranksTable, runsTable } from "./runs";
-import { spark, trackFigure } from "./tracks";
+import { rankFigure, RIGHT, spark, trackFigure } from "./tracks";
 import { choice, section, type View } from "./view";
 
 const MOST_POINTS = 3000;
@@ -64,6 +64,7 @@ export function timeline(session: Session): View {
     const options: uPlot.Options = {
       width: host.clientWidth || 800,
       height: Math.max(220, Math.min(340, window.innerHeight * 0.42)),
+      padding: [10, RIGHT, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false },
       scales: { x: { time: false, range: () => session.range }, y: { range: () => [0, highest() * 1.06] } },
@@ -112,6 +113,7 @@ export function timeline(session: Session): View {
     const drawn = visible(session, MOST_POINTS);
     if (drawn) plot.setData(data(drawn));
     tracks.redraw();
+    ranked?.redraw();
     whereText();
   });
   const whereText = () => {
@@ -123,6 +125,7 @@ export function timeline(session: Session): View {
       : `#${thousands(Math.ceil(from))} to #${thousands(Math.floor(to))}`;
   };
   const tracks = trackFigure(session);
+  const ranked = rankFigure(session);
   const chooseMemories = () => {
     fill(
       memories,
@@ -139,7 +142,9 @@ export function timeline(session: Session): View {
   const redraw = () => {
     chooseMemories();
     make();
+    tracks.element.hidden = !session.timeline?.programs.parent.length;
     tracks.draw();
+    ranked?.draw();
     whereText();
     readout.textContent = momentText(session, nearest(session, session.operation));
   };
@@ -197,6 +202,7 @@ export function timeline(session: Session): View {
     legend,
     readout,
     tracks.element,
+    ranked && ranked.element,
     runs &&
       h(
         "details",

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands around the timeline: each memory in small, and runs and programs to its scale.
+// What stands around the timeline: each memory in small, and ranks, runs and programs to its scale.
 
 import type { Memory } from "../data/profile";
 import type { Session } from "../session";
 import { color, h } from "../ui/dom";
 import { Figure } from "../ui/figure";
+import { amount, counted } from "../ui/format";
 import { CanvasPen, type Pen } from "../ui/pen";
+
+/** Where the chart begins, behind its axis, and how far from the right edge it ends. */
+export const [LEFT, RIGHT] = [64, 22];
+const MOST_RANKS = 64;
 
 /** One memory in small, for the button that chooses it. */
 export function spark(session: Session, memory: Memory): { canvas: HTMLCanvasElement; draw: () => void } {
@@ -42,7 +47,7 @@ export function trackFigure(session: Session): Figure {
   };
   const place = (width: number) => {
     const [from, to] = session.range;
-    return (operation: number) => 64 + ((operation - from) / (to - from || 1)) * (width - 64);
+    return (operation: number) => LEFT + ((operation - from) / (to - from || 1)) * (width - LEFT - RIGHT);
   };
   const draw = (pen: Pen) => {
     const x = place(pen.width);
@@ -50,9 +55,9 @@ export function trackFigure(session: Session): Figure {
     const depth = lanes();
     let end = -1;
     for (let at = 0; at < depth.length; at++) {
-      const left = Math.max(64, x(programs.first_operation[at]!));
-      const right = Math.min(pen.width, x(programs.end_operation[at]!));
-      if (right < 64 || left > pen.width || right < left) continue;
+      const left = Math.max(LEFT, x(programs.first_operation[at]!));
+      const right = Math.min(pen.width - RIGHT, x(programs.end_operation[at]!));
+      if (right < LEFT || left > pen.width - RIGHT || right < left) continue;
       const lane = depth[at]!;
       if (lane === 0 && right - left < 0.6 && left - end < 0.6) continue; // a thousand runs in one pixel are one
       end = left;
@@ -85,12 +90,85 @@ export function trackFigure(session: Session): Figure {
   figure.canvas.addEventListener("click", (event) => {
     const [at] = figure.place(event);
     const [from, to] = session.range;
-    const operation = from + ((at - 64) / Math.max(1, figure.canvas.clientWidth - 64)) * (to - from);
+    const operation = from + ((at - LEFT) / Math.max(1, figure.canvas.clientWidth - LEFT - RIGHT)) * (to - from);
     const { first_operation, end_operation } = session.timeline.programs;
     const run = session.timeline
       .tops()
       .find((top) => first_operation[top]! <= operation && operation < end_operation[top]!);
     if (run !== undefined) session.zoom(first_operation[run]!, end_operation[run]!);
+  });
+  return figure;
+}
+
+export const rankName = (session: Session, at: number): string => {
+  const { rank } = session.profile.timelines[at]!.header;
+  return rank >= 0 ? `rank ${rank}` : `process ${at}`;
+};
+
+/** The memory that is shown, for every rank (or device of a mesh) on one scale: each from its own first operation. */
+export function rankFigure(session: Session): Figure | null {
+  const { timelines } = session.profile;
+  if (timelines.length < 2) return null;
+  const shown = timelines.slice(0, MOST_RANKS);
+  const lane = shown.length <= 8 ? 26 : shown.length <= 24 ? 16 : 11;
+  const peak = (at: number) => {
+    const series = shown[at]!.series(session.memory);
+    return series ? series.allocated[series.levels.extremes(0, series.allocated.length)[1]]! : 0;
+  };
+  const draw = (pen: Pen) => {
+    const [from, to] = session.range.map((one) => one - session.timeline.first) as [number, number];
+    const peaks = shown.map((_, at) => peak(at));
+    const top = Math.max(1, ...peaks);
+    const right = pen.width - RIGHT;
+    const within = (x: number) => Math.min(right, Math.max(LEFT, x));
+    shown.forEach((one, at) => {
+      const [upper, bottom] = [at * lane + 1, (at + 1) * lane - 2];
+      const isChosen = at === session.timelineNumber;
+      pen.rect(LEFT, upper, right - LEFT, lane - 3, color("grid"), isChosen ? 0.9 : 0.35);
+      pen.text(LEFT - 6, bottom - lane / 2 + 1, rankName(session, at), color(isChosen ? "text" : "muted"), {
+        align: "right",
+        size: Math.min(10.5, lane - 1),
+        bold: isChosen,
+      });
+      const series = one.series(session.memory);
+      if (!series) return;
+      const x = (place: number) => within(LEFT + ((place - one.first - from) / (to - from || 1)) * (right - LEFT));
+      const points: number[] = [];
+      for (const state of series.levels.pick(0, series.allocated.length, 1200)) {
+        const left = x(series.places[state]!);
+        if (points.length) points.push(left, points.at(-1)!);
+        points.push(left, bottom - (series.allocated[state]! / top) * (lane - 4));
+      }
+      if (!points.length) return;
+      const end = x(one.end);
+      points.push(end, points.at(-1)!);
+      pen.area([...points, end, bottom, points[0]!, bottom], color("accent"), isChosen ? 0.55 : 0.3);
+      pen.line(points, color("accent"), isChosen ? 1.6 : 1);
+      if (lane < 12) return;
+      pen.rect(LEFT + 1, upper, 54, 13, color("panel"), 0.8);
+      pen.text(LEFT + 4, upper + 7, amount(peaks[at]!), color("text"), { size: 10 });
+    });
+  };
+  const figure = new Figure({
+    label: "Ranks",
+    file: "ranks",
+    height: () => shown.length * lane + 2,
+    draw,
+    describe: () =>
+      `${counted(timelines.length, "rank")}, peaks of ${session.memory}: ${shown
+        .slice(0, 16)
+        .map((_, at) => `${rankName(session, at)} ${amount(peak(at))}`)
+        .join(", ")}`,
+  });
+  figure.canvas.addEventListener("click", (event) => {
+    const [across, down] = figure.place(event);
+    const at = Math.floor(down / lane);
+    if (at < 0 || at >= shown.length) return;
+    const [from, to] = session.range;
+    const share = Math.max(0, (across - LEFT) / Math.max(1, figure.canvas.clientWidth - LEFT - RIGHT));
+    const offset = from + share * (to - from) - session.timeline.first;
+    if (at !== session.timelineNumber) session.chooseTimeline(at);
+    session.toOperation(shown[at]!.first + offset);
   });
   return figure;
 }

@@ -2,19 +2,26 @@
 """Scaled dot product attention: over whole sequences, and of one new row against a cache."""
 
 from collections.abc import Mapping
-from math import sqrt
+from dataclasses import replace
+from math import inf, sqrt
 from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import aligned_page, double_buffered_tiles, result_like, spell_type
+from ttmem.allocator.operations.kernel_config import (
+    KERNEL_CONFIG,
+    adds_in_float32,
+    draw_kernel_config,
+    type_between,
+)
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM
-from ttmem.tensors import TILE, InvalidSpecError, TensorSpec
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, DRAM
+from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec
 
 _CHUNK = 32
 """Rows of queries and of keys that are worked on at a time, unless the caller says otherwise."""
@@ -22,7 +29,10 @@ _SUBBLOCKS = (
     (2, 4), (1, 8), (1, 7), (2, 3), (1, 6), (1, 5), (2, 2), (1, 4), (1, 3), (1, 2), (2, 1), (1, 1),
 )  # fmt: skip
 _COUNTER_BYTES = 96
-_TYPES = (BFLOAT16, BFLOAT8_B, DATA_TYPES.find("bfloat4_b"))
+_COUNTED_CHUNK = 64
+_DEEPEST_COMPARED = 384
+BFLOAT4_B = DATA_TYPES.find("bfloat4_b")
+_TYPES = (BFLOAT16, BFLOAT8_B, BFLOAT4_B)
 _PAGED_CONFIG = {"k_chunk_size": _CHUNK, "max_cores_per_head_batch": 1}
 """What the library assumes for paged caches."""
 _MOST_CORES_PER_HEAD = 16
@@ -51,12 +61,11 @@ def attention(call: Call, plan: PlanWriter) -> Plan:
     result = result_like(query, call.memory or DRAM)
     slot = plan.allocate(result)
     _check(plan, query, key, value, mask)
-    config = call.arguments["program_config"] or {}
-    buffers = _buffers(plan, (query, key, value), mask, is_causal, config)
-    if is_causal and _deals_in_pairs(query, config) and plan.memory_map.architecture.name == "blackhole":
-        _launch_with_counters(plan, buffers, config)
-    else:
-        plan.launch(buffers, CIRCULAR)
+    buffers = _buffers(plan, call, mask)
+    is_deep = query.shape[-1] > _DEEPEST_COMPARED and is_causal and plan.memory_map.architecture is BLACKHOLE
+    most = end_of_stack([*buffers, 2 * _COUNTER_BYTES], plan.memory_map) - plan.memory_map.l1_base_address
+    why = "counters of causal attention with heads this deep" if is_deep else ""
+    plan.launch(buffers, CIRCULAR, at_least=why, at_most_bytes=most)
     plan.free(scaled)
     return plan.finish(slot, result)
 
@@ -79,51 +88,56 @@ def _deals_in_pairs(query: TensorSpec, config: Mapping[str, Any]) -> bool:
     return -(-query.shape[-2] // int(config.get("q_chunk_size", _CHUNK))) % 2 == 0
 
 
-def _launch_with_counters(plan: PlanWriter, buffers: list[int], config: Mapping[str, Any]) -> None:
-    """Blackhole keeps a few counters beside the values; with a configuration not always, and nobody knows when."""
-    values = 3
-    counted = [*buffers[:values], _COUNTER_BYTES, *buffers[values:]]
-    if not config:
-        plan.launch(counted, CIRCULAR)
-        return
-    most = end_of_stack(counted, plan.memory_map) - plan.memory_map.l1_base_address
-    plan.launch(buffers, CIRCULAR, at_least="counters of a causal attention with a configuration", at_most_bytes=most)
-
-
-def _buffers(
-    plan: PlanWriter,
-    inputs: tuple[TensorSpec, TensorSpec, TensorSpec],
-    mask: TensorSpec | None,
-    is_causal: bool,
-    config: Mapping[str, Any],
-) -> list[int]:
-    query, key, value = inputs
+def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]:
+    query, key, value = call.inputs[:3]
+    config, is_causal = call.arguments["program_config"] or {}, bool(call.arguments["is_causal"])
     batch, heads, rows, depth = query.shape
     keys = key.shape[-2]
     chunk, key_chunk = (int(config.get(name, _CHUNK)) for name in ("q_chunk_size", "k_chunk_size"))
-    columns, lines = config.get(
-        "compute_with_storage_grid_size", (plan.memory_map.grid.columns, plan.memory_map.grid.rows)
-    )
-    cores = columns * lines
+    cores = _cores(plan, config)
     high, wide, deep = chunk // 32, key_chunk // 32, depth // 32
-    chunks = -(-rows // chunk)
-    total = batch * heads * chunks
+    total = batch * heads * -(-rows // chunk)
     # Causal work is dealt out in pairs, one light and one heavy chunk together.
-    most = 2 * -(-(total // 2) // cores) if is_causal and _deals_in_pairs(query, config) else -(-total // cores)
-    plain = BFLOAT16.tile_bytes()
+    pairs = is_causal and _deals_in_pairs(query, config)
+    most = 2 * -(-(total // 2) // cores) if pairs else -(-total // cores)
+    plain, between = BFLOAT16.tile_bytes(), type_between(call).tile_bytes()
+    flows = not adds_in_float32(call)
+    """Without sums in float32 rows leave as soon as they are done."""
     buffers = [
         high * deep * (2 if most > 1 else 1) * query.dtype.tile_bytes(),
         2 * wide * deep * key.dtype.tile_bytes(),
         2 * wide * deep * value.dtype.tile_bytes(),
     ]
-    is_padded = bool(rows % chunk or keys % key_chunk)
+    if pairs and plan.memory_map.architecture is BLACKHOLE and cores >= _cores_that_count(key, chunk, flows):
+        buffers.append(_COUNTER_BYTES)
     if mask is not None:
         buffers.append(2 * high * wide * mask.dtype.tile_bytes())
-    elif is_causal or is_padded:
+    elif is_causal or (flows and (rows % chunk or keys % key_chunk)):
         buffers.append((1 + is_causal + (not is_causal and keys % 32 > 0)) * plain)
-    buffers += [plain] * 3
-    buffers += [high * wide * plain, high * deep * plain, high * deep * plain, *[high * plain] * 5]
-    return [*buffers, 2 * _finished_rows(high, deep) * deep * query.dtype.tile_bytes()]
+    elif rows % chunk or keys % key_chunk:
+        buffers.append(2 * high * wide * BFLOAT4_B.tile_bytes())
+    buffers += [plain] * (3 if flows else 2)
+    largest, summed = [high * plain] * 2, [high * between] * 2
+    buffers += [high * wide * between, high * deep * plain, high * deep * plain, *largest, *summed, high * plain]
+    finished = 2 * _finished_rows(high, deep) if flows else high
+    return [*buffers, finished * deep * query.dtype.tile_bytes()]
+
+
+def _cores(plan: PlanWriter, config: Mapping[str, Any]) -> int:
+    grid = plan.memory_map.grid
+    columns, rows = config.get("compute_with_storage_grid_size", (grid.columns, grid.rows))
+    if columns > grid.columns or rows > grid.rows:
+        raise BadInputError(
+            f"a grid of {columns}x{rows} cores is more than the {grid.columns}x{grid.rows} of the board"
+        )
+    return int(columns * rows)
+
+
+def _cores_that_count(key: TensorSpec, chunk: int, flows: bool) -> float:
+    """From so many on, Blackhole keeps a few counters beside the values: where keys come slower than they are used."""
+    if chunk > _COUNTED_CHUNK or key.shape[-1] > _DEEPEST_COMPARED or (key.dtype.is_block_float and not flows):
+        return inf
+    return 32 if flows and not key.dtype.is_block_float and key.shape[-1] >= 128 else 64
 
 
 def _finished_rows(high: int, deep: int) -> int:
@@ -138,8 +152,11 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     is_paged = call.name.startswith("transformer.paged")
     table = call.tensor("page_table_tensor", 3) if is_paged else None
     position, mask = call.tensor("cur_pos_tensor"), call.tensor("attn_mask")
-    if any(spec.shard is not None for spec in call.inputs) or query.layout is not TILE or len(query.shape) != 4:
-        return plan.give_up("attention of sharded or row-major queries")
+    sink = call.tensor("attention_sink")
+    if any(spec.shard is not None for spec in call.inputs[1:]) or query.layout is not TILE or len(query.shape) != 4:
+        return plan.give_up("attention with sharded caches and places, or of row-major queries")
+    if query.shard is not None and not (isinstance(query.shard, Shard) and query.shard.kind == "height"):
+        raise BadInputError("queries of new rows are interleaved or height sharded")
     if is_paged != (table is not None) or any(len(spec.shape) != 4 for spec in (key, value)):
         raise BadInputError("attention of new rows takes caches of rank 4, and a page table where they are paged")
     config = call.arguments["program_config"] or (
@@ -152,8 +169,10 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
             f"Chunk size must be multiple of 32, but the maximum calculated k_chunk_size is: {chunk}"
         )
     key_heads, wide, deep = key.shape[1], chunk // 32 or _REGISTERS, depth // 32
+    if not chunk and adds_in_float32(call):
+        wide //= 2  # as many as the registers hold
     high = -(-heads // 32)
-    result = result_like(query, call.memory or DRAM)
+    result = replace(query, memory=call.memory or DRAM, shard=call.shard)
     slot = plan.allocate(result)
     for spec in (query, key, value):
         if spec.dtype not in _TYPES:
@@ -167,16 +186,20 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     queries = high * deep * (tile if is_half else query.dtype.tile_bytes())
     masks = high * wide * (mask.dtype.tile_bytes() if mask is not None else tile)
     keys, values = (2 * wide * deep * spec.dtype.tile_bytes() for spec in (key, value))
-    buffers = [queries, keys, values, masks, tile, high * tile, high * tile]
+    if result.shard is not None and key_heads > 1:
+        plan.refuse("Sharded output not supported for GQA")
+    buffers = [queries, keys, values, masks, *([high * tile] if sink else []), tile, high * tile, high * tile]
     if position is not None:
         buffers += [aligned_page(plan, position)] * 2
     if table is not None:
         buffers.append(aligned_page(plan, table))
-    buffers += [queries, plain, tile, high * wide * tile, *[high * deep * tile] * 2, *[high * tile] * 7]
+    window = [masks] if call.arguments["sliding_window_size"] else []
+    buffers += [queries, plain, tile, *window, high * wide * tile, *[high * deep * tile] * 2, *[high * tile] * 7]
     buffers += [*[high * deep * tile] * 2, *[high * tile] * 2]
     if sharing > 1:
         buffers.append((high * deep + 2 * high) * (sharing - 1) * tile)
-    plan.launch([*buffers, high * deep * query.dtype.tile_bytes()], CIRCULAR)
+    written = [] if result.shard is not None else [high * deep * query.dtype.tile_bytes()]
+    plan.launch([*buffers, *written], CIRCULAR)
     return plan.finish(slot, result)
 
 
@@ -186,9 +209,7 @@ def _power_of_two_in(rows: int) -> int:
 
 
 def _cores_per_head(plan: PlanWriter, config: Mapping[str, Any], batch: int, key_heads: int) -> int:
-    grid = plan.memory_map.grid
-    columns, rows = config.get("compute_with_storage_grid_size", (grid.columns, grid.rows))
-    cores = int(columns * rows)
+    cores = _cores(plan, config)
     most = int(config.get("max_cores_per_head_batch", _MOST_CORES_PER_HEAD if config else cores))
     if cores < batch:
         plan.refuse(f"Cores available ({cores}) must be >= batch size ({batch})")
@@ -217,12 +238,12 @@ def _draw_attention(record: OperationRecord, choose: Choose) -> list[Step]:
         named["scale"] = choose.one_of((0.125, 1.0))
     if not choose.integer(0, 3):
         config = {
-            "compute_with_storage_grid_size": {"tuple": [8, 7]},
+            "compute_with_storage_grid_size": {"tuple": [choose.integer(3, 8), choose.integer(3, 8)]},
             "q_chunk_size": choose.one_of((32, 64, 128, 256)),
             "k_chunk_size": choose.one_of((32, 64, 128, 256)),
         }
         named["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": config}
-    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
+    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:3]}]
 
 
@@ -252,8 +273,15 @@ def _draw_decode(record: OperationRecord, choose: Choose) -> list[Step]:
         }
         named["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": config}
     query = {**_tensor(choose, [1, batch, heads, depth]), "memory": "DRAM", "dtype": "bfloat16"}
+    where: Step = {"memory": draws.wish(choose)}
+    if choose.integer(0, 1):
+        query |= draws.height_shards(batch, 32, depth)
+        if key_heads == 1 and choose.integer(0, 1):
+            where = draws.height_shards(batch, 32, depth)
+    if not choose.integer(0, 3):
+        named["sliding_window_size"] = 64
     caches = [{**_tensor(choose, cache), "memory": "DRAM"} for _ in range(2)]
-    *made, call = write_call(record.name, [query, *caches, *more], memory=draws.wish(choose), **named)
+    *made, call = write_call(record.name, [query, *caches, *more], **where, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:3]}]
 
 
@@ -278,6 +306,7 @@ _COMMON = (
     Argument("is_causal", default=True),
     Argument("scale", default=None),
     Argument("program_config", default=None),
+    KERNEL_CONFIG,
 )
 
 RECORDS = (
@@ -294,14 +323,19 @@ RECORDS = (
         decode,
         _draw_decode,
         *_COMMON,
-        Argument("cur_pos", default=None),
+        *(Argument("cur_pos", default=None), Argument("sliding_window_size", default=None)),
         family="decode",
+        takes_shards=True,
+        is_drawn_odd=True,
     ),
     record_of(
         [*_MADE, {**_PAGED, "args": _PAGED["args"][:3]}],
         decode,
         _draw_decode,
         *_COMMON,
+        Argument("sliding_window_size", default=None),
         family="decode",
+        takes_shards=True,
+        is_drawn_odd=True,
     ),
 )

@@ -10,14 +10,13 @@ from ttmem.allocator.operations.elementwise import (
     double_buffered_rows,
     double_buffered_tiles,
     result_like,
-    wanted_like,
 )
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR, DATAFLOW
 from ttmem.hardware import BFLOAT16
-from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
+from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, round_up
 
 _ROWS_AHEAD, _READ_BYTES = 16, 2048
 
@@ -103,25 +102,6 @@ def fill_in_place(plan: PlanWriter, spec: TensorSpec) -> None:
     plan.launch([2 * tile, *masks, 2 * tile])
 
 
-def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
-    """A copy between memories, or between shards and pages; nothing when the tensor is there already."""
-    source = call.inputs[0]
-    result = wanted_like(call, source)
-    if (result.memory, result.shard) == (source.memory, source.shard):
-        return plan.finish(-1, source)
-    if source.shard is None and result.shard is None:
-        return plan.finish(copy_between(plan, source, result), result)
-    if source.layout is not TILE:
-        return plan.one_program(result, [], at_least="row-major shards")
-    if result.shard is None and isinstance(source.shard, Shard):
-        return plan.one_program(result, [])  # the shards themselves are read
-    if source.shard is None and isinstance(result.shard, Shard):
-        most = 2 * source.dtype.tile_bytes(source.tile)
-        why = "shards are written in place, or through two tiles where L1 is short"
-        return plan.one_program(result, [], at_least=why, at_most_bytes=most)
-    return plan.one_program(result, [], at_least="from shards to other shards")
-
-
 def copy_between(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     """The same pages in a new buffer."""
     slot = plan.allocate(result)
@@ -148,31 +128,11 @@ def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [source], pairs, 0.0, memory=draws.wish(choose))
 
 
-def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]:
-    if not choose.integer(0, 3):
-        return write_call(record.name, [draws.sharded_tensor(choose)], {"memory": choose.one_of(draws.MEMORIES)})
-    source = draws.tensor(choose, integers=True, odd=True)
-    return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)})
-
-
-def _draw_to_shards(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = {**draws.sharded_tensor(choose), "shard": None, "memory": choose.one_of(draws.MEMORIES)}
-    return write_call(record.name, [source], {"memory": "L1", "shard": draws.shard_of(choose, source["shape"])})
-
-
 RECORDS = (
     record_of(
         write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
         pad,
         _draw_pad,
         *(Argument("padding", 0), Argument("value", 1, 0.0)),
-    ),
-    record_of(
-        write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}),
-        to_memory_config,
-        _draw_to_memory_config,
-        draw_bounded=_draw_to_shards,
-        is_drawn_odd=True,
-        takes_shards=True,
     ),
 )

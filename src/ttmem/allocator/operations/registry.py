@@ -19,6 +19,7 @@ from ttmem.allocator.operations import (
     convolution,
     creation,
     elementwise,
+    gathering,
     heads,
     indexing,
     joining,
@@ -33,6 +34,7 @@ from ttmem.allocator.operations import (
     rotary,
     selecting,
     selections,
+    sharding,
     slicing,
     tilizing,
     upsampling,
@@ -66,6 +68,8 @@ _FAMILIES = (
     caches,
     rotary,
     selecting,
+    sharding,
+    gathering,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",

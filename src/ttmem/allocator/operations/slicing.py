@@ -9,9 +9,10 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
-from ttmem.allocator.operations.movement import copy_between, to_memory_config
+from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.tilizing import in_layout, tilize, untilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, DRAM, L1

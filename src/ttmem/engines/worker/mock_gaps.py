@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from .library import Library, Patches, replace_everywhere
+from .library import Library, Patches, describe, replace_everywhere
 
 Note = Callable[[str], None]
 
@@ -17,6 +17,17 @@ TRACE_NOTE = (
     "a trace was captured: its operations ran once, untraced, and its replays did nothing; how many bytes it takes of "
     "the trace region is not known, and what lies where its operations had their buffers is overwritten by a replay"
 )
+POINT_TO_POINT = "ttnn.point_to_point"
+POINT_TO_POINT_NOTE = (
+    "a program for some chips of a mesh only, which a mock cannot launch: its buffers were taken without it"
+)
+READ_AS_ZERO = {
+    "ttnn.nonzero": (
+        "how many elements are not zero cannot be known on a mock and reads as 0: ttnn.nonzero has room for all, what "
+        "the program cuts from its result has that size"
+    )
+}
+"""Operations whose results programs read to choose shapes, and the assumption that holds then."""
 SUB_DEVICE_NOTE = (
     "sub-devices are not followed: all cores count as one device, memory of their own allocators is missing"
 )
@@ -31,6 +42,8 @@ class MockGaps:
         self._numbers = itertools.count(1)
         self._capturing: Any = None
         """The trace that is being captured."""
+        self._semaphores: dict[str, Any] = {}
+        """Of transfers between chips: the library keeps one with each program."""
 
     def install(self, patches: Patches) -> None:
         """Only where nothing is computed; a card does all this itself."""
@@ -65,6 +78,36 @@ class MockGaps:
 
     def _end(self, *_: Any, **__: Any) -> None:
         self._capturing = None
+
+    def stand_in(self, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """What to call in the place of an operation that the library dies of here, if this is one."""
+        if name != POINT_TO_POINT or not self._library.is_mock:
+            return None
+        device = next((tensor.device() for tensor in self._library.device_tensors(arguments)), None)
+        return self._transfer if device is not None and device.get_num_devices() > 2 else None
+
+    def _transfer(
+        self, _: Any, source: Any, sender_coord: Any, receiver_coord: Any, *, topology: Any, **given: Any
+    ) -> Any:
+        """The buffers of a transfer between two chips, in the library's order: intermediate, result, semaphore."""
+        ttnn, device, spec = self._library.ttnn, source.device(), source.spec
+        between = given.get("intermediate_tensor")
+        if between is None and sender_coord != receiver_coord:
+            size = self._library.core.operations.point_to_point.p2p_compute_intermediate_tensor_spec
+            needed = size(source, sender_coord, receiver_coord, topology)
+            between = ttnn.allocate_tensor_on_device(needed, device)
+        result = given.get("output_tensor")
+        result = ttnn.allocate_tensor_on_device(spec, device) if result is None else result
+        program = f"{device.id()} {describe(source)} {list(sender_coord)} {list(receiver_coord)} {topology}"
+        if sender_coord != receiver_coord and program not in self._semaphores:
+            first = ttnn.CoreCoord(0, 0)
+            cores = ttnn.CoreRangeSet([ttnn.CoreRange(first, first)])
+            self._semaphores[program] = ttnn.create_global_semaphore(device, cores, 0)
+        return result
+
+    def device_closed(self) -> None:
+        """Programs go with their device, and semaphores with them."""
+        self._semaphores.clear()
 
     def _sub_devices(self, *_: Any, **__: Any) -> None:
         self._note(SUB_DEVICE_NOTE)

@@ -22,10 +22,10 @@ from .editing import Editing
 from .followed import OVERLAP_NOTE, Followed
 from .library import Library, Patches, describe, replace_everywhere
 from .listening import Listener
-from .mock_gaps import MockGaps
+from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, MockGaps
 from .names import tensors_by_path
 from .origins import Origins
-from .protocol import MEMORIES, error_text
+from .protocol import MEMORIES, error_message
 from .sites import Site, Sites
 from .watching import Seen, State, Watch
 
@@ -78,6 +78,7 @@ class Recorder:
         self._patches = Patches()
         self._origins = Origins(library)
         self._editing = Editing(library, edits)
+        self._gaps = MockGaps(library, lambda text: self._send({"note": text}))
 
     def install(self) -> None:
         """Put the recorder between the program and the library."""
@@ -89,7 +90,7 @@ class Recorder:
         for function in _FUNCTIONS:
             self._wrap_function(function)
         self._captures.watch_program(self._library, self._patches)
-        MockGaps(self._library, lambda text: self._send({"note": text})).install(self._patches)
+        self._gaps.install(self._patches)
         opened, closing = self.device_opened, self.device_closing
         watch_devices(self._library, self._options, self._patches, opened=opened, closing=closing)
 
@@ -149,6 +150,7 @@ class Recorder:
                     if not place:
                         self._send_paths()
                     self._send({"closed": True, "rank": watch.rank, **state_message(watch.state())})
+                    self._gaps.device_closed()
 
     def finish(self) -> None:
         """The program has ended; what it left open is sent as it is."""
@@ -201,7 +203,7 @@ class Recorder:
             try:
                 results = function(*arguments, **options)
             except BaseException as error:
-                self._send({"end": index, "error": _error_message(error)})
+                self._send({"end": index, "error": error_message(error)})
                 raise
             self._send({"end": index})
             return results
@@ -210,8 +212,15 @@ class Recorder:
         if index >= self._next_walk:
             self._next_walk = int(index * _WALK_GROWTH) + 1
             self._send_paths()
+        if self._library.is_mock and name in READ_AS_ZERO:
+            self._note_once(READ_AS_ZERO[name])
+        stand_in = self._gaps.stand_in(name, arguments)
+
+        def ended(seen: Seen) -> None:
+            self._end(index, watch, site, seen._replace(problem=POINT_TO_POINT_NOTE) if stand_in else seen)
+
         arguments, options = self._editing.before(index, arguments, options)
-        results = watch.call(function, arguments, options, lambda seen: self._end(index, watch, site, seen))
+        results = watch.call(stand_in or function, arguments, options, ended)
         self._editing.after(index, results)
         return results
 
@@ -221,7 +230,7 @@ class Recorder:
         if seen.problem:
             message["unmeasured"] = seen.problem
         if seen.error is not None:
-            message["error"] = _error_message(seen.error)
+            message["error"] = error_message(seen.error)
         else:
             message["tensors"], message["names"] = self._results(watch, seen, site)
         self._send(message)
@@ -321,9 +330,3 @@ def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool)
     if len(names) == count:
         return names[position]
     return f"{names[0]}[{position}]" if len(names) == 1 else ""
-
-
-def _error_message(error: BaseException) -> str:
-    """The library's errors speak for themselves; of others the type matters too."""
-    text = error_text(error)
-    return text if isinstance(error, RuntimeError) else f"{type(error).__name__}: {text}"

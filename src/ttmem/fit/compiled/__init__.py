@@ -8,14 +8,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem._limits import DOCUMENT_BYTES
 from ttmem.fit.compiled.layouts import Layouts
 from ttmem.fit.compiled.walking import Walk
 from ttmem.fit.request import Request
 from ttmem.fit.stream import Stream
 from ttmem.hardware import BOARDS, open_board
+from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir.functions import ModuleFunction, ModuleText, read_modules
 
 _COLUMNS = 8
+_MOST = f"more than {DOCUMENT_BYTES >> 20} MiB"
+
+
+def stream_of(request: Request) -> Stream:
+    """The stream of a file: a module dump, or a log (packed or not) that holds one."""
+    pieces: list[bytes] = []
+    size = 0
+    with OpenedSource(request.target) as opened:
+        try:
+            for chunk in opened.chunks():
+                pieces.append(chunk)
+                size += len(chunk)
+                if size > DOCUMENT_BYTES:
+                    hint = "cut the ttnn stage out of it: from 'MLIR Module ttnn:' on"
+                    raise BadInputError(_MOST, where=request.target, hint=hint)
+        except TruncatedSourceError as error:
+            raise BadInputError(f"cannot be unpacked: {error.reason}", where=request.target) from error
+    return module_stream(b"".join(pieces), request)
 
 
 def module_stream(text: bytes, request: Request, name: str = "") -> Stream:

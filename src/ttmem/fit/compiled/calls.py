@@ -147,4 +147,5 @@ def _convolution(
     config = operation.properties.get("conv2d_config")
     if isinstance(config, dict) and config.get("deallocate_activation") is True:
         steps.append({"free": tensors[0].name, "force": False})  # the call has freed it: its name goes too
+        tensors[0].owners = 0
     return Written(steps)

@@ -33,10 +33,11 @@ def _pairs(value: Any) -> Value:
 
 
 def _padding(value: Any) -> Value:
-    """Four sides come as top, bottom, left, right; where they are equal two numbers say it."""
-    if isinstance(value, list) and len(value) == 4 and value[0] == value[1] and value[2] == value[3]:
-        return [value[0], value[2]]
-    return value
+    """Four sides of a window come as top, left, bottom, right; the library takes top, bottom, left, right."""
+    if not isinstance(value, list) or len(value) != 4:
+        return value
+    top, left, bottom, right = value
+    return [top, left] if (top, left) == (bottom, right) else [top, bottom, left, right]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,11 @@ class Layouts:
             self._known[type_text] = self._read(type_text)
         return self._known[type_text]
 
+    def local_shape(self, type_text: bytes, rank: int) -> list[int] | None:
+        """What one chip has of a tensor, where the module says so."""
+        parsed = parse_tensor_type(type_text) if type_text else None
+        return list(parsed.shape) if parsed is not None and len(parsed.shape) == rank else None
+
     def _read(self, type_text: bytes) -> TensorForm | None:
         parsed = parse_tensor_type(type_text)
         if parsed is None or b"#ttnn.trace_id" in type_text:

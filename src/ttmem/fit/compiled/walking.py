@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first run of a compiled graph: its functions called in order, const-eval results kept, deallocations obeyed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem._limits import NESTED_PROGRAMS
 from ttmem.fit.compiled.calls import Held, Step, Written, written
 from ttmem.fit.compiled.forms import SAME_TENSOR, SILENT
 from ttmem.fit.compiled.layouts import Layouts, TensorForm, on_device
-from ttmem.fit.stream import CACHE, CONSTANT, INPUT, WEIGHT, ModelCall, Resident
+from ttmem.fit.stream import CACHE, CONSTANT, INPUT, WEIGHT, Kept, ModelCall, Resident
 from ttmem.readers.mlir.functions import FunctionArgument, ModuleFunction, ModuleOperation, ModuleText
 
 _ROLES = {"parameter": WEIGHT, "constant": CONSTANT}
@@ -23,14 +24,15 @@ class Walk:
     def __init__(self, module: ModuleText, layouts: Layouts, file: str) -> None:
         self.residents: list[Resident] = []
         self.calls: list[ModelCall] = []
-        self.kept: dict[str, str] = {}
-        """Results of const-eval functions, by the name of their tensor: what they are."""
         self.has_traces = False
         self._module = module
         self._layouts = layouts
         self._file = file
         self._cached: dict[tuple[str, tuple[str, ...]], list[Held]] = {}
         self._runs = 0
+        self._names: set[str] = set()
+        """Of what stays."""
+        self._arguments: set[str] = set()
         self._frees_itself = any(
             operation.name == "ttnn.deallocate"
             for function in module.functions.values()
@@ -44,31 +46,32 @@ class Walk:
 
     def run(self, entry: ModuleFunction) -> None:
         """Everything from the entry's arguments on."""
-        taken: set[str] = set()
-        arguments = [self._argument(argument, taken) for argument in entry.arguments]
+        arguments = [self._argument(argument) for argument in entry.arguments]
         self._body(entry, arguments, "", 0)
 
-    def _argument(self, argument: FunctionArgument, taken: set[str]) -> Held:
+    def _argument(self, argument: FunctionArgument) -> Held:
         form = self._layouts.form(argument.type_text)
-        local = self._layouts.form(argument.local_type) if argument.local_type else None
-        if form is not None and local is not None and len(local["shape"]) == len(form["shape"]):
-            form = {**form, "shape": local["shape"]}
+        if form is not None and (shape := self._layouts.local_shape(argument.local_type, len(form["shape"]))):
+            form = {**form, "shape": shape}
         name = argument.name or argument.value
-        if name in taken:
+        if name in self._arguments:
             name = f"{name} ({argument.value})"
-        taken.add(name)
+        self._arguments.add(name)
         role = CACHE if argument.is_cache else _ROLES.get(argument.kind, INPUT)
         if form is not None and on_device(form):
+            self._names.add(name)
             self.residents.append(Resident(name, role, {"alloc": name, **form}))
         return Held(name, form, is_retained=role != INPUT)
 
-    def _body(self, function: ModuleFunction, arguments: Sequence[Held], prefix: str, depth: int) -> list[Held]:
+    def _body(self, function: ModuleFunction, arguments: Sequence[Held | None], prefix: str, depth: int) -> list[Held]:
         if depth > NESTED_PROGRAMS:
             raise BadInputError("functions call each other without end", where=f"{self._file}:{function.line}")
         if len(self.calls) > _MOST_CALLS:
             raise BadInputError(f"more than {_MOST_CALLS} operations", where=f"{self._file}:{function.line}")
         values: dict[str, Held] = {
-            argument.value: held for argument, held in zip(function.arguments, arguments, strict=False)
+            argument.value: held
+            for argument, held in zip(function.arguments, arguments, strict=False)
+            if held is not None
         }
         last_uses = _last_uses(function) if self.frees_after_last_use else {}
         for number, operation in enumerate(function.operations):
@@ -81,6 +84,7 @@ class Walk:
     def _operation(self, operation: ModuleOperation, values: dict[str, Held], prefix: str, depth: int) -> list[Held]:
         name = operation.name.removeprefix("ttnn.")
         operands = [values.get(value) for value in operation.operands]
+        operands = [held if held is not None and held.form is not None else None for held in operands]
         if name == "deallocate":
             self._deallocate(operation, operands)
             return []
@@ -122,7 +126,7 @@ class Walk:
         steps: list[Step] = []
         if held is not None and not held.is_retained and on_device(held.form):
             held.owners -= 1
-            if held.owners == 0:
+            if held.owners == 0:  # below: a convolution has freed it already
                 steps = [{"free": held.name, "force": False}]
         self._append(operation, steps)
 
@@ -138,6 +142,7 @@ class Walk:
         given = [held for held in operands if held is not None]
         key = operation.callee, tuple(held.name for held in given)
         self._append(operation, [])
+        first = len(self.calls)
         if key not in self._cached:
             function = self._module.functions.get(operation.callee)
             made = self._body(function, given, f"{function.name} ", depth + 1) if function else []
@@ -145,13 +150,28 @@ class Walk:
                 made = [self._result(operation, i, f"{operation.callee} ") for i in range(len(operation.result_types))]
                 steps = [{"alloc": held.name, **held.form} for held in made if held.form and on_device(held.form)]
                 self._append(operation, steps, f"the module does not hold {operation.callee}")
-            source = ", ".join(held.name for held in given) or operation.callee
             for held in made:
                 held.is_retained = True
-                if on_device(held.form):
-                    self.kept[held.name] = source
+            self._keep(made, given, operation.callee, first)
             self._cached[key] = made
         return self._cached[key]
+
+    def _keep(self, made: Sequence[Held], given: Sequence[Held], callee: str, first: int) -> None:
+        """Say of the calls since ``first`` which of their results stay, and under what name: that of the one weight
+        that they were made of, else that of the function."""
+        is_weight = any(held.is_retained for held in given)
+        name = given[0].name if len(given) == 1 else callee
+        for number, held in enumerate(made):
+            if not on_device(held.form):
+                continue
+            called = name if name not in self._names else f"{name} ({callee})"
+            called = called if number == 0 else f"{called} {number}"
+            self._names.add(called)
+            kept = Kept(held.name, called, WEIGHT if is_weight else CONSTANT)
+            for at in range(first, len(self.calls)):
+                call = self.calls[at]
+                if any(held.name in _made_by(step) for step in call.steps):
+                    self.calls[at] = replace(call, keeps=(*call.keeps, kept))
 
     def _called(self, operation: ModuleOperation, operands: Sequence[Held | None], depth: int) -> list[Held]:
         """A function of the module, or one that runs on the host; of a trace the run that captures it."""
@@ -165,7 +185,7 @@ class Walk:
             if steps:
                 self._append(operation, steps, f"the module does not hold {callee or 'the function'}")
             return results
-        given = [held for held in operands if held is not None]
+        given = list(operands[1:] if trace else operands)  # a trace is given the device first
         self._runs += 1
         self.has_traces = self.has_traces or trace
         made = self._body(function, given, f"{function.name} {self._runs} ", depth + 1)
@@ -179,6 +199,11 @@ class Walk:
 
 def _parts(made: Written) -> tuple[Sequence[Step], str]:
     return made.steps, made.unsupported
+
+
+def _made_by(step: Mapping[str, Any]) -> tuple[str, ...]:
+    out = step.get("alloc", step.get("out"))
+    return (out,) if isinstance(out, str) else tuple(out or ())
 
 
 def _storage(form: TensorForm | None) -> tuple[object, ...] | None:

@@ -34,11 +34,11 @@ class Decoder:
         self._number = 0
         self.assumed: list[str] = list(_assumed(layout))
 
-    def calls(self) -> Iterator[ModelCall]:
-        """From the tokens to the logits."""
+    def calls(self, layers: int) -> Iterator[ModelCall]:
+        """From the tokens through so many layers to the logits."""
         self._rows = self._layout.scope.number("tokens") if self._layout.phase == PREFILL else self._layout.users
         hidden = yield from self._embedded("model.embed_tokens")
-        for number in range(self._layout.dimensions.layers):
+        for number in range(layers):
             hidden = yield from self._layer(hidden, self._layout.layer_scope(number))
         yield from self._head(hidden)
 

@@ -171,13 +171,13 @@ class Layout:
 
     # --- stages -------------------------------------------------------------------------------------------------------
 
-    def stages(self) -> Iterator[ModelCall]:
+    def stages(self, layers: int) -> Iterator[ModelCall]:
         """The moments of a pass, each with its buffers; what is kept goes at the end."""
         stages = [stage for stage in self.recipe.stage if stage.phase == self.phase]
         kept = [self._stage(stage, self.scope, "") for stage in stages if stage.kept]
         for call in kept:
             yield replace(call, frees=())
-        for number in range(self.dimensions.layers):
+        for number in range(layers):
             scope = self.layer_scope(number)
             for stage in stages:
                 if stage.per == "layer" and not stage.kept and scope.holds(stage.when):

@@ -91,6 +91,13 @@ class TypeChange(_Part, frozen=True):
     why: str = ""
 
 
+class Remark(_Part, frozen=True):
+    """What an answer rests on, where a condition holds."""
+
+    text: str
+    when: str = ""
+
+
 class Choice(_Part, frozen=True):
     """A number for models or boards that meet a condition; the first that does counts."""
 
@@ -112,7 +119,8 @@ class Recipe(_Part, frozen=True):
     """Of each DRAM bank, kept free before a model is said to fit."""
     error_percent: float | None = None
     """How far the peak may be off, where somebody measured it."""
-    assumed: list[str] = []
+    assumed: list[Remark] = []
+    """Said with every answer."""
     let: dict[str, _Size] = {}
     types: dict[str, str] = {}
     change: list[TypeChange] = []
@@ -255,6 +263,8 @@ class _Source:
             self._expression(f".change[{number}].when", change.when, known)
             for name, word in change.types.items():
                 self._type(f".change[{number}].types.{name}", word)
+        for number, remark in enumerate(recipe.assumed):
+            self._expression(f".assumed[{number}].when", remark.when, known)
         for table, choices in (("chunk", recipe.chunk), ("trace", recipe.trace)):
             for number, choice in enumerate(choices):
                 self._expression(f".{table}[{number}].when", choice.when, known)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stream of a language model: its residents by a recipe, then the buffers of stages or the calls of a decoder."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ttmem.fit.language.configuration import config_of, name_of
@@ -10,7 +10,7 @@ from ttmem.fit.language.dimensions import dimensions_of
 from ttmem.fit.language.layout import Layout
 from ttmem.fit.language.recipe import CALLS, open_recipe
 from ttmem.fit.request import Request
-from ttmem.fit.stream import Stream
+from ttmem.fit.stream import ModelCall, Stream
 
 
 def stream_of(request: Request) -> Stream:
@@ -21,17 +21,13 @@ def stream_of(request: Request) -> Stream:
 def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
     """One chip's share of the model."""
     layout = layout_of(request, config)
-    if layout.recipe.forward == CALLS:
-        decoder = Decoder(layout)
-        calls, more = tuple(decoder.calls()), decoder.assumed
-    else:
-        calls, more = tuple(layout.stages()), []
-    residents = layout.residents()
+    calls, more = pass_of(layout, layout.dimensions.layers)
     return Stream(
         name=name_of(request, config),
-        residents=residents,
+        residents=layout.residents(),
         calls=calls,
-        assumed=(*_assumed(layout), *layout.dimensions.assumed, *layout.recipe.assumed, *more),
+        assumed=(*_assumed(layout), *layout.dimensions.assumed, *more),
+        error_bound_percent=layout.recipe.error_percent,
         facts={
             "recipe": layout.recipe.name,
             "chips": layout.chips,
@@ -49,6 +45,15 @@ def layout_of(request: Request, config: Mapping[str, Any]) -> Layout:
     return Layout(request, dimensions_of(config, request.target), open_recipe(request.recipe))
 
 
+def pass_of(layout: Layout, layers: int) -> tuple[tuple[ModelCall, ...], Sequence[str]]:
+    """The calls of a pass through so many of the layers, and what was assumed for them."""
+    layers = min(layers, layout.dimensions.layers)
+    if layout.recipe.forward == CALLS:
+        decoder = Decoder(layout)
+        return tuple(decoder.calls(layers)), decoder.assumed
+    return tuple(layout.stages(layers)), ()
+
+
 def _assumed(layout: Layout) -> list[str]:
     recipe, scope = layout.recipe, layout.scope.names
     said = [f"laid out by the recipe '{recipe.name}' on {layout.chips} chip{'s' * (layout.chips > 1)}"]
@@ -60,6 +65,7 @@ def _assumed(layout: Layout) -> list[str]:
         said.append(f"a trace region of {scope['trace_bytes']:,} bytes")
     if layout.request.phase is None:
         said.append("the prefill of one prompt: decoding needs less DRAM")
+    said += [remark.text for remark in recipe.assumed if layout.scope.holds(remark.when)]
     positions = layout.dimensions.positions
     if positions and layout.context > positions:
         said.append(f"the context is longer than the {positions:,} positions that the model was made for")

@@ -7,7 +7,7 @@ from ttmem.analysis.failure import RunFailure, failure
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.states import OperationPlace
-from ttmem.fit.request import OperationCounts, Prediction
+from ttmem.fit.request import Capacity, OperationCounts, Prediction
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
 
@@ -56,6 +56,10 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     """Per chip, as are the two below."""
     kv_cache_bytes: int
     activations_peak_bytes: int
+    constants_bytes: int
+    """Tables and buffers that stay, and are neither weights nor cache."""
+    reserve_bytes: int
+    """What a recipe keeps free, and trace regions."""
     first_failure: FailureFacts | None
     advice: list[Advice]
     assumed: tuple[str, ...]
@@ -67,6 +71,8 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     """Of the DRAM peak per chip, where placement is the author's own choice."""
     max: dict[str, int] | UnsetType = UNSET
     """The largest that fits, where that was searched."""
+    capacity: Capacity | UnsetType = UNSET
+    """Of a language model laid out by a recipe: how many users of how long a context would fit."""
 
 
 class FitBoards(Document, frozen=True, tag_field="schema", tag="ttmem.fit-boards/1"):
@@ -76,7 +82,10 @@ class FitBoards(Document, frozen=True, tag_field="schema", tag="ttmem.fit-boards
 
 
 def document(
-    prediction: Prediction, advice: Sequence[Advice] = (), maximum: dict[str, int] | UnsetType = UNSET
+    prediction: Prediction,
+    advice: Sequence[Advice] = (),
+    maximum: dict[str, int] | None = None,
+    capacity: Capacity | None = None,
 ) -> FitDocument:
     """From a prediction, and what was searched beside it."""
     failed = failure(prediction.profile)
@@ -87,7 +96,8 @@ def document(
         peak=fit_peaks(prediction, failed),
         first_failure=_failure(failed),
         advice=list(advice),
-        max=maximum,
+        max=UNSET if maximum is None else maximum,
+        capacity=capacity or UNSET,
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a model fits, for a person: the verdict, what memory goes to, what to change, what was assumed."""
 
+from ttmem.fit.request import Capacity
 from ttmem.reports.fit.document import FitDocument, FitPeak
 from ttmem.reports.kit.units import bytes_text, percent
 
@@ -20,12 +21,18 @@ def render(answer: FitDocument, *, color: bool = False) -> str:
         ("weights", answer.weights_bytes),
         ("KV cache", answer.kv_cache_bytes),
         ("activations", answer.activations_peak_bytes),
+        ("tables", answer.constants_bytes),
+        ("reserve", answer.reserve_bytes),
     )
-    lines += [f"{name:<13}{bytes_text(amount)}" for name, amount in parts if amount or name != "KV cache"]
+    lines += [
+        f"{name:<13}{bytes_text(amount)}" for name, amount in parts if amount or name in ("weights", "activations")
+    ]
     if answer.interval_bytes:
         low, high = map(bytes_text, answer.interval_bytes)
         lines.append(f"{'DRAM peak':<13}between {low} and {high}: placement is the author's choice")
     lines += [f"{'largest':<13}{name} {value}" for name, value in (answer.max or {}).items()]
+    if answer.capacity:
+        lines += ["", *_capacity(answer.capacity)]
     if failed := answer.first_failure:
         place = f" at {failed.operation.name} ({failed.operation.location})" if failed.operation else ""
         lines += ["", f"fails{place}: {failed.failure_class}", f"  {failed.message}"]
@@ -46,6 +53,20 @@ def _peak(memory: str, peak: FitPeak) -> str:
         f"{memory:<13}{bar:░<{_BAR}} {percent(peak.peak_percent)}  {bytes_text(peak.peak_bytes_per_bank)} of"
         f" {bytes_text(peak.bytes_per_bank)} per bank{f', at {place}' if place else ''}"
     )
+
+
+def _capacity(capacity: Capacity) -> list[str]:
+    """What else would fit, as a table whose last column is the plot."""
+    most = max((point.context for point in capacity.points), default=0) or 1
+    users = f"{capacity.users} user{'s' * (capacity.users > 1)}"
+    found = f"largest context for {users}: {capacity.largest_context:,} tokens"
+    lines = [f"{found}; most users of {capacity.context:,} tokens: {capacity.largest_users:,}"]
+    lines.append(f"{'users':>7}{'context':>12}")
+    for point in capacity.points:
+        bar = "█" * round(_BAR * point.context / most)
+        ends = "" if point.is_limit else " (all that the model has)"
+        lines.append(f"{point.users:>7}{point.context:>12,}  {bar}{ends}")
+    return lines
 
 
 def _trust(answer: FitDocument) -> list[str]:

@@ -100,6 +100,7 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
         for live in _peak_sets(profile, known)
     }
     architecture = architecture_of(profile)
+    words = _rank_words(profile)
     forms = profile.forms
     packed = Packed(
         {
@@ -112,6 +113,7 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
             "timelines": [
                 {
                     "rank": timeline.rank,
+                    "words": clean(words.get(f"rank {timeline.rank}", "")),
                     "first_index": timeline.first_index,
                     "operations": len(timeline),
                     "states": len(timeline.state_kind),
@@ -130,6 +132,13 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
     packed.table("lives", dict(zip(_LIFE_COLUMNS, zip(*lives.rows, strict=True), strict=True)) if lives.rows else {})
     columns = packed.compressed()
     return [columns, _texts(forms, room=_MOST_BYTES - len(columns))]
+
+
+def _rank_words(profile: Profile) -> dict[str, str]:
+    """``rank 1`` -> ``submesh 1x4 of rank 0, chips 4 0 2 6``: what a run says of its devices."""
+    told = profile.facts.get("ranks")
+    parted = (str(one).partition(": ") for one in (told if isinstance(told, list | tuple) else ()))
+    return {rank: words for rank, _, words in parted}
 
 
 def _texts(forms: OperationForms, *, room: int) -> bytes:

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements by their numbers along a dimension: gather and scatter; each element several times: repeat_interleave."""
+
+from dataclasses import replace
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.chaining import Held, applied, replaced
+from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
+from ttmem.allocator.operations.elementwise import aligned_page, cast, result_like
+from ttmem.allocator.operations.joining import concat
+from ttmem.allocator.operations.movement import fill_padding
+from ttmem.allocator.operations.permutation import transpose
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reshaping import is_view
+from ttmem.allocator.operations.sharding import to_memory_config
+from ttmem.allocator.operations.slicing import cut
+from ttmem.allocator.operations.tilizing import to_layout
+from ttmem.allocator.operations.written import record_of, write_call
+from ttmem.allocator.programs import CIRCULAR
+from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32
+from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, paging_of, place, round_up
+
+_UINT16 = DATA_TYPES.find("uint16")
+_WIDEST_ROW_TILES = 60
+"""A row of more tiles is gathered by many cores at once."""
+_FEW_TILES = 4
+_ROW_ALIGNMENT = 32
+_LONGEST_NUMBERS = 256
+"""Tiles of numbers that are scattered along a dimension have no more of them."""
+_PAGES_AT_ONCE = 8
+_MOST_TOGETHER = 32
+"""Copies that are joined at once."""
+
+
+def _checked(call: Call, *others: TensorSpec) -> int:
+    """The dimension; what the library looks at before it does anything."""
+    source, numbers = call.inputs[:2]
+    rank = len(source.shape)
+    axis = dimension(call.arguments["dim"], rank)
+    if any(len(spec.shape) != rank for spec in (numbers, *others)):
+        raise BadInputError("elements and their numbers have the same rank")
+    if any(numbers.shape[d] > source.shape[d] for d in range(rank) if d != axis):
+        raise BadInputError(f"numbers of {list(numbers.shape)} for elements of {list(source.shape)}")
+    return axis
+
+
+def gather(call: Call, plan: PlanWriter) -> Plan:
+    """With the dimension last: rows of tiles of the elements, of which a tile is filled at a time."""
+    source, numbers = call.inputs
+    axis, rank = _checked(call), len(source.shape)
+    is_last = axis == rank - 1
+    if any(spec.shard is not None for spec in call.inputs) or rank < 2 or (rank > 4 and not is_last):
+        return plan.give_up("gather of shards, of a single row, or of an outer dimension of many")
+    if source.layout is not numbers.layout or numbers.dtype not in (_UINT16, UINT32):
+        raise BadInputError("gather takes numbers in the layout of the elements, of uint16 or uint32")
+    places = _filled(plan, _four(_turned(plan, Held(-2, numbers), axis)))
+    elements = _four(_turned(plan, Held(-1, source), axis))
+    whole = part = elements
+    wanted = (*paging_of(places.spec).padded_shape[:3], elements.spec.shape[-1])
+    if wanted != elements.spec.shape:
+        padded = replace(elements.spec, shape=paging_of(elements.spec).padded_shape)
+        part = Held(*cut(plan, padded, [0] * 4, wanted, [1] * 4, elements.spec))
+    elements = _filled(plan, part)
+    replaced(plan, whole, elements, keep=part.slot)
+    result = replace(places.spec, dtype=source.dtype, memory=call.memory or source.memory)
+    space = plan.l1_space() - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
+    made = Held(plan.allocate(result), result)
+    plan.launch(_gather_buffers(elements.spec, places.spec, space), CIRCULAR)
+    lead = 4 - rank
+    shape = _swapped(numbers.shape, axis)
+    made = Held(made.slot, replace(result, shape=shape if lead < 0 else result.shape[lead:]))
+    if not is_last:
+        turned = applied(plan, transpose, made, numbers.memory, dim1=axis, dim2=-1)
+        made = replaced(plan, made, turned)
+    plan.free(elements.slot, places.slot)
+    return plan.finish(made.slot, made.spec)
+
+
+def _gather_buffers(elements: TensorSpec, places: TensorSpec, space: int) -> list[int]:
+    if elements.layout is ROW_MAJOR:
+        bytes_each = elements.dtype.element_bytes or 0
+        rows = [paging_of(spec).page_bytes for spec in (elements, places)]
+        return [*rows, places.shape[-1] * bytes_each]
+    tile, number = elements.dtype.tile_bytes(), places.dtype.tile_bytes()
+    across, found = (-(-spec.shape[-1] // 32) for spec in (elements, places))
+    if elements.dtype is BFLOAT16:  # rows of both, a row of the elements, or a few tiles: what L1 has room for
+        reads = (across, across, min(across, _FEW_TILES))
+        writes = (max(found, _FEW_TILES), 1, 1)
+        ways = [[read * tile, number, write * tile] for read, write in zip(reads, writes, strict=True)]
+        return next((way for way in ways if sum(way) <= space), ways[-1])
+    if max(across, found) > _WIDEST_ROW_TILES:
+        return [2 * tile, number, tile]
+    return [across * tile, number, tile]
+
+
+def _turned(plan: PlanWriter, held: Held, axis: int) -> Held:
+    """With this dimension last."""
+    if axis == len(held.spec.shape) - 1:
+        return held
+    return applied(plan, transpose, held, held.spec.memory, dim1=axis, dim2=-1)
+
+
+def _swapped(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    turned = list(shape)
+    turned[axis], turned[-1] = turned[-1], turned[axis]
+    return tuple(turned)
+
+
+def _four(held: Held) -> Held:
+    """As four dimensions."""
+    shape = held.spec.shape
+    outer = 1
+    for size in shape[: max(len(shape) - 3, 0)]:
+        outer *= size
+    return Held(held.slot, replace(held.spec, shape=(outer, *(1, 1, 1, *shape)[-3:])))
+
+
+def _filled(plan: PlanWriter, held: Held) -> Held:
+    """The padding of tiles holds a value that is never meant."""
+    if held.spec.layout is not TILE:
+        return held
+    slot = fill_padding(plan, held.spec)
+    return held if slot < 0 else replaced(plan, held, Held(slot, held.spec))
+
+
+def scatter(call: Call, plan: PlanWriter) -> Plan:
+    """Rows, with the dimension last; tiles are made rows first and tiles again in the end."""
+    source, numbers, values = call.inputs
+    axis, rank = _checked(call, values), len(source.shape)
+    if any(spec.shard is not None for spec in call.inputs) or rank < 2 or call.arguments["reduce"] is not None:
+        return plan.give_up("scatter of shards, of a single row, or with a reduction")
+    if rank > 4 and axis != rank - 1:
+        return plan.give_up("scatter along an outer dimension of many")
+    _check_scatter(call, axis)
+    rows = []
+    for number, spec in enumerate(call.inputs):
+        held = Held(-1 - number, spec)
+        if number == 2 and values.shape != numbers.shape:
+            like, whole = replace(values, shape=numbers.shape), [0] * rank
+            held = Held(*cut(plan, values, whole, numbers.shape, [1] * rank, like))
+        if spec.layout is TILE:
+            held = replaced(plan, held, applied(plan, to_layout, held, None, layout="row_major"))
+        rows.append(replaced(plan, held, _turned(plan, held, axis)))
+    result = replace(rows[0].spec, memory=call.memory or source.memory)
+    made = Held(plan.allocate(result), result)
+    longest = round_up(plan.l1_space() // 16 * 9 // 10 - 32, _ROW_ALIGNMENT)
+    pieces = [
+        round_up(min(held.spec.shape[-1], longest) * (held.spec.dtype.element_bytes or 0), _ROW_ALIGNMENT)
+        for held in rows
+    ]
+    plan.launch([pieces[0], *pieces])
+    made = replaced(plan, made, _turned(plan, made, axis))
+    if source.layout is TILE:
+        made = replaced(plan, made, applied(plan, to_layout, made, None, layout="tile"))
+    plan.free(*(held.slot for held in reversed(rows)))
+    return plan.finish(made.slot, made.spec)
+
+
+def _check_scatter(call: Call, axis: int) -> None:
+    source, numbers, values = call.inputs
+    if any(spec.dtype is FLOAT32 and spec.layout is TILE for spec in (source, values)):
+        raise BadInputError("scatter does not take tiles of float32")
+    for spec in call.inputs:
+        if spec.dtype in (INT32, UINT32) and spec.layout is TILE and spec.shape[axis] > _LONGEST_NUMBERS:
+            raise BadInputError(f"scatter takes tiles of no more than {_LONGEST_NUMBERS} integers along a dimension")
+    if any(number > size for number, size in zip(numbers.shape, values.shape, strict=True)):
+        raise BadInputError("scatter has a value for every number")
+    if source.dtype is not values.dtype or numbers.dtype.is_float:
+        raise BadInputError("scatter puts values of the tensor's own type where integers say")
+
+
+def repeat_interleave(call: Call, plan: PlanWriter) -> Plan:
+    """Outer dimensions page by page; tiles along their rows are rows for the time being, joined in DRAM."""
+    source, times = call.inputs[0], int(call.arguments["repeats"])
+    rank = len(source.shape)
+    axis = dimension(call.arguments["dim"], rank)
+    if source.shard is not None or rank < 2 or not 1 <= times <= _MOST_TOGETHER:
+        return plan.give_up("repeat_interleave of shards, of a single row, or of many times")
+    memory = call.memory or source.memory
+    if times == 1:
+        return to_memory_config(replace(call, memory=memory), plan)
+    held = Held(-1, source)
+    if axis == rank - 1:
+        if source.dtype is UINT8:
+            return plan.give_up("repeat_interleave of bytes in rows")
+        held = applied(plan, transpose, held, memory, dim1=-1, dim2=-2)
+        turned = held
+        held = _repeated(plan, held, times, rank - 2, result_like(source, memory))
+        last = applied(plan, transpose, held, memory, dim1=-1, dim2=-2)
+        plan.free(held.slot if held.slot != turned.slot else 0, turned.slot)
+        return plan.finish(last.slot, last.spec)
+    made = _repeated(plan, held, times, axis, result_like(source, memory))
+    return plan.finish(made.slot, made.spec)
+
+
+def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorSpec) -> Held:
+    source = held.spec
+    rank = len(source.shape)
+    shape = tuple(size * times if d == axis else size for d, size in enumerate(source.shape))
+    result = replace(like, shape=shape)
+    plain = source.dtype in (BFLOAT16, FLOAT32, INT32) and rank <= 4
+    if plain and held.slot < 0 and (axis < rank - 2 if source.layout is TILE else source.shape[-1] > 1):
+        slot = plan.allocate(result)
+        page = max(aligned_page(plan, replace(result, memory=one)) for one in (source.memory, result.memory))
+        plan.launch([_PAGES_AT_ONCE * page], CIRCULAR)
+        return Held(slot, result)
+    first = held
+    rows = held
+    if source.dtype.is_block_float or source.dtype is UINT8:
+        wider = replace(source, dtype=BFLOAT16, memory=like.memory)
+        rows = Held(cast(plan, source, wider), wider)
+    if source.layout is TILE:
+        before = rows
+        rows = applied(plan, to_layout, rows, None, layout="row_major")
+        if before.slot != first.slot:
+            plan.free(before.slot)
+    spread = replace(rows.spec, shape=(*source.shape[: axis + 1], 1, *source.shape[axis + 1 :]))
+    ((slot, joined),) = concat(Call("", (spread,) * times, {"dim": axis + 1}, DRAM), plan).results
+    together = Held(slot, joined)
+    if not is_view(joined, shape):
+        return _give_up_late(plan)
+    made = Held(slot, replace(joined, shape=shape))
+    if source.layout is TILE:
+        made = applied(plan, to_layout, made, None, layout="tile")
+    end = made
+    if made.spec.dtype is not source.dtype:
+        end = Held(cast(plan, made.spec, result), result)
+    elif made.spec.memory is not like.memory:
+        end = applied(plan, to_memory_config, made, like.memory)
+    for one in (made, rows, together):
+        if one.slot not in (end.slot, first.slot):
+            plan.free(one.slot)
+            if one.slot == together.slot:
+                break
+    return end
+
+
+def _give_up_late(plan: PlanWriter) -> Held:
+    raise ValueError("rows that cannot be seen as longer ones")
+
+
+def _draw_gather(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4)
+    rank = len(source["shape"])
+    axis = choose.one_of((-1, -1, choose.integer(-rank, -1)))
+    size = [length if choose.integer(0, 1) else choose.integer(1, length) for length in source["shape"]]
+    size[axis] = choose.one_of((1, 32, 40, 100, 160, 300))
+    numbers = {
+        **source,
+        "shape": size,
+        "dtype": choose.one_of(("uint32", "uint16")),
+        "memory": choose.one_of(draws.MEMORIES),
+    }
+    *made, call = write_call(record.name, [source, numbers], memory=draws.wish(choose))
+    return [*made, {**call, "args": [{"tensor": "t0"}, axis], "kwargs": {**call["kwargs"], "index": {"tensor": "t1"}}}]
+
+
+def _draw_scatter(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = {**draws.tensor(choose, most=4)}
+    if source["dtype"] == "float32":
+        source["layout"] = "row_major"
+    rank = len(source["shape"])
+    axis = choose.one_of((-1, -1, choose.integer(-rank, -1)))
+    size = [length if choose.integer(0, 1) else choose.integer(1, length) for length in source["shape"]]
+    numbers = {**source, "shape": size, "dtype": choose.one_of(("uint32", "int32", "uint16"))}
+    values = {**source, "memory": choose.one_of(draws.MEMORIES), "shape": choose.one_of((size, size, source["shape"]))}
+    steps = write_call(record.name, [source, numbers, values], memory=draws.wish(choose))
+    steps[-1]["args"].insert(1, axis)
+    return steps
+
+
+def _draw_repeat_interleave(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4, integers=True)
+    axis = choose.integer(-len(source["shape"]), -1)
+    return write_call(record.name, [source], choose.one_of((1, 2, 3, 8)), axis, memory=draws.wish(choose))
+
+
+_NUMBERS: Step = {**EXAMPLE_TENSOR, "dtype": "uint32"}
+
+
+def _example(name: str, tensors: list[Step], *arguments: Any, **options: Any) -> list[Step]:
+    """The dimension comes before the numbers."""
+    *made, call = write_call(name, tensors)
+    return [*made, {**call, "args": [{"tensor": "t0"}, -1, *arguments], "kwargs": options}]
+
+
+RECORDS = (
+    record_of(
+        _example("gather", [EXAMPLE_TENSOR, _NUMBERS], index={"tensor": "t1"}),
+        gather,
+        _draw_gather,
+        Argument("dim", 0),
+    ),
+    record_of(
+        _example("scatter", [EXAMPLE_TENSOR, _NUMBERS, EXAMPLE_TENSOR], {"tensor": "t1"}, {"tensor": "t2"}),
+        scatter,
+        _draw_scatter,
+        *(Argument("dim", 0), Argument("reduce", default=None)),
+    ),
+    record_of(
+        write_call("repeat_interleave", [EXAMPLE_TENSOR], 2, 0),
+        repeat_interleave,
+        _draw_repeat_interleave,
+        *(Argument("repeats", 0), Argument("dim", 1)),
+    ),
+)

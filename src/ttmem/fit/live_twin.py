@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The twin of the device that a program has open: its memory as it is now, and what a call would do to it.
+
+It runs inside the user's program, in the interpreter that has ttnn, so it needs the standard library and ttnn alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem._errors import BadInputError
+from ttmem.allocator import Buffer, Device
+from ttmem.allocator.free_list import FreeListState
+from ttmem.allocator.operations import EXACT, RECORDS, UNKNOWN, ProgramCache, call_of, planned, read_call, run_call
+from ttmem.engines.worker.devices import device_facts
+from ttmem.engines.worker.library import Library
+from ttmem.hardware import (
+    ARCHITECTURES,
+    DATA_TYPES,
+    DEFAULT_RELEASE,
+    HOST,
+    MEMORIES,
+    RELEASES,
+    Grid,
+    MemoryMap,
+    OpenSettings,
+    Pool,
+)
+from ttmem.tensors import LAYOUTS, CoreRange, Placement, Shard, TensorSpec
+
+_MOVES_TO_DEVICE = ("to_device",)
+
+
+class UnclearCallError(BadInputError):
+    """An argument of a kind that the twin cannot read: nobody can say what the call needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imagined:
+    """A tensor that exists on the twin alone."""
+
+    spec: TensorSpec
+    buffer: Buffer
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Imagination:
+    """What a call would do."""
+
+    results: tuple[Imagined, ...]
+    """None where there is no rule for it."""
+    confidence: str
+    note: str = ""
+
+
+class _PeakDevice(Device):
+    """Remembers how full each memory was since it was last asked."""
+
+    def __init__(self, memory_map: MemoryMap) -> None:
+        super().__init__(memory_map)
+        self.peaks: dict[str, int] = {}
+
+    def allocate_placed(self, placement: Placement) -> Buffer:
+        buffer = super().allocate_placed(placement)
+        memory = placement.spec.memory
+        self.peaks[memory.name] = max(self.peaks.get(memory.name, 0), self.allocated_bytes_per_bank(memory))
+        return buffer
+
+
+class LiveTwin:
+    """One open device, mirrored."""
+
+    def __init__(self, device: Any) -> None:
+        self.library = Library()
+        self.device = device
+        self.twin = _PeakDevice(_memory_map(self.library, device))
+        self._cache = ProgramCache()
+
+    def look(self) -> None:
+        """Take over what the device holds at this moment."""
+        states = []
+        for pool in self.twin.memory_map.pools:
+            free: list[tuple[int, int]] = []
+            taken: dict[int, int] = {}
+            table = self.library.block_table(self.device, pool.memory.name) if pool.bytes_per_bank else []
+            for address, size, is_taken in table:
+                if is_taken:
+                    taken[pool.base_address + address] = size
+                else:
+                    free.append((pool.base_address + address, size))
+            starts, sizes = tuple(start for start, _ in free), tuple(size for _, size in free)
+            states.append(
+                FreeListState((starts,) if free else (), (sizes,) if free else (), taken, sum(taken.values()))
+            )
+        checkpoint = self.twin.checkpoint()
+        self.twin.restore(type(checkpoint)(tuple(states)))
+        self.twin.peaks = {memory.name: self.twin.allocated_bytes_per_bank(memory) for memory in MEMORIES}
+
+    def imagine(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Imagination:
+        """Do a call on the twin. What does not fit raises what the library would raise; a call that nobody has a rule
+        for leaves the twin as it is."""
+        function = name.removeprefix("ttnn.")
+        tensors: dict[str, tuple[TensorSpec, Buffer]] = {}
+        step = {
+            "call": f"ttnn.{function}",
+            "args": [self._value(value, tensors) for value in arguments],
+            "kwargs": {key: self._value(value, tensors) for key, value in options.items() if value is not None},
+        }
+        written = read_call(step)
+        if function in _MOVES_TO_DEVICE and written.tensors:
+            spec, _ = tensors[written.tensors[0]]
+            moved = TensorSpec(spec.shape, spec.dtype, spec.layout, written.memory or MEMORIES.find("DRAM"))
+            return Imagination((Imagined(moved, self.twin.allocate(moved)),), EXACT)
+        record = RECORDS.get(written.function)
+        if record is None:
+            return Imagination((), UNKNOWN, f"the twin has no rule for {name}")
+        held = [tensors[given] for given in written.tensors]
+        call = call_of(record, written, [spec for spec, _ in held])
+        target = tensors[written.target][1] if written.target is not None else None
+        plan = planned(self.twin, call, self._cache)
+        result = run_call(self.twin, call, [buffer for _, buffer in held], self._cache, target, plan)
+        made = tuple(Imagined(spec, buffer) for buffer, spec in result.made)
+        return Imagination(made, plan.confidence if made else UNKNOWN, plan.note)
+
+    def tensor(self, spec: TensorSpec) -> Imagined:
+        """A tensor put on the twin."""
+        return Imagined(spec, self.twin.allocate(spec))
+
+    def free(self, *tensors: Imagined) -> None:
+        for tensor in tensors:
+            self.twin.free(tensor.buffer)
+
+    def spec_of(self, tensor: Any) -> TensorSpec:
+        """What a tensor of the library is."""
+        layout = LAYOUTS.find("tile" if tensor.layout.name == "TILE" else "row_major")
+        dtype = DATA_TYPES.find(tensor.dtype.name)
+        if not self.library.is_on_device(tensor):
+            return TensorSpec(tuple(tensor.shape), dtype, layout, HOST)
+        config = tensor.memory_config()
+        memory = MEMORIES.find(config.buffer_type.name)
+        return TensorSpec(tuple(tensor.shape), dtype, layout, memory, _shard(config))
+
+    def _value(self, value: Any, tensors: dict[str, tuple[TensorSpec, Buffer]]) -> Any:
+        """An argument as steps write it; tensors under a name of their own."""
+        ttnn = self.library.ttnn
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, (Imagined, ttnn.Tensor)):
+            name = f"t{len(tensors)}"
+            if isinstance(value, Imagined):
+                tensors[name] = value.spec, value.buffer
+            else:
+                spec = self.spec_of(value)
+                at = 0 if spec.memory is HOST else value.buffer_address()
+                tensors[name] = spec, Buffer(at, self.twin.place(TensorSpec((0,)) if spec.memory is HOST else spec))
+            return {"tensor": name}
+        if isinstance(value, (list, ttnn.Shape)):
+            return [self._value(item, tensors) for item in value]
+        if isinstance(value, tuple):
+            return {"tuple": [self._value(item, tensors) for item in value]}
+        if isinstance(value, ttnn.MemoryConfig):
+            return _written_config(value)
+        if isinstance(value, ttnn.DataType):
+            return {"dtype": value.name.lower()}
+        if isinstance(value, ttnn.Layout):
+            return {"layout": "tile" if value.name == "TILE" else "row_major"}
+        if value is self.device:
+            return {"device": 0}
+        raise UnclearCallError(f"an argument of type {type(value).__name__}")
+
+
+def _memory_map(library: Library, device: Any) -> MemoryMap:
+    """As the open device tells it, whatever it was opened with."""
+    facts = device_facts(library, device)
+    pools = {memory.name: Pool(memory, *(int(number) for number in facts["pools"][memory.name])) for memory in MEMORIES}
+    release = RELEASES.get(library.version) or DEFAULT_RELEASE
+    return MemoryMap(
+        board_name="device",
+        architecture=next(one for one in ARCHITECTURES if one.ttnn_name == facts["arch"]),
+        grid=Grid(*facts["grid"]),
+        dram=pools["DRAM"],
+        l1=pools["L1"],
+        l1_small=pools["L1_SMALL"],
+        trace=pools["TRACE"],
+        l1_base_address=pools["L1"].base_address,
+        settings=OpenSettings(l1_small_bytes=pools["L1_SMALL"].bytes_per_bank),
+        source="the open device",
+        release=release,
+    )
+
+
+def _shard(config: Any) -> Shard | None:
+    kind = config.memory_layout.name.lower()
+    if kind == "interleaved":
+        return None
+    cut = config.shard_spec
+    if cut is None or not kind.endswith("_sharded") or kind.startswith("nd"):
+        raise UnclearCallError("a tensor with n-dimensional shards")
+    ranges = tuple(CoreRange(r.start.x, r.start.y, r.end.x, r.end.y) for r in cut.grid.ranges())
+    height, width = cut.shape
+    by_column = cut.orientation.name == "COL_MAJOR"
+    return Shard(kind.removesuffix("_sharded"), height, width, ranges, by_column)
+
+
+def _written_config(config: Any) -> dict[str, Any]:
+    shard = _shard(config)
+    written: dict[str, Any] = {"memory": config.buffer_type.name}
+    if shard is not None:
+        written["shard"] = {
+            "kind": shard.kind,
+            "shape": [shard.height, shard.width],
+            "ranges": [[r.start_x, r.start_y, r.end_x, r.end_y] for r in shard.ranges],
+            "orientation": "col" if shard.by_column else "row",
+        }
+    return written

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled modules on the engines: what the types say is what lies on the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fit.compiled.some_modules import function, linear_layer, module, tiles
+from ttmem.engines.interpreters import Interpreter
+from ttmem.library.fit import Fit, fit
+
+
+def fitted(text: str, tmp_path: Path, engine: str, **asked: Any) -> Fit:
+    path = tmp_path / "layer.mlir"
+    path.write_text(text)
+    return fit(str(path), engine=engine, **asked)
+
+
+def told(made: Fit) -> dict[str, Any]:
+    document = made.to_json()
+    peaks = {name: one["peak_bytes_per_bank"] for name, one in document["peak"].items()}
+    return {"peaks": peaks, **{key: document[key] for key in ("fits", "weights_bytes", "activations_peak_bytes")}}
+
+
+def one_call(line: str, kind: str = "tensor<64x64xbf16, #l>", size: int = 64) -> str:
+    body = [line.replace("KIND", kind), f"return %0 : {kind}"]
+    return module({"l": tiles(size, size)}, [function("main", f"%arg0: {kind}", kind, body)])
+
+
+def test_twin_and_library_tell_the_same_of_a_module(tmp_path: Path, with_ttnn: Interpreter) -> None:
+    twin, mock = (fitted(linear_layer(), tmp_path, engine) for engine in ("twin", "mock"))
+    assert told(twin) == told(mock)
+    assert told(mock)["weights_bytes"] == 3 * 12 * 2048  # tiles of the prepared copy; the one on the host costs nothing
+    assert told(mock)["peaks"] == {"DRAM": 13824, "L1": 16384}
+    assert mock.profile.source.kind == "predicted"
+    assert [one["name"] for one in mock.profile.to_json()["weights"]["entries"]] == ["layer.weight"]
+
+
+@pytest.mark.parametrize("engine", ["twin", "mock"])
+def test_a_call_that_is_not_taken_as_written_still_makes_its_result(
+    engine: str, tmp_path: Path, with_ttnn: Interpreter
+) -> None:
+    line = '%0 = "ttnn.permute"(%arg0) <{permutation = array<i64: 0, 1, 2, 3>}> : (KIND) -> KIND'
+    document = fitted(one_call(line), tmp_path, engine).to_json()
+    assert document["fits"]
+    assert document["peak"]["DRAM"]["peak_bytes_per_bank"] == 2 * 2048
+    assert document["operations"]["bounded"] == 1
+
+
+@pytest.mark.parametrize("engine", ["twin", "mock"])
+def test_an_operation_that_nobody_knows_is_a_bound_with_its_name(
+    engine: str, tmp_path: Path, with_ttnn: Interpreter
+) -> None:
+    document = fitted(one_call('%0 = "ttnn.frobnicate"(%arg0) : (KIND) -> KIND'), tmp_path, engine).to_json()
+    assert document["operations"]["unknown"] == 1
+    assert document["operations"]["unsupported"] == [
+        "ttnn.frobnicate (layer.mlir:10): no call is known for ttnn.frobnicate"
+    ]
+    assert document["peak"]["DRAM"]["peak_bytes_per_bank"] == 2 * 2048
+
+
+@pytest.mark.parametrize("engine", ["twin", "mock"])
+def test_what_does_not_fit_fails_at_its_operation(engine: str, tmp_path: Path, with_ttnn: Interpreter) -> None:
+    kind = "tensor<65536x65536xbf16, #l>"
+    made = fitted(one_call('%0 = "ttnn.relu"(%arg0) : (KIND) -> KIND', kind, 65536), tmp_path, engine)
+    failure = made.to_json()["first_failure"]
+    assert not made.fits
+    assert failure["class"] == "oom/capacity"
+    assert failure["operation"]["name"] == "ttnn.relu"

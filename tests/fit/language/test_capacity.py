@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many users of how long a context fit, and that the engine agrees at the limit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fit.language.configurations import LLAMA_8B
+from support.command_line import call
+from ttmem.fit.language.capacity import capacity_of
+from ttmem.fit.language.stream import stream_of
+from ttmem.fit.playing import play
+from ttmem.fit.request import Request
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**LLAMA_8B, "num_hidden_layers": 6}))
+    return str(file)
+
+
+@pytest.mark.parametrize("recipe", ["generic", "tt-transformers:accuracy"])
+def test_the_limits_of_the_table_are_those_of_the_whole_model(target: str, recipe: str) -> None:
+    request = Request(target, engine="twin", recipe=recipe, users=8, context=4096)
+    capacity = capacity_of(request)
+    contexts = [point.context for point in capacity.points]
+    assert contexts == sorted(contexts, reverse=True)
+    assert dict(zip((1, 2, 4, 8, 16, 32), contexts, strict=True))[8] == capacity.largest_context
+    for field, limit, step in (("context", capacity.largest_context, 32), ("users", capacity.largest_users, 1)):
+        for value, fits in ((limit, True), (limit + step, False)):
+            changed = replace(request, **{field: value})
+            assert play(stream_of(changed), changed).fits is fits
+
+
+def test_the_verb_shows_the_table(target: str) -> None:
+    shown = call(
+        "fit", target, "--engine", "twin", "--recipe", "tt-transformers:performance", "--no-store", "--users", "4"
+    )
+    assert shown.code == 0
+    assert "largest context for 4 users: " in shown.out
+    assert "all that the model has" in shown.out
+    assert "2.5 % of DRAM is kept free" in shown.out

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The largest that fits: never extrapolated, found in few runs, on the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ttmem
+from fit.language.configurations import LLAMA_8B
+from ttmem._errors import BadInputError
+from ttmem.fit import searching
+from ttmem.fit.language.stream import language_stream
+from ttmem.fit.playing import play
+from ttmem.fit.request import Prediction, Request
+from ttmem.fit.searching import QUANTITIES, Tried, largest, search
+
+
+def _language(request: Request) -> Prediction:
+    return play(language_stream(request, {**LLAMA_8B, "num_hidden_layers": 8}), request)
+
+
+def test_the_largest_context_fits_and_the_next_step_does_not() -> None:
+    request = Request("config.json", engine="twin", recipe="tt-transformers:performance", users=4)
+    found = search(request, "context", _language)
+    by_value = {tried.value: tried.fits for tried in found.tried}
+    assert by_value[found.value]
+    assert not by_value[found.value + 32]
+    assert found.prediction.fits
+    assert found.prediction.request.context == found.value
+    assert found.prediction.assumed[-1] == searching.ASSUMED
+    assert len(found.tried) <= 12
+
+
+@given(
+    limit=st.integers(0, 5000),
+    start=st.integers(1, 9000),
+    base=st.integers(0, 900),
+    bends=st.integers(1, 3),
+    most=st.sampled_from([None, 700, 4096]),
+)
+def test_any_growing_need_is_found_in_few_runs(limit: int, start: int, base: int, bends: int, most: int | None) -> None:
+    # GIVEN a need that grows by bends and is over at a limit
+    def ask(value: int) -> Tried:
+        return Tried(value, value <= limit, base + int(value ** (1 + bends / 3)) if value <= limit else 7, 1_000_000)
+
+    # WHEN it is searched from anywhere
+    found = largest(ask, QUANTITIES["batch"], start, most)
+    # THEN it is the limit, or the end of the search
+    assert found.value == min(limit, most or 1 << 16)
+    assert found.is_limit == (limit < (most or 1 << 16))
+    assert len(found.tried) <= 40
+
+
+def test_nothing_fits_is_an_answer_too() -> None:
+    config = {**LLAMA_8B, "num_hidden_layers": 64}
+    found = search(
+        Request("config.json", engine="twin", weights={"": "bfloat16"}),
+        "users",
+        lambda request: play(language_stream(request, config), request),
+    )
+    assert (found.value, found.prediction.fits) == (0, False)
+
+
+def test_what_cannot_be_searched_is_refused_by_name() -> None:
+    with pytest.raises(BadInputError, match="cannot search 'chips'") as refused:
+        search(Request("x"), "chips", _language)
+    assert refused.value.hint == "known: batch, seq, context, users, size"
+
+
+def test_the_verb_searches(tmp_path: Any) -> None:
+    import json
+
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**LLAMA_8B, "num_hidden_layers": 2}))
+    found = ttmem.fit(str(file), board="n150", engine="twin", maximum="users", context=8192)
+    assert found.to_json()["max"] == {"users": found.largest.value}  # type: ignore[union-attr]
+    assert found.fits
