@@ -14,6 +14,8 @@ from ttmem.commands._runner import verb
 
 
 @verb("""
+ttmem fit hf:ViTConfig --size 384x384 --batch 8 --engine twin
+ttmem fit model.py::load_model --inputs model.py::get_inputs --weights bfloat8_b --json
 ttmem fit block.py --board n150
 """)
 @click.argument("target", metavar="TARGET")
@@ -56,6 +58,8 @@ ttmem fit block.py --board n150
 @options.python_option()
 @options.ttnn_option
 @click.option("--torch-python", metavar="PATH", help="An interpreter that has torch (also: TTMEM_TORCH_PYTHON).")
+@options.words_option("--boards", metavar="BOARD,..|all", help="The same model on several boards, as one table.")
+@click.option("--no-advice", is_flag=True, help="Do not fit the changes that would help (faster).")
 @options.json_option
 @options.file_option("--html", "html_path", help="Also write the predicted run as one offline page.")
 @options.output_option
@@ -76,6 +80,8 @@ def command(
     name: str | None,
     no_store: bool,
     quiet: bool,
+    boards: tuple[str, ...],
+    no_advice: bool,
     **asked: Any,
 ) -> int:
     """Whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
@@ -92,16 +98,17 @@ def command(
 
     if name is not None:
         name = store.check_name(name)
-    found = ttmem.fit(
-        target,
-        inputs=inputs or "",
-        size=options.image_size(size) if size else None,
-        weights=_weights(weights),
-        settings=options.settings_of(settings),
-        l1_small_bytes=l1_small,
-        trace_region_bytes=trace_region,
-        **asked,
-    )
+    asked |= {
+        "inputs": inputs or "",
+        "size": options.image_size(size) if size else None,
+        "weights": _weights(weights),
+        "settings": options.settings_of(settings),
+        "l1_small_bytes": l1_small,
+        "trace_region_bytes": trace_region,
+    }
+    if boards:
+        return _on_boards(target, boards, asked, output, as_json=as_json)
+    found = ttmem.fit(target, advice=not no_advice, **asked)
     answer = found.document
     shown = json_text(answer) if as_json else terminal.render(answer, color=output is None and color_wanted(sys.stdout))
     if html_path:
@@ -111,6 +118,24 @@ def command(
     emit(shown, output)
     _profiles.say_what_next(found.profile, kept, quiet=quiet)
     return 0 if found.fits else 1
+
+
+def _on_boards(
+    target: str, boards: tuple[str, ...], asked: dict[str, Any], output: Path | None, *, as_json: bool
+) -> int:
+    """One answer per board; 1 when it fits none."""
+    from ttmem.engines.interpreters import chosen_python
+    from ttmem.library.fit import on_boards, request_of
+    from ttmem.reports.fit import terminal
+    from ttmem.reports.fit.document import FitBoards
+
+    if asked.pop("maximum", None):
+        raise click.UsageError("--max is asked of one board")
+    asked["python"] = chosen_python(asked["python"], asked.pop("ttnn"))
+    found = on_boards(request_of(target, **asked), () if "all" in boards else boards)
+    answer = FitBoards(boards=[one.document for one in found])
+    emit(json_text(answer) if as_json else terminal.boards_table(answer), output)
+    return 0 if any(one.fits for one in found) else 1
 
 
 def _weights(text: str | None) -> dict[str, str]:
