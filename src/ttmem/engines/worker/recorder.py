@@ -201,6 +201,7 @@ class Recorder:
             self._send_paths()
         if self._library.is_mock and name in READ_AS_ZERO:
             self._note_once(READ_AS_ZERO[name])
+        arguments, options = self._gaps.on_one_device(arguments), self._gaps.on_one_device(options)
         stand_in = self._gaps.stand_in(name, arguments)
 
         def ended(seen: Seen) -> None:
