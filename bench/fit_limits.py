@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,9 @@ from ttmem.tensors import place  # noqa: E402
 
 PAGE = ROOT / "docs" / "language-models.md"
 _BEGINS, _ENDS = "<!-- limits: written by bench/fit_limits.py --write -->", "<!-- end of limits -->"
-_KEPT_FREE = "kept free"
+
+KEPT_FREE, TRACE_REGION = "kept free", "trace region"
+"""Tensors of the recipes that hold nothing."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +74,27 @@ def assertions(data: dict[str, Any], engine: str) -> Iterator[Assertion]:
                 with opened(request) as player:
                     fits = play(stream, request, player).fits
                 known = (row["kind"], row["source"], row.get("why", ""))
-                percent = _needed_percent(stream, request)
+                bank_bytes = open_board(request.board, OpenSettings()).pool(DRAM).bytes_per_bank
+                percent = 100 * sum(needed_bytes_per_bank(stream, request.board, without=[KEPT_FREE])) / bank_bytes
                 yield Assertion(row["model"], row["board"], word, row[key], is_limit, *known, percent, fits)
 
 
-def _needed_percent(stream: Stream, request: Request) -> float:
-    """Of a bank: all tensors that stay, and the fullest stage; arithmetic, so that it may be over 100."""
-    memory_map = open_board(request.board, OpenSettings())
+def needed_bytes_per_bank(stream: Stream, board: str, *, without: Sequence[str]) -> tuple[int, int]:
+    """All tensors that stay, and the fullest stage beside them; arithmetic, so that it may be more than there is."""
+    memory_map = open_board(board, OpenSettings())
 
     def taken(step: Any) -> int:
         return place(spec_from_step(step), memory_map).taken_bytes_per_bank
 
-    staying = sum(taken(one.step) for one in stream.residents if one.name != _KEPT_FREE)
+    staying = sum(taken(one.step) for one in stream.residents if one.name not in without)
     held: dict[str, int] = {}
-    peak = 0
+    fullest = 0
     for call in stream.calls:
         held |= {str(step["alloc"]): taken(step) for step in call.steps}
-        peak = max(peak, sum(held.values()))
+        fullest = max(fullest, sum(held.values()))
         for name in call.frees:
             held.pop(name, None)
-    return 100 * (staying + peak) / memory_map.pool(DRAM).bytes_per_bank
+    return staying, fullest
 
 
 def table(found: list[Assertion]) -> str:

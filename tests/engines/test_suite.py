@@ -63,6 +63,31 @@ def test_expected_of_values(device):
     values = numpy.array(ones(device, 32).cpu().to_list())
     assert numpy.allclose(values, values + 1)
 """
+HANGING = """
+import os
+import time
+import ttnn
+
+
+class Deadly:
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, place):
+        os.kill(os.getpid(), 11)
+
+
+def test_hangs(device):
+    time.sleep(60)
+
+
+def test_dies(device):
+    ttnn.ones(Deadly(), layout=ttnn.TILE_LAYOUT, device=device)
+
+
+def test_after(device):
+    ttnn.ones((32, 32), layout=ttnn.TILE_LAYOUT, device=device)
+"""
 OUTCOMES = {
     "test_add[a/b]": "passed",
     "test_add[a-rather-long-name-of-a-parameter-that-ends-in-64]": "passed",
@@ -214,6 +239,18 @@ def test_a_baseline_must_be_a_suite(here: Path) -> None:
     assert call("run", "small.py").code == 0
     done = call(*WORDS, "--baseline", "small")
     assert (done.code, "no report of a test suite" in done.err) == (125, True)
+
+
+def test_a_worker_of_xdist_that_hangs_costs_one_test(here: Path, beside_ttnn: Callable[[str], str]) -> None:
+    (here / "test_hang.py").write_text(HANGING)
+    path = os.pathsep.join((beside_ttnn("xdist"), environment()["PYTHONPATH"]))
+    words = ("test", "test_hang.py", "-q", "-p", "no:cacheprovider", "-n", "1", "--test-timeout", "4", "--json")
+    done = call(*words, "--no-store", env=environment(PYTHONPATH=path))
+    rows = by_name(json.loads(done.out))
+    outcomes = {name: row["outcome"] for name, row in rows.items()}
+    assert outcomes == {"test_hangs": "timeout", "test_dies": "crashed", "test_after": "passed"}, done.err
+    assert rows["test_hangs"]["failure"]["class"] == "timeout"
+    assert rows["test_dies"]["failure"]["operation"]["name"] == "ttnn.ones"
 
 
 def test_workers_of_xdist_are_one_suite(here: Path, beside_ttnn: Callable[[str], str]) -> None:

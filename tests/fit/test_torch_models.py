@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import ttmem
 from support.command_line import ROOT, call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.fit.playing import opened, play
@@ -21,16 +20,6 @@ MODELS = ROOT / "tests" / "data" / "fit_models.py"
 def _request(model: str, inputs: str = "", **more: Any) -> Request:
     named = f"{MODELS}::{inputs}" if inputs else ""
     return Request(f"{MODELS}::{model}", inputs=named, engine="twin", **more)
-
-
-@pytest.fixture(scope="session")
-def torch_python() -> str:
-    from ttmem.operators.tracing import find_torch_python
-
-    try:
-        return find_torch_python()
-    except ttmem.TtmemError as error:
-        pytest.skip(f"NO MODEL WAS TRACED: {error}")
 
 
 def test_a_convolution_keeps_channels_last_and_folds_its_norm(torch_python: str) -> None:

@@ -57,6 +57,11 @@ class Capture:
         elif "hello" in message:
             self.hello = message
 
+    @property
+    def running(self) -> dict[str, Any] | None:
+        """The operation that was begun and has not ended: index, name, location."""
+        return self._begun[-1][0].running if self._begun else None
+
     def part_ends(self) -> dict[int, tuple[int, int]]:
         """Operations and states so far, by rank: what comes now belongs to another part of the program."""
         return {rank: track.part_ends() for rank, track in self._tracks.items()}

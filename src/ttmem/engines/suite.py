@@ -5,6 +5,7 @@ So whatever can be asked of a run can be asked of a test (``ttmem profile SUITE 
 compared and shown like everything else.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -40,6 +41,8 @@ class _Process:
     capture: Capture
     parts: list[tuple[str, _Ends]]
     """Its tests, and where each begins."""
+    hung: bool = False
+    """It was ended because it did nothing."""
 
 
 def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str, timed_out: bool) -> RecordedSuite:
@@ -48,8 +51,10 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
     rows: dict[str, dict[str, Any]] = {}
     found = [_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
     processes = [process for process in found if process.parts]
-    for test in (test for process in processes for test, _ in process.parts):
-        rows.setdefault(test, _cut_off(test, timed_out))
+    for process in processes:
+        for test, _ in process.parts:
+            rows.setdefault(test, _cut_off(test, timed_out))
+        _tell_end(rows[process.parts[-1][0]], process)
     timelines: list[Timeline] = []
     warnings: dict[str, None] = {}
     profile = tables.profile([], name=name, source=Source(SUITE_KIND, source))
@@ -78,6 +83,8 @@ def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]])
     for message in _messages(file):
         if "row" in message:
             rows[message["row"]["test"]] = message["row"]
+        elif "hung" in message:
+            process.hung = True
         elif "test" in message:
             process.parts.append((message["test"], process.capture.part_ends()))
         else:
@@ -92,10 +99,23 @@ def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]])
 def _messages(file: Path) -> Iterator[dict[str, Any]]:
     with file.open("rb") as lines:
         for line in lines:
+            if line.startswith(protocol.HUNG):
+                yield {"hung": True}
             try:
                 yield protocol.decode(line)
             except ValueError:  # half a line of a process that died
                 continue
+
+
+def _tell_end(row: dict[str, Any], process: _Process) -> None:
+    """What only the recording knows of a test with which its process ended: that it hung, and in which operation."""
+    if row["outcome"] != "crashed":
+        return
+    told = json.loads(row["failure"])
+    if process.hung:
+        row["outcome"] = "timeout"
+        told["text"] = "the test did nothing for the time that --test-timeout gives it"
+    row["failure"] = protocol.encode({"text": told["text"], "operation": told["operation"] or process.capture.running})
 
 
 def _cut_off(test: str, timed_out: bool) -> dict[str, Any]:

@@ -17,6 +17,9 @@ from typing import Any
 VERSION = 1
 """Raised when one side would misunderstand the other; each says its own in ``hello``."""
 
+HUNG = b"Timeout ("
+"""How faulthandler begins, in the recording of a process that it ended because it was silent."""
+
 MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 """In the order in which states list them."""
 

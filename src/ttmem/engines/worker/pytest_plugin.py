@@ -121,8 +121,10 @@ class MemoryPlugin:
         self._options = options or {}
         self._values = values
         self._measure = measure
+        self._seconds = seconds_per_test
         self._process = os.getpid()
         self._tells_rows = True
+        """False in a worker of xdist."""
         self._peaks = Peaks()
         self._isolated = IsolatedTests(seconds_per_test, begun=lambda: self._peaks.begun, in_copy=self._follow_here)
         self._comparisons = Comparisons()
@@ -192,8 +194,11 @@ class MemoryPlugin:
         """A test's peaks are its own, fixtures included."""
         self._peaks.reset()
         self._comparisons.begin()
+        if not self._tells_rows:  # nobody else ends a test that hangs in a worker of xdist
+            self._events.watch(self._seconds)
         self._events.write({"test": item.nodeid})
         yield
+        self._events.watch(0.0)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: Any) -> Iterator[None]:
