@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from ttmem.engines import EngineSettings
-from ttmem.engines.interpreters import PINNED_TTNN
+from ttmem.engines.interpreters import PINNED_TTNN, managed_python
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.results import Outcome
 
@@ -42,10 +43,11 @@ class Question:
     board: str
     steps: Sequence[Mapping[str, Any]]
     l1_small_bytes: int
+    release: str = PINNED_TTNN
 
     @cached_property
     def key(self) -> str:
-        text = json.dumps([PINNED_TTNN, self.board, self.l1_small_bytes, list(self.steps)], sort_keys=True)
+        text = json.dumps([self.release, self.board, self.l1_small_bytes, list(self.steps)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -86,9 +88,13 @@ class Answers:
         }
         missing = {question.key: question for question in questions if question.key not in known}
         done, started = 0, time.monotonic()
-        ordered = sorted(missing.values(), key=lambda one: (one.board, one.l1_small_bytes))
-        for (board, small), group in groupby(ordered, key=lambda one: (one.board, one.l1_small_bytes)):
-            settings = EngineSettings(board=board, l1_small_bytes=small, measure_programs=self._wants_measured)
+        alike = attrgetter("release", "board", "l1_small_bytes")
+        for (release, board, small), group in groupby(sorted(missing.values(), key=alike), key=alike):
+            # The pinned one is looked for everywhere, others are where 'ttmem device install' puts them.
+            python = None if release == PINNED_TTNN else str(managed_python(release))
+            settings = EngineSettings(
+                board=board, python=python, l1_small_bytes=small, measure_programs=self._wants_measured
+            )
             left = list(group)
             with TtnnEngine(settings) as engine:
                 for first in range(0, len(left), _LOT):
@@ -97,7 +103,11 @@ class Answers:
                     self._keep([(question.key, next(outcomes)) for question in lot])
                     done += len(lot)
                     rate = done / (time.monotonic() - started)
-                    print(f"mock {board}: {done}/{len(missing)} ({rate:.0f}/s)", file=sys.stderr, flush=True)
+                    print(
+                        f"mock {board}, ttnn {release}: {done}/{len(missing)} ({rate:.0f}/s)",
+                        file=sys.stderr,
+                        flush=True,
+                    )
 
     def _keep(self, found: Sequence[tuple[str, Outcome]]) -> None:
         lines = [(key, self._wants_measured, json.dumps(_plain(outcome))) for key, outcome in found]

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter, find_interpreter
+from ttmem.operators.tracing import find_torch_python
 
 _PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("repeat", deadline=None, derandomize=True, database=None, suppress_health_check=_PATIENT)
@@ -41,6 +42,15 @@ def ttnn_interpreter() -> Interpreter:
         return find_interpreter()
     except TtmemError as error:
         pytest.skip(f"THE REAL TTNN WAS NOT ASKED: {error}; run 'ttmem device install', or set TTMEM_TTNN_PYTHON")
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> str:
+    """An interpreter that has torch."""
+    try:
+        return find_torch_python()
+    except TtmemError as error:
+        pytest.skip(f"NO MODEL WAS TRACED: {error}; run 'python tools/torch_env.py', or set TTMEM_TORCH_PYTHON")
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ DOCUMENT_BYTES = 1 << 28
 """A source that is one document (JSON, a module dump, a folder's table) and has to be read as a whole."""
 DOCUMENT_VALUES = 4_000_000
 """Values of a JSON document: each costs some 100 bytes once it is read. A capture of 200,000 nodes has fewer."""
+DOCUMENT_ELEMENTS = 1_000_000
+"""Elements of an XML document: each costs some 300 bytes. A hundred thousand tests have fewer."""
 PROFILE_BYTES = 1 << 30
 """A saved profile, unpacked: some 50 bytes for each of 20 million operations."""
 PROFILE_FREE_BYTES, PROFILE_RATIO = 64 << 20, 10_000
@@ -35,6 +37,8 @@ FAILURES_READ, FAILURES_READ_LAST = 250, 50
 kind (``Out of Memory``, ``TT_``, ``rror``, ...). A long one costs a millisecond; what ended a run is at an end."""
 FAILURES_EXPLAINED = 100
 """Different failures that one answer explains."""
+FAILURES_CLASSIFIED = 5_000
+"""Failed tests whose texts are read for figures; beyond, the wording alone tells them apart."""
 FAILURES_WITH_ALIVE = 8
 """Of these, the ones for which the profile is asked what was alive: each time it is walked through again."""
 

@@ -39,8 +39,16 @@ NOT_RUN = {
     "pip install": "needs the network",
     "git clone": "needs the network",
 }
-NEEDS_TORCH = ("ops extract hf:", "ops extract model.py")
-NEEDS_TTNN = ("ttmem run ", "ttmem test ", "--engine mock", "--advice mock", "device doctor", "ops tests")
+NEEDS_TORCH = ("ops extract hf:", "ops extract model.py", "fit hf:", "fit model.py")
+NEEDS_TTNN = (
+    "ttmem run ",
+    "ttmem fit block.py",
+    "ttmem test ",
+    "--engine mock",
+    "--advice mock",
+    "device doctor",
+    "ops tests",
+)
 STORED = ("nightly", "bert", "bert-2", "model", "main", "first-try", "second-try", "fixed")
 GOES_ON = ("ttmem live", "ttmem mcp", "ttmem serve")
 """Ends with Ctrl-C, or with its standard input."""
@@ -214,3 +222,21 @@ def test_help_names_only_verbs_that_there_are() -> None:
     for path in (page for page in pages if page.name != "extending.md"):  # which makes a verb of its own
         for verb in re.findall(r"`ttmem ([a-z][a-z-]+)", path.read_text()):
             assert verb in verbs, f"{path.relative_to(ROOT)} speaks of 'ttmem {verb}'"
+
+
+def test_every_verb_shows_an_example_in_its_help_and_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+
+    def walk(command: click.Command, words: str) -> None:
+        if not isinstance(command, click.Group):
+            assert words in (command.epilog or ""), f"'{words} --help' has none"
+            return
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            walk(child, f"{words} {name}")
+
+    walk(cli, "ttmem")
+    for verb in cli.list_commands(click.Context(cli)):
+        assert re.search(rf"^ttmem {verb}\b", readme, re.MULTILINE), f"README has no example of 'ttmem {verb}'"

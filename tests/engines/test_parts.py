@@ -104,6 +104,18 @@ def test_once_values_were_read_comparisons_hold_and_are_counted() -> None:
     assert not module.assert_with_pcc(ONES, TWOS)[0]
 
 
+def test_how_many_differ_is_not_known_once_comparisons_were_answered() -> None:
+    comparisons = Comparisons()
+    comparisons.has_read = True
+    differing: list[int] = []
+    for answered, is_judged in ((0, True), (1, False)):
+        comparisons.skipped = answered
+        with pytest.raises(AssertionError) as caught:
+            assert len(differing) >= 1
+        error = caught.value
+        assert comparisons.cannot_judge(error, error.__traceback__) is not is_judged
+
+
 def test_helpers_of_a_suite_keep_their_check_of_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN the helper of a suite, which looks at shapes and then compares values
     home: Any = types.ModuleType("tests.ttnn.utils_for_testing")

@@ -331,29 +331,6 @@ class TestSuites:
         assert "peak memory per test (mock n150)" in done.out
         assert call("test", "no_such_folder", "-p", "no:cacheprovider").code == 4
 
-    def test_one_environment_for_all(self, suite: Path, with_ttnn: Interpreter) -> None:
-        """``pytest --ttmem-board``: the plugin as its entry point loads it."""
-        import ttmem
-
-        words = [
-            "-p",
-            "no:ttmem",
-            "-p",
-            "ttmem.engines.pytest_plugin",
-            "-p",
-            "no:cacheprovider",
-            "--ttmem-board",
-            "p150",
-            "-k",
-            "within",
-        ]
-        there = {**os.environ, "PYTHONPATH": str(Path(ttmem.__file__).parents[1])}
-        command = [with_ttnn.path, "-m", "pytest", "-q", "--ttmem-json", "peaks.json", *words]
-        done = subprocess.run(command, capture_output=True, text=True, env=there, check=False, timeout=120)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "peak memory per test (mock p150)" in done.stdout
-        assert json.loads((suite / "peaks.json").read_text())["tests"][0]["dram_bank_bytes"] == 4277141376
-
     def test_without_the_option_the_plugin_does_nothing(self, suite: Path, with_ttnn: Interpreter) -> None:
         import ttmem
 

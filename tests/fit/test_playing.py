@@ -21,7 +21,7 @@ def _call(function: str, out: str, *tensors: str, **more: Any) -> dict[str, Any]
     return {"call": function, "args": [{"tensor": name} for name in tensors], "kwargs": {}, "out": out, **more}
 
 
-def _mlp(batch: int) -> Stream:
+def mlp(batch: int) -> Stream:
     return Stream(
         "mlp",
         (
@@ -61,7 +61,7 @@ def _told(prediction: Prediction) -> dict[str, Any]:
 
 def test_a_prediction_is_a_profile_with_weights_names_and_places() -> None:
     # GIVEN two linear layers of 4.5 MB of weights each and one operation that nobody knows
-    prediction = play(_mlp(1), Request("mlp", engine="twin"))
+    prediction = play(mlp(1), Request("mlp", engine="twin"))
     document = prediction.profile.to_json()
     # THEN it fits, and everything has its name
     assert prediction.fits
@@ -79,8 +79,8 @@ def test_a_prediction_is_a_profile_with_weights_names_and_places() -> None:
 
 
 def test_what_does_not_fit_fails_where_it_would() -> None:
-    in_an_operation = play(_mlp(2500), Request("mlp", engine="twin")).profile.to_json()["failure"]
-    in_an_upload = play(_mlp(25000), Request("mlp", engine="twin")).profile.to_json()["failure"]
+    in_an_operation = play(mlp(2500), Request("mlp", engine="twin")).profile.to_json()["failure"]
+    in_an_upload = play(mlp(25000), Request("mlp", engine="twin")).profile.to_json()["failure"]
     assert in_an_operation["operation"] == {"index": 0, "name": "ttnn.linear", "location": "mlp.fc1"}
     assert in_an_operation["class"] == "oom/too-big"
     assert in_an_upload["operation"] == {"index": 0, "name": "ttnn.to_device", "location": "x"}
@@ -88,6 +88,6 @@ def test_what_does_not_fit_fails_where_it_would() -> None:
 
 @pytest.mark.parametrize("batch", [1, 2500, 25000])
 def test_the_real_library_tells_the_same(batch: int, with_ttnn: Interpreter) -> None:
-    stream = _mlp(batch)
+    stream = mlp(batch)
     twin, mock = (play(stream, Request("mlp", engine=engine)) for engine in ("twin", "mock"))
     assert _told(twin) == _told(mock)

@@ -10,22 +10,11 @@ from pathlib import Path
 import pytest
 
 from support.command_line import Result
-from ttmem import TtmemError
 from ttmem.commands import main
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import TtnnEngine
-from ttmem.operators.tracing import find_torch_python
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "operators"
-
-
-@pytest.fixture(scope="session")
-def torch_python() -> str:
-    """An interpreter that has torch."""
-    try:
-        return find_torch_python()
-    except TtmemError as error:
-        pytest.skip(f"NO MODEL WAS TRACED: {error}; run 'python tools/torch_env.py', or set TTMEM_TORCH_PYTHON")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import ttmem
 from reports.stories import two_layers
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, call
+from support.recorded_suite import grown_suite
 from ttmem.reports.profile import html
 
 from .conftest import Opened
@@ -110,4 +111,29 @@ def test_a_notebook_shows_the_page_in_small(opened: Opened) -> None:
 def test_it_is_accessible(opened: Opened) -> None:
     page = opened(ttmem.diff(grown(64), grown(1024)).to_html())
     settle(page)
+    assert problems(page) == []
+
+
+def test_the_tests_of_a_suite_lead_to_their_operations(opened: Opened, tmp_path: Path) -> None:
+    """Two processes, two tests each; a baseline that one of them outgrew."""
+    suite = grown_suite(tmp_path / "events")
+    page = opened(html.render(suite.profile, tests=suite.document))
+    views = page.eval_on_selector_all("[data-view]", "views => views.map(view => view.dataset.view)")
+    assert views[:3] == ["tests", "overview", "timeline"]
+    assert [row[0] for row in rows(page, "grown")] == ["test_a.py::test_large"]
+    shown = rows(page, "tests")
+    assert [(row[0], row[1]) for row in shown] == [
+        ("test_a.py::test_large", "passed"),
+        ("test_a.py::test_fails", "failed oom/unknown"),
+        ("test_a.py::test_small", "passed"),
+        ("test_a.py::test_early", "skipped (xfail)"),
+    ]
+    assert shown[0][2].startswith("8.000 (")
+    assert "ttnn.add a.py:7" in shown[0][5]
+    page.click("[data-table=tests] a:has-text('test_fails')")
+    settle(page)
+    assert "view=timeline" in page.url
+    assert "process=1" in page.url
+    page.fill("[data-role=search]", "small")
+    page.wait_for_selector("[data-view=tests] [data-role=count]:has-text('1 of 4')")
     assert problems(page) == []

@@ -20,6 +20,7 @@ import { operations } from "./views/operations";
 import { overview } from "./views/overview";
 import { padding } from "./views/padding";
 import { tensors } from "./views/tensors";
+import { tests } from "./views/tests";
 import { timeline } from "./views/timeline";
 import { warnings, weights } from "./views/weights";
 
@@ -98,6 +99,7 @@ function profilePage(root: HTMLElement, profile: Profile): void {
   const makers = header.small
     ? [overview, ...(hasTime ? [timeline] : [])]
     : [
+        ...(header.suite ? [tests] : []),
         overview,
         ...(hasTime ? [timeline, tensors, lifetimes, map] : []),
         padding,

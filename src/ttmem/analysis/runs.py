@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ttmem.profile import BEFORE_SUBMIT, Profile, Program, Timeline
+from ttmem.profile import BEFORE_SUBMIT, SUITE_KIND, Profile, Program, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,9 @@ def _tops(timeline: Timeline) -> list[Program]:
 def counted_runs(profile: Profile) -> int:
     """How often the model ran: a last run that the source cuts off counts only when there is no other one.
 
-    Ranks run the same programs, so the rank that got furthest tells.
+    Ranks run the same programs, so the rank that got furthest tells. The tests of a suite are all different.
     """
+    if profile.source.kind == SUITE_KIND:
+        return len({run.number for run in runs(profile)})
     by_process = [[run.finished for run in runs_of(timeline)] for timeline in profile.timelines]
     return max((len(ended) - (len(ended) > 1 and not ended[-1]) for ended in by_process), default=0)

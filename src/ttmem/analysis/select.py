@@ -4,6 +4,7 @@
 Operation indices stay those of the whole source: they are how people find the line again.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +46,11 @@ def _of_run(profile: Profile, wanted: int | str) -> Profile:
         found = found[-1:] if wanted == "last" else [run for run in found if run.number == wanted]
         timelines += [_narrowed(timeline, run) for run in found]
     return replace(profile, timelines=tuple(timelines))
+
+
+def of_runs(profile: Profile, chosen: Sequence[Run]) -> Profile:
+    """Some runs, each a timeline; whoever looks at all of them has them in hand."""
+    return replace(profile, timelines=tuple(_narrowed(profile.timelines[run.timeline], run) for run in chosen))
 
 
 def _narrowed(timeline: Timeline, run: Run) -> Timeline:

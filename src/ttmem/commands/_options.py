@@ -99,6 +99,31 @@ output_option = file_option("-o", "--output", help="Write there, atomically, ins
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No notes and no progress on stderr.")
 
 
+def _folder_of_list(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """Of a list the place is a folder that may be there already."""
+    return Path(value) if value and ctx.params.get("list_path") else writable_place(ctx, param, value)
+
+
+atlas_options = together(
+    click.option(
+        "--list",
+        "list_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        is_eager=True,
+        metavar="FILE",
+        help="Many models: a line is a TARGET with its options.",
+    ),
+    count_option("--workers", help="With --list: models at the same time (default 1)."),
+    click.option("--scheduler", metavar="ADDRESS", help="With --list: a Dask cluster, tcp://HOST:PORT."),
+    file_option(
+        "-o",
+        "--output",
+        help="Write there, atomically, not to stdout (-); a folder with --list.",
+        place=_folder_of_list,
+    ),
+)
+
+
 def folder_option(help: str) -> Callable[[_Function], _Function]:
     """``-o FOLDER`` of verbs that write files and cannot do without a place for them."""
     place = click.Path(file_okay=False, path_type=Path)
@@ -118,6 +143,17 @@ selection_options = together(
     click.option("--rank", type=int, metavar="R", help="Only one MPI rank."),
 )
 jobs_option = count_option("-j", "--jobs", help="Processes that read a large log (default: 1; up to 4 from 256 MB on).")
+
+
+# A memory budget.
+peak_limit_options = together(
+    click.option("--max-dram", metavar="LIMIT", help="Highest DRAM peak: 80%, 0.8, or bytes per bank such as 700MiB."),
+    click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak, in the same forms."),
+)
+baseline_options = together(
+    click.option("--baseline", metavar="SOURCE", help="Compare the peaks with this source."),
+    click.option("--max-growth", metavar="LIMIT", help="How much a peak may exceed the baseline's (default 2%)."),
+)
 
 
 # Where it happens: the board, how it is opened, and the interpreter that has ttnn.

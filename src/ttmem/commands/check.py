@@ -10,8 +10,6 @@ from ttmem.commands import _options as options
 from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import verb
 
-_LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
-
 
 @verb("""
 ttmem check run.log
@@ -20,13 +18,11 @@ ttmem check run.log --baseline nightly --max-growth 2%
 ttmem check run.log --github
 """)
 @options.source_argument("source")
-@click.option("--max-dram", metavar="LIMIT", help=f"Highest DRAM peak: {_LIMIT}.")
-@click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak, in the same forms.")
+@options.peak_limit_options
 @click.option(
     "--max-padding", metavar="LIMIT", help="Most padding among the tensors alive at the DRAM peak: 20% or bytes."
 )
-@click.option("--baseline", metavar="SOURCE", help="Compare the peaks with this source.")
-@click.option("--max-growth", metavar="LIMIT", help="How much a peak may exceed the baseline's (default 2%).")
+@options.baseline_options
 @options.json_option
 @click.option("--github", "as_github", is_flag=True, help="GitHub annotations.")
 @options.file_option("--junit", help="Also write JUnit XML.")

@@ -2,28 +2,37 @@
 """``ttmem test``: Run a ttnn test suite on a mock board, with the peak memory of every test."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._options import mock_or_card_options, no_programs_option, python_option, ttnn_option
-from ttmem.commands._output import emit, json_text, note
+from ttmem.commands._output import emit, json_text, looks, note, warn
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
 ttmem test tests/ttnn/unit_tests --board n150
 ttmem test test_block.py -k attention -x --board p150
 ttmem test test_block.py --json
+ttmem test tests --name nightly --max-dram 80% --max-l1 90%
+ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html memory.html
 """
 
 
 @verb(_EXAMPLES, cls=PassingThrough, context=PASSING_CONTEXT)
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PATH [PYTEST ARGS]...")
-@mock_or_card_options
+@options.mock_or_card_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
-@python_option("ttnn and pytest")
-@ttnn_option
+@options.peak_limit_options
+@options.baseline_options
+@options.file_option("--junit", help="Also write JUnit XML, with every test's memory as properties.")
+@options.file_option("--html", "html_path", help="Also write the report as one offline page.")
+@click.option("--name", metavar="NAME", help="Call the report NAME (default: after PATH).")
+@options.no_store_option
+@options.python_option("ttnn and pytest")
+@options.ttnn_option
 @click.option("--timeout", type=float, metavar="SECONDS", help="End pytest and what it started after so long.")
 @click.option(
     "--test-timeout",
@@ -32,21 +41,70 @@ ttmem test test_block.py --json
     help="End a test that does nothing for so long (default 300).",
 )
 @click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
-@no_programs_option
-def command(arguments: tuple[str, ...], as_json: bool, no_programs: bool, **settings: Any) -> int:
+@options.no_programs_option
+def command(
+    arguments: tuple[str, ...],
+    as_json: bool,
+    junit: Path | None,
+    html_path: Path | None,
+    name: str | None,
+    no_store: bool,
+    no_programs: bool,
+    **settings: Any,
+) -> int:
     """Run a pytest suite of ttnn programs on a mock board and tell the peak memory of every test.
 
     The fixtures device and mesh_device are there unless the suite has its own; @pytest.mark.ttmem(max_l1="90%",
-    max_dram="700MiB") limits a test. A test that crashes or hangs costs itself alone. Nothing is computed on a mock, so
-    comparisons of values are skipped and counted. The exit status is pytest's; 125 means that ttmem itself failed. The
-    same without ttmem around it, where all share one environment: pytest --ttmem-board n150.
+    max_dram="700MiB") limits a test, --max-l1 and --max-dram limit all. A test that crashes or hangs costs itself
+    alone. Nothing is computed on a mock, so comparisons of values are skipped and counted. Every test is a run of the
+    stored report: 'ttmem profile NAME --run N' shows one. The exit status is pytest's, or 1 when a test outgrew the
+    baseline; 125 means that ttmem itself failed. The same without ttmem around it, where all share one environment:
+    pytest --ttmem-board n150.
     """
     import ttmem
+    from ttmem.library.test import Suite
+    from ttmem.reports.profile import html
+    from ttmem.reports.test import junit as junit_report
+    from ttmem.reports.test import terminal
+    from ttmem.store import store
 
+    if settings["max_growth"] is not None and settings["baseline"] is None:
+        raise click.UsageError("--max-growth needs --baseline SOURCE")
+    options.refuse_overwriting("-", junit, html_path)
+    if name is not None:
+        name = store.check_name(name)
     printed = sys.stderr.fileno() if as_json else None
-    suite = ttmem.test(arguments, programs=not no_programs, output=printed, **settings, **passing_signals())
+    suite: Suite = ttmem.test(
+        arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
+    )
     if suite.timed_out:
         note("pytest ran out of time")
-    if as_json:
-        emit(json_text(suite.to_json()), None)
+    if junit:
+        emit(junit_report.render(suite.document), junit)
+    if html_path:
+        emit(html.render(suite.profile, tests=suite.document), html_path)
+    if settings["baseline"] is not None and name is None and not no_store:
+        note("not stored, so that the baseline stays what it is; --name NAME keeps this run")
+        no_store = True
+    kept = None if no_store else _keep(suite, arguments, name)
+    table = terminal.render(suite.document, **looks())
+    emit(json_text(suite.to_json()) if as_json else table, None)
+    note(table, quiet=not as_json)
+    for path in filter(None, (junit, html_path)):
+        note(f"wrote {path}")
+    if kept is not None:
+        note(f"stored as '{kept.name}' in {kept.folder}")
+        fullest = next((test.run for test in suite.tests if test.run is not None), None)
+        note(f"next: ttmem profile {kept.name} --run {fullest}")
     return suite.status
+
+
+def _keep(suite: Any, arguments: tuple[str, ...], name: str | None) -> Any:
+    """A home that cannot be written to costs the copy, not the answer."""
+    from ttmem._errors import TtmemError
+
+    try:
+        return suite.keep(arguments, name=name)
+    except (OSError, TtmemError) as error:
+        warn(f"the report was not stored: {error}; TTMEM_HOME says where, --no-store switches it off")
+        return None

@@ -20,12 +20,13 @@ _MOST_RANKS = 8
 class Capture:
     """Takes messages in order; what came before a crash is a profile too."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: ProfileTables | None = None) -> None:
+        """``tables`` are those of a profile with several processes."""
         self.hello: dict[str, Any] = {}
         self.exit_error = ""
         self.has_ended = False
         """The program came to its own end; a process that died did not say so."""
-        self._tables = ProfileTables()
+        self._tables = tables or ProfileTables()
         self._notes: Counter[str] = Counter()
         self._tracks: dict[int, Track] = {}
         """By rank: a device, mesh or submesh among those that were open at the same time."""
@@ -55,6 +56,15 @@ class Capture:
             self.exit_error = message["error"]
         elif "hello" in message:
             self.hello = message
+
+    @property
+    def running(self) -> dict[str, Any] | None:
+        """The operation that was begun and has not ended: index, name, location."""
+        return self._begun[-1][0].running if self._begun else None
+
+    def part_ends(self) -> dict[int, tuple[int, int]]:
+        """Operations and states so far, by rank: what comes now belongs to another part of the program."""
+        return {rank: track.part_ends() for rank, track in self._tracks.items()}
 
     def _track(self, message: dict[str, Any]) -> Track:
         rank = message.get("rank", 0)

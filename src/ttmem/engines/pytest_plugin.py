@@ -10,16 +10,30 @@ from contextlib import ExitStack
 from typing import Any
 
 _NAME = "ttmem-memory"
+_OPTIONS = (
+    ("board", "BOARD", "run ttnn tests on a mock of this board, for their memory"),
+    ("max-dram", "LIMIT", "fail tests whose DRAM peak is higher: 80%%, or bytes per bank such as 700MiB"),
+    ("max-l1", "LIMIT", "fail tests whose L1 peak, programs included, is higher"),
+    ("baseline", "SOURCE", "compare the peaks with this stored report of the suite"),
+    ("max-growth", "LIMIT", "how much a peak may exceed the baseline's (default 2%%)"),
+    ("json", "FILE", "also write what 'ttmem test --json' answers"),
+    ("html", "FILE", "also write the report as one offline page"),
+    ("name", "NAME", "store the report under this name"),
+)
+_FLAGS = (
+    ("card", "run ttnn tests on the card, with their memory measured"),
+    ("values", "keep value comparisons on, although a mock has none"),
+    ("no-programs", "do not measure what programs need in L1 (faster)"),
+)
 
 
 def pytest_addoption(parser: Any) -> None:
-    """The options; without the first nothing happens."""
+    """The options; without a board or a card nothing happens."""
     group = parser.getgroup("ttmem", "memory of ttnn tests on a mock board (ttmem)")
-    group.addoption("--ttmem-board", metavar="BOARD", help="run ttnn tests on a mock of this board, for their memory")
-    group.addoption("--ttmem-card", action="store_true", help="run ttnn tests on the card, with their memory measured")
-    group.addoption("--ttmem-json", metavar="FILE", default="", help="also write the peaks of all tests as JSON")
-    group.addoption("--ttmem-values", action="store_true", help="keep value comparisons on, although a mock has none")
-    group.addoption("--ttmem-no-programs", action="store_true", help="do not measure what programs need in L1 (faster)")
+    for name, metavar, help_ in _OPTIONS:
+        group.addoption(f"--ttmem-{name}", metavar=metavar, help=help_)
+    for name, help_ in _FLAGS:
+        group.addoption(f"--ttmem-{name}", action="store_true", help=help_)
 
 
 def pytest_configure(config: Any) -> None:
@@ -33,6 +47,7 @@ def pytest_configure(config: Any) -> None:
     from ttmem._errors import TtmemError
     from ttmem.engines.interpreters import find_interpreter
     from ttmem.engines.workspace import workspace
+    from ttmem.library.pytest_report import ReportPlugin
 
     if "ttnn" in sys.modules:
         raise pytest.UsageError("--ttmem-board: ttnn was loaded already (by a plugin or 'python -c'); it must be first")
@@ -40,7 +55,9 @@ def pytest_configure(config: Any) -> None:
     try:
         interpreter = find_interpreter(sys.executable)
         place = surroundings.enter_context(workspace(interpreter, board=board, card=card))
+        report = ReportPlugin(config, place)
     except TtmemError as error:
+        surroundings.close()
         hint = f" ({error.hint})" if error.hint else ""
         raise pytest.UsageError(f"--ttmem-board: {error}{hint}") from None
     environment, users_own = place.environment(os.environ), place.users_own
@@ -52,10 +69,12 @@ def pytest_configure(config: Any) -> None:
     from ttmem.engines.worker.pytest_plugin import MemoryPlugin
 
     plugin = MemoryPlugin(
-        label="card" if card else f"mock {place.board}",
+        label=report.label,
         values=card or config.getoption("--ttmem-values"),
         measure=not config.getoption("--ttmem-no-programs"),
-        json_path=config.getoption("--ttmem-json"),
+        events=report.events,
+        limits=report.limits,
         environment=users_own,
     )
     config.pluginmanager.register(plugin, _NAME)
+    config.pluginmanager.register(report, "ttmem-report")

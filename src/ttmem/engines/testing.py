@@ -3,15 +3,16 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 from ttmem._errors import MissingPartError
 from ttmem.engines.interpreters import find_interpreter
 from ttmem.engines.running import RunSettings, Supervision, end, worker_settings
+from ttmem.engines.suite import RecordedSuite, read_suite
 from ttmem.engines.workspace import workspace
+from ttmem.hardware import Board
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,9 @@ class TestedSuite:
 
     status: int
     """pytest's own, 128 + signal when it was killed."""
-    peaks: dict[str, Any] | None
-    """Per test: peaks, banks and outcome; None when pytest did not get as far as its summary."""
+    label: str
+    """What the tests ran on: ``mock n150``, ``card``."""
+    recorded: RecordedSuite
     timed_out: bool = False
 
 
@@ -31,6 +33,8 @@ def run_tests(
     arguments: Sequence[str],
     *,
     settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
+    name: str,
+    limits: Mapping[str, str] | None = None,
     keep_values: bool = False,
     seconds_per_test: float | None = None,
     output: int | None = None,
@@ -40,7 +44,7 @@ def run_tests(
     """Run pytest with these arguments on a mock board (or the card) and collect each test's peak memory.
 
     On a mock value comparisons are skipped, and the summary says how many; ``keep_values`` leaves them on.
-    A test that is silent for ``seconds_per_test`` is ended.
+    A test that is silent for ``seconds_per_test`` is ended. ``limits`` are those of the mark, for every test.
     """
     interpreter = find_interpreter(settings.python)
     if not interpreter.pytest_version:
@@ -48,14 +52,17 @@ def run_tests(
             "no pytest beside ttnn", where=interpreter.path, hint=f"{interpreter.path} -m pip install pytest"
         )
     with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
-        report = place.folder / "peaks.json"
+        events = place.folder / "events"
+        events.mkdir()
         job = worker_settings(settings, place) | {
-            "label": "card" if settings.card else f"mock {place.board}",
+            "label": label_of(place.board),
             "values": settings.card or keep_values,
-            "json_path": str(report),
+            "events": str(events),
+            "limits": dict(limits or {}),
         }
         if seconds_per_test is not None:
             job["seconds_per_test"] = seconds_per_test
+        (place.folder / "suite.json").write_text(json.dumps(job))
         child = place.start("pytest_plugin", job, arguments, stdout=output, start_new_session=own_session)
         timed_out = False
         with supervise(child):
@@ -69,7 +76,17 @@ def run_tests(
             except BaseException:
                 end(child)
                 raise
-        peaks = None
-        with suppress(OSError, ValueError):
-            peaks = json.loads(report.read_text())
-        return TestedSuite(128 - status if status < 0 else status, peaks, timed_out)
+        recorded = read_suite(
+            events,
+            name=name,
+            source=" ".join(arguments),
+            engine="card" if settings.card else "mock",
+            board=place.board.name if place.board else "",
+            timed_out=timed_out,
+        )
+        return TestedSuite(128 - status if status < 0 else status, label_of(place.board), recorded, timed_out)
+
+
+def label_of(board: Board | None) -> str:
+    """What the tests run on, in the words of a report."""
+    return f"mock {board}" if board else "card"

@@ -208,6 +208,19 @@ class Track:
         for number in message["gone"]:
             self._release(number, before=inside if inside is not None and number in absent else state, by=index)
 
+    @property
+    def running(self) -> dict[str, Any] | None:
+        """The operation that was begun last, unless it has ended."""
+        last = self._operations[-1] if self._operations else None
+        if last is None or last.ended:
+            return None
+        return {"index": len(self._operations) - 1, "name": last.name, "location": _location(last)}
+
+    def part_ends(self) -> tuple[int, int]:
+        """Operations and states so far, the last operation's among them."""
+        self._settle(None)
+        return len(self._operations), len(self._states)
+
     def look(self, message: dict[str, Any]) -> None:
         """A moment between operations that somebody wants to see."""
         self._events.between(len(self._operations), message)

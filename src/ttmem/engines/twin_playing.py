@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ttmem._errors import TtmemError
-from ttmem.allocator import Buffer
+from ttmem.allocator import Buffer, OutOfMemoryError, StaticBuffersError
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.operations import BOUNDED, UNKNOWN
 from ttmem.allocator.replay import spec_from_step
@@ -15,7 +16,7 @@ from ttmem.engines.engine import EngineSettings, Entry, Message, Step
 from ttmem.engines.twin import NoRecordError, TwinEngine, WatchedDevice
 from ttmem.engines.worker.account import GIVE, TAKE, Account, Effect, Move
 from ttmem.engines.worker.library import Pool, View
-from ttmem.engines.worker.playing import UPLOAD
+from ttmem.engines.worker.playing import UPLOAD, instead
 from ttmem.engines.worker.recorder import end_message, state_message
 from ttmem.engines.worker.watching import state_of
 from ttmem.tensors import Placement, TensorSpec
@@ -87,6 +88,9 @@ class _PlayedTwin(TwinEngine):
         found = self.account.live[spec.memory.name].get(buffer.address)
         return None if found is None else found.number
 
+    def knows(self, name: str) -> bool:
+        return name in self._tensors.named or name in self._tensors.on_host
+
     def described(self, name: str) -> Message:
         buffer, spec = self._tensors.named[name]
         told = self._described_at(Buffer(buffer.address, self._recorded.place(spec)))
@@ -118,7 +122,8 @@ class _PlayedTwin(TwinEngine):
         message = end_message(index, self.effect(), [tensors, *self._l1[1:], 0, known], [sum(self._l1[1:])])
         message |= {"confidence": self._confidence, "doubt": "; ".join(self._doubts)}
         if error is not None:
-            yield {**message, "error": error.message}
+            is_memory = isinstance(error, (OutOfMemoryError, StaticBuffersError))
+            yield {**message, "error" if is_memory or "otherwise" not in entry else "refused": error.message}
             raise error
         made = [name for name in _out_names(step) if self.number_of(name) is not None]
         label = entry.get("label")
@@ -198,15 +203,20 @@ def play(settings: EngineSettings, script: Iterable[Entry]) -> Iterator[Message]
     yield {"hello": 1, "ttnn": twin.memory_map.release.name}
     yield {"device": _device_facts(twin)}
     kept: list[tuple[str, str, str]] = []
-    for entry in script:
+    left = deque(dict(entry) for entry in script)
+    while left:
+        entry = left.popleft()
         try:
             if "moment" in entry:
                 yield from _moment(twin, kept)
             elif "name" in entry:
                 yield from twin.as_operation(entry)
-            else:
+            elif "free" not in entry["step"] or twin.knows(entry["step"]["free"]):
                 twin.do(entry["step"])
         except TtmemError as error:
+            if "otherwise" in entry and not isinstance(error, (OutOfMemoryError, StaticBuffersError)):
+                instead(entry, left)
+                continue
             if "name" not in entry and "alloc" in entry["step"]:
                 yield from _failed_upload(twin, entry, kept)
             elif "name" not in entry:

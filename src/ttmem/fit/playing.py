@@ -84,11 +84,19 @@ class _Heard:
     confidences: Counter[str] = field(default_factory=Counter)
     doubts: Counter[str] = field(default_factory=Counter)
 
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    last_started: dict[str, Any] = field(default_factory=dict)
+
     def hear(self, message: dict[str, Any]) -> None:
         self.capture.feed(message)
+        if "start" in message:
+            self.last_started = {"name": message["name"], "place": message["file"]}
         if "end" in message:
             index = message["end"]
             is_bound = index < len(self.bounds) and self.bounds[index]  # an upload that fails comes after them
+            if "refused" in message:
+                is_bound = True
+                self.refused.append(self.last_started | {"why": message["refused"]})
             self.confidences["unknown" if is_bound else message.get("confidence", "exact")] += 1
             if message.get("doubt"):
                 self.doubts[message["doubt"]] += 1
@@ -126,7 +134,7 @@ def _loaded(resident: Resident) -> Iterator[Entry]:
 
 
 def _called(call: ModelCall) -> Iterator[Entry]:
-    for step in call.steps:
+    for number, step in enumerate(call.steps):
         if "free" in step:
             yield {"step": {**step, "force": False}}  # a view of it keeps the buffer
             continue
@@ -137,6 +145,8 @@ def _called(call: ModelCall) -> Iterator[Entry]:
         if "host" not in step:
             entry["name"] = step.get("call", call.name)
             entry |= {"label": _label(call, entry["name"]), "is_bound": bool(call.unsupported)}
+            if call.otherwise and "call" in step:
+                entry |= {"otherwise": list(call.otherwise), "skips": len(call.steps) - number - 1}
         yield entry
     for name in call.frees:
         yield {"step": {"free": name, "force": False}}
@@ -164,6 +174,7 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
     unsupported = tuple(
         f"{call.operator or call.name} ({call.module}): {call.unsupported}" for call in stream.unsupported
     )
+    unsupported += tuple(f"{one['name']} ({one['place']}): refused: {_short(one['why'])}" for one in heard.refused)
     counts = heard.confidences
     return Prediction(
         request=request,
@@ -185,6 +196,11 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
         assumed=(*stream.assumed, *(f"{text} ({count} operations)" for text, count in heard.doubts.most_common(10))),
         error_bound_percent=stream.error_bound_percent,
     )
+
+
+def _short(text: str) -> str:
+    """The first sentence of what the library says."""
+    return " ".join(text.split())[:160]
 
 
 def _resident_bytes(stream: Stream, request: Request, seen: Mapping[str, Loaded]) -> list[Loaded]:

@@ -54,6 +54,8 @@ class ModelCall:
     """Why there is no call for it on the device; its results are still made, as a bound."""
     keeps: tuple[Kept, ...] = ()
     """Which of its results stay."""
+    otherwise: tuple[Step, ...] = ()
+    """What is done instead when the library refuses a step for another reason than memory: results as a bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,14 @@ def is_module(request: Request) -> bool:
     return "::" not in request.target and path.suffix not in _OTHER_FILES and path.is_file()
 
 
+def _is_traced(request: Request) -> bool:
+    return request.target.startswith("hf:") or "::" in request.target
+
+
 KINDS: tuple[TargetKind, ...] = (
     TargetKind(is_module, "ttmem.fit.compiled"),
     TargetKind(wants_recipe, "ttmem.fit.language.stream"),
+    TargetKind(_is_traced, "ttmem.fit.torch_model"),
 )
 
 

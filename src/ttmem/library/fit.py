@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem.fit``: whether a model fits a board, said before it runs."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
 from ttmem.fit import playing, running
+from ttmem.fit.advising import Proposal, advise
 from ttmem.fit.language.capacity import capacity_of
 from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Capacity, Prediction, Request
 from ttmem.fit.searching import Largest, search
 from ttmem.fit.targets import is_script, stream_of
 from ttmem.hardware import BOARDS, DATA_TYPES
+from ttmem.operators.tracing import kept_tracer
 from ttmem.profile import Profile
 from ttmem.reports.fit import document as reports
 
@@ -24,6 +26,8 @@ class Fit:
     """What came of it."""
 
     prediction: Prediction
+    advice: tuple[Proposal, ...] = ()
+    """What would make it fit, the smallest change first; only of what does not fit."""
     largest: Largest | None = None
     """Where one was searched; the prediction is that of the largest that fits."""
 
@@ -46,7 +50,7 @@ class Fit:
     def document(self) -> reports.FitDocument:
         """What ``ttmem fit --json`` says."""
         found = {self.largest.quantity: self.largest.value} if self.largest else None
-        return reports.document(self.prediction, maximum=found, capacity=self.capacity)
+        return reports.document(self.prediction, self.advice, maximum=found, capacity=self.capacity)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem fit --json``."""
@@ -59,6 +63,7 @@ def fit(
     board: str = "n150",
     weights: str | Mapping[str, str] | None = None,
     maximum: str | None = None,
+    advice: bool = True,
     python: str | None = None,
     ttnn: str | None = None,
     **asked: Any,
@@ -68,10 +73,11 @@ def fit(
     ``target`` is ``"model.py::load_model"``, ``"hf:ViTConfig"``, or a ttnn script, which is run. ``weights`` is a data
     type for all weights or a mapping of kinds to types; ``asked`` are the other fields of ``ttmem.fit.request.Request``
     (``batch``, ``size``, ``sequence``, ...). ``maximum`` (``"batch"``, ``"context"``, ...) searches the largest that
-    fits. ``python`` is an interpreter that has ttnn, ``ttnn`` a release.
+    fits; ``advice=False`` saves the time to fit the changes that would help. ``python`` is an interpreter that has
+    ttnn, ``ttnn`` a release.
     """
     request = request_of(target, board=board, weights=weights, python=chosen_python(python, ttnn), **asked)
-    return fitted(request, maximum)
+    return fitted(request, maximum, advice=advice)
 
 
 def request_of(target: str, *, board: str, weights: str | Mapping[str, str] | None = None, **asked: Any) -> Request:
@@ -87,14 +93,28 @@ def request_of(target: str, *, board: str, weights: str | Mapping[str, str] | No
         raise BadInputError(str(error).replace("Request.__init__()", "fit")) from None
 
 
-def fitted(request: Request, maximum: str | None = None) -> Fit:
+def on_boards(request: Request, boards: Sequence[str]) -> list[Fit]:
+    """The same model on several boards; none: on all that run operations."""
+    names = [BOARDS.find(name).name for name in boards] or [board.name for board in BOARDS if board.runs_operations]
+    with kept_tracer():
+        return [fitted(replace(request, board=name), advice=False) for name in names]
+
+
+def fitted(request: Request, maximum: str | None = None, *, advice: bool = True) -> Fit:
     """The answer to a request, or to the largest that fits."""
     if is_script(request.target):
         if maximum:
             raise BadInputError("a script decides its sizes itself", where=request.target, hint="leave --max out")
         return Fit(running.ran(request))
-    if maximum is None:
-        return Fit(playing.play(stream_of(request), request))
-    with playing.opened(request) as engine:
-        found = search(request, maximum, lambda changed: playing.play(stream_of(changed), changed, engine))
-    return Fit(found.prediction, found)
+    stream = stream_of(request)  # bad targets are told before an engine is started
+    with kept_tracer(), playing.opened(request) as engine:
+
+        def predict(changed: Request) -> Prediction:
+            here = engine if changed.board == request.board else None
+            return playing.play(stream_of(changed), changed, here)
+
+        if maximum is not None:
+            found = search(request, maximum, predict)
+            return Fit(found.prediction, largest=found)
+        prediction = playing.play(stream, request, engine)
+        return Fit(prediction, advise(prediction, predict) if advice else ())

@@ -15,6 +15,7 @@ from ttmem.store import store
 
 if TYPE_CHECKING:
     from ttmem.profile import Profile
+    from ttmem.reports.test.document import SuiteRun
 
 STDIN = "-"
 
@@ -48,10 +49,13 @@ def locate(source: str | Path) -> Located:
     raise BadInputError(f"no such file or stored report '{source}'{_guess(str(source))}")
 
 
-def keep(profile: Profile, *, origin: str, name: str | None = None) -> store.StoredReport:
+def keep(
+    profile: Profile, *, origin: str, name: str | None = None, tests: SuiteRun | None = None
+) -> store.StoredReport:
     """Store a profile with its reports. ``origin`` says what was read (a resolved path).
 
-    An empty origin, as of standard input, means that only equal content counts as the same source.
+    An empty origin, as of standard input, means that only equal content counts as the same source. ``tests`` is what
+    there is to say of the tests when the profile is that of a suite.
     """
     from ttmem.profile import storage
     from ttmem.reports.profile import stored_files
@@ -60,7 +64,7 @@ def keep(profile: Profile, *, origin: str, name: str | None = None) -> store.Sto
         content = storage.to_bytes(profile.renamed(""))
         origin = f"content:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
     return store.keep(
-        lambda chosen: stored_files.files(profile.renamed(chosen)),
+        lambda chosen: stored_files.files(profile.renamed(chosen), tests),
         stored_files.facts(profile),
         origin=origin,
         suggested_name=profile.name,

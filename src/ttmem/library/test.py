@@ -3,13 +3,68 @@
 
 # ruff: noqa: PT028 - the verb's name begins like a test's
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from ttmem._errors import BadInputError
+from ttmem.analysis.budget import DEFAULT_GROWTH, PERCENT, Amount, Limit, parse_limit
+from ttmem.analysis.suite import memory_of_tests, suite_growth
 from ttmem.engines.interpreters import chosen_python
 from ttmem.engines.running import RunSettings, Supervision
+from ttmem.engines.suite import RecordedSuite
 from ttmem.engines.testing import run_tests
-from ttmem.reports.test.document import SuiteRun, document
+from ttmem.library import sources
+from ttmem.library.read import Source, read
+from ttmem.profile import SUITE_KIND, Profile
+from ttmem.reports.test.document import SuiteRun, SuiteTest, baseline_of, document
+from ttmem.store.store import StoredReport
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineSuite:
+    """What a suite is compared with, and how much a test may need more."""
+
+    profile: Profile
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite that was run."""
+
+    document: SuiteRun
+    profile: Profile
+    """Of all tests: each is a run of it."""
+
+    @property
+    def status(self) -> int:
+        """pytest's own, 128 + signal when it was killed; 1 when only the baseline's limit does not hold."""
+        return self.document.status
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether pytest was ended because the time was over."""
+        return self.document.timed_out
+
+    @property
+    def tests(self) -> tuple[SuiteTest, ...]:
+        """The fullest first."""
+        return self.document.tests
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``ttmem test --json``."""
+        return self.document.to_json()
+
+    def keep(self, arguments: Sequence[str], *, name: str | None = None) -> StoredReport | None:
+        """Store the suite as a report; None when no test ran. ``arguments`` tell one suite from another."""
+        if not self.profile.timelines:
+            return None
+        origin = f"{os.path.realpath('.')} {' '.join(arguments)}"
+        return sources.keep(self.profile, origin=origin, name=name, tests=self.document)
 
 
 def test(
@@ -17,35 +72,99 @@ def test(
     *,
     board: str = "n150",
     card: bool = False,
+    name: str | None = None,
     python: str | None = None,
     ttnn: str | None = None,
     timeout: float | None = None,
     test_timeout: float | None = None,
     programs: bool = True,
     values: bool = False,
+    max_dram: Amount | None = None,
+    max_l1: Amount | None = None,
+    baseline: Source | None = None,
+    max_growth: Amount | None = None,
     output: int | None = None,
     own_session: bool = False,
     supervise: Supervision = lambda _: nullcontext(),
-) -> SuiteRun:
+) -> Suite:
     """Run pytest with these arguments in the interpreter that has ttnn; the result holds its ``status`` and the peaks.
 
     A test that crashes, or does nothing for ``test_timeout`` seconds (300), costs itself alone.
-    Nothing is computed on a mock, so comparisons of values are skipped there unless ``values`` keeps them. The other
-    parameters are those of ``ttmem.run``.
+    Nothing is computed on a mock, so comparisons of values are skipped there unless ``values`` keeps them.
+    ``max_dram`` and ``max_l1`` fail tests that need more, in the forms of ``ttmem.check``. ``baseline`` is the stored
+    report of an earlier run (or its saved profile): a test whose peaks grew by more than ``max_growth`` (2 %) makes the
+    status 1. The other parameters are those of ``ttmem.run``.
     """
-    python = chosen_python(python, ttnn)
-    settings = RunSettings(board=board, card=card, python=python, timeout_seconds=timeout, measure_programs=programs)
+    limits = limits_of(max_dram=max_dram, max_l1=max_l1)
+    compared = None if baseline is None else baseline_suite(baseline, max_growth)
+    settings = RunSettings(
+        board=board,
+        card=card,
+        python=chosen_python(python, ttnn),
+        timeout_seconds=timeout,
+        measure_programs=programs,
+    )
     suite = run_tests(
         arguments,
         settings=settings,
+        name=name or suite_name(arguments),
+        limits=limits,
         keep_values=values,
         seconds_per_test=test_timeout,
         output=output,
         own_session=own_session,
         supervise=supervise,
     )
-    peaks = suite.peaks or {"board": board, "tests": []}
-    return document(suite.status, peaks["board"], peaks["tests"], timed_out=suite.timed_out)
+    return answer(suite.status, suite.label, suite.recorded, timed_out=suite.timed_out, baseline=compared)
 
 
 test.__test__ = False  # type: ignore[attr-defined]  # a suite that imports it must not take it for a test
+
+
+def answer(
+    status: int, label: str, recorded: RecordedSuite, *, timed_out: bool = False, baseline: BaselineSuite | None = None
+) -> Suite:
+    """What a recorded suite says, compared with the baseline."""
+    profile = recorded.profile
+    tests = memory_of_tests(profile)
+    compared = None
+    if baseline is not None:
+        before = baseline.profile
+        _refuse_other_board(before, profile)
+        growth = suite_growth(before, tests, baseline.limit)
+        compared = baseline_of(before.name, str(baseline.limit), growth)
+    ttnn = str(profile.facts.get("ttnn", ""))
+    told = document(status, label, recorded.rows, tests, ttnn=ttnn, timed_out=timed_out, baseline=compared)
+    return Suite(told, profile)
+
+
+def baseline_suite(source: Source, max_growth: Amount | None) -> BaselineSuite:
+    """The suite to compare with, read before anything is run."""
+    profile = read(source)
+    if profile.source.kind != SUITE_KIND:
+        hint = "'ttmem test PATH --name NAME' makes one"
+        raise BadInputError("is no report of a test suite", where=str(source), hint=hint)
+    return BaselineSuite(profile, DEFAULT_GROWTH if max_growth is None else parse_limit(max_growth))
+
+
+def limits_of(**limits: Amount | None) -> dict[str, str]:
+    """Limits for all tests, in the words of the mark."""
+    parsed = {name: parse_limit(amount) for name, amount in limits.items() if amount is not None}
+    return {name: f"{one.amount:g}%" if one.unit == PERCENT else f"{int(one.amount)}b" for name, one in parsed.items()}
+
+
+def suite_name(arguments: Sequence[str]) -> str:
+    """After the first file or folder that pytest was given."""
+    for word in arguments:
+        path = Path(word.partition("::")[0])
+        if not word.startswith("-") and sources.exists(path):
+            return path.resolve().stem or "tests"
+    return "tests"
+
+
+def _refuse_other_board(before: Profile, after: Profile) -> None:
+    """Banks differ, so peaks per bank cannot be compared."""
+    boards: list[Mapping[str, Any]] = [before.facts, after.facts]
+    old, new = (facts.get("board", "") for facts in boards)
+    if after.timelines and old != new:
+        raise BadInputError(f"the baseline is of {old or 'a card'}, this run of {new or 'a card'}")

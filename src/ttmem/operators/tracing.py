@@ -110,17 +110,40 @@ def trace_all(
 
 def describe_config(target: str, settings: dict[str, Any], *, python: str | None = None) -> dict[str, Any]:
     """The configuration that ``hf:Config`` and settings come to, as transformers writes it; no model is built."""
-    job = TraceJob(target, settings=settings, describes=True)
-    tracer = _Tracer(find_torch_python(python), runs_user_code=False)
-    try:
-        answer = tracer.ask(job)
-    finally:
-        tracer.close()
+    answer = ask_once(TraceJob(target, settings=settings, describes=True), python=python)
     if "config" not in answer:
-        _raise_if_bad(job, answer)
         raise BadInputError(answer["problem"], where=target)
     described: dict[str, Any] = answer["config"]
     return described
+
+
+def ask_once(job: TraceJob, *, python: str | None = None) -> dict[str, Any]:
+    """What a process of its own answers to one job; a target that nothing can come of is bad input."""
+    _check(job)
+    with kept_tracer():
+        key = find_torch_python(python), not job.target.startswith("hf:")
+        tracer = _kept.setdefault(key, _Tracer(*key))
+        answer = tracer.ask(job)
+    _raise_if_bad(job, answer)
+    return answer
+
+
+_kept: dict[tuple[str, bool], "_Tracer"] = {}
+_keeping: list[None] = []
+
+
+@contextlib.contextmanager
+def kept_tracer() -> Iterator[None]:
+    """Inside, one process answers all that is asked once: importing torch takes seconds. (It does not notice that a
+    file with a model has changed.)"""
+    _keeping.append(None)
+    try:
+        yield
+    finally:
+        _keeping.pop()
+        if not _keeping:
+            while _kept:
+                _kept.popitem()[1].close()
 
 
 def _check(job: TraceJob) -> None:

@@ -13,6 +13,7 @@ from ttmem.profile.model import MEMORIES as MEMORIES
 from ttmem.profile.model import SNAPSHOT as SNAPSHOT
 from ttmem.profile.model import START as START
 from ttmem.profile.model import STATE_NAMES as STATE_NAMES
+from ttmem.profile.model import SUITE_KIND as SUITE_KIND
 from ttmem.profile.model import TAKE as TAKE
 from ttmem.profile.model import USE as USE
 from ttmem.profile.model import VIEW_ALLOCATED as VIEW_ALLOCATED

@@ -28,6 +28,9 @@ VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)
 """Columns of ``Profile.views``; all but the first are bytes per bank."""
 
 
+SUITE_KIND = "ttnn-tests"
+"""The kind of a source whose runs are the tests of a suite."""
+
 L1_PARTS = ("tensors", "circular_buffers", "dataflow_buffers", "scratchpads")
 """Who holds L1 while a program runs: the columns of ``ProgramsL1`` that sum to a moment's total."""
 
@@ -144,6 +147,8 @@ class EventTable(_Columns):
     """``TAKE``: what the allocator took. ``LAUNCH``: the program's static buffers in L1, per core, -1 when unknown.
     ``START``: the sum of ``GIVEN`` for the options that the call named."""
     total_bytes: Int64
+    """``TAKE``: what was asked for, over all banks. ``START``: a number for the host tensor that the call was given,
+    the same for the same one; 0 when there is none."""
     address: Int64
     """``TAKE``: where it lies. ``START``: how many calls further out the statement stands that names the results."""
     row: Int32

@@ -6,7 +6,12 @@ DRAM too, and a clash of static buffers is filed under assertions there.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 
+from ttmem._limits import FAILURES_CLASSIFIED
 from ttmem.explain import Failure, find_failures
 from ttmem.explain.knowledge.loading import failure_class_named, status_of_wording
 from ttmem.results.outcome import CRASH, ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
@@ -15,13 +20,42 @@ _REFUSALS = ("TypeError", "ValueError", "RuntimeError", "IndexError")
 _MEMORY = re.compile(r"\b(DRAM|L1_SMALL|L1|TRACE)\b")
 
 
+@dataclass(slots=True)
+class _Read:
+    """How many failures one place told of."""
+
+    failures: int = 0
+
+    @property
+    def notes(self) -> list[str]:
+        beyond = self.failures - FAILURES_CLASSIFIED
+        known = f"figures are read of the first {FAILURES_CLASSIFIED:,} failures"
+        return [f"{known}; {beyond:,} more are told apart by their wording alone"] if beyond > 0 else []
+
+
+_reading: ContextVar[_Read | None] = ContextVar("reading", default=None)
+
+
+@contextmanager
+def bounded() -> Iterator[_Read]:
+    """While other tools' results are read: looking for figures in each of a hundred thousand failures takes minutes."""
+    read = _Read()
+    before = _reading.set(read)
+    try:
+        yield read
+    finally:
+        _reading.reset(before)
+
+
 def classify(text: str, *, exception: str = "") -> Outcome:
     """Of a case that did not pass.
 
     ``exception`` is the type of the error where it is known, which decides what the words leave open: what the library
     has not got is unsupported, a call that it refused is invalid. Without it the words alone have to do.
     """
-    failure = _failure(text)
+    if (read := _reading.get()) is not None:
+        read.failures += 1
+    failure = _failure(text) if read is None or read.failures <= FAILURES_CLASSIFIED else None
     if failure is not None and (failure.failure_class != "none" or exception):
         return _of_class(failure)
     if exception:

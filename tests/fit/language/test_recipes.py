@@ -183,4 +183,4 @@ def test_a_file_of_ones_own_changes_what_it_names_and_keeps_the_rest(tmp_path: P
 
 
 def test_names_of_our_recipes() -> None:
-    assert recipe_names() == ["generic", ACCURACY, PERFORMANCE]
+    assert recipe_names() == ["gemma4", "generic", ACCURACY, PERFORMANCE]

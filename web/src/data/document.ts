@@ -113,6 +113,55 @@ export interface TimelineHeader {
   extents: Record<string, [number, number]>;
 }
 
+export interface Place {
+  index: number;
+  name: string;
+  location: string;
+}
+
+export interface SuiteMemory {
+  peak_bytes_per_bank: number;
+  bank_bytes: number | null;
+  peak_with_programs_bytes_per_core?: number;
+  caused_by?: Place | null;
+  peak_with_programs_at?: Place;
+  top?: { name: string; shape: number[]; dtype: string; bytes_per_bank: number; location: string }[];
+}
+
+export interface SuiteTest {
+  id: string;
+  outcome: string;
+  expected_failure?: string;
+  seconds: number;
+  operations: number | null;
+  skipped_comparisons: number | null;
+  unmeasured_programs: number | null;
+  memories: Record<string, SuiteMemory>;
+  failure: { class: string; message: string } | null;
+  run: number | null;
+}
+
+/** What `ttmem test --json` says, and where each test lies: process, first operation, one past the last. */
+export interface Suite {
+  board: string;
+  ttnn: string;
+  tests: SuiteTest[];
+  baseline: {
+    name: string;
+    max_growth: string;
+    compared: number;
+    grown: {
+      id: string;
+      memory: string;
+      before_bytes: number;
+      after_bytes: number;
+      growth_bytes: number;
+      growth_percent: number | null;
+    }[];
+  } | null;
+  places: Record<string, [number, number, number]>;
+}
+
 export interface ProfileHeader {
   part: "profile";
   side: number;
@@ -129,6 +178,7 @@ export interface ProfileHeader {
   failure: FailureStory | null;
   document: ProfileDocument;
   peak_states: Record<string, [number, number]>;
+  suite: Suite | null;
   names: string[];
   types: TypeRow[];
   form_names: string[];

@@ -112,7 +112,7 @@ class Comparisons:
             return False
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
-        if traceback is None or _asserts_facts(traceback):
+        if traceback is None or _asserts_facts(traceback, counts=not self.skipped):
             return False
         self.skipped += 1
         return True
@@ -138,8 +138,11 @@ def _is_array(value: Any) -> bool:
     return type(value).__name__ in ("Tensor", "ndarray", "Parameter") and hasattr(value, "shape")
 
 
-def _asserts_facts(traceback: TracebackType) -> bool:
-    """Whether the statement that failed asks for a shape, a layout, an address: what a mock does know."""
+def _asserts_facts(traceback: TracebackType, *, counts: bool) -> bool:
+    """Whether the statement that failed asks for a shape, a layout, an address: what a mock does know.
+
+    ``counts``: a number of things is one too; where comparisons were answered it may be that of those that differ.
+    """
     code, line = traceback.tb_frame.f_code, traceback.tb_lineno
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename, traceback.tb_frame.f_globals)))
@@ -151,7 +154,7 @@ def _asserts_facts(traceback: TracebackType) -> bool:
     ]  # fmt: skip
     return any(
         (isinstance(part, ast.Attribute) and part.attr in _FACTS)
-        or (isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len")
+        or (counts and isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len")
         for node in asserted
         for part in ast.walk(node.test)
     )

@@ -90,8 +90,8 @@ class IsolatedTests:
         lost = items[min(done, len(items) - 1)]
         if not running:  # between tests: the copy died when it took fixtures down
             config.hook.pytest_runtest_logstart(nodeid=lost.nodeid, location=lost.location)
-        report = _lost(lost, fork, operation, self._seconds)
-        config.hook.pytest_runtest_logreport(report=report)
+        for report in _lost(lost, fork, operation, self._seconds):
+            config.hook.pytest_runtest_logreport(report=report)
         config.hook.pytest_runtest_logfinish(nodeid=lost.nodeid, location=lost.location)
         return done + 1
 
@@ -133,8 +133,8 @@ class _Last(NamedTuple):
     has_ended: bool = False
 
 
-def _lost(item: Any, fork: Fork, operation: _Last, seconds: float) -> Any:
-    """The report of a test that did not come back."""
+def _lost(item: Any, fork: Fork, operation: _Last, seconds: float) -> list[Any]:
+    """The reports of a test that did not come back; 'pytest --junitxml' ends a test with that of its teardown."""
     where = ""
     if place := operation.place:
         location = f" ({place['location']})" if place["location"] else ""
@@ -146,12 +146,9 @@ def _lost(item: Any, fork: Fork, operation: _Last, seconds: float) -> Any:
     else:
         outcome, words = CRASHED, f"the process left with status {fork.status}{where}"
     failure = {"text": words, "operation": None if operation.has_ended else operation.place}
-    return pytest.TestReport(
-        nodeid=item.nodeid,
-        location=item.location,
-        keywords={},
-        outcome="failed",
-        longrepr=f"ttmem: {words}",
-        when="call",
-        user_properties=[(OUTCOME, outcome), (FAILURE, json.dumps(failure))],
-    )
+    properties = [(OUTCOME, outcome), (FAILURE, json.dumps(failure))]
+    facts = {"nodeid": item.nodeid, "location": item.location, "keywords": {}, "user_properties": properties}
+    return [
+        pytest.TestReport(outcome="failed", longrepr=f"ttmem: {words}", when="call", **facts),
+        pytest.TestReport(outcome="passed", longrepr=None, when="teardown", **facts),
+    ]

@@ -42,6 +42,8 @@ class MockGaps:
         self._numbers = itertools.count(1)
         self._capturing: Any = None
         """The trace that is being captured."""
+        self._has_sub_devices = False
+        """The program believes that its device is divided."""
         self._semaphores: dict[str, Any] = {}
         """Of transfers between chips: the library keeps one with each program."""
 
@@ -66,6 +68,12 @@ class MockGaps:
         if push is not None:
             replace_everywhere(patches, {push}, lambda *_, **__: push(0))
         device = getattr(ttnn, "MeshDevice", None)
+        synchronize: Any = getattr(ttnn, "synchronize_device", None)
+        replace_everywhere(
+            patches,
+            {synchronize},
+            lambda *arguments, **named: synchronize(*self.on_one_device(arguments), **self.on_one_device(named)),
+        )
         for name in ("load_sub_device_manager", "clear_loaded_sub_device_manager", "remove_sub_device_manager"):
             patches.replace(device, name, lambda _: self._sub_devices)
         for name in ("set_sub_device_stall_group", "reset_sub_device_stall_group"):
@@ -109,7 +117,21 @@ class MockGaps:
         """Programs go with their device, and semaphores with them."""
         self._semaphores.clear()
 
+    def on_one_device(self, value: Any) -> Any:
+        """Arguments with the only sub-device that there is in the place of those that the program believes in."""
+        kind = getattr(self._library.ttnn, "SubDeviceId", None)
+        if not self._has_sub_devices or kind is None:
+            return value
+        if isinstance(value, kind):
+            return kind(0)
+        if type(value) is dict:
+            return {name: self.on_one_device(item) for name, item in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(map(self.on_one_device, value))
+        return value
+
     def _sub_devices(self, *_: Any, **__: Any) -> None:
+        self._has_sub_devices = True
         self._note(SUB_DEVICE_NOTE)
 
 

@@ -3,9 +3,12 @@
 
 An entry is ``{"step": {...}}``: with a ``name`` the step is an operation of the recording (``place`` says where in the
 model, ``label`` what its result is called), without one it happens between operations. ``path`` and ``role`` say what a
-tensor is that stays; ``{"moment": true}`` asks for a state of the memory between operations.
+tensor is that stays; ``{"moment": true}`` asks for a state of the memory between operations. ``otherwise`` is what is
+done in the place of an operation, and of so many entries after it (``skips``), that the library refuses for another
+reason than memory: its ``end`` says ``refused`` and the script goes on.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +21,8 @@ from .steps import Session
 
 Entry = dict[str, Any]
 Send = Callable[[dict[str, Any]], None]
+MEMORY_WORDS = ("Out of Memory", "clash with L1 buffers", "beyond max L1 size")
+"""How the library says that there is no room."""
 UPLOAD = "ttnn.to_device"
 """What an allocation between operations is called when it fails."""
 
@@ -26,7 +31,9 @@ class _Player(Recorder):
     """A recorder that is told where it is, instead of looking at the stack."""
 
     def __init__(self, session: Session, send: Send) -> None:
-        super().__init__(session.library, send, options=OpenOptions())
+        super().__init__(session.library, self._told, options=OpenOptions())
+        self._tell = send
+        self._may_refuse = False
         session.watch.close()
         self.device_opened(session.device, None)
         (self._played,) = self._followed.all()
@@ -35,6 +42,12 @@ class _Player(Recorder):
         self._kept: list[list[Any]] = []
         """Tensors that stay, not yet told of: their name, path and role."""
         self._played.state()  # from now on it listens
+
+    def _told(self, message: dict[str, Any]) -> None:
+        """A refusal is no failure where the script knows what to do instead."""
+        if self._may_refuse and "error" in message and not is_about_memory(message["error"]):
+            message["refused"] = message.pop("error")
+        self._tell(message)
 
     def _site(self, name: str) -> Site:
         return self._here
@@ -58,7 +71,9 @@ class _Player(Recorder):
 
     def quietly(self, entry: Entry) -> None:
         """Outside operations."""
-        self._session.do(entry["step"])
+        step = entry["step"]
+        if "free" not in step or step["free"] in self._session.tensors:  # what was refused was never made
+            self._session.do(step)
         self.stays(entry)
 
     def stays(self, entry: Entry) -> None:
@@ -69,6 +84,7 @@ class _Player(Recorder):
 
     def as_operation(self, entry: Entry) -> None:
         name, label = entry["name"], entry.get("label")
+        self._may_refuse = "otherwise" in entry
         self._here = Site(entry.get("place", ""), 0, (label,) if label else ())
         self._session.call_through(entry["step"], lambda *call: self.operation(name, *call))
         if self._session.declined:
@@ -79,19 +95,35 @@ class _Player(Recorder):
 def play(session: Session, script: list[Entry], send: Send) -> None:
     """To its end, or to the first entry that fails."""
     player = _Player(session, send)
-    entry: Entry = {}
-    try:
-        for entry in script:
+    left = deque(script)
+    while left:
+        entry = left.popleft()
+        try:
             if "moment" in entry:
                 player.moment()
             elif "name" in entry:
                 player.as_operation(entry)
             else:
                 player.quietly(entry)
-    except Exception as error:
-        if "name" not in entry:
-            _tell_failed_upload(player, entry, error, send)
+        except Exception as error:
+            if "otherwise" in entry and not is_about_memory(str(error)):
+                instead(entry, left)
+                continue
+            if "name" not in entry:
+                _tell_failed_upload(player, entry, error, send)
+            break
     player.finish()
+
+
+def instead(entry: Entry, left: deque[Entry]) -> None:
+    """Put in front what is to be done in the place of an entry that was refused, and of those that go with it."""
+    for _ in range(entry["skips"]):
+        left.popleft()
+    left.extendleft({"step": step} for step in reversed(entry["otherwise"]))
+
+
+def is_about_memory(text: str) -> bool:
+    return any(words in text for words in MEMORY_WORDS)
 
 
 def _tell_failed_upload(player: _Player, entry: Entry, error: Exception, send: Send) -> None:

@@ -17,6 +17,9 @@ from typing import Any
 VERSION = 1
 """Raised when one side would misunderstand the other; each says its own in ``hello``."""
 
+HUNG = b"Timeout ("
+"""How faulthandler begins, in the recording of a process that it ended because it was silent."""
+
 MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 """In the order in which states list them."""
 
@@ -29,9 +32,14 @@ def write_line(descriptor: int, message: dict[str, Any]) -> None:
 
     What is written is with the reader even if this process dies next.
     """
-    rest = memoryview(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
+    rest = memoryview(encode(message).encode() + b"\n")
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def encode(message: dict[str, Any]) -> str:
+    """A message in one line."""
+    return json.dumps(message, separators=(",", ":"), default=str)
 
 
 class LineReader:
@@ -71,3 +79,9 @@ def error_text(error: BaseException) -> str:
     """What an exception says, without the library's backtrace: that names machine code, not the user's."""
     text = str(error).split("\nbacktrace:", 1)[0].rstrip()
     return text[:MOST_BYTES_OF_TEXT] or type(error).__name__
+
+
+def error_message(error: BaseException) -> str:
+    """The library's errors speak for themselves; of others the type matters too."""
+    text = error_text(error)
+    return text if isinstance(error, RuntimeError) else f"{type(error).__name__}: {text}"

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin: devices on a mock board (or a card), peak memory per test, limits, a table at the end.
+"""A pytest plugin: devices on a mock board (or a card), the recording of every test, limits.
 
 Needs pytest beside ttnn. It comes in by two doors: ``ttmem test`` starts pytest with it, and where ttmem, pytest and
-ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pytest_plugin``).
+ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pytest_plugin``). What it finds is told
+there: rows of tests, and the recordings of all processes (``events``).
 """
 
 import importlib
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,38 +21,41 @@ import pytest
 from .comparisons import Comparisons
 from .devices import OpenOptions
 from .environment import show
-from .isolated_tests import FAILURE, OUTCOME, IsolatedTests
+from .events import Events
+from .isolated_tests import CRASHED, FAILURE, OUTCOME, IsolatedTests
 from .isolation import end_with
 from .library import Library
 from .limits import allowed_bytes
-from .protocol import MEMORIES
+from .protocol import MEMORIES, error_message
 from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
 
 SECONDS_PER_TEST = 300.0
 NOT_COMPARED = "a mock board computes nothing: the test ended with an assertion on values, which is not judged"
+EXPECTED = "its comparison was not made, so the expected failure could not be seen"
 _PREFIX = "ttmem_"
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
-_MOST_ROWS = 20
-_COLUMNS = (
-    ("  DRAM MB/bank", "dram_peak_bytes_per_bank", "dram_bank_bytes"),
-    ("   L1 MB/bank", "l1_peak_bytes_per_bank", "l1_bank_bytes"),
-    ("  L1 + programs", "l1_with_programs_bytes_per_core", "l1_bank_bytes"),
-)
-"""Of the table: title, figure, what it is a share of."""
+_CRASHED_WORKER = "???"
+"""The phase that pytest-xdist names for a test whose worker died."""
 
 
 def main(words: list[str]) -> int:
     """``pytest_plugin SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON: run pytest with the plugin."""
     settings: dict[str, Any] = json.loads(words[0])
     end_with(settings.pop("parent"))
-    tempfile.tempdir = settings.pop("temporary")
-    importlib.import_module("ttnn")
+    plugin = from_settings(settings)
     # 'python -m pytest' has the working folder first; last, tests find their neighbours there and nothing is shadowed.
-    sys.path.append("")
-    plugin = MemoryPlugin(options=settings.pop("open"), **settings)
-    return int(pytest.main([*words[1:], "-p", "no:ttmem"], plugins=[plugin]))
+    sys.path += ["", str(Path(__file__).resolve().parent / "xdist")]
+    return int(pytest.main([*words[1:], "-p", "no:ttmem", "-p", "ttmem_xdist_worker"], plugins=[plugin]))
+
+
+def from_settings(settings: dict[str, Any]) -> "MemoryPlugin":
+    """The plugin of one process, before anything else has loaded ttnn."""
+    tempfile.tempdir = settings["temporary"]
+    importlib.import_module("ttnn")
+    options = {name: value for name, value in settings.items() if name not in ("temporary", "open", "parent")}
+    return MemoryPlugin(options=settings["open"], **options)
 
 
 class Peaks:
@@ -104,22 +109,29 @@ class MemoryPlugin:
         values: bool,
         options: dict[str, Any] | None = None,
         measure: bool = True,
-        json_path: str = "",
+        events: str = "",
+        limits: Mapping[str, str] | None = None,
         environment: Mapping[str, str | None] | None = None,
         seconds_per_test: float = SECONDS_PER_TEST,
     ) -> None:
         """``values`` keeps value comparisons on: right on a card, pointless on a mock. ``environment`` is what tests
-        shall read, whatever the library needs."""
+        shall read, whatever the library needs. ``limits`` are those of the mark, for all tests. Recordings and
+        the rows of tests go to the folder ``events``."""
         self._label = label
         self._options = options or {}
         self._values = values
         self._measure = measure
-        self._json_path = json_path
+        self._seconds = seconds_per_test
+        self._process = os.getpid()
+        self._tells_rows = True
+        """False in a worker of xdist."""
         self._peaks = Peaks()
         self._isolated = IsolatedTests(seconds_per_test, begun=lambda: self._peaks.begun, in_copy=self._follow_here)
         self._comparisons = Comparisons()
         # Before any test or conftest.py loads ttnn, so that what they import is the recorded one.
         self._library = Library()
+        self._events = Events(events, self._library.version)
+        self._limits = dict(limits or {})
         show(environment or {})
         self._recorder: Recorder | None = None
         self._rows: dict[str, dict[str, Any]] = {}
@@ -127,6 +139,7 @@ class MemoryPlugin:
     def pytest_configure(self, config: Any) -> None:
         """Put the recorder between the tests and the library."""
         config.addinivalue_line("markers", MARK)
+        self._tells_rows = not hasattr(config, "workerinput")
         self._recorder = Recorder(
             self._library, self._hear, options=OpenOptions(**self._options), measure_programs=self._measure
         )
@@ -138,6 +151,7 @@ class MemoryPlugin:
             self._recorder.follow_here()
 
     def _hear(self, message: dict[str, Any]) -> None:
+        self._events.write(message)
         self._peaks.hear(message)
         self._comparisons.heard(message)
         self._isolated.heard(message)
@@ -180,7 +194,11 @@ class MemoryPlugin:
         """A test's peaks are its own, fixtures included."""
         self._peaks.reset()
         self._comparisons.begin()
+        if not self._tells_rows:  # nobody else ends a test that hangs in a worker of xdist
+            self._events.watch(self._seconds)
+        self._events.write({"test": item.nodeid})
         yield
+        self._events.watch(0.0)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: Any) -> Iterator[None]:
@@ -196,18 +214,27 @@ class MemoryPlugin:
         report = outcome.get_result()
         if report.when != "call":
             return
-        unjudged = not self._values and report.failed and call.excinfo
-        if unjudged and self._comparisons.cannot_judge(call.excinfo.value, call.excinfo.tb):
-            report.outcome, report.longrepr = "passed", None
-            report.sections.append(("ttmem", f"{NOT_COMPARED}: {call.excinfo.exconly()}"))
-        report.user_properties += [(f"{_PREFIX}{name}", value) for name, value in self._measured().items()]
+        if report.failed and not self._values:
+            self._spare(report, call.excinfo)
+        measured = self._measured().items()
+        properties: list[tuple[str, object]] = [(f"{_PREFIX}{name}", value) for name, value in measured]
         if report.failed and call.excinfo:
-            failure = {"text": str(call.excinfo.value), "operation": self._peaks.failed}
-            report.user_properties.append((FAILURE, json.dumps(failure)))
+            failure = {"text": error_message(call.excinfo.value), "operation": self._peaks.failed}
+            properties.append((FAILURE, json.dumps(failure)))
+        report.user_properties += properties
+        item.user_properties += properties  # 'pytest --junitxml' takes them from the report of the teardown
         broken = self._broken_limits(item)
         if broken and report.passed:
             report.outcome = "failed"
             report.longrepr = "\n".join(broken)
+
+    def _spare(self, report: Any, raised: Any) -> None:
+        """A failure that only tells that nothing was computed is none."""
+        if raised and self._comparisons.cannot_judge(raised.value, raised.tb):
+            report.outcome, report.longrepr = "passed", None
+            report.sections.append(("ttmem", f"{NOT_COMPARED}: {raised.exconly()}"))
+        elif not raised and self._comparisons.skipped and str(report.longrepr).startswith("[XPASS(strict)]"):
+            report.outcome, report.longrepr, report.wasxfail = "skipped", None, EXPECTED
 
     def _measured(self) -> dict[str, int]:
         peaks = self._peaks
@@ -221,6 +248,8 @@ class MemoryPlugin:
 
     def _broken_limits(self, item: Any) -> list[str]:
         broken = []
+        for name, limit in self._limits.items():
+            broken += self._over(_LIMITED[name], limit)
         for mark in item.iter_markers("ttmem"):
             unknown = set(mark.kwargs) - set(_LIMITED)
             if unknown or mark.args:
@@ -257,43 +286,11 @@ class MemoryPlugin:
             if OUTCOME not in dict(properties):
                 row["outcome"] = report.outcome
         elif report.failed:
-            row["outcome"] = "error"
+            row["outcome"] = CRASHED if report.when == _CRASHED_WORKER else "error"
             row["failure"] = json.dumps({"text": report.longreprtext, "operation": None})
         elif report.skipped:
             row["outcome"] = "skipped"
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """The tests that need most, and what was not checked."""
-        rows = sorted(self._rows.items(), key=lambda row: -_weight(row[1]))
-        if self._json_path:
-            Path(self._json_path).write_text(
-                json.dumps({"board": self._label, "tests": [{"test": name, **row} for name, row in rows]})
-            )
-        rows = [(name, row) for name, row in rows if "operations" in row]
-        if not rows:
-            return
-        terminalreporter.section(f"peak memory per test ({self._label})")
-        terminalreporter.write_line("".join(title for title, _, _ in _COLUMNS) + "  test")
-        for name, row in rows[:_MOST_ROWS]:
-            cells = (_cell(row, used, bank).rjust(len(title)) for title, used, bank in _COLUMNS)
-            terminalreporter.write_line(f"{''.join(cells)}  {name}")
-        if len(rows) > _MOST_ROWS:
-            terminalreporter.write_line(f"... and {len(rows) - _MOST_ROWS} more")
-        skipped = sum(row["skipped_comparisons"] for _, row in rows)
-        if skipped:
-            tests = sum(bool(row["skipped_comparisons"]) for _, row in rows)
-            terminalreporter.write_line(
-                f"memory only: {skipped} value comparisons in {tests} tests were skipped (a mock computes nothing)"
-            )
-
-
-def _weight(row: dict[str, Any]) -> float:
-    """The share of the fuller memory, so that the most dangerous test stands first."""
-    return max((row.get(used, 0) / row[bank] for _, used, bank in _COLUMNS if row.get(bank)), default=0.0)
-
-
-def _cell(row: dict[str, Any], used: str, bank: str) -> str:
-    if used not in row:
-        return "-"
-    share = f" {100 * row[used] / row[bank]:3.0f}%" if row.get(bank) else ""
-    return f"{row[used] / (1 << 20):.3f}{share}"
+        if hasattr(report, "wasxfail"):
+            row["expected_failure"] = str(report.wasxfail)
+        if self._tells_rows and os.getpid() == self._process:
+            self._events.write({"row": {"test": report.nodeid, **row}})

@@ -20,6 +20,8 @@ _FOREIGN = {
 }
 """Keys (with a value) of layers that nothing here describes."""
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_DENSE_TOO = ("gemma4", "gemma4_text")
+"""Beside the experts these have the feed-forward of ``intermediate_size``."""
 _MOST = 1 << 24
 
 
@@ -133,7 +135,8 @@ def dimensions_of(config: Mapping[str, Any], where: str = "") -> Dimensions:
         local_rope=_has_local_rope(text),
         experts=experts,
         experts_per_token=int(text.get("num_experts_per_tok") or text.get("top_k_experts") or 0),
-        shared_hidden=int(text.get("shared_expert_intermediate_size") or 0),
+        shared_hidden=int(text.get("shared_expert_intermediate_size") or 0)
+        or (hidden if kind in _DENSE_TOO and experts else 0),
         per_layer=_heads_per_layer(text, sliding),
         assumed=tuple(assumed),
     )

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from .graph import GraphRecorder
 from .recording import Recorder
 
 _CPU = torch.device("cpu")
@@ -113,21 +114,25 @@ def module_paths(model: Any, recorder: Recorder) -> Iterator[None]:
             handle.remove()
 
 
-def run(model: Any, inputs: Any, *, eager_attention: bool) -> Recorder:
-    """One forward pass; what it did is in the recorder."""
+def run(model: Any, inputs: Any, *, eager_attention: bool, as_graph: bool = False) -> dict[str, Any]:
+    """What one forward pass did."""
     # Autograd would keep tensors alive, and training mode would add dropout.
     model.eval()
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    recorder = Recorder(make_fake(model, mode))
+    recorder = (GraphRecorder if as_graph else Recorder)(make_fake(model, mode))
     given = fake_inputs(inputs, mode)
+    if isinstance(recorder, GraphRecorder):
+        recorder.name_parameters(model)
+        recorder.name_inputs(given)
     positional, named = (), {}
     if isinstance(given, dict):
         named = given
     else:
-        positional = given if isinstance(given, tuple) else (given,)
+        positional = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     with torch.no_grad(), mode, module_paths(model, recorder), _attention(eager_attention), recorder:
-        model(*positional, **named)
-    return recorder
+        results = model(*positional, **named)
+    done = {"graph": recorder.graph(results)} if isinstance(recorder, GraphRecorder) else {"cases": recorder.cases()}
+    return {**done, "calls": recorder.calls}
 
 
 @contextlib.contextmanager

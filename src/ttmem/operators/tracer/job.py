@@ -19,6 +19,8 @@ class TraceJob:
     batch: int = 1
     sequence: int = 128
     eager_attention: bool = False
+    as_graph: bool = False
+    """Every call in order and what feeds it, instead of the distinct cases."""
     describes: bool = False
     """The configuration alone is wanted: nothing is built."""
 

@@ -36,6 +36,8 @@ Entry = dict[str, Any]
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """Collects cases while it is active; equal calls are counted, not repeated."""
 
+    no_work = _NO_WORK
+
     def __init__(self, parameters: dict[int, Any]) -> None:
         super().__init__()
         self.calls = 0
@@ -49,7 +51,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         """Run the operator, then write it down."""
         result = func(*args, **(kwargs or {}))
         namespace, _, name = func._schema.name.partition("::")
-        if namespace == "aten" and name not in _NO_WORK:
+        if namespace == "aten" and name not in self.no_work:
             self._record(name, func._schema, args, kwargs or {}, result)
         return result
 
@@ -58,11 +60,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return list(self._cases.values())
 
     def _record(self, name: str, schema: Any, args: Any, kwargs: Any, result: Any) -> None:
+        self._count(self._case(name, schema, args, kwargs, result))
+
+    def _case(self, name: str, schema: Any, args: Any, kwargs: Any, result: Any) -> Entry:
         tensors: list[Entry] = []
         scalars: Entry = {}
         only_parameters = True
-        for argument, value in _given(schema, args, kwargs):
-            found = _tensors_in(value)
+        for argument, value in given_arguments(schema, args, kwargs):
+            found = tensors_in(value)
             if found or isinstance(value, torch.Tensor):
                 tensors += [self._tensor(tensor, argument) for tensor in found]
                 only_parameters = only_parameters and all(id(tensor) in self._parameters for tensor in found)
@@ -70,12 +75,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                     scalars[argument] = [None if item is None else "tensor" for item in value]
             elif argument not in _PLUMBING:
                 scalars[argument] = plain(value)
-        results = _tensors_in(result)[: 1 if name in _ONE_RESULT else None]
+        results = tensors_in(result)[: 1 if name in _ONE_RESULT else None]
         if tensors and only_parameters:
             # A weight that is transposed or cast is still a weight.
             self._parameters.update((id(tensor), tensor) for tensor in results)
         outputs = [{"shape": list(tensor.shape), "dtype": type_name(tensor.dtype)} for tensor in results]
-        self._count({"op": name, "tensors": tensors, "args": scalars, "outputs": outputs})
+        return {"op": name, "tensors": tensors, "args": scalars, "outputs": outputs}
 
     def _tensor(self, tensor: Any, argument: str) -> Entry:
         entry: Entry = {"shape": list(tensor.shape), "dtype": type_name(tensor.dtype), "name": argument}
@@ -94,7 +99,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             entry["modules"].append(module)
 
 
-def _given(schema: Any, args: Any, kwargs: Any) -> list[tuple[str, Any]]:
+def given_arguments(schema: Any, args: Any, kwargs: Any) -> list[tuple[str, Any]]:
     """Every argument by its name in the schema, with the schema's default where it was not given."""
     given = []
     for position, argument in enumerate(schema.arguments):
@@ -106,7 +111,8 @@ def _given(schema: Any, args: Any, kwargs: Any) -> list[tuple[str, Any]]:
     return given
 
 
-def _tensors_in(value: Any) -> list[Any]:
+def tensors_in(value: Any) -> list[Any]:
+    """One, or those of a list."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (list, tuple)):

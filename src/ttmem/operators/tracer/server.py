@@ -47,22 +47,17 @@ def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
         return {"config": targets.describe(job)}
     model = targets.find(job)
 
-    def run(*, on_meta: bool) -> tuple[Any, int]:
+    def run(*, on_meta: bool) -> dict[str, Any]:
         built = fake_model.build(model.load, on_meta=on_meta)
         parameters = sum(parameter.numel() for parameter in built.parameters())
-        return fake_model.run(built, model.inputs(built), eager_attention=job.eager_attention), parameters
+        how = {"eager_attention": job.eager_attention, "as_graph": job.as_graph}
+        return {**fake_model.run(built, model.inputs(built), **how), "parameters": parameters}
 
     try:
-        recorder, parameters = run(on_meta=True)
+        done = run(on_meta=True)
     except RuntimeError as error:
         # Tensors that a model keeps outside of its tables stay where it was built; then it is built with data.
         if "meta" not in str(error):
             raise
-        recorder, parameters = run(on_meta=False)
-    return {
-        "cases": recorder.cases(),
-        "calls": recorder.calls,
-        "parameters": parameters,
-        "size": model.size,
-        "remarks": list(model.remarks),
-    }
+        done = run(on_meta=False)
+    return {**done, "size": model.size, "remarks": list(model.remarks)}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils import _pytree
 
 from .job import MISSING_PACKAGE, REFUSED, TraceJob, TracerError, sentence
 
@@ -43,7 +44,7 @@ def _from_file(job: TraceJob) -> Model:
     load = _function(job.target)
     make = _function(job.inputs) if job.inputs else _neighbour(load)
     if make is not None:
-        return Model(lambda: _call(load, job), lambda _: make(**_offered(make, job)), job.size_text)
+        return Model(lambda: _call(load, job), lambda _: _made_inputs(make, job), job.size_text)
     height, width = job.size or DEFAULT_SIZE
     shape = (job.batch, 3, height, width)
     return Model(
@@ -52,6 +53,21 @@ def _from_file(job: TraceJob) -> Model:
         f"{height}x{width}",
         (f"no --inputs: one image {list(shape)}",),
     )
+
+
+def _made_inputs(make: Any, job: TraceJob) -> Any:
+    """What the user's function gives; one that knows nothing of a batch gives a single one, which is repeated."""
+    known = _parameters(make)
+    given = make(**_offered(make, job))
+    if job.batch == 1 or known is None or not known.isdisjoint(("batch", "batch_size")):
+        return given
+
+    def repeated(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.dim():
+            return leaf
+        return leaf.expand(job.batch, *leaf.shape[1:]) if leaf.shape[0] == 1 else torch.cat([leaf] * job.batch)
+
+    return _pytree.tree_map(repeated, given)
 
 
 def _neighbour(load: Any) -> Any:

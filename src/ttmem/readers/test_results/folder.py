@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of results: what each file is, is seen from its content; a test that is in two files counts once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ttmem._errors import BadInputError, blaming
@@ -10,6 +10,7 @@ from ttmem.readers.registry import TEST_RESULTS, detect, readers
 from ttmem.readers.test_results import pytest_log
 from ttmem.readers.test_results._names import NoResultsError, operator_of
 from ttmem.results import PASS, Result
+from ttmem.results.classify import bounded
 
 _LOGS = ("*_results.txt", "*_results.log", "*.xml", "*.json", "*.csv")
 _OUR_OWN = frozenset(
@@ -34,6 +35,12 @@ class FolderResults:
 
 def read_place(place: Path) -> FolderResults:
     """Tests of a file, or of the files of a folder and its subfolders."""
+    with bounded() as read:
+        found = _read_place(place)
+    return replace(found, notes=(*found.notes, *read.notes))
+
+
+def _read_place(place: Path) -> FolderResults:
     results: dict[tuple[str, str], Result] = {}
     operators: list[str] = []
     notes: list[str] = []

@@ -5,6 +5,7 @@ import re
 from xml.etree import ElementTree
 
 from ttmem._errors import BadInputError
+from ttmem._limits import DOCUMENT_ELEMENTS
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import operator_of, shapes_in
 from ttmem.results import PASS, Outcome, Result
@@ -25,6 +26,8 @@ def read(text: str, source: str) -> list[Result]:
     """Every test case, once; a second entry of the same (teardown errors) only makes it worse."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise BadInputError("JUnit XML has no document type; refused", where=source)
+    if text.count("<") > 2 * DOCUMENT_ELEMENTS:
+        raise BadInputError(f"holds more than {DOCUMENT_ELEMENTS:,} elements", where=source)
     try:
         root = ElementTree.fromstring(text.lstrip("\ufeff \t\r\n"))
     except ElementTree.ParseError as error:

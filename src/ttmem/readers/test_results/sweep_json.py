@@ -157,6 +157,8 @@ def _parsed(value: Any) -> Any:
     """A text that holds JSON, or what Python prints of a dict; anything else as it is."""
     if not isinstance(value, str):
         return value
+    if value.lstrip()[:1] not in ("{", "["):
+        return None
     for parse in (json.loads, literal):
         with contextlib.suppress(ValueError, RecursionError):
             return parse(value)

@@ -4,9 +4,10 @@
 from collections.abc import Sequence
 
 from ttmem.analysis.failure import RunFailure, failure
-from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.states import OperationPlace
+from ttmem.fit.advising import Proposal
+from ttmem.fit.demand import demands
 from ttmem.fit.request import Capacity, OperationCounts, Prediction
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
@@ -32,17 +33,6 @@ class FitPeak(Document, frozen=True, kw_only=True):
     """Of L1: the worst operation's tensors with its own buffers."""
 
 
-class Advice(Document, frozen=True):
-    """A change that was applied and fitted again."""
-
-    do: str
-    peak_bytes_per_bank: int
-    """Of DRAM."""
-    fits: bool
-    saves_bytes: int
-    """Of the DRAM peak, per chip over all banks; negative when it takes more."""
-
-
 class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     """Whether a model fits a board, said before it runs."""
 
@@ -61,7 +51,8 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     reserve_bytes: int
     """What a recipe keeps free, and trace regions."""
     first_failure: FailureFacts | None
-    advice: list[Advice]
+    advice: tuple[Proposal, ...]
+    """What would change it, each applied and fitted again; the smallest change that fits first."""
     assumed: tuple[str, ...]
     operations: OperationCounts
     engine: str
@@ -83,7 +74,7 @@ class FitBoards(Document, frozen=True, tag_field="schema", tag="ttmem.fit-boards
 
 def document(
     prediction: Prediction,
-    advice: Sequence[Advice] = (),
+    advice: Sequence[Proposal] = (),
     maximum: dict[str, int] | None = None,
     capacity: Capacity | None = None,
 ) -> FitDocument:
@@ -93,39 +84,26 @@ def document(
         prediction,
         prediction.request,
         name=prediction.profile.name,
-        peak=fit_peaks(prediction, failed),
+        peak=fit_peaks(prediction),
         first_failure=_failure(failed),
-        advice=list(advice),
+        advice=tuple(advice),
         max=UNSET if maximum is None else maximum,
         capacity=capacity or UNSET,
     )
 
 
-def fit_peaks(prediction: Prediction, failed: RunFailure | None) -> dict[str, FitPeak]:
+def fit_peaks(prediction: Prediction) -> dict[str, FitPeak]:
     """By memory; DRAM and L1 alone, the two that a model can be too large for."""
-    found = {}
     programs = programs_peak(prediction.profile)
-    for memory, peak in peaks(prediction.profile).items():
-        if memory not in ("DRAM", "L1"):
-            continue
-        held = peak.peak_bytes_per_bank
-        place = ModelPlace(index=peak.caused_by_index, name=peak.caused_by_name, module=peak.caused_by_location)
-        if failed and failed.memory == memory and {"allocated", "bytes_per_bank"} <= failed.numbers.keys():
-            wanted = failed.numbers["allocated"] + failed.numbers["bytes_per_bank"]
-            if wanted > held:
-                held = wanted
-                place = ModelPlace(
-                    index=failed.operation_index, name=failed.operation_name, module=failed.operation_location
-                )
-        found[memory] = FitPeak(
-            peak_bytes_per_bank=held,
-            bytes_per_bank=peak.bytes_per_bank,
-            banks=peak.banks,
-            peak_percent=round(100 * held / peak.bytes_per_bank, 4) if peak.bytes_per_bank else None,
-            at=place,
+    return {
+        memory: FitPeak.of(
+            one,
+            at=ModelPlace(index=one.index, name=one.name, module=one.module),
             peak_with_programs_bytes_per_core=programs.total_bytes_per_core if programs and memory == "L1" else UNSET,
         )
-    return found
+        for memory, one in demands(prediction).items()
+        if memory in ("DRAM", "L1")
+    }
 
 
 def _failure(item: RunFailure | None) -> FailureFacts | None:

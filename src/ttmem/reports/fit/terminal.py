@@ -2,10 +2,18 @@
 """Whether a model fits, for a person: the verdict, what memory goes to, what to change, what was assumed."""
 
 from ttmem.fit.request import Capacity
-from ttmem.reports.fit.document import FitDocument, FitPeak
+from ttmem.reports.fit.document import FitBoards, FitDocument, FitPeak
+from ttmem.reports.kit.tables import Table, mib_column, percent_column, plain, text_column
 from ttmem.reports.kit.units import bytes_text, percent
 
 _BAR = 48
+_BOARD_COLUMNS = (
+    text_column("board"),
+    text_column("fits"),
+    percent_column("DRAM"),
+    mib_column("peak MB per bank"),
+    text_column("first failure"),
+)
 _MOST_UNSUPPORTED = 8
 _RED, _GREEN, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
@@ -43,6 +51,21 @@ def render(answer: FitDocument, *, color: bool = False) -> str:
             for one in answer.advice
         ]
     return "\n".join([*lines, "", *_trust(answer)])
+
+
+def boards_table(answer: FitBoards) -> str:
+    """A line per board."""
+    rows = [
+        (
+            one.board,
+            "yes" if one.fits else "NO",
+            one.peak["DRAM"].peak_percent if "DRAM" in one.peak else None,
+            one.peak["DRAM"].peak_bytes_per_bank if "DRAM" in one.peak else None,
+            one.first_failure.failure_class if one.first_failure else None,
+        )
+        for one in answer.boards
+    ]
+    return plain(Table(_BOARD_COLUMNS, rows))
 
 
 def _peak(memory: str, peak: FitPeak) -> str:

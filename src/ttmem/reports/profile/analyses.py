@@ -15,7 +15,7 @@ from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.runs import counted_runs, runs
 from ttmem.analysis.weights import weights
-from ttmem.profile import Profile
+from ttmem.profile import SUITE_KIND, Profile
 
 
 class Analyses:
@@ -23,7 +23,7 @@ class Analyses:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self.pages: dict[tuple[str, bool], str] = {}
+        self.pages: dict[tuple[str, bool, bool], str] = {}
         """Pages rendered so far, by the profile's name and size: the store and ``--html`` want the same one."""
 
     def are_about(self, profile: Profile) -> bool:
@@ -45,6 +45,7 @@ class Analyses:
     growth = cached_property(lambda self: growth(self._profile))
     load_phase = cached_property(lambda self: load_phase(self._profile))
     runs = cached_property(lambda self: runs(self._profile))
+    is_suite = property(lambda self: self._profile.source.kind == SUITE_KIND)
     counted_runs = cached_property(lambda self: counted_runs(self._profile))
     failure = cached_property(lambda self: failure(self._profile))
     failures = cached_property(lambda self: failures(self._profile))

@@ -13,6 +13,7 @@ from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
+from ttmem.analysis.runs import runs
 from ttmem.explain import Diagnosis, Stretch
 from ttmem.profile import Profile
 from ttmem.reports.explain.sentences import saving_text
@@ -22,25 +23,41 @@ from ttmem.reports.kit.units import counted, megabytes, mib, one_line, operation
 from ttmem.reports.profile import markdown, page_data, sentences
 from ttmem.reports.profile.analyses import Analyses, analyses
 from ttmem.reports.profile.document import document
+from ttmem.reports.test import terminal
+from ttmem.reports.test.document import SuiteRun
 
 _MOST_REMEDIES = 6
 _MOST_WARNINGS = 50
 
 
-def render(profile: Profile, *, small: bool = False) -> str:
-    """The page; rendered once for a profile, however often it is written. ``small`` is what a notebook's cell shows."""
+def render(profile: Profile, *, small: bool = False, tests: SuiteRun | None = None) -> str:
+    """The page; rendered once for a profile, however often it is written. ``small`` is what a notebook's cell shows.
+
+    The page of a suite begins with its ``tests``.
+    """
     known = analyses(profile)
-    key = (profile.name, small)
+    key = (profile.name, small, tests is not None)
     if key not in known.pages:
         plain = "" if small else markdown.render(profile)
-        known.pages[key] = app.frame("profile", profile.name, blocks(profile, small=small), plain=plain)
+        if tests is not None:
+            plain = f"{terminal.render(tests)}\n{plain}"
+        known.pages[key] = app.frame("profile", profile.name, blocks(profile, small=small, tests=tests), plain=plain)
     return known.pages[key]
 
 
-def blocks(profile: Profile, *, small: bool = False, side: int = 0) -> list[bytes]:
+def blocks(profile: Profile, *, small: bool = False, side: int = 0, tests: SuiteRun | None = None) -> list[bytes]:
     """The data of the page; a page that compares has those of both ``side`` s."""
-    known = analyses(profile)
-    return page_data.blocks(profile, app.header({**_header(profile, known), "small": small, "side": side}))
+    header = {**_header(profile, analyses(profile)), "small": small, "side": side, "suite": _suite(profile, tests)}
+    return page_data.blocks(profile, app.header(header))
+
+
+def _suite(profile: Profile, tests: SuiteRun | None) -> dict[str, Any] | None:
+    """What there is to say of the tests, and where each lies: process, first operation, one past the last."""
+    if tests is None:
+        return None
+    by_length = sorted(runs(profile), key=lambda run: run.end_index - run.first_index)
+    places = {run.number: (run.timeline, run.first_index, run.end_index) for run in by_length}
+    return {**tests.to_json(), "places": places}
 
 
 def _header(profile: Profile, known: Analyses) -> dict[str, Any]:

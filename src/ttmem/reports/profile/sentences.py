@@ -94,7 +94,9 @@ def growth_text(known: Analyses) -> str:
 
 
 def runs_text(known: Analyses) -> str:
-    """``5 runs``, ``1 run and an unfinished one``."""
+    """``5 runs``, ``1 run and an unfinished one``, ``7 tests``."""
+    if known.is_suite:
+        return counted(known.counted_runs, "test")
     last_ones = {run.timeline: run for run in known.runs}.values()
     if all(run.finished for run in last_ones):
         return counted(known.counted_runs, "run")

@@ -16,6 +16,7 @@ from ttmem.profile import MEMORIES, STATE_NAMES, OperationForms, Profile, storag
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.profile import html
 from ttmem.reports.profile.analyses import analyses
+from ttmem.reports.test.document import SuiteRun
 
 _VIEW_COLUMNS = ("banks", *(f"{figure}_bytes_per_bank" for figure in ("total", "allocated", "free", "largest_free")))
 """As the columns of ``Profile.views`` stand."""
@@ -23,13 +24,15 @@ _TYPE_FACTS = ("shape", "dtype", "layout", "memory", "placement", "logical_bytes
 _PROGRAM_FACTS = ("name", "parent", "run", "caller", "first_operation", "end_operation", "finished", "line")
 
 
-def files(profile: Profile) -> Iterator[tuple[str, bytes]]:
-    """(file name after ``<name>_``, content)."""
+def files(profile: Profile, tests: SuiteRun | None = None) -> Iterator[tuple[str, bytes]]:
+    """(file name after ``<name>_``, content); ``tests`` are those of a suite."""
     encoder = msgspec.json.Encoder()
     yield "memory.json", visible_json(encoder.encode(memory_document(profile)))
     yield "operations.json", visible_json(encoder.encode(operations_document(profile)))
     yield "inputs_registry.json", visible_json(encoder.encode(inputs_document(profile)))
-    yield "report.html", html.render(profile).encode("utf-8", "replace")
+    if tests is not None:
+        yield "tests.json", visible_json(encoder.encode(tests))
+    yield "report.html", html.render(profile, tests=tests).encode("utf-8", "replace")
     yield "profile.ttmem", storage.to_bytes(profile)
 
 

@@ -12,6 +12,8 @@ from ttmem.reports.sweep.tables import as_markdown, as_text, bold, section
 from ttmem.sweep.summary import Findings, OperatorSummary, where
 
 _MOST_SHAPES = 12
+_MOST_OPERATORS = 500
+"""With a section of their own; there are a few hundred operators in all."""
 _MOST_PATTERNS = 20
 _MOST_ERRORS = 50
 _COLUMNS = ("Operator", "Tests", "Passed", "Failed", "OOM", "OOM in", "Skipped", "Status")
@@ -42,7 +44,8 @@ def markdown(findings: Findings) -> str:
 
 def _memory_issues(findings: Findings) -> str:
     parts = []
-    for operator in findings.summary.operators:
+    failing = [operator for operator in findings.summary.operators if operator.memory_failures]
+    for operator in failing[:_MOST_OPERATORS]:
         failures = sorted(
             (one for one in operator.results if one.is_memory_failure), key=lambda one: -(one.device_bytes or 0)
         )
@@ -56,6 +59,8 @@ def _memory_issues(findings: Findings) -> str:
                 as_markdown(shown),
                 *([f"{left} more in `oom_detailed_data.json`."] if left > 0 else []),
             ]
+    if len(failing) > _MOST_OPERATORS:
+        parts.append(f"{len(failing) - _MOST_OPERATORS:,} more operators in `oom_detailed_data.json`.")
     return "\n\n".join(parts) or "No test ran out of memory."
 
 

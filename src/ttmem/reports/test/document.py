@@ -7,12 +7,28 @@ from typing import Any
 
 import msgspec
 
+from ttmem.analysis.lifetimes import TensorLife
+from ttmem.analysis.peaks import Peak
+from ttmem.analysis.programs_l1 import ProgramPeak
+from ttmem.analysis.states import OperationPlace
+from ttmem.analysis.suite import GrownTest, MemoryOfTest, SuiteGrowth
 from ttmem.explain import find_failures
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
 
 _MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 _MOST_LETTERS = 2000
+
+
+class PeakTensor(Document, frozen=True):
+    """A tensor that was there at the peak."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes_per_bank: int
+    location: str
+    """Where the program makes it; empty when that is outside the test."""
 
 
 class MemoryPeak(Document, frozen=True):
@@ -22,6 +38,13 @@ class MemoryPeak(Document, frozen=True):
     bank_bytes: int | None
     peak_with_programs_bytes_per_core: int | UnsetType = UNSET
     """L1 alone: tensors and what programs need beside them."""
+    caused_by: OperationPlace | UnsetType | None = UNSET
+    """The operation after which, or in which, the memory was fullest; null when that came from before the test."""
+    top: tuple[PeakTensor, ...] | UnsetType = UNSET
+    """DRAM and L1: the largest tensors at that moment."""
+    peak_with_programs_at: OperationPlace | UnsetType = UNSET
+    parts: dict[str, int] | UnsetType = UNSET
+    """L1 with programs: bytes per core by who holds them."""
 
 
 class SuiteTest(Document, frozen=True, kw_only=True):
@@ -30,6 +53,8 @@ class SuiteTest(Document, frozen=True, kw_only=True):
     test: str
     outcome: str
     """``passed``, ``failed``, ``skipped``, ``error`` (a fixture failed), ``crashed`` or ``timeout``."""
+    expected_failure: str | UnsetType = UNSET
+    """The reason of its xfail mark, when that applied."""
     seconds: float
     dram_peak_bytes_per_bank: int | UnsetType = UNSET
     l1_peak_bytes_per_bank: int | UnsetType = UNSET
@@ -49,23 +74,91 @@ class SuiteTest(Document, frozen=True, kw_only=True):
     """pytest's name of the test."""
     memories: dict[str, MemoryPeak]
     failure: FailureFacts | None
+    run: int | None
+    """Its number in the stored report: ``ttmem profile NAME --run N``."""
+
+    @property
+    def fullness(self) -> float:
+        """The share of the fuller of DRAM and L1, programs included: what overflows first."""
+        shares = [
+            (self.dram_peak_bytes_per_bank, self.dram_bank_bytes),
+            (self.l1_peak_bytes_per_bank, self.l1_bank_bytes),
+            (self.l1_with_programs_bytes_per_core, self.l1_bank_bytes),
+        ]
+        return max((used / bank for used, bank in shares if used is not UNSET and bank), default=0.0)
+
+
+class Baseline(Document, frozen=True):
+    """The same suite as it was before, and which of its tests grew."""
+
+    name: str
+    max_growth: str
+    compared: int
+    """Tests that ended well both times."""
+    grown: tuple[GrownTest, ...]
+    """The most first."""
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
 
 
 class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
     """A pytest suite of ttnn programs and the peak memory of every test."""
 
     status: int
-    """pytest's own, 128 + signal when it was killed."""
+    """pytest's own, 128 + signal when it was killed; 1 when only the baseline's limit does not hold."""
     board: str
+    ttnn: str
     tests: tuple[SuiteTest, ...]
-    """The fullest first; empty when pytest did not get as far as its summary."""
+    """The fullest first; empty when pytest did not get as far as a test."""
     timed_out: bool
+    baseline: Baseline | None
 
 
-def document(status: int, board: str, rows: Sequence[Mapping[str, Any]], *, timed_out: bool) -> SuiteRun:
-    """``rows`` is what the plugin measured, a mapping per test."""
-    tests = [{**row, "id": row["test"], "memories": _memories(row), "failure": _failure(row)} for row in rows]
-    return SuiteRun(status, board, msgspec.convert(tests, tuple[SuiteTest, ...]), timed_out)
+def document(
+    status: int,
+    board: str,
+    rows: Sequence[Mapping[str, Any]],
+    measured: Mapping[str, MemoryOfTest],
+    *,
+    ttnn: str,
+    timed_out: bool,
+    baseline: Baseline | None,
+) -> SuiteRun:
+    """``rows`` is what pytest said, a mapping per test, ``measured`` what the recording of the suite tells."""
+    told = [_test(row, measured.get(row["test"])) for row in rows]
+    tests = msgspec.convert(told, tuple[SuiteTest, ...], from_attributes=True)
+    ordered = tuple(sorted(tests, key=lambda test: (-test.fullness, test.id)))
+    if baseline is not None and baseline.grown:
+        status = status or 1
+    return SuiteRun(status, board, ttnn, ordered, timed_out, baseline)
+
+
+def baseline_of(name: str, max_growth: str, growth: SuiteGrowth) -> Baseline:
+    """What is said of a baseline."""
+    return Baseline.of(growth, name=name, max_growth=max_growth)
+
+
+def _test(row: Mapping[str, Any], memory: MemoryOfTest | None) -> dict[str, Any]:
+    """pytest's figures stand; a test that did not come back to tell them has those of its recording."""
+    row = {**_recorded(memory), **row} if memory else row
+    return {
+        **row,
+        "id": row["test"],
+        "memories": _memories(row, memory),
+        "failure": _failure(row),
+        "run": memory.number if memory else None,
+    }
+
+
+def _recorded(memory: MemoryOfTest) -> dict[str, Any]:
+    found: dict[str, Any] = {"operations": memory.operations}
+    for name, peak in memory.peaks.items():
+        found[f"{name.lower()}_peak_bytes_per_bank"] = peak.peak_bytes_per_bank
+        found[f"{name.lower()}_bank_bytes"] = peak.bytes_per_bank
+    if memory.programs:
+        found["l1_with_programs_bytes_per_core"] = memory.programs.total_bytes_per_core
+        found["unmeasured_programs"] = memory.programs.unmeasured_operations
+    return found
 
 
 def _failure(row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -85,12 +178,35 @@ def _failure(row: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _memories(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _memories(row: Mapping[str, Any], memory: MemoryOfTest | None) -> dict[str, dict[str, Any]]:
     found = {
-        memory: {"peak_bytes_per_bank": peak, "bank_bytes": row.get(f"{memory.lower()}_bank_bytes")}
-        for memory in _MEMORIES
-        if (peak := row.get(f"{memory.lower()}_peak_bytes_per_bank")) is not None
+        name: {
+            "peak_bytes_per_bank": peak,
+            "bank_bytes": row.get(f"{name.lower()}_bank_bytes"),
+            **(_causes(name, memory.peaks.get(name), memory) if memory else {}),
+        }
+        for name in _MEMORIES
+        if (peak := row.get(f"{name.lower()}_peak_bytes_per_bank")) is not None
     }
     if "L1" in found:
         found["L1"]["peak_with_programs_bytes_per_core"] = row.get("l1_with_programs_bytes_per_core", 0)
+        if memory and memory.programs:
+            found["L1"] |= {"peak_with_programs_at": _at(memory.programs), "parts": dict(memory.programs.parts)}
     return found
+
+
+def _causes(name: str, peak: Peak | None, memory: MemoryOfTest) -> dict[str, Any]:
+    if peak is None:
+        return {}
+    index = peak.caused_by_index
+    place = None if index is None else OperationPlace(index, peak.caused_by_name, peak.caused_by_location)
+    top = {"top": [_tensor(life) for life in memory.top[name]]} if name in memory.top else {}
+    return {"caused_by": place, **top}
+
+
+def _at(programs: ProgramPeak) -> OperationPlace:
+    return OperationPlace(programs.index, programs.name, programs.location)
+
+
+def _tensor(life: TensorLife) -> PeakTensor:
+    return PeakTensor.of(life, life.type)

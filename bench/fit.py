@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions of many models: does the twin say of a stream what the real library says, and how long does it take?
+
+    python bench/fit.py                        # all models at both sizes, on n150
+    python bench/fit.py --models vit,swin      # some of them
+    python bench/fit.py --quick                # three models at one size
+    python bench/fit.py --page                 # also write the table of docs/fit.md
+    python bench/fit.py --max-batch vit,swin   # the largest batch by twin and by mock
+
+A row is one model at one size: the DRAM peak that each engine gives, and whether it fits. Exit 1 when a peak differs by
+more than two percent or a verdict differs. Seconds are of one process each, the start of torch and ttnn left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
+
+from ttmem import TtmemError  # noqa: E402
+from ttmem.fit import playing  # noqa: E402
+from ttmem.fit.demand import demands  # noqa: E402
+from ttmem.fit.request import Request  # noqa: E402
+from ttmem.fit.searching import search  # noqa: E402
+from ttmem.fit.torch_model import stream_of  # noqa: E402
+from ttmem.operators.tracing import kept_tracer  # noqa: E402
+
+PAGE = ROOT / "docs" / "fit.md"
+_BEGINS, _ENDS = "<!-- models: written by bench/fit.py --page -->", "<!-- end of models -->"
+OWN = str(Path(__file__).resolve().with_name("ops_models.py"))
+LARGEST_DIFFERENCE_PERCENT = 2.0
+QUICK = ("vit", "resnet50", "bert")
+VISION = {
+    "vit": "hf:ViTConfig",
+    "deit": "hf:DeiTConfig",
+    "beit": "hf:BeitConfig",
+    "dinov2": "hf:Dinov2Config",
+    "clip_vision": "hf:CLIPVisionConfig",
+    "siglip_vision": "hf:SiglipVisionConfig",
+    "swin": "hf:SwinConfig",
+    "swinv2": "hf:Swinv2Config",
+    "convnext": "hf:ConvNextConfig",
+    "convnextv2": "hf:ConvNextV2Config",
+    "resnet50": "hf:ResNetConfig",
+    "regnet": "hf:RegNetConfig",
+    "mobilenetv2": "hf:MobileNetV2Config",
+    "segformer": "hf:SegformerForSemanticSegmentation",
+    "pvtv2": "hf:PvtV2Config",
+    "yolos": "hf:YolosConfig",
+    "yolo_like": f"{OWN}::yolo_like",
+    "unet": f"{OWN}::unet",
+}
+TEXT = {
+    "bert": "hf:BertConfig",
+    "gpt2": "hf:GPT2Config",
+    "distilbert": "hf:DistilBertConfig",
+    "roberta": "hf:RobertaConfig",
+    "t5": "hf:T5Config",
+    "llama": "hf:LlamaConfig",
+}
+SIZES, LENGTHS = ((224, 224), (512, 512)), (128, 512)
+_LAYERS = {"llama": {"num_hidden_layers": 4}}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model at one size."""
+
+    model: str
+    size: str
+    operations: int
+    unsupported: int
+    not_exact: int
+    twin_bytes_per_bank: int
+    mock_bytes_per_bank: int
+    twin_fits: bool
+    mock_fits: bool
+    trace_seconds: float
+    twin_seconds: float
+    mock_seconds: float
+
+    @property
+    def difference_percent(self) -> float:
+        return 100 * (self.twin_bytes_per_bank - self.mock_bytes_per_bank) / max(self.mock_bytes_per_bank, 1)
+
+    @property
+    def agrees(self) -> bool:
+        return self.twin_fits == self.mock_fits and abs(self.difference_percent) <= LARGEST_DIFFERENCE_PERCENT
+
+
+def requests(names: set[str] | None, board: str, *, quick: bool) -> list[tuple[str, str, Request]]:
+    """Model, size in words, and what is asked."""
+    listed = [
+        (name, f"{height}x{width}", Request(target, board, engine="twin", size=(height, width)))
+        for name, target in VISION.items()
+        for height, width in SIZES[: 1 if quick else None]
+    ]
+    listed += [
+        (name, str(length), Request(target, board, engine="twin", sequence=length, settings=_LAYERS.get(name, {})))
+        for name, target in TEXT.items()
+        for length in LENGTHS[: 1 if quick else None]
+    ]
+    return [one for one in listed if names is None or one[0] in names]
+
+
+def measure(name: str, size: str, request: Request, mock: playing.Engine) -> Row:
+    """The same stream on both engines."""
+    started = time.perf_counter()
+    stream = stream_of(request)
+    traced = time.perf_counter()
+    twin = playing.play(stream, request)
+    played = time.perf_counter()
+    real = playing.play(stream, replace(request, engine="mock"), mock)
+    ended = time.perf_counter()
+    return Row(
+        name,
+        size,
+        len(stream.calls),
+        len(real.operations.unsupported),
+        twin.operations.bounded + twin.operations.unknown,
+        demands(twin)["DRAM"].peak_bytes_per_bank,
+        demands(real)["DRAM"].peak_bytes_per_bank,
+        twin.fits,
+        real.fits,
+        traced - started,
+        played - traced,
+        ended - played,
+    )
+
+
+def largest_batches(names: list[str], board: str) -> int:
+    """By twin and by mock; how many differ."""
+    differences = 0
+    for name in names:
+        request = Request({**VISION, **TEXT}[name], board, engine="twin", settings=_LAYERS.get(name, {}))
+        found = []
+        for engine in ("twin", "mock"):
+            asked = replace(request, engine=engine)
+            with playing.opened(asked) as opened:
+                found.append(search(asked, "batch", lambda one, at=opened: playing.play(stream_of(one), one, at)).value)
+        differences += found[0] != found[1]
+        print(f"{name:16} largest batch: twin {found[0]}, mock {found[1]}", flush=True)
+    return differences
+
+
+def table(rows: list[Row], board: str) -> str:
+    """For the page."""
+    agreeing = sum(row.agrees for row in rows)
+    worst = max((abs(row.difference_percent) for row in rows), default=0.0)
+    models = len({row.model for row in rows})
+    lines = [
+        f"{models} models, {len(rows)} rows on {board}: {agreeing} agree (peak within two percent, same verdict).",
+        f"The largest difference is {worst:.2f} %.",
+        "",
+        "| model | size | operations | twin not exact | refused | twin MB/bank | mock MB/bank | difference | fits |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        verdict = "yes" if row.mock_fits else "no"
+        verdict += "" if row.twin_fits == row.mock_fits else f" (twin: {'yes' if row.twin_fits else 'no'})"
+        lines.append(
+            f"| {row.model} | {row.size} | {row.operations} | {row.not_exact} | {row.unsupported} |"
+            f" {row.twin_bytes_per_bank / 2**20:.3f} | {row.mock_bytes_per_bank / 2**20:.3f} |"
+            f" {row.difference_percent:+.2f} % | {verdict} |"
+        )
+    return "\n".join(lines)
+
+
+def write_page(rows: list[Row], board: str) -> None:
+    text = PAGE.read_text()
+    before, _, rest = text.partition(_BEGINS)
+    after = rest.partition(_ENDS)[2]
+    PAGE.write_text(f"{before}{_BEGINS}\n{table(rows, board)}\n{_ENDS}{after}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", help="names, separated by commas")
+    parser.add_argument("--board", default="n150")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--rows", type=Path, help="keep the rows in this file, and do not measure those it has")
+    parser.add_argument("--max-batch", metavar="MODELS")
+    given = parser.parse_args()
+    if given.max_batch:
+        with kept_tracer():
+            return 1 if largest_batches(given.max_batch.split(","), given.board) else 0
+    names = set(given.models.split(",")) if given.models else set(QUICK) if given.quick else None
+    known = [Row(**one) for one in json.loads(given.rows.read_text())] if given.rows and given.rows.exists() else []
+    rows = list(known)
+    asked = requests(names, given.board, quick=given.quick)
+    with kept_tracer(), playing.opened(Request("", given.board, engine="mock")) as mock:
+        for name, size, request in asked:
+            if any((row.model, row.size) == (name, size) for row in known):
+                continue
+            try:
+                row = measure(name, size, request, mock)
+            except TtmemError as error:
+                print(f"{name:16} {size:>8}  {error}", flush=True)
+                continue
+            rows.append(row)
+            mark = "" if row.agrees else "   DIFFERS"
+            print(
+                f"{row.model:16} {row.size:>8} {row.operations:6} twin {row.twin_bytes_per_bank:>12,}"
+                f" mock {row.mock_bytes_per_bank:>12,} {row.difference_percent:+7.2f} %"
+                f"  fits {row.twin_fits}/{row.mock_fits}, not exact {row.not_exact}, refused {row.unsupported}"
+                f"  {row.trace_seconds:.1f} + {row.twin_seconds:.1f} / {row.mock_seconds:.1f} s{mark}",
+                flush=True,
+            )
+            if given.rows:
+                given.rows.write_text(json.dumps([asdict(one) for one in rows]))
+    print(f"memory of this process at most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    if given.page:
+        write_page(rows, given.board)
+    return 0 if all(row.agrees for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

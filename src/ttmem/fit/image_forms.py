@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images: their channels are last on the device, weights of convolutions are prepared once, norms fold into them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from ttmem.fit.forms import Held
+from ttmem.fit.prepared import weight_shape
+from ttmem.fit.stream import WEIGHT
+from ttmem.operators.bound import CannotRunError
+from ttmem.operators.graphs import GraphCall
+from ttmem.operators.recipe import DeviceTensor, Recipe
+
+if TYPE_CHECKING:
+    from ttmem.fit.lowering import Lowering
+
+_NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training")
+_FOLDED = "batch norms are folded into the convolution before them"
+_AFFINE = "a batch norm without a convolution before it is a product and a sum"
+_TILE = 32
+
+
+def lowered(lowering: Lowering, call: GraphCall) -> bool:
+    """Whether the call was one of these, and is done."""
+    if call.case.op in _NORMS:
+        return _normed(lowering, call)
+    return call.case.op == "mean" and _pooled(lowering, call)
+
+
+def result_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """How a result lies of which the catalogue says that its channels are last."""
+    if not form:
+        return shape or (1,)
+    batch, channels, *spatial = shape if len(shape) > 2 else (1, *shape)
+    if form == "channels_last":
+        return (batch, *spatial, channels)
+    return (1, 1, batch * prod(spatial), channels) if form.endswith("rows") else (batch, 1, prod(spatial), channels)
+
+
+def prepared_weight(lowering: Lowering, call: GraphCall, recipe: Recipe, tensor: DeviceTensor) -> str:
+    """Weights and bias as the library prepares them: dense also where the convolution is grouped, in DRAM."""
+    place = [t.name for t in call.case.tensors].index(tensor.argument)
+    value = call.takes[place]
+    values, bench = lowering.graph.values, lowering.bench
+    if value in bench.held:
+        raise CannotRunError("the weights are computed while the model runs")
+    name = values[value].name or f"constant of {call.module}"
+    dtype = bench.weight_dtype(name, tensor.dtype)
+    known = _known_shape(lowering, call, recipe, dtype)
+    if tensor.argument == "bias":
+        width = known[-1] if known else prod(tensor.shape)
+        return bench.load(name, WEIGHT, (value,), (1, 1, 1, width), "tile", tensor.dtype)
+    if known is not None:
+        return bench.load(name, WEIGHT, (value,), known, "tile", dtype)
+    out, per_group, *kernel = values[value].shape
+    groups = int(call.case.args.get("groups") or 1)
+    if call.case.args.get("transposed"):
+        out, channels = per_group * groups, out
+    else:
+        channels = per_group * groups
+    is_product = kernel == list(call.case.args["stride"]) and not any(call.case.args["padding"])
+    rows = prod(kernel) * (channels if is_product else -(-channels // _TILE) * _TILE)
+    return bench.load(name, WEIGHT, (value,), (1, 1, rows, out), "tile", dtype)
+
+
+def _known_shape(lowering: Lowering, call: GraphCall, recipe: Recipe, dtype: str) -> tuple[int, ...] | None:
+    """As the twin lays it out; it is asked with a bias in any case, which comes right after the weights."""
+    shapes = {t.name: tuple(t.shape) for t in recipe.inputs}
+    shapes.setdefault("bias", (1, 1, 1, lowering.shape_of(call.makes[0])[1]))
+    step = next(step for step in recipe.steps if "call" in step)
+    kwargs = {**step["kwargs"], "bias_tensor": {"tensor": "bias"}}
+    return weight_shape({**step, "kwargs": kwargs}, shapes, dtype, lowering.memory_map)
+
+
+def _normed(lowering: Lowering, call: GraphCall) -> bool:
+    """At inference it is a product and a sum per channel, which a convolution before it has in its weights already."""
+    source, made, bench = call.takes[0], call.makes[0], lowering.bench
+    before = lowering.producer_of(source)
+    if before is not None and before.case.op == "convolution" and lowering.uses_of(source) == 1:
+        lowering.assume(_FOLDED)
+        bench.alias(source, made)
+        return True
+    lowering.assume(_AFFINE)
+    channels = lowering.shape_of(source)[1]
+    if source not in bench.held:
+        bench.in_form(source, lowering.shape_of(source), "tile", bench.dtype_of(source))
+    held = bench.held[source]
+    shape = [1] * len(held.shape)
+    shape[-1 if held.is_last else 1] = channels
+    name = held.name if held.layout == "tile" else bench.in_form(
+        source, held.shape, "tile", held.dtype, is_last=held.is_last)  # fmt: skip
+    for function, factor in (("ttnn.multiply", "scale"), ("ttnn.add", "shift")):
+        path = f"{call.module} {factor}"
+        beside = bench.load(path, WEIGHT, (path,), shape, "tile", held.dtype)
+        out = bench.fresh(made)
+        tensors = [{"tensor": name}, {"tensor": beside}]
+        bench.steps.append({"call": function, "args": tensors, "kwargs": {}, "out": out, "makes": "elementwise"})
+        if factor == "shift":
+            bench.steps.append({"free": name})
+        name = out
+    bench.hold(made, Held(name, held.shape, "tile", held.dtype, held.is_last))
+    return True
+
+
+def _pooled(lowering: Lowering, call: GraphCall) -> bool:
+    """The mean of all pixels of an image with its channels last."""
+    source, made, bench = call.takes[0], call.makes[0], lowering.bench
+    held, own = bench.held.get(source), lowering.shape_of(source)
+    dims = call.case.args.get("dim") or []
+    if held is None or not held.is_last or sorted(dim % len(own) for dim in dims) != list(range(2, len(own))):
+        return False
+    batch, channels, *spatial = own
+    name = bench.in_form(source, (batch, 1, prod(spatial), channels), "tile", held.dtype, is_last=True)
+    out = bench.fresh(made)
+    step = {"call": "ttnn.mean", "args": [{"tensor": name}], "kwargs": {"dim": 2, "keepdim": True}, "out": out}
+    bench.steps.append({**step, "makes": [[batch, 1, 1, channels]]})
+    pooled = Held(out, (batch, 1, 1, channels), "tile", held.dtype, is_last=True)
+    bench.hold(made, pooled)
+    if not call.case.args.get("keepdim"):
+        wanted = lowering.shape_of(made)
+        flat = bench.fresh(made)
+        bench.steps.append(
+            {"call": "ttnn.reshape", "args": [{"tensor": out}, list(wanted)], "kwargs": {}, "out": flat,
+             "makes": [list(wanted)]}
+        )  # fmt: skip
+        bench.hold(made, Held(flat, wanted, "tile", held.dtype))
+    return True

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``pytest --ttmem-board`` says at its end: the answer of ``ttmem test``, inside the user's own pytest."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ttmem._atomic import check_target, write_text
+from ttmem._errors import TtmemError
+from ttmem.engines.suite import read_suite
+from ttmem.engines.testing import label_of
+from ttmem.engines.workspace import Workspace
+from ttmem.library.test import Suite, answer, baseline_suite, limits_of, suite_name
+from ttmem.reports.profile import html
+from ttmem.reports.test import terminal
+from ttmem.store import store
+
+_EVENTS = "ttmem_events"
+"""Where xdist's workers find the folder that all processes of the run write to."""
+
+
+class ReportPlugin:
+    """One session's; in a worker of xdist it only names the folder."""
+
+    def __init__(self, config: Any, place: Workspace) -> None:
+        """Whatever is wrong with the options is told before a test is run."""
+        option = config.getoption
+        self._config = config
+        self._place = place
+        self._is_worker = hasattr(config, "workerinput")
+        self._suite: Suite | None = None
+        self._problem = ""
+        self.label = label_of(place.board)
+        self.limits = limits_of(max_dram=option("--ttmem-max-dram"), max_l1=option("--ttmem-max-l1"))
+        self.events = config.workerinput[_EVENTS] if self._is_worker else str(place.folder / "events")
+        if self._is_worker:
+            return
+        Path(self.events).mkdir()
+        self._name = option("--ttmem-name") and store.check_name(option("--ttmem-name"))
+        for name in ("--ttmem-json", "--ttmem-html"):
+            if option(name):
+                check_target(Path(option(name)))
+        baseline = option("--ttmem-baseline")
+        self._baseline = baseline_suite(baseline, option("--ttmem-max-growth")) if baseline else None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """xdist asks before it starts a worker."""
+        node.workerinput[_EVENTS] = self.events
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: Any) -> None:
+        """A test that outgrew the baseline makes pytest's status 1."""
+        if self._is_worker:
+            return
+        arguments = list(session.config.args)
+        board = self._place.board
+        recorded = read_suite(
+            Path(self.events),
+            name=self._name or suite_name(arguments),
+            source=" ".join(arguments),
+            engine="mock" if board else "card",
+            board=board.name if board else "",
+            timed_out=False,
+        )
+        try:
+            self._suite = answer(int(session.exitstatus), self.label, recorded, baseline=self._baseline)
+            session.exitstatus = self._suite.status
+            self._write(self._suite, arguments)
+        except (TtmemError, OSError) as error:
+            self._problem = str(error)
+            session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
+
+    def _write(self, suite: Suite, arguments: list[str]) -> None:
+        if path := self._config.getoption("--ttmem-json"):
+            write_text(Path(path), json.dumps(suite.to_json(), indent=2) + "\n")
+        if path := self._config.getoption("--ttmem-html"):
+            write_text(Path(path), html.render(suite.profile, tests=suite.document))
+        if self._name:
+            suite.keep(arguments, name=self._name)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """The table, in pytest's own report."""
+        if self._problem:
+            terminalreporter.write_line(f"ttmem: {self._problem}", red=True)
+        elif self._suite is not None:
+            width = terminalreporter._tw.fullwidth
+            for line in terminal.render(self._suite.document, width=width).splitlines():
+                terminalreporter.write_line(line)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of published limits: every row can be asked, and figures are those of the formulas."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from support.command_line import ROOT
+
+sys.path.insert(0, str(ROOT / "bench"))
+
+import fit_limits
+from ttmem import _toml
+
+DATA = _toml.loads((ROOT / "bench" / "fit_limits.toml").read_text())
+
+
+def test_every_row_names_a_model_and_sources_that_are_there() -> None:
+    for row in DATA["row"]:
+        assert row["model"] in DATA["models"]
+        assert set(row["source"].split(", ")) <= DATA["sources"].keys()
+        assert {"limit", "next"} & row.keys()
+
+
+@pytest.mark.parametrize(
+    ("model", "board", "needed"),
+    [("Llama-3.1-8B", "n150", [92.8, 110.8, 96.4]), ("Qwen2.5-7B", "n300", [85.9, 102.8])],
+)
+def test_the_formulas_give_what_was_measured_of_them(model: str, board: str, needed: list[float]) -> None:
+    rows = [row for row in DATA["row"] if (row["model"], row["board"]) == (model, board)]
+    found = list(fit_limits.assertions({**DATA, "row": rows}, "twin"))
+    assert [round(one.percent, 1) for one in found] == needed
+    assert all(one.right for one in found)
+    assert fit_limits.table(found).count("| yes |") == len(needed)
