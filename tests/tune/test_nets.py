@@ -107,9 +107,8 @@ def test_a_net_that_does_not_fit_ends_fitting(capture: Capture, net: str, memory
     assert tuned.history.operations[-1].index > failed["operation"]["index"]
 
 
-def test_a_suite_fails_on_what_its_tests_leak(
-    with_ttnn: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("with_ttnn")
+def test_a_suite_fails_on_what_its_tests_leak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN one test that keeps what it does not need, and one that does not
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test_leaks.py").write_text("""
@@ -129,12 +128,12 @@ def test_frees(device):
     y = ttnn.softmax(x, dim=-1)
 """)
     words = ("test", "test_leaks.py", "-q", "--no-store", "--json")
-    # WHEN the suite may fail on leaks of a megabyte
-    found = call(*words, "--fail-on", "leak:1MB")
+    # WHEN the suite may fail on a megabyte that is kept for nothing
+    found = call(*words, "--fail-on", "leak,late-free:1MB")
     # THEN it does, and says which test and where
     assert found.code == 1, found.err
     (leak,) = json.loads(found.out)["findings"]
-    assert (leak["kind"], leak["tensor"], leak["test"].rpartition("::")[2]) == ("leak", "big", "test_keeps")
-    assert call(*words, "--fail-on", "leak:1GB").code == 0
+    assert (leak["kind"], leak["tensor"], leak["test"].rpartition("::")[2]) == ("late-free", "big", "test_keeps")
+    assert call(*words, "--fail-on", "leak:1GB,late-free:1GB").code == 0
     wrong = call(*words, "--fail-on", "leek")
     assert "leek" in wrong.err
