@@ -17,8 +17,11 @@ from ttmem.commands._runner import verb
 ttmem fit hf:ViTConfig --size 384x384 --batch 8 --engine twin
 ttmem fit model.py::load_model --inputs model.py::get_inputs --weights bfloat8_b --json
 ttmem fit block.py --board n150
+ttmem fit ttnn_decode.mlir --board p150
+ttmem fit --list models.txt --boards all -o atlas
 """)
-@click.argument("target", metavar="TARGET")
+@click.argument("target", metavar="TARGET", required=False)
+@options.atlas_options
 @options.inputs_option
 @options.board_option("The board; see 'ttmem boards'.")
 @options.choice_option(
@@ -62,12 +65,14 @@ ttmem fit block.py --board n150
 @click.option("--no-advice", is_flag=True, help="Do not fit the changes that would help (faster).")
 @options.json_option
 @options.file_option("--html", "html_path", help="Also write the predicted run as one offline page.")
-@options.output_option
 @click.option("--name", metavar="NAME", help="Call the report NAME (default: after the model).")
 @options.no_store_option
 @options.quiet_option
 def command(
-    target: str,
+    target: str | None,
+    list_path: Path | None,
+    workers: int | None,
+    scheduler: str | None,
     inputs: str | None,
     size: str | None,
     weights: str | None,
@@ -86,10 +91,30 @@ def command(
 ) -> int:
     """Whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
 
-    TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), or a
-    ttnn script, which is run. Models are traced without weights, and their calls are played on the real library on a
-    mock board or on its model in Python. The predicted run is stored like a measured one.
+    TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), a
+    compiled TTNN module (.mlir, or a log that holds one), or a ttnn script, which is run. Models are traced without
+    weights, and their calls are played on the real library on a mock board or on its model in Python. The predicted run
+    is stored like a measured one.
+
+    With --list every line of FILE is a TARGET with its options; -o is then a folder, which a second call resumes.
     """
+    if list_path is not None:
+        from ttmem.commands import _atlas
+
+        common = {"inputs": inputs, "size": size, "weights": weights, "settings": settings, **asked}
+        common |= {"l1_small": l1_small, "trace_region": trace_region}
+        common.pop("maximum", None)
+        return _atlas.run(
+            *(list_path, command, _fields, common),
+            boards=boards or (asked["board"],),
+            folder=output,
+            workers=workers,
+            scheduler=scheduler,
+            as_json=as_json,
+            quiet=quiet,
+        )
+    if target is None:
+        raise BadInputError("what is to be fitted?", hint="ttmem fit TARGET, or --list FILE")
     import ttmem
     from ttmem.commands import _profiles
     from ttmem.library.sources import Located
@@ -98,17 +123,11 @@ def command(
 
     if name is not None:
         name = store.check_name(name)
-    asked |= {
-        "inputs": inputs or "",
-        "size": options.image_size(size) if size else None,
-        "weights": _weights(weights),
-        "settings": options.settings_of(settings),
-        "l1_small_bytes": l1_small,
-        "trace_region_bytes": trace_region,
-    }
+    given = {"inputs": inputs, "size": size, "weights": weights, "settings": settings, "l1_small": l1_small}
+    fields = _fields({**given, "trace_region": trace_region, **asked})
     if boards:
-        return _on_boards(target, boards, asked, output, as_json=as_json)
-    found = ttmem.fit(target, advice=not no_advice, **asked)
+        return _on_boards(target, boards, fields, output, as_json=as_json)
+    found = ttmem.fit(target, advice=not no_advice, **fields)
     answer = found.document
     shown = json_text(answer) if as_json else terminal.render(answer, color=output is None and color_wanted(sys.stdout))
     if html_path:
@@ -118,6 +137,21 @@ def command(
     emit(shown, output)
     _profiles.say_what_next(found.profile, kept, quiet=quiet)
     return 0 if found.fits else 1
+
+
+def _fields(given: dict[str, Any]) -> dict[str, Any]:
+    """Options as ``ttmem.fit`` takes them."""
+    fields = dict(given)
+    size = fields.pop("size")
+    changed = {
+        "inputs": fields["inputs"] or "",
+        "size": options.image_size(size) if size else None,
+        "weights": _weights(fields["weights"]),
+        "settings": options.settings_of(fields["settings"]),
+        "l1_small_bytes": fields.pop("l1_small"),
+        "trace_region_bytes": fields.pop("trace_region"),
+    }
+    return {**fields, **changed}
 
 
 def _on_boards(

@@ -110,8 +110,8 @@ def fitted(request: Request, maximum: str | None = None, *, advice: bool = True)
     with kept_tracer(), playing.opened(request) as engine:
 
         def predict(changed: Request) -> Prediction:
-            here = engine if changed.board == request.board else None
-            return playing.play(stream_of(changed), changed, here)
+            is_same = playing.settings_of(changed) == playing.settings_of(request)
+            return playing.play(stream_of(changed), changed, engine if is_same else None)
 
         if maximum is not None:
             found = search(request, maximum, predict)
