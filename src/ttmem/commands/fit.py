@@ -97,9 +97,10 @@ def command(
 ) -> int:
     """Whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
 
-    TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), or a
-    ttnn script, which is run. Models are traced without weights, and their calls are played on the real library on a
-    mock board or on its model in Python. The predicted run is stored like a measured one.
+    TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), a
+    compiled TTNN module (.mlir, or a log that holds one), or a ttnn script, which is run. Models are traced without
+    weights, and their calls are played on the real library on a mock board or on its model in Python. The predicted run
+    is stored like a measured one.
 
     With --list every line of FILE is a TARGET with its options; -o is then a folder, which a second call resumes.
     """

@@ -250,7 +250,8 @@ class TwinEngine(Engine):
     def _opened(self) -> WatchedDevice:
         if self._device is None:
             known = self.settings
-            return self._start(OpenSettings(known.l1_small_bytes, known.trace_region_bytes, known.worker_l1_bytes or 0))
+            opened = OpenSettings(known.l1_small_bytes, known.trace_region_bytes, known.worker_l1_bytes or 0)
+            return self._start(replace(opened, mesh=known.mesh or (1, 1)))
         return self._device
 
     def _start(self, opened: OpenSettings) -> WatchedDevice:
@@ -274,7 +275,9 @@ class TwinEngine(Engine):
         wanted = step["open"]
         names = ("l1_small_size", "trace_region_size", "worker_l1_size")
         small, trace, worker = (int(wanted.get(name) or 0) for name in names)
-        memory_map = self._start(OpenSettings(small, trace, worker, wanted.get("dispatch"))).memory_map
+        rows, columns = wanted.get("mesh") or (1, 1)
+        opened = OpenSettings(small, trace, worker, wanted.get("dispatch"), (int(rows), int(columns)))
+        memory_map = self._start(opened).memory_map
         return {
             "arch": memory_map.architecture.ttnn_name,
             "grid": [memory_map.grid.columns, memory_map.grid.rows],
