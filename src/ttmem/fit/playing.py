@@ -148,7 +148,9 @@ def _called(call: ModelCall) -> Iterator[Entry]:
             if kept.tensor == step.get("alloc", step.get("out")):
                 entry |= {"path": kept.name, "role": kept.role}
         if "host" not in step:
-            entry["name"] = step.get("call", call.name)
+            # A compiled module has names of its own (slice_static): a log of the same graph has them too.
+            is_only_one = not call.operator and sum("call" in one for one in call.steps) == 1
+            entry["name"] = call.name if is_only_one else step.get("call", call.name)
             entry |= {"label": _label(call, entry["name"]), "is_bound": bool(call.unsupported)}
             if call.otherwise and "call" in step:
                 entry |= {"otherwise": list(call.otherwise), "skips": len(call.steps) - number - 1}

@@ -10,6 +10,7 @@ from ttmem._errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
 from ttmem.fit import playing, running
 from ttmem.fit.advising import Proposal, advise
+from ttmem.fit.frontier import parse, points
 from ttmem.fit.language.capacity import capacity_of
 from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Capacity, Prediction, Request
@@ -98,6 +99,16 @@ def on_boards(request: Request, boards: Sequence[str]) -> list[Fit]:
     names = [BOARDS.find(name).name for name in boards] or [board.name for board in BOARDS if board.runs_operations]
     with kept_tracer():
         return [fitted(replace(request, board=name), advice=False) for name in names]
+
+
+def over_ranges(request: Request, text: str) -> reports.FitSweep:
+    """The same model over ranges (``batch=1..64,size=224|640``)."""
+    asked = list(points(request, parse(text)))
+    with kept_tracer():
+        stream_of(asked[0][1])  # bad targets are told before an engine is started
+        with playing.opened(request) as engine:
+            found = [(place, playing.play(stream_of(one), one, engine)) for place, one in asked]
+    return reports.sweep_document(found)
 
 
 def fitted(request: Request, maximum: str | None = None, *, advice: bool = True) -> Fit:
