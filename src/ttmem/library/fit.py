@@ -117,8 +117,9 @@ def fitted(request: Request, maximum: str | None = None, *, advice: bool = True)
         if maximum:
             raise BadInputError("a script decides its sizes itself", where=request.target, hint="leave --max out")
         return Fit(running.ran(request))
-    stream = stream_of(request)  # bad targets are told before an engine is started
-    with kept_tracer(), playing.opened(request) as engine:
+    with kept_tracer(), playing.starting(request) as (engine, ready):
+        stream = stream_of(request)
+        ready()
 
         def predict(changed: Request) -> Prediction:
             is_same = playing.settings_of(changed) == playing.settings_of(request)
