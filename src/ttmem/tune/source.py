@@ -25,6 +25,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}" if self.file else ""
 
 
+@lru_cache(maxsize=4096)
 def place_of(step: str) -> Place:
     """Of ``file:line``."""
     file, _, line = step.rpartition(":")
