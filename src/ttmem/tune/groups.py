@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -227,8 +226,3 @@ def _last_within(history: History, life: Life, first_line: int, last_line: int) 
             break
         index = operation.index
     return index
-
-
-def bytes_at(lives: Iterable[Life], position: int) -> int:
-    """What they take together at one moment."""
-    return sum(life.bytes_per_bank for life in lives if life.taken_at <= position < life.given_at)
