@@ -6,6 +6,7 @@
     python bench/fit.py --quick                # three models at one size
     python bench/fit.py --page                 # also write the table of docs/fit.md
     python bench/fit.py --max-batch vit,swin   # the largest batch by twin and by mock
+    python bench/fit.py --measured             # hand-written models of tt-metal, as captured, beside what fit says
 
 A row is one model at one size: the DRAM peak that each engine gives, and whether it fits. Exit 1 when a peak differs by
 more than two percent or a verdict differs. Seconds are of one process each, the start of torch and ttnn left out.
@@ -20,11 +21,13 @@ import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
-from ttmem import TtmemError  # noqa: E402
+import ttmem  # noqa: E402
+from ttmem import TtmemError, _toml  # noqa: E402
 from ttmem.fit import playing  # noqa: E402
 from ttmem.fit.demand import demands  # noqa: E402
 from ttmem.fit.request import Request  # noqa: E402
@@ -150,6 +153,25 @@ def largest_batches(names: list[str], board: str) -> int:
     return differences
 
 
+def measured(board: str) -> int:
+    """Every captured peak beside the interval that fit tells; 1 when one lies outside of it."""
+    outside = 0
+    for port in _toml.packaged("ttmem.fit", "measured.toml")["port"]:
+        found = ttmem.fit(port["target"], board=board, engine="twin", advice=False, **_plain(port["request"]))
+        interval = found.prediction.interval_bytes or (0, 0)
+        low, high = (end / 2**20 for end in interval)
+        outside += not low <= port["captured_mb"] <= high
+        print(
+            f"{port['model']:14} captured {port['captured_mb']:7.1f} MB, fit says {low:.1f} to {high:.1f} MB",
+            flush=True,
+        )
+    return 1 if outside else 0
+
+
+def _plain(request: dict[str, Any]) -> dict[str, Any]:
+    return {**request, "size": tuple(request["size"])}
+
+
 def table(rows: list[Row], board: str) -> str:
     """For the page."""
     agreeing = sum(row.agrees for row in rows)
@@ -188,10 +210,13 @@ def main() -> int:
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--rows", type=Path, help="keep the rows in this file, and do not measure those it has")
     parser.add_argument("--max-batch", metavar="MODELS")
+    parser.add_argument("--measured", action="store_true", help="the ports of measured.toml beside what fit says")
     given = parser.parse_args()
     if given.max_batch:
         with kept_tracer():
             return 1 if largest_batches(given.max_batch.split(","), given.board) else 0
+    if given.measured:
+        return measured(given.board)
     names = set(given.models.split(",")) if given.models else set(QUICK) if given.quick else None
     known = [Row(**one) for one in json.loads(given.rows.read_text())] if given.rows and given.rows.exists() else []
     rows = list(known)

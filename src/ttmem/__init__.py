@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ttmem.library.sweep import sweep
     from ttmem.library.tensor import tensor
     from ttmem.library.test import test
+    from ttmem.library.tune import tune
+    from ttmem.library.whatif import whatif
     from ttmem.profile import Profile
 
 __all__ = [
@@ -56,6 +58,8 @@ __all__ = [
     "sweep",
     "tensor",
     "test",
+    "tune",
+    "whatif",
 ]
 
 # Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
@@ -64,10 +68,12 @@ _HOMES = {
     "explain": "",
     "fit": "",
     "sweep": "",
+    "tune": "",
     "chunked": "fit.chunks",
     "guard": "fit.guard",
 } | {
-    name: f"library.{name}" for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test")
+    name: f"library.{name}"
+    for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test", "whatif")
 }
 __getattr__ = lazy_names(__name__, _HOMES)
 

@@ -99,6 +99,31 @@ output_option = file_option("-o", "--output", help="Write there, atomically, ins
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No notes and no progress on stderr.")
 
 
+def _folder_of_list(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """Of a list the place is a folder that may be there already."""
+    return Path(value) if value and ctx.params.get("list_path") else writable_place(ctx, param, value)
+
+
+atlas_options = together(
+    click.option(
+        "--list",
+        "list_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        is_eager=True,
+        metavar="FILE",
+        help="Many models: a line is a TARGET with its options.",
+    ),
+    count_option("--workers", help="With --list: models at the same time (default 1)."),
+    click.option("--scheduler", metavar="ADDRESS", help="With --list: a Dask cluster, tcp://HOST:PORT."),
+    file_option(
+        "-o",
+        "--output",
+        help="Write there, atomically, not to stdout (-); a folder with --list.",
+        place=_folder_of_list,
+    ),
+)
+
+
 def folder_option(help: str) -> Callable[[_Function], _Function]:
     """``-o FOLDER`` of verbs that write files and cannot do without a place for them."""
     place = click.Path(file_okay=False, path_type=Path)

@@ -37,7 +37,7 @@ class EventLog:
         path = "\n".join(step.removeprefix(self._folder) for step in message.get("path", ()))
         number = self._paths.setdefault(path, len(self._paths))
         given = message.get("given", sum({GIVEN[option] for option in message.get("options", ()) if option in GIVEN}))
-        self._rows.append((START, index, 1, number, 0, given, 0, message.get("named_at", 0)))
+        self._rows.append((START, index, 1, number, 0, given, message.get("origin", 0), message.get("named_at", 0)))
         for buffer in dict.fromkeys(message.get("uses", ())):
             if buffer in self._numbers:
                 self._rows.append((USE, index, 1, self._numbers[buffer], 0, 0, 0, 0))

@@ -6,9 +6,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class RunSettings:
     timeout_seconds: float | None = None
     measure_programs: bool = True
     """Whether the programs' own buffers are measured: some milliseconds for every operation that is new."""
+    edits: tuple[Mapping[str, Any], ...] = ()
+    """Changes that are made to calls while the script runs (``worker.editing``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def run_script(
     with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         capture = Capture()
         words = [str(script), *arguments]
-        started = _started(place, worker_settings(settings, place), words, output, own_session)
+        job = {**worker_settings(settings, place), "edits": list(settings.edits)}
+        started = _started(place, job, words, output, own_session)
         with started as (child, pipe), supervise(child):
             timed_out = not _follow(child, pipe, capture, settings.timeout_seconds)
             status = child.wait()
@@ -105,6 +108,8 @@ def run_script(
         engine="card" if settings.card else "mock",
         board=place.board.name if place.board else "",
     )
+    if arguments:
+        profile = replace(profile, facts={**profile.facts, "arguments": list(arguments)})
     return CapturedRun(profile, status, timed_out, interpreter)
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.analysis.failure import failure
 from ttmem.fit.demand import demands
 from ttmem.fit.language.configuration import wants_recipe
-from ttmem.fit.request import EAGER, FUSED, LAST_USE, PREFILL, PYTHON, Prediction, Request
+from ttmem.fit.request import EAGER, FUSED, L1_SMALL_BYTES, LAST_USE, PREFILL, PYTHON, Prediction, Request
 from ttmem.fit.searching import search
 from ttmem.hardware import BOARDS, DRAM, open_board
 
@@ -16,6 +17,7 @@ Predict = Callable[[Request], Prediction]
 
 _BLOCK_FLOATS = ("bfloat8_b", "bfloat4_b")
 _CHUNKS = (2048, 512)
+_REGION_FACTORS = (2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,11 @@ def advise(prediction: Prediction, predict: Predict) -> tuple[Proposal, ...]:
         tried += [_proposal(together[0], prediction, made)] if made else []
     tried += _fewer(prediction, predict)
     tried += [_proposal(f"--board {name}", prediction, made) for name, made in _larger_boards(request, predict)]
-    useful = [one for one in tried if one.fits or one.saves_bytes > 0]
+    failed = failure(prediction.profile)
+    in_dram = failed is not None and failed.memory == "DRAM"
+    if failed is not None and failed.memory == "L1_SMALL":
+        tried = [*_larger_region(prediction, predict), *tried]
+    useful = [one for one in tried if one.fits or (in_dram and one.saves_bytes > 0)]
     return tuple(sorted(useful, key=lambda one: not one.fits))
 
 
@@ -110,6 +116,17 @@ def _fewer(prediction: Prediction, predict: Predict) -> list[Proposal]:
             if largest.value:
                 found.append(_proposal(f"--{quantity} {largest.value}", prediction, largest.prediction))
     return found
+
+
+def _larger_region(prediction: Prediction, predict: Predict) -> Iterator[Proposal]:
+    """The tables of convolutions and pools lie in L1_SMALL, which is as large as it was opened."""
+    request = prediction.request
+    for factor in _REGION_FACTORS:
+        size = request.l1_small_bytes * factor or L1_SMALL_BYTES
+        made = _predicted(predict, replace(request, l1_small_bytes=size))
+        if made is not None and made.fits:
+            yield _proposal(f"--l1-small {size}", prediction, made)
+            return
 
 
 def _larger_boards(request: Request, predict: Predict) -> Iterator[tuple[str, Prediction]]:

@@ -69,6 +69,7 @@ class Lowering:
             tuple(self.bench.residents),
             tuple(self._calls),
             assumed=(_ASSUMED[asked.liveness], attention, *_ALWAYS, *self._graph.remarks, *told),
+            is_placed=False,
             facts={
                 "parameters": self._graph.parameters,
                 "batch": asked.batch,

@@ -2,15 +2,17 @@
 """Plays a stream on an engine: what comes of it is a Profile like that of a run, of kind ``predicted``."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem._errors import MissingPartError
+from ttmem import _toml
+from ttmem._errors import MissingPartError, TtmemError
 from ttmem.allocator.replay import spec_from_step
 from ttmem.analysis.failure import failure
-from ttmem.analysis.peaks import peaks
+from ttmem.analysis.peaks import Peak, peaks
 from ttmem.engines.capture import Capture
 from ttmem.engines.engine import MOCK, TWIN, Engine, EngineSettings, Entry, open_engine
 from ttmem.engines.interpreters import find_interpreter
@@ -22,20 +24,43 @@ from ttmem.profile import MEMORIES, Profile
 from ttmem.tensors import place
 
 KIND = "predicted"
-_STEP_SECONDS = 120.0
+_STEP_SECONDS = 600.0
+"""The library works out tables of large reshapes on the host: minutes for thousands of sequences."""
 
 
 @contextmanager
 def opened(request: Request) -> Iterator[Engine]:
     """The engine that the request asks for. Searches play many streams on one: each finds an empty board."""
-    settings = EngineSettings(
+    with open_engine(engine_name(request), settings_of(request)) as engine:
+        yield engine
+
+
+@contextmanager
+def starting(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]]:
+    """The same, started while the model is traced; the second is to be called before the engine is used."""
+    engine = open_engine(engine_name(request), settings_of(request))
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(engine.__enter__)
+
+        def ready() -> None:
+            started.result()
+
+        try:
+            yield engine, ready
+        finally:
+            with suppress(TtmemError):
+                started.result()
+            engine.close()
+
+
+def settings_of(request: Request) -> EngineSettings:
+    """How the request's board is opened."""
+    return EngineSettings(
         board=request.board,
         python=request.python,
         l1_small_bytes=request.l1_small_bytes,
         trace_region_bytes=request.trace_region_bytes,
     )
-    with open_engine(engine_name(request), settings) as engine:
-        yield engine
 
 
 def engine_name(request: Request) -> str:
@@ -143,7 +168,9 @@ def _called(call: ModelCall) -> Iterator[Entry]:
             if kept.tensor == step.get("alloc", step.get("out")):
                 entry |= {"path": kept.name, "role": kept.role}
         if "host" not in step:
-            entry["name"] = step.get("call", call.name)
+            # A compiled module has names of its own (slice_static): a log of the same graph has them too.
+            is_only_one = not call.operator and sum("call" in one for one in call.steps) == 1
+            entry["name"] = call.name if is_only_one else step.get("call", call.name)
             entry |= {"label": _label(call, entry["name"]), "is_bound": bool(call.unsupported)}
             if call.otherwise and "call" in step:
                 entry |= {"otherwise": list(call.otherwise), "skips": len(call.steps) - number - 1}
@@ -195,7 +222,15 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
         ),
         assumed=(*stream.assumed, *(f"{text} ({count} operations)" for text, count in heard.doubts.most_common(10))),
         error_bound_percent=stream.error_bound_percent,
+        interval_bytes=None if stream.is_placed or fullest is None else _interval(fullest, held),
     )
+
+
+def _interval(fullest: Peak, held_bytes_per_bank: int) -> tuple[int, int]:
+    """From a port that keeps its activations in L1 to one that keeps all in DRAM, with the error that was measured."""
+    excess: float = _toml.packaged("ttmem.fit", "measured.toml")["interval"]["lower_end_excess_percent"]
+    low = int(held_bytes_per_bank * fullest.banks / (1 + excess / 100))
+    return low, max(low, fullest.peak_bytes_per_bank * fullest.banks)
 
 
 def _short(text: str) -> str:

@@ -70,6 +70,8 @@ class Stream:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For display: parameters, batch, size, recipe."""
 
+    is_placed: bool = True
+    """False: where tensors lie is left to the author of a port, so the peak is the upper end of an interval."""
     error_bound_percent: float | None = None
     """How far the DRAM peak of such a stream was from that of the program it stands for, where that was measured."""
 

@@ -10,6 +10,7 @@ from ttmem._errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
 from ttmem.fit import playing, running
 from ttmem.fit.advising import Proposal, advise
+from ttmem.fit.frontier import parse, points
 from ttmem.fit.language.capacity import capacity_of
 from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Capacity, Prediction, Request
@@ -100,18 +101,29 @@ def on_boards(request: Request, boards: Sequence[str]) -> list[Fit]:
         return [fitted(replace(request, board=name), advice=False) for name in names]
 
 
+def over_ranges(request: Request, text: str) -> reports.FitSweep:
+    """The same model over ranges (``batch=1..64,size=224|640``)."""
+    asked = list(points(request, parse(text)))
+    with kept_tracer():
+        stream_of(asked[0][1])  # bad targets are told before an engine is started
+        with playing.opened(request) as engine:
+            found = [(place, playing.play(stream_of(one), one, engine)) for place, one in asked]
+    return reports.sweep_document(found)
+
+
 def fitted(request: Request, maximum: str | None = None, *, advice: bool = True) -> Fit:
     """The answer to a request, or to the largest that fits."""
     if is_script(request.target):
         if maximum:
             raise BadInputError("a script decides its sizes itself", where=request.target, hint="leave --max out")
         return Fit(running.ran(request))
-    stream = stream_of(request)  # bad targets are told before an engine is started
-    with kept_tracer(), playing.opened(request) as engine:
+    with kept_tracer(), playing.starting(request) as (engine, ready):
+        stream = stream_of(request)
+        ready()
 
         def predict(changed: Request) -> Prediction:
-            here = engine if changed.board == request.board else None
-            return playing.play(stream_of(changed), changed, here)
+            is_same = playing.settings_of(changed) == playing.settings_of(request)
+            return playing.play(stream_of(changed), changed, engine if is_same else None)
 
         if maximum is not None:
             found = search(request, maximum, predict)

@@ -147,6 +147,8 @@ class EventTable(_Columns):
     """``TAKE``: what the allocator took. ``LAUNCH``: the program's static buffers in L1, per core, -1 when unknown.
     ``START``: the sum of ``GIVEN`` for the options that the call named."""
     total_bytes: Int64
+    """``TAKE``: what was asked for, over all banks. ``START``: a number for the host tensor that the call was given,
+    the same for the same one; 0 when there is none."""
     address: Int64
     """``TAKE``: where it lies. ``START``: how many calls further out the statement stands that names the results."""
     row: Int32

@@ -2,7 +2,7 @@
 """A sweep over a Dask cluster: its workers, where ttmem must be installed too, get lots of cases and give results."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -34,11 +34,31 @@ def answer_lot(settings: Settings, lot: Sequence[Point]) -> list[Result]:
 @contextmanager
 def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> Iterator[Iterator[list[Result]]]:
     """Results from the cluster of a scheduler, in the order in which its workers finish."""
+    with connected(scheduler, "a sweep") as client:
+        yield _results(client, points, settings)
+
+
+def as_finished(
+    client: Any, function: Callable[..., Any], questions: Sequence[tuple[Any, ...]]
+) -> Iterator[tuple[tuple[Any, ...], Any, BaseException | None]]:
+    """Each question with its answer, or with why there is none, as the cluster finishes them."""
+    from distributed import as_completed
+
+    asked = {client.submit(function, *question, pure=False): question for question in questions}
+    for future in as_completed(list(asked), loop=client.loop):
+        question = asked.pop(future)
+        done = future.status == "finished"
+        yield question, future.result() if done else None, None if done else future.exception()
+
+
+@contextmanager
+def connected(scheduler: str, what: str) -> Iterator[Any]:
+    """A client of the cluster of a scheduler."""
     try:
         from distributed import Client
     except ImportError:
         raise MissingPartError(
-            "a sweep over a cluster needs distributed", hint="install it: pip install 'ttmem[dask]'"
+            f"{what} over a cluster needs distributed", hint="install it: pip install 'ttmem[dask]'"
         ) from None
     try:
         client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
@@ -49,7 +69,7 @@ def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> 
             hint="start one with 'dask scheduler' and workers with 'dask worker ADDRESS'",
         ) from None
     with client:
-        yield _results(client, points, settings)
+        yield client
 
 
 def _results(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:

@@ -46,12 +46,6 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         """Open or make the journal of a folder."""
         self.folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise BadInputError(
-                "is a file; results need a folder", where=str(folder), hint="name a new folder"
-            ) from None
         self._lock = _lock(folder)
         self._positions: dict[tuple[str, ...], int] = {}
         try:
@@ -171,19 +165,33 @@ class Journal:
         self._database.execute("COMMIT")
 
 
-def _lock(folder: Path) -> int:
+def _lock(folder: Path, what: str = "sweep") -> int:
     """Two sweeps into one folder would ask everything twice; the lock ends with the process, however it ends."""
     import fcntl
 
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise BadInputError("is a file; results need a folder", where=str(folder), hint="name a new folder") from None
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         raise BadInputError(
-            "another sweep is writing there", where=str(folder), hint="wait for it, or name another folder"
+            f"another {what} is writing there", where=str(folder), hint="wait for it, or name another folder"
         ) from None
     return descriptor
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path, what: str) -> Iterator[None]:
+    """A folder of results, made where it is missing, that nobody else writes to meanwhile."""
+    descriptor = _lock(folder, what)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_results(place: Path) -> tuple[list[Result], dict[str, Case], dict[str, Any]]:

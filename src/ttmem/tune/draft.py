@@ -53,6 +53,18 @@ class Draft:
     memory_map: MemoryMap | None = None
     static_bytes: Mapping[int, int] = field(default_factory=dict)
     """Operation -> the static buffers of its programs, where that changed."""
+    written_over: Mapping[int, int] = field(default_factory=dict)
+    """A tensor that has no buffer of its own any more -> the buffer that it is written into."""
+
+    def buffer_of(self, number: int) -> int:
+        """Where a tensor lies: in its own buffer, or in the one that it is written over."""
+        while number in self.written_over:
+            number = self.written_over[number]
+        return number
+
+    def is_shared(self, number: int) -> bool:
+        """Whether another tensor lies in this one's buffer, or it in another's."""
+        return number in self.written_over or number in self.written_over.values()
 
     def piece(self, number: int) -> Piece:
         """How a buffer is in this draft."""
@@ -69,9 +81,10 @@ class Draft:
         """For one more buffer."""
         return max([len(self.history.lives) - 1, *self.changed]) + 1
 
-    def with_change(self, change: Change) -> Draft:
+    def with_change(self, change: Change, written_over: Mapping[int, int] | None = None) -> Draft:
         """One more edit."""
-        return replace(self, changed={**self.changed, **change})
+        over = {**self.written_over, **written_over} if written_over else self.written_over
+        return replace(self, changed={**self.changed, **change}, written_over=over)
 
     def curves(self) -> list[Curve]:
         """How full each memory is after every event, the allocation that failed left out."""

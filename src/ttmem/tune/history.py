@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ttmem._errors import BadInputError
+from ttmem.analysis._frees import freeing_operations
 from ttmem.analysis.failure import RunFailure, failure
 from ttmem.hardware import BOARDS, MemoryMap, OpenSettings, open_board
 from ttmem.profile import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, Profile, TensorType, Timeline
@@ -33,6 +34,8 @@ class Operation:
     """The sum of ``GIVEN`` for what the call named itself."""
     inputs: tuple[int, ...]
     """Buffers that it reads, in the order of its arguments."""
+    origin: int = 0
+    """A number for the host tensor that it was given, 0 when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +159,11 @@ class _Rows:
         self.uses: dict[int, list[int]] = {}
         self.inputs: dict[int, list[int]] = {}
         self.given: dict[int, int] = {}
+        frees = freeing_operations(profile, timeline)
         for at, kind in enumerate(self.kind):
-            if kind == USE:
+            if kind == USE and self.operation[at] in frees:
+                self.inputs.setdefault(self.operation[at], []).append(self.buffer[at])
+            elif kind == USE:
                 self.uses.setdefault(self.buffer[at], []).append(self.operation[at])
                 self.inputs.setdefault(self.operation[at], []).append(self.buffer[at])
             elif kind == GIVE:
@@ -177,13 +183,11 @@ class _Rows:
         found = []
         for index, form in enumerate(timeline.form.tolist()):
             at = starts[index]
-            path, named_at, given = (
-                (paths[self.buffer[at]], int(events.address[at]), int(events.bytes_per_bank[at]))
-                if at >= 0
-                else ((), 0, 0)
-            )
+            path = paths[self.buffer[at]] if at >= 0 else ()
+            columns = (events.address, events.bytes_per_bank, events.total_bytes)
+            named_at, given, origin = (int(column[at]) for column in columns) if at >= 0 else (0, 0, 0)
             inputs = tuple(self.inputs.get(index, ()))
-            found.append(Operation(index, names[form], places[form], path, named_at, given, inputs))
+            found.append(Operation(index, names[form], places[form], path, named_at, given, inputs, origin))
         return tuple(found), tuple(ends), tuple(starts)
 
     def lives(self) -> Iterator[Life]:

@@ -50,6 +50,8 @@ class Shortfall:
     allocated_bytes_per_bank: int
     free_bytes_per_bank: int
     largest_free_bytes_per_bank: int
+    at: int
+    """Its place among the events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class Played:
     shortfall: Shortfall | None
     peaks: tuple[int, ...]
     """Of each memory, bytes per bank, as far as it got."""
+    peak_at: tuple[int, ...]
+    """The operations inside or before which they were."""
+    programs_peak: int
+    """Tensors and static buffers in L1 together, bytes per core."""
+    programs_peak_at: int
 
     @property
     def fits(self) -> bool:
@@ -112,7 +119,8 @@ class _Memories:
             for name, (_, base, size) in zip(MEMORIES, draft.pools, strict=True)
         ]
         self.addresses: dict[int, int] = {}
-        self.peaks = [0] * len(MEMORIES)
+        self.peaks, self.peak_at = [0] * len(MEMORIES), [-1] * len(MEMORIES)
+        self.programs_peak, self.programs_peak_at = 0, -1
         self.shortfalls: list[Shortfall] = []
 
     def do(self, action: Action) -> bool:
@@ -124,7 +132,11 @@ class _Memories:
                 banks = self.draft.pools[piece.memory][0]
                 return self._short(action, piece.memory, piece.bytes_per_bank, piece.total_bytes, banks)
             self.addresses[action.number] = address
-            self.peaks[piece.memory] = max(self.peaks[piece.memory], self.lists[piece.memory].allocated_bytes)
+            allocated = self.lists[piece.memory].allocated_bytes
+            if allocated > self.peaks[piece.memory]:
+                self.peaks[piece.memory], self.peak_at[piece.memory] = allocated, action.operation
+            if piece.memory == L1_NUMBER:
+                self._together(allocated, action.operation)
         elif action.kind == GIVE:
             piece = self.draft.piece(action.number)
             self.lists[piece.memory].free(self.addresses[action.number])
@@ -136,9 +148,14 @@ class _Memories:
                 return self._short(action, missing.memory, missing.bytes_per_bank, missing.total_bytes, missing.banks)
         return True
 
+    def _together(self, size: int, operation: int) -> None:
+        if size > self.programs_peak:
+            self.programs_peak, self.programs_peak_at = size, operation
+
     def _launch(self, action: Action) -> bool:
         """Static buffers grow from the base of L1 and end below the lowest tensor, as every enqueue checks."""
         lowest = self.lists[L1_NUMBER].lowest_taken_address
+        self._together(self.lists[L1_NUMBER].allocated_bytes + max(action.number, 0), action.operation)
         base, size = self.draft.pools[L1_NUMBER][1:]
         end = base + action.number
         if action.number <= 0 or (end <= base + size and (lowest is None or end <= lowest)):
@@ -151,7 +168,7 @@ class _Memories:
         pool = self.lists[L1_NUMBER]
         largest, allocated = pool.largest_free_bytes, pool.allocated_bytes
         self.shortfalls.append(
-            Shortfall(action.operation, "L1", text, action.number, allocated, pool.free_bytes, largest)
+            Shortfall(action.operation, "L1", text, action.number, allocated, pool.free_bytes, largest, action.at)
         )
         return False
 
@@ -160,7 +177,7 @@ class _Memories:
         size = self.draft.pools[memory][2]
         amounts = (pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
         text = sentences.out_of_memory(total, name, banks, needed, size, *amounts)
-        self.shortfalls.append(Shortfall(action.operation, name, text, needed, *amounts))
+        self.shortfalls.append(Shortfall(action.operation, name, text, needed, *amounts, action.at))
         return False
 
 
@@ -170,7 +187,14 @@ def play(draft: Draft) -> Played:
     for action in actions(draft):
         if not memories.do(action):
             break
-    return Played(memories.addresses, next(iter(memories.shortfalls), None), tuple(memories.peaks))
+    return Played(
+        memories.addresses,
+        next(iter(memories.shortfalls), None),
+        tuple(memories.peaks),
+        tuple(memories.peak_at),
+        memories.programs_peak,
+        memories.programs_peak_at,
+    )
 
 
 def profile_of(draft: Draft, name: str) -> Profile:
@@ -243,6 +267,7 @@ class _Player:
             "path": operation.path,
             "named_at": operation.named_at,
             "given": operation.given,
+            "origin": operation.origin,
             **between,
             "uses": [self.told[number] for number in operation.inputs if number in self.told],
         }

@@ -11,18 +11,20 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .account import Buffer, Effect
 from .captures import Captures
 from .devices import OpenOptions, device_facts, watch_devices
+from .editing import Editing
 from .followed import OVERLAP_NOTE, Followed
 from .library import Library, Patches, describe, replace_everywhere
 from .listening import Listener
 from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, MockGaps
 from .names import tensors_by_path
+from .origins import Origins
 from .protocol import MEMORIES, error_message
 from .sites import Site, Sites
 from .watching import Seen, State, Watch
@@ -43,7 +45,15 @@ _THREADS_NOTE = (
 class Recorder:
     """One program's operations. Only the process that made it records: its forked children are not followed."""
 
-    def __init__(self, library: Library, send: Send, *, options: OpenOptions, measure_programs: bool = True) -> None:
+    def __init__(
+        self,
+        library: Library,
+        send: Send,
+        *,
+        options: OpenOptions,
+        measure_programs: bool = True,
+        edits: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self._library = library
         self._send = send
         self._options = options
@@ -66,6 +76,8 @@ class Recorder:
         self._threads: set[int] = set()
         """Those that called operations; a second one is told of."""
         self._patches = Patches()
+        self._origins = Origins(library)
+        self._editing = Editing(library, edits)
         self._gaps = MockGaps(library, lambda text: self._send({"note": text}))
 
     def install(self) -> None:
@@ -185,6 +197,7 @@ class Recorder:
         watch = self._followed.of_call((arguments, options))
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
         started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
+        started["origin"] = self._origins.of((*arguments, *options.values()))
         if watch is None:
             self._send(started)
             try:
@@ -207,7 +220,10 @@ class Recorder:
         def ended(seen: Seen) -> None:
             self._end(index, watch, site, seen._replace(problem=POINT_TO_POINT_NOTE) if stand_in else seen)
 
-        return watch.call(stand_in or function, arguments, options, ended)
+        arguments, options = self._editing.before(index, arguments, options)
+        results = watch.call(stand_in or function, arguments, options, ended)
+        self._editing.after(index, results)
+        return results
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
         needs = [-1 if need is None else sum(need[1:]) for need in seen.needs]

@@ -34,7 +34,9 @@ def main(words: list[str]) -> int:
     environment.show(settings["environment"])
     send({"hello": protocol.VERSION, "ttnn": library.version})
     options = OpenOptions(**settings["open"])
-    recorder = Recorder(library, send, options=options, measure_programs=settings["measure"])
+    recorder = Recorder(
+        library, send, options=options, measure_programs=settings["measure"], edits=settings.get("edits", ())
+    )
     recorder.install()
     status, error = _run(file, arguments)
     with contextlib.suppress(BrokenPipeError):

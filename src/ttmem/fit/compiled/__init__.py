@@ -105,6 +105,9 @@ def _assumed(
         said.append("the module has no deallocations: tensors are freed after their last use")
     if layouts.without_layout:
         said.append("types without a layout are taken as interleaved tiles in DRAM")
+    if layouts.other_types:
+        names = ", ".join(sorted(layouts.other_types))
+        said.append(f"data types that ttnn does not have ({names}) are taken as the nearest that it has")
     if walk.has_traces:
         said.append("traces are run once and captured; the trace buffers themselves are not counted")
     architecture = open_board(request.board).architecture if request.board in BOARDS else None

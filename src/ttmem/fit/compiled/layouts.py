@@ -10,15 +10,8 @@ from ttmem.readers.mlir._types import parse_tensor_type, shard_of
 TensorForm = dict[str, Any]
 """``{"shape", "dtype", "layout", "memory"}`` and a ``shard`` where there is one: an ``alloc`` step without its name."""
 
-_ELEMENTS = {
-    "f32": "float32",
-    "bf16": "bfloat16",
-    "i1": "bfloat16",
-    "f16": "bfloat16",
-    "i64": "int32",
-    "f64": "float32",
-}
-"""Of types that were printed before the compiler chose how they are stored."""
+_NEAREST = {"bool": "bfloat16", "float16": "bfloat16", "float64": "float32", "int64": "int32", "int16": "int32"}
+"""For types that the library has no tensors of: modules from before the compiler chose how tensors are stored."""
 
 
 class Layouts:
@@ -29,6 +22,8 @@ class Layouts:
         self._known: dict[bytes, TensorForm | None] = {}
         self.without_layout = 0
         """Types that do not say where the tensor lies: a stage before layouts are chosen."""
+        self.other_types: set[str] = set()
+        """Data types that the library does not have."""
 
     def form(self, type_text: bytes) -> TensorForm | None:
         """The tensor that a type describes, None for what is no tensor (a device, a trace's number)."""
@@ -45,14 +40,18 @@ class Layouts:
         parsed = parse_tensor_type(type_text)
         if parsed is None or b"#ttnn.trace_id" in type_text:
             return None
-        dtype = parsed.dtype if DATA_TYPES.get(parsed.dtype) else _ELEMENTS.get(parsed.dtype, "")
-        if not dtype:
-            return None
+        dtype = DATA_TYPES.get(parsed.dtype)
+        if dtype is None or not dtype.in_ttnn:
+            nearest = _NEAREST.get(dtype.name if dtype else parsed.dtype)
+            if nearest is None:
+                return None
+            self.other_types.add(dtype.name if dtype else parsed.dtype)
+            dtype = DATA_TYPES.find(nearest)
         if not parsed.memory:
             self.without_layout += 1
         form: TensorForm = {
             "shape": list(parsed.shape),
-            "dtype": DATA_TYPES.find(dtype).name,
+            "dtype": dtype.name,
             "layout": parsed.layout or "tile",
             "memory": parsed.memory or "DRAM",
         }

@@ -97,7 +97,10 @@ class Walk:
             return [self._same(operands[0], results[0], operation)]
         device_results = [held for held in results if on_device(held.form)]
         foreign = not operation.is_ttnn and not any(b"#ttnn." in one for one in operation.result_types)
-        if name in SILENT or foreign or (operation.result_types and not device_results):
+        if name in SILENT or foreign:
+            self._append(operation, [])
+            return [held if not on_device(held.form) else replace(held, form=None) for held in results]
+        if operation.result_types and not device_results:
             self._append(operation, [])
         else:
             self._append(operation, *_parts(written(operation, operands, device_results)))

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leaks and waste: what a captured run holds and does not need. Small things are left out; a clean run has none.
+
+Everything is judged at the fullest moment of its memory, because that is what has to fit: a tensor that nobody reads
+any more costs nothing while there is room.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ttmem._errors import BadInputError
+from ttmem.analysis._frees import freeing_operations
+from ttmem.analysis.budget import BYTES, Limit, parse_limit
+from ttmem.analysis.peaks import Peak, operation_place, peaks_of
+from ttmem.analysis.runs import runs_of
+from ttmem.analysis.select import select
+from ttmem.profile import MEMORIES, START, TAKE, USE, VIEW_TOTAL, WITHIN_OPERATION, BufferTable, Profile, Timeline
+
+LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KINDS = (
+    "leak",
+    "late-free",
+    "double-upload",
+    "padding",
+    "unused-region",
+    "wide-dtype",
+    "growth",
+)
+MOST = 10
+"""Of each kind; the largest are told."""
+_SMALLEST_SHARE = 0.01
+_LEAST_GROWTH = 3
+_LEAST_HELD = 2
+"""Operations: a program that frees three inputs one after the other behind a call does nothing wrong."""
+_LEAST_PADDING = 1.0
+"""Padding that at least doubles a tensor."""
+_WIDE = ("float32",)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that could be otherwise."""
+
+    kind: str
+    tensor: str
+    """Empty for a region."""
+    memory: str
+    location: str
+    """Where it is made."""
+    bytes_per_bank: int
+    """What it costs at the fullest moment: of all tensors that this place made."""
+    held_operations: int
+    """How many operations it was kept for after its last use; 0 where that is not the point."""
+    count: int
+    """Tensors of this name and place that are part of it."""
+    message: str
+
+
+def findings(profile: Profile) -> list[Finding]:
+    """All of a captured run, the costliest first; none where the source does not know its buffers."""
+    found: list[Finding] = []
+    for number, timeline in enumerate(profile.timelines):
+        if timeline.buffers is not None and timeline.events is not None:
+            last_state = len(timeline.state_kind) - 1
+            look = _Look(profile, timeline, timeline.buffers, peaks_of(profile, number), last_state)
+            found += look.all()
+    return _largest(found)
+
+
+def findings_by_run(profile: Profile) -> dict[str, list[Finding]]:
+    """The same for every run of a profile, by its program: a test of a suite is a run."""
+    found: dict[str, list[Finding]] = {}
+    for timeline in profile.timelines:
+        if timeline.buffers is None or timeline.events is None:
+            continue
+        alone = replace(profile, timelines=(timeline,))
+        for run in runs_of(timeline):
+            peaks = {
+                memory: replace(peak, state=peak.state + run.first_state)
+                for memory, peak in peaks_of(select(alone, run=run.number), 0).items()
+            }
+            look = _Look(profile, timeline, timeline.buffers, peaks, run.end_state - 1)
+            found.setdefault(run.program, []).extend(look.all())
+    return {program: _largest(told) for program, told in found.items()}
+
+
+def parse_kinds(text: str) -> dict[str, int]:
+    """``leak,late-free:10MB``: which kinds matter, and from how many bytes per bank on."""
+    wanted: dict[str, int] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        kind, _, least = word.partition(":")
+        if kind not in KINDS:
+            raise BadInputError(f"{kind!r} is no finding", hint=f"known: {', '.join(KINDS)}")
+        limit = parse_limit(least) if least else Limit(0, BYTES)
+        if limit.unit != BYTES:
+            raise BadInputError(f"{word!r}: a finding is so many bytes per bank", hint=f"write {kind}:10MB")
+        wanted[kind] = int(limit.amount)
+    return wanted
+
+
+def _largest(found: list[Finding]) -> list[Finding]:
+    found.sort(key=lambda one: (-one.bytes_per_bank, KINDS.index(one.kind)))  # among equals, what was made first
+    counts = dict.fromkeys(KINDS, 0)
+    kept = []
+    for one in found:
+        counts[one.kind] += 1
+        if counts[one.kind] <= MOST:
+            kept.append(one)
+    return kept
+
+
+class _Look:
+    """One process of a run, and its fullest moments."""
+
+    def __init__(
+        self, profile: Profile, timeline: Timeline, buffers: BufferTable, peaks: dict[str, Peak], last_state: int
+    ) -> None:
+        self.profile, self.timeline, self.buffers = profile, timeline, buffers
+        self.peaks = {memory: peak for memory, peak in peaks.items() if peak.peak_bytes_per_bank}
+        self.weights = {argument.name for argument in profile.arguments}
+        self.last_state = last_state
+        self.last_read = _last_reads(profile, timeline)
+
+    def all(self) -> Iterator[Finding]:
+        for memory, peak in self.peaks.items():
+            alive = self._alive(memory, peak.state)
+            yield from self._kept_for_nothing(memory, peak, alive)
+            yield from self._padded(memory, peak, alive)
+            yield from self._wide(memory, peak, alive)
+            yield from self._uploaded_twice(memory, peak, alive)
+            yield from self._growing(memory, peak, alive)
+        yield from self._unused_regions()
+
+    def _alive(self, memory: str, state: int) -> list[int]:
+        buffers = self.buffers
+        here = (buffers.first_state <= state) & (state <= buffers.last_state)
+        rows: list[int] = np.flatnonzero(here & (buffers.memory == MEMORIES.index(memory))).tolist()
+        return rows
+
+    def _name(self, row: int) -> str:
+        return self.buffers.names[int(self.buffers.name[row])]
+
+    def _grouped(self, rows: list[int]) -> dict[tuple[str, str], list[int]]:
+        groups: dict[tuple[str, str], list[int]] = {}
+        for row in rows:
+            groups.setdefault((_without_places(self._name(row)), self._location(row)), []).append(row)
+        return groups
+
+    def _location(self, row: int) -> str:
+        return operation_place(self.profile, self.timeline, int(self.buffers.producer[row]))[1]
+
+    def _made(
+        self,
+        kind: str,
+        memory: str,
+        peak: Peak,
+        rows: list[int],
+        message: str,
+        *,
+        held: int = 0,
+        cost: int | None = None,
+    ) -> Iterator[Finding]:
+        size = int(self.buffers.bytes_per_bank[rows].sum()) if cost is None else cost
+        if size < _SMALLEST_SHARE * peak.peak_bytes_per_bank:
+            return
+        names = {self._name(row) for row in rows}
+        name = names.pop() if len(names) == 1 else _without_places(names.pop())
+        location = self._location(rows[0])
+        yield Finding(kind, name, memory, location, size, held, len(rows), message)
+
+    def _moment(self, peak: Peak) -> int:
+        """The operation that was about to run, or running, when the memory was fullest."""
+        state = peak.state
+        operation = int(self.timeline.state_operation[state])
+        return operation if operation >= 0 else int(self.timeline.state_cause[state]) + 1
+
+    def _kept_for_nothing(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+        """Tensors that were not needed any more when the memory was fullest."""
+        buffers, moment = self.buffers, self._moment(peak)
+        dead = [
+            row
+            for row in alive
+            if buffers.tensor_type[row] >= 0
+            and max(self.last_read.get(row, -1), int(buffers.producer[row])) < moment
+            and row in self.last_read
+            and self._name(row) not in self.weights
+        ]
+        for rows in self._grouped(dead).values():
+            held = max(self._held(row) for row in rows)
+            if held < _LEAST_HELD:
+                continue
+            leaked = all(int(buffers.last_state[row]) >= self.last_state for row in rows)
+            last = max(self.last_read[row] for row in rows)
+            name, place = operation_place(self.profile, self.timeline, last)
+            many = f"{len(rows)} tensors are" if len(rows) > 1 else "it is"
+            end = "never freed" if leaked else f"freed {held} operations later"
+            words = f"last read by {name} (operation {last}{f', {place}' if place else ''}); {many} {end}"
+            yield from self._made(LEAK if leaked else LATE_FREE, memory, peak, rows, words, held=held)
+
+    def _held(self, row: int) -> int:
+        last_state = min(int(self.buffers.last_state[row]), self.last_state)
+        operation = int(self.timeline.state_operation[last_state])
+        if operation < 0:
+            operation = self.timeline.end_index
+        elif self.timeline.state_kind[last_state] == WITHIN_OPERATION:
+            operation += 1
+        return operation - self.last_read[row] - 1
+
+    def _padded(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+        for rows in self._grouped([row for row in alive if self.buffers.tensor_type[row] >= 0]).values():
+            type_ = self.profile.tensor_types[int(self.buffers.tensor_type[rows[0]])]
+            if not type_.logical_bytes or type_.padding_bytes < _LEAST_PADDING * type_.logical_bytes:
+                continue
+            share = type_.padding_bytes / max(type_.padded_bytes, 1)
+            cost = int(int(self.buffers.bytes_per_bank[rows].sum()) * share)
+            times = type_.padded_bytes / type_.logical_bytes
+            words = f"{type_.describe()} in {type_.layout.replace('_', '-')} takes {times:.1f} times its elements"
+            yield from self._made(PADDING, memory, peak, rows, words, cost=cost)
+
+    def _wide(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+        for rows in self._grouped([row for row in alive if self.buffers.tensor_type[row] >= 0]).values():
+            type_ = self.profile.tensor_types[int(self.buffers.tensor_type[rows[0]])]
+            if type_.dtype in _WIDE:
+                cost = int(self.buffers.bytes_per_bank[rows].sum()) // 2
+                words = f"{type_.describe()}: bfloat16 would take half"
+                yield from self._made(WIDE_DTYPE, memory, peak, rows, words, cost=cost)
+
+    def _uploaded_twice(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+        origins = _origins(self.timeline)
+        same: dict[tuple[int, int], list[int]] = {}
+        for row in alive:
+            producer = int(self.buffers.producer[row])
+            if (origin := origins.get(producer, 0)) and self.buffers.tensor_type[row] >= 0:
+                same.setdefault((origin, int(self.buffers.tensor_type[row])), []).append(row)
+        for rows in same.values():
+            if len(rows) > 1:
+                again = rows[1:]
+                words = f"the same host tensor is there as {self._name(rows[0])} already ({self._location(rows[0])})"
+                yield from self._made(DOUBLE_UPLOAD, memory, peak, again, words)
+
+    def _growing(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+        """Tables that operations keep for themselves: reshape maps, program caches."""
+        own = [row for row in alive if self.buffers.tensor_type[row] < 0 and self._name(row).startswith("kept by ")]
+        groups: dict[str, list[int]] = {}
+        for row in own:
+            groups.setdefault(self._name(row), []).append(row)
+        for rows in groups.values():
+            if len(rows) >= _LEAST_GROWTH:
+                words = f"{len(rows)} tables are kept, one for each new shape or program"
+                yield from self._made(GROWTH, memory, peak, rows, words)
+
+    def _unused_regions(self) -> Iterator[Finding]:
+        """A region that was set aside and never touched; a mock records no trace, so the trace region is not judged."""
+        column = MEMORIES.index("L1_SMALL")
+        views = self.timeline.state_view[:, column]
+        seen = views[views >= 0]
+        if not len(seen) or "L1_SMALL" in self.peaks:
+            return
+        size = int(self.profile.views[seen[0], VIEW_TOTAL])
+        if size:
+            words = f"l1_small_size={size} takes that much of every core's L1 and nothing was put there"
+            yield Finding(UNUSED_REGION, "", "L1_SMALL", "", size, 0, 0, words)
+
+
+def _without_places(name: str) -> str:
+    """``kept[]`` for ``kept[3]``: what a loop put into a list is one thing."""
+    return re.sub(r"\[\d+\]", "[]", name)
+
+
+def _origins(timeline: Timeline) -> dict[int, int]:
+    """Operation -> which host tensor it uploaded, where the recorder told."""
+    events = timeline.events
+    if events is None:
+        return {}
+    rows = np.flatnonzero((events.kind == START) & (events.total_bytes > 0))
+    return dict(zip(events.operation[rows].tolist(), events.total_bytes[rows].tolist(), strict=True))
+
+
+def _last_reads(profile: Profile, timeline: Timeline) -> dict[int, int]:
+    """Row of a buffer -> the last operation that read it; those that only free it do not count."""
+    events = timeline.events
+    assert events is not None
+    frees = freeing_operations(profile, timeline)
+    row_of = dict(
+        zip(events.buffer[events.kind == TAKE].tolist(), events.row[events.kind == TAKE].tolist(), strict=True)
+    )
+    uses = events.kind == USE
+    last: dict[int, int] = {}
+    for number, operation in zip(events.buffer[uses].tolist(), events.operation[uses].tolist(), strict=True):
+        if operation not in frees:
+            last[row_of[number]] = operation
+    return last

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem fit --list FILE``: a line is what would follow ``ttmem fit``, a target and its options."""
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ttmem._errors import BadInputError
+from ttmem.commands._output import color_wanted, emit, json_text, note
+from ttmem.commands._progress import progress_bar
+
+Fields = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def run(
+    list_path: Path,
+    command: click.Command,
+    fields_of: Fields,
+    common: dict[str, Any],
+    *,
+    boards: Sequence[str],
+    folder: Path | None,
+    workers: int | None,
+    scheduler: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Answer the whole list; exit 0 however many fit."""
+    from ttmem.engines.interpreters import chosen_python
+    from ttmem.fit.atlas import ListedModel
+    from ttmem.library.atlas import atlas
+    from ttmem.library.fit import request_of
+    from ttmem.reports.atlas import files
+    from ttmem.reports.kit.console import TextReport
+
+    if folder is None:
+        raise BadInputError("--list needs a folder", hint="-o FOLDER: journal and tables; a second call resumes")
+    models = []
+    for where, text, params in _lines(list_path, command, common):
+        try:
+            fields = fields_of(params)
+            python = chosen_python(fields.pop("python"), fields.pop("ttnn"))
+            models.append(ListedModel(text, request_of(fields.pop("target"), python=python, **fields)))
+        except BadInputError as error:
+            raise BadInputError(error.message, where=where, hint=error.hint) from None
+    with progress_bar("models", quiet=quiet, of_bytes=False) as progress:
+        made = atlas(models, boards, folder, workers=workers or 1, scheduler=scheduler, progress=progress)
+    if as_json:
+        emit(json_text(made), None)
+    else:
+        report = TextReport(color=color_wanted(sys.stdout))
+        report.print(files.overview(made))
+        emit(report.text(), None)
+    note(f"wrote {folder / files.PAGE}, and {files.CSV}, {files.JSON}, {files.MARKDOWN} beside it", quiet=quiet)
+    return 0
+
+
+def _lines(path: Path, command: click.Command, common: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Place, text and parameters of each line; the options of the call itself hold where a line says nothing."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(f"cannot be read: {error}", where=str(path)) from None
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{path}:{number}"
+        try:
+            words = shlex.split(line, comments=True)
+            if not words:
+                continue
+            context = command.make_context("fit", list(words))
+        except (ValueError, click.UsageError) as error:
+            message = error.format_message() if isinstance(error, click.UsageError) else str(error)
+            hint = "a line is a TARGET and its options: hf:ViTConfig --size 640x640"
+            raise BadInputError(message, where=where, hint=hint) from None
+        given = {
+            name: value
+            for name, value in context.params.items()
+            if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+        }
+        given = {name: value for name, value in given.items() if name in (*common, "target")}
+        if not given.get("target"):
+            raise BadInputError("a line needs a TARGET", where=where, hint="hf:ViTConfig --size 640x640")
+        found.append((where, " ".join(words), {**common, **given}))
+    if not found:
+        raise BadInputError("lists no model", where=str(path), hint="one line per model: a TARGET and its options")
+    return found

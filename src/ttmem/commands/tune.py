@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem tune``: What to change so that a captured run fits, with a proof."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ttmem.commands import _options as options
+from ttmem.commands._output import emit, json_text, looks, note
+from ttmem.commands._runner import verb
+
+_LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
+
+
+@verb("""
+ttmem tune block
+ttmem tune block --target fits --verify
+ttmem tune block --max-l1 70% --patch smaller.diff
+ttmem tune block --max-dram 80% --json
+""")
+@options.source_argument("source")
+@click.option("--target", type=click.Choice(["fits"]), help="Nothing fails for want of memory.")
+@click.option("--max-dram", metavar="LIMIT", help=f"Highest DRAM peak: {_LIMIT}.")
+@click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak with what programs need, in the same forms.")
+@options.count_option("--most", help="At most so many edits (default: 10 without a target, else 24).")
+@click.option("--verify", is_flag=True, help="Run the script again on the mock with the edits, and compare.")
+@options.file_option("--patch", "patch_path", place=options.product_place, help="Write the edits as a unified diff.")
+@options.file_option("--sarif", "sarif_path", help="Also write the findings as SARIF 2.1.0.")
+@options.json_option
+@options.python_option()
+@options.ttnn_option
+@options.output_option
+@options.quiet_option
+def command(
+    source: str,
+    verify: bool,
+    patch_path: Path | None,
+    sarif_path: Path | None,
+    as_json: bool,
+    output: Path | None,
+    quiet: bool,
+    **settings: Any,
+) -> int:
+    """Search the smallest set of edits with which SOURCE, a run that 'ttmem run' captured, reaches a target.
+
+    Cheap edits come first: freeing at the last use, writing in place, regions that nobody uses, L1 or DRAM, narrower
+    data types, parts. Exit 1 when the target is not reached. Without a target: the edits that lower the peaks most.
+    Nothing is written but the patch, whose paths are relative to the current folder ('git apply', 'patch -p1').
+    """
+    import ttmem
+    from ttmem.commands import _profiles
+    from ttmem.reports.tune import sarif, terminal
+
+    _profiles.protect(source, outputs=(output, patch_path, sarif_path))
+    found = ttmem.tune(source, verify=verify, output=sys.stderr.fileno(), **settings)
+    answer = found.document()
+    if patch_path is not None:
+        patch = found.patch()
+        emit(patch.text, patch_path)
+        note(f"wrote {patch_path}", quiet=quiet)
+        for edit in patch.left_out:
+            note(f"not in the patch, make it by hand: {edit}", quiet=quiet)
+    if sarif_path is not None:
+        emit(sarif.render(found.findings, found.history.profile.source.name), sarif_path)
+        note(f"wrote {sarif_path}", quiet=quiet)
+    emit(json_text(answer.to_json()) if as_json else terminal.render(answer, **looks(output)), output)
+    return 0 if found.reached else 1

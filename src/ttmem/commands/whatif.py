@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem whatif``: A captured run with changes, before you make them."""
+
+from pathlib import Path
+
+import click
+
+from ttmem.commands import _options as options
+from ttmem.commands._output import emit, json_text, looks
+from ttmem.commands._runner import verb
+
+
+@verb("""
+ttmem whatif block free:x@41
+ttmem whatif block free:x@41 'dtype:*.weight=bfloat8_b' --name smaller
+ttmem whatif block memory:q@12=DRAM --board p150 --json
+""")
+@options.source_argument("source")
+@click.argument("edits", nargs=-1, metavar="EDIT...")
+@click.option("--board", metavar="BOARD", help="As if it ran on this board.")
+@click.option("--name", metavar="NAME", help="Store the changed run under this name, for 'diff', 'check' and the page.")
+@options.json_option
+@options.output_option
+@options.quiet_option
+def command(
+    source: str,
+    edits: tuple[str, ...],
+    board: str | None,
+    name: str | None,
+    as_json: bool,
+    output: Path | None,
+    quiet: bool,
+) -> int:
+    """Apply EDITs to SOURCE, a run that 'ttmem run' captured, and tell its new peaks: exit 0 when it fits then, else 1.
+
+    \b
+    free:TENSOR@LINE            free it right after its last use
+    inplace:TENSOR@LINE         write it over the input that it is made from
+    memory:TENSOR@LINE=DRAM     make it in DRAM or L1
+    dtype:PATTERN=bfloat8_b     make it in another data type
+    shard:TENSOR=interleaved    lay it out otherwise (height:64x512@8x8)
+    chunk:#INDEX=4              run an operation in parts
+    order:TENSOR=last           upload it right before its first use (=first: before all)
+    region:L1_SMALL=0           open the device with another region
+    board=p150                  run it on another board
+
+    TENSOR is the name in the report, a pattern may mean several; LINE is where it is made, #INDEX an operation. The run
+    is played again on the twin's allocator, so addresses, fragmentation and clashes count.
+    """
+    import ttmem
+    from ttmem.commands import _profiles
+    from ttmem.library.sources import Located
+    from ttmem.reports.whatif import terminal
+    from ttmem.store import store
+
+    if not edits and board is None:
+        raise click.UsageError("no EDIT was given")
+    if name is not None:
+        name = store.check_name(name)
+    _profiles.protect(source, outputs=(output,))
+    found = ttmem.whatif(source, edits, board=board)
+    answer = found.document()
+    if name is not None:
+        profile = found.profile(name)
+        kept = _profiles.keep(profile, Located(f"{source} with {' '.join(edits)}", None), name=name)
+        _profiles.say_what_next(profile, kept, quiet=quiet)
+    emit(json_text(answer.to_json()) if as_json else terminal.render(answer, **looks(output)), output)
+    return 0 if found.after.fits else 1

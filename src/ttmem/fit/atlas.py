@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many models on many boards: one table, made bit by bit.
+
+Every answer is written to the folder's journal as soon as it is known, so a second call asks only for what is missing
+(or for models whose file has changed since). A model that cannot be traced or played is a row with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from ttmem._errors import BadInputError, TtmemError
+from ttmem._version import __version__
+from ttmem.analysis.failure import failure
+from ttmem.analysis.peaks import peaks
+from ttmem.fit import playing, running
+from ttmem.fit.request import Prediction, Request
+from ttmem.fit.targets import is_script, stream_of
+from ttmem.operators.tracing import kept_tracer
+from ttmem.sweep.distribute import as_finished, connected
+from ttmem.sweep.journal import locked_folder
+
+JOURNAL = "journal.jsonl"
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """One line of a list: a target and its options."""
+
+    text: str
+    """As it was written; names the row."""
+    request: Request
+
+    def key(self, board: str) -> str:
+        """What makes an answer that is there one to this question."""
+        file = Path(self.request.target.partition("::")[0])
+        changed = file.stat().st_mtime_ns if file.is_file() else 0
+        return json.dumps([self.text, board, self.request.engine, changed, __version__])
+
+
+@dataclass(frozen=True, slots=True)
+class AtlasRow:
+    """One model on one board."""
+
+    model: str
+    board: str
+    fits: bool | None
+    """None: nobody knows, for the ``reason``."""
+    engine: str = ""
+    dram_peak_percent: float | None = None
+    """Of a bank; over 100 where something did not fit any more."""
+    dram_peak_bytes_per_bank: int | None = None
+    l1_peak_percent: float | None = None
+    weights_bytes: int | None = None
+    """Per chip, as are the next two."""
+    kv_cache_bytes: int | None = None
+    activations_peak_bytes: int | None = None
+    exact: int | None = None
+    bounded: int | None = None
+    unknown: int | None = None
+    """Operations by how certain what is said of them is."""
+    failure: str = ""
+    """Class and operation of the first failure."""
+    reason: str = ""
+    seconds: float = 0.0
+
+
+def answer(model: ListedModel, board: str) -> AtlasRow:
+    """One row; also what a worker of a cluster does."""
+    began = time.perf_counter()
+    request = replace(model.request, board=board)
+    try:
+        found = running.ran(request) if is_script(request.target) else playing.play(stream_of(request), request)
+        row = _row(model.text, board, found)
+    except TtmemError as error:
+        row = AtlasRow(model.text, board, None, reason=f"{error}")
+    except Exception as error:  # one model of hundreds must not end the others
+        row = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
+    return replace(row, seconds=round(time.perf_counter() - began, 1))
+
+
+def _row(text: str, board: str, found: Prediction) -> AtlasRow:
+    seen, failed = peaks(found.profile), failure(found.profile)
+    dram, l1 = seen.get("DRAM"), seen.get("L1")
+    held = dram.peak_bytes_per_bank if dram else 0
+    if failed and failed.memory == "DRAM":
+        held = max(held, failed.numbers.get("allocated", 0) + failed.numbers.get("bytes_per_bank", 0))
+    return AtlasRow(
+        text,
+        board,
+        found.fits,
+        found.engine,
+        dram_peak_percent=_percent(held, dram.bytes_per_bank) if dram else None,
+        dram_peak_bytes_per_bank=held if dram else None,
+        l1_peak_percent=_percent(l1.peak_bytes_per_bank, l1.bytes_per_bank) if l1 else None,
+        weights_bytes=found.weights_bytes,
+        kv_cache_bytes=found.kv_cache_bytes,
+        activations_peak_bytes=found.activations_peak_bytes,
+        exact=found.operations.exact,
+        bounded=found.operations.bounded,
+        unknown=found.operations.unknown,
+        failure=f"{failed.failure_class} {failed.operation_name}".strip() if failed else "",
+    )
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None
+
+
+def make_atlas(
+    models: Sequence[ListedModel],
+    boards: Sequence[str],
+    folder: Path,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> list[AtlasRow]:
+    """All rows, in the order of the list; those that the folder has are not asked for again."""
+    asked = [(model, board) for model in models for board in boards]
+    with locked_folder(folder, "atlas"), _journal(folder) as (known, file):
+        missing = [(model, board) for model, board in asked if model.key(board) not in known]
+        done = len(asked) - len(missing)
+        for model, board, row in _answers(missing, workers, scheduler):
+            key = model.key(board)
+            known[key] = row
+            file.write(json.dumps({"key": key, "row": asdict(row)}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            done += 1
+            if progress:
+                progress(done, len(asked), f"{row.model} on {row.board}")
+        return [known[model.key(board)] for model, board in asked]
+
+
+def _answers(
+    missing: Sequence[tuple[ListedModel, str]], workers: int, scheduler: str | None
+) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
+    """As they come: in threads here (tracing and the real library are processes of their own), or from a cluster."""
+    if scheduler is not None:
+        with connected(scheduler, "an atlas") as client:
+            for (model, board), row, error in as_finished(client, answer, missing):
+                lost = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
+                yield model, board, row if error is None else lost
+        return
+    # One tracer for all, where nobody else asks it at the same time: importing torch takes seconds.
+    with kept_tracer() if workers == 1 else nullcontext(), ThreadPoolExecutor(max_workers=workers) as pool:
+        futures = {pool.submit(answer, *question): question for question in missing}
+        try:
+            for future in as_completed(futures):
+                yield (*futures[future], future.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
+    """What is known, and the file that what follows is written to; a line that a kill cut in half goes."""
+    path = folder / JOURNAL
+    known: dict[str, AtlasRow] = {}
+    told_bytes = path.read_bytes() if path.exists() else b""
+    whole = told_bytes[: told_bytes.rfind(b"\n") + 1]
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            told: dict[str, Any] = json.loads(line)
+            known[str(told["key"])] = AtlasRow(**told["row"])
+        except (ValueError, KeyError, TypeError):
+            where = f"{path}:{number}"
+            raise BadInputError("is no journal of an atlas", where=where, hint="name a new folder") from None
+    with path.open("a", encoding="utf-8") as file:
+        file.truncate(len(whole))
+        yield known, file

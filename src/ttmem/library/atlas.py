@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many models on many boards: ``ttmem fit --list``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ttmem.fit.atlas import ListedModel, Progress, make_atlas
+from ttmem.hardware import BOARDS
+from ttmem.reports.atlas import files
+from ttmem.reports.atlas.document import AtlasDocument, document
+
+
+def atlas(
+    models: Sequence[ListedModel],
+    boards: Sequence[str],
+    folder: str | Path,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> AtlasDocument:
+    """Answer all models on the boards (``["all"]``: every one), and write the tables into the folder."""
+    place = Path(folder)
+    rows = make_atlas(models, board_names(boards), place, workers=workers, scheduler=scheduler, progress=progress)
+    made = document(rows)
+    files.write(made, place)
+    return made
+
+
+def board_names(boards: Sequence[str]) -> list[str]:
+    """Each once, in the registry's words."""
+    if "all" in boards:
+        return [board.name for board in BOARDS if board.runs_operations]
+    return list(dict.fromkeys(BOARDS.find(word).name for word in boards))

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem.whatif``: a captured run with changes, before they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ttmem.library.read import Source, read
+from ttmem.profile import Profile
+from ttmem.tune.applying import Applied, apply
+from ttmem.tune.draft import Draft, as_captured
+from ttmem.tune.edits import BOARD, Edit, parse_edit
+from ttmem.tune.figures import Figures, figures
+from ttmem.tune.history import history
+from ttmem.tune.playing import profile_of
+
+if TYPE_CHECKING:
+    from ttmem.reports.whatif.document import WhatIfDocument
+
+
+@dataclass(frozen=True, eq=False)
+class WhatIf:
+    """What changes would do."""
+
+    before: Figures
+    after: Figures
+    applied: tuple[Applied, ...]
+    draft: Draft
+
+    def profile(self, name: str | None = None) -> Profile:
+        """The changed run as a Profile: ``diff`` it, ``check`` it, store it."""
+        return profile_of(self.draft, name or f"{self.draft.history.profile.name}-whatif")
+
+    def document(self) -> WhatIfDocument:
+        """The answer of ``ttmem whatif``."""
+        from ttmem.reports.whatif.document import document
+
+        return document(self.before, self.after, self.applied, self.draft)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``ttmem whatif --json``."""
+        return self.document().to_json()
+
+
+def whatif(source: Source, edits: Sequence[str | Edit], *, board: str | None = None) -> WhatIf:
+    """Apply edits (``free:x@41``, ``memory:q@12=DRAM``, ``dtype:*.weight=bfloat8_b``, ...) to a captured run.
+
+    It is played again on the twin's allocator; without edits that gives the captured addresses to the byte.
+    """
+    chosen = [parse_edit(one) if isinstance(one, str) else one for one in edits]
+    if board is not None:
+        chosen.append(Edit(BOARD, value=board))
+    start = draft = as_captured(history(read(source)))
+    applied: list[Applied] = []
+    for edit in chosen:
+        draft, one = apply(draft, edit)
+        applied.append(one)
+    return WhatIf(figures(start), figures(draft), tuple(applied), draft)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``ttmem tune --json`` says."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ttmem.analysis.findings import Finding
+from ttmem.reports.kit.documents import Document
+from ttmem.reports.profile.document_parts import FailureFacts
+from ttmem.reports.whatif.document import RunFigures, first_failure, run_figures
+from ttmem.tune.draft import Draft
+from ttmem.tune.figures import Figures
+from ttmem.tune.patching import Patch
+from ttmem.tune.proposals import instruction
+from ttmem.tune.search import FrontierPoint, Step
+from ttmem.tune.verifying import Verified
+
+
+class TunedEdit(Document, frozen=True):
+    """One edit, ready to be made."""
+
+    edit: str
+    """As ``ttmem whatif`` takes it."""
+    kind: str
+    """``free``, ``inplace``, ``memory``, ``dtype``, ``shard``, ``chunk``, ``order`` or ``region``."""
+    tensor: str
+    memory: str
+    """In which it makes room."""
+    location: str
+    """The line to change, or behind which to write."""
+    code: str
+    saves_bytes_per_bank: int
+    """At the moment that was too full; without a target, of the peak."""
+    confidence: str
+    why_bounded: str
+    cost: str
+    """What it may cost."""
+
+
+class VerifiedRun(Document, frozen=True):
+    """What the real library said on the mock, with the edits made at the script's calls."""
+
+    dram_peak_bytes_per_bank: int = msgspec.field(name="DRAM")
+    l1_peak_bytes_per_bank: int = msgspec.field(name="L1")
+    l1_peak_with_programs_bytes_per_core: int = msgspec.field(name="L1_with_programs")
+    fits: bool
+    agrees: bool
+    """Equal to the promise to the byte where every edit is exact, not more than it otherwise."""
+
+
+class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"):
+    """The smallest set of edits that was found."""
+
+    name: str
+    reached: bool
+    """The target; without one, always true."""
+    before: RunFigures
+    after: RunFigures
+    edits: list[TunedEdit]
+    frontier: list[FrontierPoint]
+    """How low the peaks are with the first edit, the first two, and so on."""
+    findings: list[Finding]
+    first_failure: FailureFacts | None
+    """What does not fit after the edits."""
+    verified: VerifiedRun | None
+    tried: int
+    """Candidates that were judged."""
+    not_in_patch: list[str]
+    """Edits that are not plain text: they have to be made by hand."""
+
+
+def document(
+    *,
+    reached: bool,
+    before: Figures,
+    after: Figures,
+    steps: Sequence[Step],
+    frontier: Sequence[FrontierPoint],
+    findings: Sequence[Finding],
+    draft: Draft,
+    verified: Verified | None,
+    patch: Patch,
+    tried: int,
+) -> TuneDocument:
+    """The answer."""
+    return TuneDocument(
+        name=draft.history.profile.name,
+        reached=reached,
+        before=run_figures(before),
+        after=run_figures(after),
+        edits=[_edit(draft, step) for step in steps],
+        frontier=list(frontier),
+        findings=list(findings),
+        first_failure=first_failure(draft, after),
+        verified=None if verified is None else VerifiedRun.of(verified),
+        tried=tried,
+        not_in_patch=list(patch.left_out),
+    )
+
+
+def _edit(draft: Draft, step: Step) -> TunedEdit:
+    applied = step.applied
+    told = instruction(draft, applied)
+    return TunedEdit(
+        edit=str(applied.edit),
+        kind=applied.edit.kind,
+        tensor=applied.groups[0].name if applied.groups else applied.edit.target,
+        memory=step.memory,
+        location=told.location,
+        code=told.code,
+        saves_bytes_per_bank=step.saves_bytes_per_bank,
+        confidence=applied.confidence,
+        why_bounded=applied.why_bounded,
+        cost=told.cost,
+    )

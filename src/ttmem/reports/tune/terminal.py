@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to change, for a person: the edits with their lines, what they bring, what was found besides."""
+
+from ttmem.analysis.amounts import megabytes
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.tables import Table
+from ttmem.reports.kit.units import one_line
+from ttmem.reports.profile.sentences import finding_lines
+from ttmem.reports.tune.document import TuneDocument
+from ttmem.reports.whatif.terminal import PEAKS, peak_rows, verdict
+
+
+def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> str:
+    """Edits first: they are what was asked for."""
+    report = TextReport(width, color=color)
+    for number, edit in enumerate(answer.edits, 1):
+        where = f" at {one_line(edit.location)}" if edit.location else ""
+        behind = " behind" if edit.kind == "free" and edit.location else ""
+        saves = f"saves {megabytes(edit.saves_bytes_per_bank)} of {edit.memory} per bank"
+        report.print(f"{number}. {one_line(edit.edit)}", style="bold")
+        report.print(f"   {one_line(edit.code)}{behind}{where}")
+        doubt = f" ({one_line(edit.why_bounded)})" if edit.why_bounded else ""
+        report.print(f"   {saves}; {edit.confidence}{doubt}; cost: {one_line(edit.cost)}")
+    if not answer.edits:
+        report.print("no edit is needed" if answer.reached else "no edit helps")
+    report.print("", Table(PEAKS, list(peak_rows(answer.before, answer.after))), "")
+    report.print(*verdict(answer.before, answer.after, is_proven=answer.verified is not None))
+    if not answer.reached:
+        report.print("the target is not reached", style="bold red")
+    if answer.verified is not None:
+        proof = answer.verified
+        words = f"DRAM {proof.dram_peak_bytes_per_bank:,} B, L1 {proof.l1_peak_bytes_per_bank:,} B per bank"
+        report.print(f"on the mock: {words}, {'as promised' if proof.agrees else 'not as promised'}")
+    if answer.findings:
+        report.print("", "Found besides:", *finding_lines(answer.findings))
+    return report.text()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How full a draft gets, whether it fits, and what limits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttmem.profile import MEMORIES
+from ttmem.tune.draft import Draft
+from ttmem.tune.history import is_want_of_memory
+from ttmem.tune.playing import Played, Shortfall, play
+
+DRAM, L1 = "DRAM", "L1"
+
+
+@dataclass(frozen=True, slots=True)
+class Limiting:
+    """The operation at which a memory is fullest."""
+
+    memory: str
+    operation: int
+    name: str
+    location: str
+    bytes_per_bank: int
+    """Of L1 with what programs need."""
+    bank_bytes: int
+
+    @property
+    def percent(self) -> float:
+        """Of a bank."""
+        return round(100 * self.bytes_per_bank / self.bank_bytes, 4) if self.bank_bytes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One run, as it was or as it would be."""
+
+    fits: bool
+    """It came to its end: nothing did not fit, as far as the run is known."""
+    dram_peak_bytes_per_bank: int
+    l1_peak_bytes_per_bank: int
+    l1_peak_with_programs_bytes_per_core: int
+    limits: tuple[Limiting, ...]
+    """DRAM and L1, the fuller one first: what becomes the limit next."""
+    shortfall: Shortfall | None
+
+    def peak(self, memory: str) -> int:
+        """What a limit on a memory is compared with: L1 counts with what programs need."""
+        return self.dram_peak_bytes_per_bank if memory == DRAM else self.l1_peak_with_programs_bytes_per_core
+
+
+def figures(draft: Draft, played: Played | None = None) -> Figures:
+    """Of a draft that is played to its end, or to the first thing that does not fit."""
+    played = played or play(draft)
+    history = draft.history
+    failure = history.failure
+    other_failure = failure is not None and not failure.survived and not is_want_of_memory(failure)
+    dram, l1 = MEMORIES.index(DRAM), MEMORIES.index(L1)
+    limits = [
+        _limiting(draft, DRAM, played.peak_at[dram], played.peaks[dram]),
+        _limiting(draft, L1, played.programs_peak_at, played.programs_peak),
+    ]
+    limits.sort(key=lambda limit: -limit.percent)
+    return Figures(
+        played.fits and not other_failure,
+        played.peaks[dram],
+        played.peaks[l1],
+        played.programs_peak,
+        tuple(limits),
+        played.shortfall,
+    )
+
+
+def _limiting(draft: Draft, memory: str, operation: int, size: int) -> Limiting:
+    operations = draft.history.operations
+    known = operations[operation] if 0 <= operation < len(operations) else None
+    bank = draft.pools[MEMORIES.index(memory)][2]
+    return Limiting(memory, operation, known.name if known else "", known.location if known else "", size, bank)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Edits as a unified diff of the user's source: nothing is written but the diff.
+
+Only what is plain text becomes part of it: a line behind a statement, an option of a call whose every run the edit
+means. What is not is left to the person, and said.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ttmem.tune import edits
+from ttmem.tune.applying import Applied
+from ttmem.tune.groups import Group, free_point
+from ttmem.tune.history import History
+from ttmem.tune.proposals import first_argument
+from ttmem.tune.source import Place, Source, place_of, source_of
+
+_OPENING = ("open_device", "open_mesh_device", "CreateDevice")
+_TYPES = ("float32", "bfloat16", "bfloat8_b", "bfloat4_b", "uint8", "uint16", "uint32", "int32")
+
+
+class Replacement(NamedTuple):
+    """Text in the place of text; columns count bytes, as the parser's do."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """The diff, and the edits that are not in it."""
+
+    text: str
+    left_out: tuple[str, ...]
+
+
+def patch(history: History, chosen: Sequence[Applied]) -> Patch:
+    """A diff with paths relative to the current folder."""
+    changes: dict[str, list[Replacement]] = {}
+    left_out: list[str] = []
+    for applied in chosen:
+        found = _replacement(history, applied)
+        if found is None:
+            left_out.append(str(applied.edit))
+        else:
+            file, replacement = found
+            if replacement not in changes.setdefault(file, []):
+                changes[file].append(replacement)
+    text = "".join(_diff(file, replacements) for file, replacements in sorted(changes.items()))
+    return Patch(text, tuple(left_out))
+
+
+def _replacement(history: History, applied: Applied) -> tuple[str, Replacement] | None:
+    edit = applied.edit
+    if edit.kind == edits.REGION:
+        return _region(history, applied)
+    if len(applied.groups) != 1:
+        return None
+    (group,) = applied.groups
+    if edit.kind == edits.FREE:
+        point = free_point(history, group)
+        if not point.expression:
+            return None
+        line = " " * point.column + f"ttnn.deallocate({point.expression})\n"
+        return point.place.file, Replacement(point.place.line + 1, 0, point.place.line + 1, 0, line)
+    if edit.kind == edits.INPLACE:
+        value = first_argument(history, group)
+        return _option(history, group, "output_tensor", value) if value else None
+    if edit.kind == edits.MEMORY:
+        return _option(history, group, "memory_config", f"ttnn.{edit.value.upper()}_MEMORY_CONFIG")
+    if edit.kind == edits.DTYPE:
+        return _option(history, group, "dtype", f"ttnn.{edit.value}")
+    return None
+
+
+def _option(history: History, group: Group, option: str, value: str) -> tuple[str, Replacement] | None:
+    """An option of the call that makes the tensors, when all that this call ever makes is meant."""
+    producers = {life.producer for life in group.lives}
+    places = {history.operations[producer].location for producer in producers if producer >= 0}
+    if len(places) != 1 or -1 in producers:
+        return None
+    (location,) = places
+    if any(one.location == location and one.index not in producers for one in history.operations):
+        return None
+    place = place_of(location)
+    source = source_of(place.file)
+    name = history.operations[next(iter(producers))].name
+    call = _call(source, place, name)
+    return (place.file, _set(call, option, value)) if call is not None else None
+
+
+def _call(source: Source | None, place: Place, name: str) -> ast.Call | None:
+    statement = source.statement_at(place.line) if source is not None else None
+    if source is None or statement is None:
+        return None
+    calls = source.calls_in(statement, name)
+    return calls[0] if len(calls) == 1 and not any(word.arg is None for word in calls[0].keywords) else None
+
+
+def _set(call: ast.Call, option: str, value: str) -> Replacement:
+    given = next((word.value for word in call.keywords if word.arg == option), None)
+    given = given or next((argument for argument in call.args if _is(argument, option)), None)
+    if given is not None:
+        return Replacement(given.lineno, given.col_offset, given.end_lineno or 0, given.end_col_offset or 0, value)
+    last = max(
+        [*call.args, *(word.value for word in call.keywords)],
+        key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0),
+        default=None,
+    )
+    if last is None:
+        line, column = call.end_lineno or 0, (call.end_col_offset or 1) - 1
+        return Replacement(line, column, line, column, f"{option}={value}")
+    line, column = last.end_lineno or 0, last.end_col_offset or 0
+    return Replacement(line, column, line, column, f", {option}={value}")
+
+
+def _is(argument: ast.expr, option: str) -> bool:
+    """Whether a plain argument is what the option would say: ``ttnn.bfloat16``, ``ttnn.L1_MEMORY_CONFIG``."""
+    word = argument.attr if isinstance(argument, ast.Attribute) else ""
+    return word in _TYPES if option == "dtype" else option == "memory_config" and word.endswith("_MEMORY_CONFIG")
+
+
+def _region(history: History, applied: Applied) -> tuple[str, Replacement] | None:
+    """The size of a region, where the script opens its device itself, once."""
+    option = "l1_small_size" if applied.edit.target.upper() == "L1_SMALL" else "trace_region_size"
+    file = history.profile.source.name
+    source = source_of(file)
+    if source is None:
+        return None
+    statements = [node for node in ast.walk(source.tree) if isinstance(node, ast.stmt)]
+    calls = {id(call): call for one in statements for name in _OPENING for call in source.calls_in(one, name)}
+    if len(calls) != 1:
+        return None
+    return file, _set(next(iter(calls.values())), option, applied.edit.value)
+
+
+def _diff(file: str, replacements: Sequence[Replacement]) -> str:
+    source = source_of(file)
+    assert source is not None
+    lines = [line.encode() for line in source.lines]
+    if lines and not lines[-1].endswith(b"\n"):
+        lines[-1] += b"\n"
+    for one in sorted(replacements, reverse=True):
+        if one.line > len(lines):
+            lines.append(one.text.encode())
+            continue
+        head = lines[one.line - 1][: one.column]
+        tail = lines[one.end_line - 1][one.end_column :]
+        lines[one.line - 1 : one.end_line] = [head + one.text.encode() + tail]
+    changed = b"".join(lines).decode().splitlines(keepends=True)
+    relative = os.path.relpath(Path(file).resolve()).replace(os.sep, "/")
+    return "".join(difflib.unified_diff(source.lines, changed, f"a/{relative}", f"b/{relative}"))

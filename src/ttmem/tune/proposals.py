@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Edits that could make room at one moment of a run, with the code to write and what it may cost."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ttmem._errors import TtmemError
+from ttmem.analysis.amounts import megabytes
+from ttmem.profile import MEMORIES
+from ttmem.tune import edits
+from ttmem.tune.applying import LAST, Applied, effect, reusable_input
+from ttmem.tune.draft import Draft
+from ttmem.tune.edits import Edit
+from ttmem.tune.groups import Group, free_point, groups_of, written
+from ttmem.tune.history import History
+from ttmem.tune.source import place_of, source_of
+
+_MOST_GROUPS = 64
+"""Tensors that are looked at for one moment, the largest first."""
+_NARROWER = {"float32": "bfloat16", "bfloat16": "bfloat8_b", "bfloat8_b": "bfloat4_b"}
+_LEAST_CHUNK = 2
+_CHUNKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One edit that is worth a try."""
+
+    applied: Applied
+    group: Group | None
+
+    @property
+    def edit(self) -> Edit:
+        return self.applied.edit
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An edit for the person who has to write it."""
+
+    location: str
+    """The line to change, or behind which to write."""
+    code: str
+    cost: str
+
+
+def proposals(draft: Draft, memory: int, position: int, kinds: tuple[str, ...]) -> Iterator[Proposal]:
+    """Edits of these kinds that leave less in a memory at one moment."""
+    for group in _alive(draft, memory, position):
+        for kind in kinds:
+            if kind == edits.FREE and edits.MEMORY not in kinds and not _can_be_written(draft.history, group):
+                continue
+            for value in _values(draft.history, kind, group, memory):
+                name, line = written(draft.history, group)
+                edit = Edit(kind, name, line, value)
+                if kind == edits.CHUNK:
+                    edit = Edit(kind, f"#{group.lives[0].producer}", "", value)
+                try:
+                    applied = effect(draft, edit, (group,))
+                except TtmemError:
+                    continue
+                if saved_at(draft, applied, memory, position) > 0:
+                    yield Proposal(applied, group)
+
+
+def _can_be_written(history: History, group: Group) -> bool:
+    """A free that no line of the source can say is not cheap: something has to be rearranged for it."""
+    return bool(free_point(history, group).expression) or source_of(group.site.file) is None
+
+
+def saved_at(draft: Draft, applied: Applied, memory: int, position: int) -> int:
+    """How much less is in a memory at one moment."""
+    saved = 0
+    for number, piece in applied.change.items():
+        pairs = [(piece, -1)]
+        if number < len(draft.history.lives) or number in draft.changed:
+            pairs.append((draft.piece(number), 1))
+        for one, sign in pairs:
+            if one.is_there and one.memory == memory and one.take_at <= position < one.give_at:
+                saved += sign * one.bytes_per_bank
+    return saved
+
+
+def _alive(draft: Draft, memory: int, position: int) -> list[Group]:
+    """The groups that hold most at that moment."""
+    history = draft.history
+    columns = history.cache.get("columns")
+    if columns is None:
+        number_of_group = np.full(len(history.lives), -1, np.int64)
+        for number, group in enumerate(groups_of(history)):
+            number_of_group[[life.number for life in group.lives]] = number
+        told = [(life.memory, life.taken_at, life.given_at, life.bytes_per_bank) for life in history.lives]
+        columns = history.cache["columns"] = (number_of_group, np.array(told, np.int64).reshape(-1, 4).T.copy())
+    number_of_group, (memories, taken, given, size) = columns
+    if draft.changed:
+        memories, taken, given, size = (column.copy() for column in (memories, taken, given, size))
+        for number, piece in draft.changed.items():
+            if number < len(history.lives):
+                memories[number], size[number] = piece.memory, piece.bytes_per_bank
+                taken[number], given[number] = piece.take_at, piece.give_at
+    rows = np.flatnonzero((memories == memory) & (taken <= position) & (position < given) & (number_of_group >= 0))
+    sums: dict[int, int] = {}
+    for row in rows.tolist():
+        sums[int(number_of_group[row])] = sums.get(int(number_of_group[row]), 0) + int(size[row])
+    groups = groups_of(history)
+    largest = sorted(sums, key=lambda number: (-sums[number], number))[:_MOST_GROUPS]
+    return [groups[number] for number in largest]
+
+
+def _values(history: History, kind: str, group: Group, memory: int) -> tuple[str, ...]:
+    """With which values a kind of edit is tried on a group; none where it makes no sense."""
+    first = group.lives[0]
+    if group.is_lasting and kind in (edits.FREE, edits.INPLACE, edits.ORDER):
+        return ()  # the next call needs it again
+    if kind == edits.FREE:
+        return ("",)
+    if kind == edits.INPLACE:
+        return ("",) if all(reusable_input(history, life) is not None for life in group.lives) else ()
+    if kind == edits.MEMORY:
+        return ("DRAM",) if MEMORIES[memory] == "L1" else ()
+    if kind == edits.DTYPE:
+        return _narrower(history, group)
+    if kind == edits.ORDER:
+        return (LAST,) if _is_upload(history, group) and all(life.uses for life in group.lives) else ()
+    if kind == edits.SHARD:
+        return ("interleaved",) if first.type is not None and first.type.shard_bytes else ()
+    if kind == edits.CHUNK:
+        return (str(_CHUNKS),) if first.producer >= 0 and len(group.lives) == 1 else ()
+    return ()
+
+
+def _is_upload(history: History, group: Group) -> bool:
+    return all(life.producer >= 0 and not history.operations[life.producer].inputs for life in group.lives)
+
+
+def _narrower(history: History, group: Group) -> tuple[str, ...]:
+    """For uploads in tiles. A block format is for weights: what is computed from a first input would follow it."""
+    type_ = group.lives[0].type
+    if type_ is None or type_.layout != "tile" or not _is_upload(history, group):
+        return ()
+    narrower = _NARROWER.get(type_.dtype)
+    if narrower is None:
+        return ()
+    if narrower != "bfloat16":
+        for life in group.lives:
+            if any(history.operations[index].inputs[:1] == (life.number,) for index in life.uses):
+                return ()
+    return (narrower,)
+
+
+def instruction(draft: Draft, applied: Applied) -> Instruction:
+    """What to write where."""
+    edit, history = applied.edit, draft.history
+    group = applied.groups[0] if applied.groups else None
+    if edit.kind == edits.REGION:
+        option = "l1_small_size" if edit.target.upper() == "L1_SMALL" else "trace_region_size"
+        return Instruction("", f"ttnn.open_device(..., {option}={edit.value})", "none, while nobody uses the region")
+    if edit.kind == edits.BOARD or group is None:
+        return Instruction("", f"--board {edit.value}", "another card")
+    made = _call_place(history, group)
+    if edit.kind == edits.FREE:
+        point = free_point(history, group)
+        last = max((operation for _, operation in point.after), default=-1)
+        place = str(point.place) or (history.operations[last].location if last >= 0 else made)
+        return Instruction(place, f"ttnn.deallocate({point.expression or group.name})", "none")
+    if edit.kind == edits.INPLACE:
+        other = reusable_input(history, group.lives[0])
+        name = other.name if other is not None else "its input"
+        return Instruction(made, f"output_tensor={first_argument(history, group) or name}", f"{name} is overwritten")
+    if edit.kind == edits.MEMORY:
+        size = megabytes(sum(life.total_bytes for life in group.lives))
+        where = edit.value.upper()
+        code = f"memory_config=ttnn.{where}_MEMORY_CONFIG"
+        return Instruction(made, code, f"{size} are read and written in {where} instead")
+    if edit.kind == edits.DTYPE:
+        return Instruction(made, f"dtype=ttnn.{edit.value}", "fewer bits for every value")
+    if edit.kind == edits.ORDER:
+        use = history.operations[group.lives[0].uses[0]].location if group.lives[0].uses else ""
+        when = f"right before its first use at {use}" if edit.value == LAST else "before everything else"
+        return Instruction(made, f"make {group.name} {when}", "none, if it is needed once")
+    if edit.kind == edits.SHARD:
+        return Instruction(made, f"memory_config: {edit.value}", "operations may need a copy in another form")
+    name = history.operations[group.lives[0].producer].name
+    code = f"ttmem.chunked({name}, dim=...), in {edit.value} parts"
+    return Instruction(made, code, f"{edit.value} launches and copies of the parts")
+
+
+def _call_place(history: History, group: Group) -> str:
+    """The call that makes it, which may stand further in than the statement that names it."""
+    producer = group.lives[0].producer
+    return history.operations[producer].location if producer >= 0 else str(group.site)
+
+
+def first_argument(history: History, group: Group) -> str:
+    """What the program calls the first argument of the call that makes a tensor; empty when that is not plain."""
+    producer = group.lives[0].producer
+    if producer < 0:
+        return ""
+    place = place_of(history.operations[producer].location)
+    source = source_of(place.file)
+    statement = source.statement_at(place.line) if source is not None else None
+    if source is None or statement is None:
+        return ""
+    calls = source.calls_in(statement, history.operations[producer].name)
+    if len(calls) != 1 or not calls[0].args or not isinstance(calls[0].args[0], (ast.Name, ast.Attribute)):
+        return ""
+    return ast.unparse(calls[0].args[0])

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small programs with one thing wrong each, and the same done right."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Planted(NamedTuple):
+    """A program with a problem."""
+
+    body: str
+    finding: str
+    """The kind that has to come first; empty where it is no waste, only something to change."""
+    tensor: str
+    edit: str
+    """What ``tune`` has to find; empty where nothing can be written."""
+    clean: str = ""
+    """The same without the problem."""
+    open: str = ""
+    limit: str = ""
+    """``--max-l1`` or ``--max-dram`` with which it is asked."""
+
+
+PROBLEMS = {
+    "late free": Planted(
+        """
+        big = make(1, 8, 1024, 1024)
+        half = ttnn.relu(big)
+        x = make(1, 4, 1024, 1024)
+        for _ in range(3):
+            x = ttnn.gelu(x)
+        ttnn.deallocate(big)
+        ttnn.deallocate(x)
+        y = ttnn.gelu(half)
+        """,
+        "late-free",
+        "big",
+        "free:big@",
+        """
+        big = make(1, 8, 1024, 1024)
+        half = ttnn.relu(big)
+        ttnn.deallocate(big)
+        x = make(1, 4, 1024, 1024)
+        for _ in range(3):
+            x = ttnn.gelu(x)
+        ttnn.deallocate(x)
+        y = ttnn.gelu(half)
+        """,
+    ),
+    "leak in a loop": Planted(
+        """
+        x = make(1, 1, 512, 512)
+        kept = []
+        for _ in range(6):
+            y = ttnn.exp(x)
+            kept.append(y)
+            z = ttnn.add(y, y)
+            z = None
+        """,
+        "leak",
+        "y",
+        "free:y@",
+        """
+        x = make(1, 1, 512, 512)
+        for _ in range(6):
+            y = ttnn.exp(x)
+            z = ttnn.add(y, y)
+            y = z = None
+        """,
+    ),
+    "uploaded twice": Planted(
+        """
+        host = ttnn.Tensor([0.0] * 512 * 512, [1, 1, 512, 512], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT)
+        query = ttnn.to_device(host, device)
+        key = ttnn.to_device(host, device)
+        x = ttnn.add(query, key)
+        y = ttnn.add(x, key)
+        z = ttnn.add(y, query)
+        """,
+        "double-upload",
+        "key",
+        "",
+    ),
+    "wrong memory": Planted(
+        """
+        skip = make(1, 1, 2048, 2048, memory=L1)
+        x = make(1, 1, 2048, 1024)
+        for _ in range(4):
+            x = ttnn.gelu(x)
+        y = ttnn.relu(skip, memory_config=DRAM)
+        """,
+        "",
+        "skip",
+        "memory:skip@",
+        limit="l1",
+    ),
+    "bad order": Planted(
+        """
+        late = make(1, 8, 1024, 1024)
+        x = make(1, 4, 1024, 1024)
+        y = ttnn.exp(x)
+        z = ttnn.add(x, y)
+        ttnn.deallocate(x)
+        ttnn.deallocate(y)
+        w = ttnn.relu(late)
+        """,
+        "",
+        "late",
+        "order:late=last",
+    ),
+    "needless float32": Planted(
+        """
+        wide = make(1, 4, 1024, 1024, dtype=ttnn.float32)
+        x = make(1, 1, 1024, 1024)
+        y = ttnn.gelu(x)
+        z = ttnn.softmax(wide, dim=-1)
+        """,
+        "wide-dtype",
+        "wide",
+        "dtype:wide@",
+    ),
+    "padding": Planted(
+        """
+        thin = make(1, 4096, 1, 32)
+        y = ttnn.relu(thin)
+        z = ttnn.add(y, thin)
+        """,
+        "padding",
+        "thin",
+        "",
+    ),
+    "unused region": Planted(
+        """
+        x = make(1, 1, 1024, 1024, memory=L1)
+        y = ttnn.gelu(x)
+        z = ttnn.add(x, y)
+        """,
+        "unused-region",
+        "",
+        "region:L1_SMALL=0",
+        open="l1_small_size=65536",
+    ),
+    "no reuse": Planted(
+        """
+        x = make(1, 4, 1024, 1024)
+        y = ttnn.gelu(x)
+        del x
+        z = ttnn.sum(y, dim=-1)
+        """,
+        "",
+        "y",
+        "inplace:",
+    ),
+    "growing tables": Planted(
+        """
+        for size in range(1, 7):
+            x = make(1, size, 33, 50)
+            y = ttnn.reshape(x, (1, 1, size * 50, 33))
+            del x, y
+        """,
+        "growth",
+        "kept by ttnn.reshape",
+        "",
+    ),
+}

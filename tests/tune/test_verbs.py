@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ttmem whatif`` and ``ttmem tune`` as they are typed: answers, exit codes, patches that are applied and run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import ttmem
+from support.command_line import call
+from ttmem.engines.running import RunSettings, run_script
+from ttmem.profile import Profile, storage
+from tune.conftest import Capture
+
+pytestmark = pytest.mark.oracle
+
+MODEL = """
+class Block:
+    def __init__(self):
+        self.weight = make(1, 1, 1024, 1024)
+
+    def __call__(self, x):
+        hidden = ttnn.matmul(x, self.weight)
+        active = ttnn.gelu(hidden)
+        for _ in range(2):
+            scaled = ttnn.multiply(active, active)
+        return ttnn.add(scaled, x)
+
+
+blocks = [Block(), Block()]
+start = make(1, 1, 1024, 1024)
+states = [start]
+for block in blocks:
+    state = block(states[-1])
+    states.append(state)
+wide = make(1, 2, 1024, 1024, memory=L1)
+small = ttnn.sum(wide, dim=1)
+last = ttnn.softmax(states[-1], dim=-1)
+ttnn.close_device(device)
+"""
+
+
+@pytest.fixture
+def model(capture: Capture, tmp_path: Path) -> Profile:
+    profile = capture(MODEL)
+    storage.save(profile, tmp_path / "model.ttmem")
+    return profile
+
+
+def test_whatif_says_what_changes_and_stores_it(model: Profile, tmp_path: Path) -> None:
+    done = call("whatif", "model.ttmem", "free:hidden@17", "memory:wide=DRAM", "--name", "changed", "--json")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert answer["schema"] == "ttmem.whatif/1"
+    assert [one["edit"] for one in answer["edits"]] == ["free:hidden@17", "memory:wide=DRAM"]
+    assert answer["edits"][0]["tensors"] == 2  # of both blocks
+    assert answer["after"]["L1"]["peak_bytes_per_bank"] < answer["before"]["L1"]["peak_bytes_per_bank"]
+    assert answer["first_failure"] is None
+    # the stored run is one like any other
+    compared = json.loads(call("diff", "model.ttmem", "changed", "--json").out)
+    peak = answer["after"]["L1"]["peak_bytes_per_bank"]
+    assert compared["memories"]["L1"]["after"] == peak
+    assert "before" in call("whatif", "model.ttmem", "free:hidden@17").out
+
+
+def test_an_edit_that_means_nothing_is_bad_input(model: Profile) -> None:
+    for edit, said in {
+        "free:hiden@17": "did you mean hidden",
+        "free:hidden@3": "it is at script.py:17",
+        "memory:wide=SRAM": "unknown memory",
+        "inplace:small": "no input of its operation",
+        "chunk:#999=2": "they are #0",
+        "chunk:#1=x": "chunk:#47=4",
+        "region:L9=0": "region:L1_SMALL=0",
+        "shard:wide=odd": "height:64x512@8x8",
+        "board=n15o": "n15o",
+        "order:small=last": "only uploads",
+    }.items():
+        with pytest.raises(ttmem.TtmemError) as raised:
+            ttmem.whatif(model, [edit])
+        assert said in f"{raised.value} {raised.value.hint}"
+    done = call("whatif", "model.ttmem", "free:hiden@17")
+    assert (done.code, done.out) == (2, "")
+    assert "Traceback" not in done.err
+
+
+def test_every_kind_of_edit_gives_a_run(model: Profile) -> None:
+    edits = [
+        "inplace:active",
+        "dtype:*.weight=bfloat8_b",
+        "shard:wide=height:32x1024@8x8",
+        "order:wide=first",
+        "region:TRACE=1048576",
+        "board=p150",
+    ]
+    for edit in edits:
+        found = ttmem.whatif(model, [edit])
+        assert found.after.fits
+        assert found.profile().to_json()["operations"] == model.to_json()["operations"]
+    bounded = {edit: ttmem.whatif(model, [edit]).applied[0].confidence for edit in edits}
+    assert bounded["board=p150"] == "bounded"
+    assert bounded["inplace:active"] == bounded["order:wide=first"] == "exact"
+
+
+def test_a_patch_applies_and_the_patched_script_has_the_promised_peak(model: Profile, tmp_path: Path) -> None:
+    # GIVEN edits that are plain text
+    done = call(
+        "tune", "model.ttmem", "--max-dram", "1000KiB", "--patch", "smaller.diff", "--json", "--verify", timeout=200
+    )
+    answer = json.loads(done.out)
+    assert answer["verified"]["agrees"], answer
+    assert answer["findings"]
+    # WHEN the patch is applied and the script is run
+    patch = tmp_path / "smaller.diff"
+    assert "+++ b/script.py" in patch.read_text()
+    subprocess.run(["patch", "-p1", "-i", str(patch)], cwd=tmp_path, check=True, capture_output=True)
+    compile((tmp_path / "script.py").read_text(), "script.py", "exec")
+    again = run_script("script.py", settings=RunSettings(), output=2)
+    # THEN its peaks are the promised ones
+    if not answer["not_in_patch"]:
+        memories = again.profile.to_json()["memories"]
+        assert memories["DRAM"]["peak_bytes_per_bank"] == answer["after"]["DRAM"]["peak_bytes_per_bank"]
+    assert again.status == 0
+
+
+def test_a_target_that_cannot_be_reached_is_told(model: Profile) -> None:
+    done = call("tune", "model.ttmem", "--max-dram", "1KiB", "--json")
+    assert done.code == 1
+    assert json.loads(done.out)["reached"] is False
+    assert "not reached" in call("tune", "model.ttmem", "--max-dram", "1KiB").out
+
+
+def test_sources_without_events_are_refused() -> None:
+    done = call("tune", "docs/examples/transformer-five-runs.log.gz")
+    assert done.code == 2
+    assert "Traceback" not in done.err
