@@ -26,6 +26,7 @@ from ttmem.allocator import (
     Program,
     StaticBuffer,
     StaticBuffersError,
+    WatchedDevice,
 )
 from ttmem.allocator.operations import (
     BOUNDED,
@@ -50,12 +51,11 @@ from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, op
 from ttmem.profile import L1_PARTS
 from ttmem.results.classify import classify
 from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
-from ttmem.tensors import CoreRange, InvalidSpecError, Placement, TensorSpec
+from ttmem.tensors import CoreRange, InvalidSpecError, TensorSpec
 
 Answer = dict[str, Any]
 
 _LEVELS = (EXACT, BOUNDED, UNKNOWN)
-_EMPTY = {memory.name: 0 for memory in MEMORIES}
 _TOLD = ("status", "failure_class", "memory", "message", "needed_bytes", "bytes_per_bank")
 _NOTHING = TensorSpec((0,))
 
@@ -64,22 +64,6 @@ class NoRecordError(TtmemError):
     """Neither a record nor the step says what an operation makes."""
 
     exit_code = 1
-
-
-class WatchedDevice(Device):
-    """Remembers how full each memory was."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.peaks = dict(_EMPTY)
-
-    def allocate_placed(self, placement: Placement) -> Buffer:
-        buffer = super().allocate_placed(placement)
-        memory = placement.spec.memory
-        held = self.allocated_bytes_per_bank(memory)
-        if held > self.peaks[memory.name]:
-            self.peaks[memory.name] = held
-        return buffer
 
 
 class _Tensors:
@@ -118,7 +102,7 @@ class _Tensors:
 class TwinEngine(Engine):
     """One board, opened when first needed."""
 
-    device_type = WatchedDevice
+    device_type: type[WatchedDevice] = WatchedDevice
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
         super().__init__(settings, **changes)

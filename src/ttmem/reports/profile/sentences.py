@@ -60,6 +60,8 @@ def next_command(profile: Profile, known: Analyses) -> str:
     source = shlex.quote(profile.source.name or profile.name)
     if len(source) > _LONGEST_COMMAND or not source.isprintable():
         source = "SOURCE"
+    if profile.source.kind == "predicted":
+        return f"ttmem fit {source} --html report.html"
     if "engine" in profile.facts:  # captured while a script ran: the script is no source, it is run again
         return f"ttmem run {source} --html report.html"
     if len(known.runs) > 1 and (known.failure is not None or known.counted_runs > 1):
