@@ -67,7 +67,7 @@ def gather(call: Call, plan: PlanWriter) -> Plan:
     elements = _filled(plan, part)
     replaced(plan, whole, elements, keep=part.slot)
     result = replace(places.spec, dtype=source.dtype, memory=call.memory or source.memory)
-    space = plan.l1_space() - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
+    space = _space(plan) - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
     made = Held(plan.allocate(result), result)
     plan.launch(_gather_buffers(elements.spec, places.spec, space), CIRCULAR)
     lead = 4 - rank
@@ -78,6 +78,13 @@ def gather(call: Call, plan: PlanWriter) -> Plan:
         made = replaced(plan, made, turned)
     plan.free(elements.slot, places.slot)
     return plan.finish(made.slot, made.spec)
+
+
+def _space(plan: PlanWriter) -> int:
+    """Where L1 is empty the library forgets what is set aside at its top."""
+    known, whole = plan.memory_map, plan.l1_space()
+    is_empty = whole == known.l1.bytes_per_bank
+    return known.architecture.l1_bytes_per_core - known.l1_base_address if is_empty else whole
 
 
 def _gather_buffers(elements: TensorSpec, places: TensorSpec, space: int) -> list[int]:
