@@ -5,7 +5,7 @@
 
 CHECKOUT is a tt-metal; PYTHON has ttnn, torch and what the checkout's models import. Its code runs unedited, with
 random weights and a vocabulary of 12,288; what a recipe keeps free, and trace regions, which are not opened here, are
-left out of both sides. Exit 1 when a resident figure is off by more than 0.1 % or a peak by more than 0.5 %.
+left out of both sides. Exit 1 when a resident figure is off by more than 0.1 % or a peak by more than 0.7 %.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ttmem.fit.request import Request  # noqa: E402
 from ttmem.hardware import BOARDS  # noqa: E402
 
 VOCABULARY = 12288
-RESIDENT_PERCENT, PEAK_PERCENT = 0.1, 0.5
+RESIDENT_PERCENT, PEAK_PERCENT = 0.1, 0.7
 DRIVER = """
 import json, os, sys, tempfile
 import torch

@@ -42,10 +42,17 @@ class RandomChoose:
         return self._random.choice(values)
 
 
+def opened_for(record: OperationRecord, **settings: int) -> TwinEngine:
+    """A board that can do it."""
+    if record.needs_mesh:
+        return TwinEngine(board="n300", mesh=(1, 2), **settings)
+    return TwinEngine(board="n150", **settings)
+
+
 @pytest.mark.parametrize("name", RECORDS.names())
 def test_examples_run_and_are_as_certain_as_the_record_says(name: str) -> None:
     record = RECORDS.find(name)
-    outcome = TwinEngine(board="n150", l1_small_bytes=32768).ask(record.example)
+    outcome = opened_for(record, l1_small_bytes=32768).ask(record.example)
     assert (outcome.status if outcome.is_judged else "pass") == "pass", outcome
     assert outcome.confidence == record.confidence, outcome.doubt
     assert outcome.is_judged or record.confidence == BOUNDED
@@ -61,7 +68,7 @@ def test_random_calls_use_no_argument_that_the_record_does_not_know(name: str) -
             written = read_call(call)
             assert RECORDS.find(written.function) is record
             assert call_of(record, written, ()).unknown_options == ()
-            outcome = TwinEngine(board="n150").ask(steps)
+            outcome = opened_for(record).ask(steps)
             assert outcome.status in ("pass", "clash", "overflow", "oom", "invalid") or not outcome.is_judged, outcome
             assert outcome.is_judged or outcome.confidence != EXACT
             drawn[outcome.confidence] += 1

@@ -13,6 +13,7 @@ import zstandard
 
 from fuzz.children import Child, Limits, Ran
 from ttmem.profile import storage
+from ttmem.reports.kit.documents import indented
 
 _MEMORY = 500 << 20
 _DIGITS = b"9" * 6_000
@@ -326,3 +327,12 @@ def test_a_line_that_is_too_long_for_facts(child: Child, tmp_path: Path) -> None
     path.write_text("CB 3 :: PS = 2048, NP = 4, TOTAL = 8192\n" + "x" * (2 << 20) + "\nTTMEM cb=1 op=push n=4 t=1\n")
     for form in ((), ("--json",)):
         assert b"a line is longer than 1 MiB" in ask(child, "cb", "profile", path, *form).out
+
+
+def test_figures_that_sum_to_infinity(child: Child, tmp_path: Path) -> None:
+    path = tmp_path / "ops_perf_results.csv"
+    head = "OP CODE,DEVICE KERNEL DURATION [ns],DEVICE COMPUTE CB WAIT FRONT [ns],CORE COUNT\n"
+    path.write_text(head + f"a,{'9' * 5000},{'9' * 5000},1e308\n" + "b,1e308,1e308,1e308\n" * 10)
+    for form in ((), ("--json",)):
+        assert ask(child, "cb", "profile", path, *form).code == 0
+    assert indented({"a": [float("inf"), float("nan"), 1.5]}, 1) == '{\n "a": [\n  null,\n  null,\n  1.5\n ]\n}'

@@ -97,15 +97,16 @@ class Chain:
             assert comparable(ours) == comparable(theirs), step
 
 
-def run_on(side: Side, steps: list[Step]) -> list[dict[str, Any]]:
-    side.open()
+def run_on(side: Side, steps: list[Step], **opened: Any) -> list[dict[str, Any]]:
+    side.open(**opened)
     return [comparable(answer) for answer in side.run([*steps, {"clear": "cache"}])]
 
 
 @pytest.mark.parametrize("name", RECORDS.names())
 def test_every_example_is_what_the_library_does(real_device: Callable[[str], Side], name: str) -> None:
     record = RECORDS.find(name)
-    theirs, ours = (run_on(side, list(record.example)) for side in (real_device("n150"), twin_side("n150")))
+    board, opened = ("n300", {"mesh": [1, 2]}) if record.needs_mesh else ("n150", {})
+    theirs, ours = (run_on(side, list(record.example), **opened) for side in (real_device(board), twin_side(board)))
     if record.confidence == EXACT:
         assert ours == theirs
     assert [answer["ok"] for answer in ours] == [answer["ok"] for answer in theirs]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The twin: the library's allocator and its rules for static buffers, exact to the byte."""
 
-from ttmem.allocator.device import Buffer, Checkpoint, Device
+from ttmem.allocator.device import Buffer, Checkpoint, Device, WatchedDevice
 from ttmem.allocator.failures import (
     BufferClashError,
     BufferOverflowError,
@@ -38,6 +38,7 @@ __all__ = [
     "Region",
     "StaticBuffer",
     "StaticBuffersError",
+    "WatchedDevice",
     "check_regions",
     "end_of_stack",
     "lay_out",

@@ -154,3 +154,19 @@ class Device:
             largest_free_bytes_per_bank=view.largest_free_bytes_per_bank,
             full_stop=self.memory_map.release.full_stop_after_oom,
         )
+
+
+class WatchedDevice(Device):
+    """Remembers how full each memory was."""
+
+    def __init__(self, memory_map: MemoryMap) -> None:
+        super().__init__(memory_map)
+        self.peaks = {memory.name: 0 for memory in MEMORIES}
+
+    def allocate_placed(self, placement: Placement) -> Buffer:
+        buffer = super().allocate_placed(placement)
+        memory = placement.spec.memory
+        held = self.allocated_bytes_per_bank(memory)
+        if held > self.peaks[memory.name]:
+            self.peaks[memory.name] = held
+        return buffer

@@ -7,14 +7,19 @@ any more costs nothing while there is room.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ttmem._errors import BadInputError
 from ttmem.analysis._frees import freeing_operations
+from ttmem.analysis.budget import BYTES, Limit, parse_limit
 from ttmem.analysis.peaks import Peak, operation_place, peaks_of
-from ttmem.profile import MEMORIES, START, TAKE, USE, VIEW_TOTAL, BufferTable, Profile, Timeline
+from ttmem.analysis.runs import runs_of
+from ttmem.analysis.select import select
+from ttmem.profile import MEMORIES, START, TAKE, USE, VIEW_TOTAL, WITHIN_OPERATION, BufferTable, Profile, Timeline
 
 LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KINDS = (
     "leak",
@@ -60,7 +65,44 @@ def findings(profile: Profile) -> list[Finding]:
     found: list[Finding] = []
     for number, timeline in enumerate(profile.timelines):
         if timeline.buffers is not None and timeline.events is not None:
-            found += _Look(profile, timeline, timeline.buffers, peaks_of(profile, number)).all()
+            last_state = len(timeline.state_kind) - 1
+            look = _Look(profile, timeline, timeline.buffers, peaks_of(profile, number), last_state)
+            found += look.all()
+    return _largest(found)
+
+
+def findings_by_run(profile: Profile) -> dict[str, list[Finding]]:
+    """The same for every run of a profile, by its program: a test of a suite is a run."""
+    found: dict[str, list[Finding]] = {}
+    for timeline in profile.timelines:
+        if timeline.buffers is None or timeline.events is None:
+            continue
+        alone = replace(profile, timelines=(timeline,))
+        for run in runs_of(timeline):
+            peaks = {
+                memory: replace(peak, state=peak.state + run.first_state)
+                for memory, peak in peaks_of(select(alone, run=run.number), 0).items()
+            }
+            look = _Look(profile, timeline, timeline.buffers, peaks, run.end_state - 1)
+            found.setdefault(run.program, []).extend(look.all())
+    return {program: _largest(told) for program, told in found.items()}
+
+
+def parse_kinds(text: str) -> dict[str, int]:
+    """``leak,late-free:10MB``: which kinds matter, and from how many bytes per bank on."""
+    wanted: dict[str, int] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        kind, _, least = word.partition(":")
+        if kind not in KINDS:
+            raise BadInputError(f"{kind!r} is no finding", hint=f"known: {', '.join(KINDS)}")
+        limit = parse_limit(least) if least else Limit(0, BYTES)
+        if limit.unit != BYTES:
+            raise BadInputError(f"{word!r}: a finding is so many bytes per bank", hint=f"write {kind}:10MB")
+        wanted[kind] = int(limit.amount)
+    return wanted
+
+
+def _largest(found: list[Finding]) -> list[Finding]:
     found.sort(key=lambda one: (-one.bytes_per_bank, KINDS.index(one.kind)))  # among equals, what was made first
     counts = dict.fromkeys(KINDS, 0)
     kept = []
@@ -74,11 +116,13 @@ def findings(profile: Profile) -> list[Finding]:
 class _Look:
     """One process of a run, and its fullest moments."""
 
-    def __init__(self, profile: Profile, timeline: Timeline, buffers: BufferTable, peaks: dict[str, Peak]) -> None:
+    def __init__(
+        self, profile: Profile, timeline: Timeline, buffers: BufferTable, peaks: dict[str, Peak], last_state: int
+    ) -> None:
         self.profile, self.timeline, self.buffers = profile, timeline, buffers
         self.peaks = {memory: peak for memory, peak in peaks.items() if peak.peak_bytes_per_bank}
         self.weights = {argument.name for argument in profile.arguments}
-        self.last_state = len(timeline.state_kind) - 1
+        self.last_state = last_state
         self.last_read = _last_reads(profile, timeline)
 
     def all(self) -> Iterator[Finding]:
@@ -103,7 +147,7 @@ class _Look:
     def _grouped(self, rows: list[int]) -> dict[tuple[str, str], list[int]]:
         groups: dict[tuple[str, str], list[int]] = {}
         for row in rows:
-            groups.setdefault((self._name(row), self._location(row)), []).append(row)
+            groups.setdefault((_without_places(self._name(row)), self._location(row)), []).append(row)
         return groups
 
     def _location(self, row: int) -> str:
@@ -123,7 +167,9 @@ class _Look:
         size = int(self.buffers.bytes_per_bank[rows].sum()) if cost is None else cost
         if size < _SMALLEST_SHARE * peak.peak_bytes_per_bank:
             return
-        name, location = self._name(rows[0]), self._location(rows[0])
+        names = {self._name(row) for row in rows}
+        name = names.pop() if len(names) == 1 else _without_places(names.pop())
+        location = self._location(rows[0])
         yield Finding(kind, name, memory, location, size, held, len(rows), message)
 
     def _moment(self, peak: Peak) -> int:
@@ -147,7 +193,7 @@ class _Look:
             held = max(self._held(row) for row in rows)
             if held < _LEAST_HELD:
                 continue
-            leaked = all(int(buffers.last_state[row]) == self.last_state for row in rows)
+            leaked = all(int(buffers.last_state[row]) >= self.last_state for row in rows)
             last = max(self.last_read[row] for row in rows)
             name, place = operation_place(self.profile, self.timeline, last)
             many = f"{len(rows)} tensors are" if len(rows) > 1 else "it is"
@@ -156,10 +202,12 @@ class _Look:
             yield from self._made(LEAK if leaked else LATE_FREE, memory, peak, rows, words, held=held)
 
     def _held(self, row: int) -> int:
-        last_state = int(self.buffers.last_state[row])
+        last_state = min(int(self.buffers.last_state[row]), self.last_state)
         operation = int(self.timeline.state_operation[last_state])
         if operation < 0:
-            operation = len(self.timeline)
+            operation = self.timeline.end_index
+        elif self.timeline.state_kind[last_state] == WITHIN_OPERATION:
+            operation += 1
         return operation - self.last_read[row] - 1
 
     def _padded(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
@@ -216,6 +264,11 @@ class _Look:
         if size:
             words = f"l1_small_size={size} takes that much of every core's L1 and nothing was put there"
             yield Finding(UNUSED_REGION, "", "L1_SMALL", "", size, 0, 0, words)
+
+
+def _without_places(name: str) -> str:
+    """``kept[]`` for ``kept[3]``: what a loop put into a list is one thing."""
+    return re.sub(r"\[\d+\]", "[]", name)
 
 
 def _origins(timeline: Timeline) -> dict[int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ttmem.commands._options import file_option, jobs_option, json_option, output_option, quiet_option, source_argument
-from ttmem.commands._output import emit, json_text, note
+from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import verb
 
 
@@ -46,7 +46,7 @@ def command(
         found = ttmem.diff(a, b, progress=progress, **settings)
     if html_path:
         emit(found.to_html(), html_path)
-    emit(json_text(found.to_json()) if as_json else terminal.render(found.changes), output)
+    emit(json_text(found.to_json()) if as_json else terminal.render(found.changes, **looks(output)), output)
     if html_path:
         note(f"wrote {html_path}", quiet=quiet)
     if found.regression:

@@ -62,6 +62,9 @@ ttmem fit --list models.txt --boards all -o atlas
 @options.ttnn_option
 @click.option("--torch-python", metavar="PATH", help="An interpreter that has torch (also: TTMEM_TORCH_PYTHON).")
 @options.words_option("--boards", metavar="BOARD,..|all", help="The same model on several boards, as one table.")
+@click.option("--sweep", "ranges", metavar="RANGES", help="Over ranges: batch=1..64,size=224|640.")
+@click.option("--csv", "as_csv", is_flag=True, help="Of a sweep: one row per point.")
+@options.file_option("--plot", help="Of a sweep: a drawing (SVG) of how full DRAM gets.")
 @click.option("--no-advice", is_flag=True, help="Do not fit the changes that would help (faster).")
 @options.json_option
 @options.file_option("--html", "html_path", help="Also write the predicted run as one offline page.")
@@ -86,14 +89,18 @@ def command(
     no_store: bool,
     quiet: bool,
     boards: tuple[str, ...],
+    ranges: str | None,
+    as_csv: bool,
+    plot: Path | None,
     no_advice: bool,
     **asked: Any,
 ) -> int:
     """Whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
 
-    TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), or a
-    ttnn script, which is run. Models are traced without weights, and their calls are played on the real library on a
-    mock board or on its model in Python. The predicted run is stored like a measured one.
+    TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), a
+    compiled TTNN module (.mlir, or a log that holds one), or a ttnn script, which is run. Models are traced without
+    weights, and their calls are played on the real library on a mock board or on its model in Python. The predicted run
+    is stored like a measured one.
 
     With --list every line of FILE is a TARGET with its options; -o is then a folder, which a second call resumes.
     """
@@ -126,6 +133,10 @@ def command(
     fields = _fields({**given, "trace_region": trace_region, **asked})
     if boards:
         return _on_boards(target, boards, fields, output, as_json=as_json)
+    if ranges:
+        return _over_ranges(target, ranges, fields, output, plot, form=options.one_of(json=as_json, csv=as_csv))
+    if as_csv or plot:
+        raise click.UsageError("--csv and --plot show a --sweep")
     found = ttmem.fit(target, advice=not no_advice, **fields)
     answer = found.document
     shown = json_text(answer) if as_json else terminal.render(answer, color=output is None and color_wanted(sys.stdout))
@@ -153,19 +164,38 @@ def _fields(given: dict[str, Any]) -> dict[str, Any]:
     return {**fields, **changed}
 
 
+def _over_ranges(
+    target: str, ranges: str, asked: dict[str, Any], output: Path | None, plot: Path | None, *, form: str | None
+) -> int:
+    """One row per point; 1 when none fits."""
+    from ttmem.library.fit import over_ranges, request_of
+    from ttmem.reports.fit import sweep
+
+    answer = over_ranges(request_of(target, **_one_request(asked, "--sweep")), ranges)
+    if plot:
+        emit(sweep.svg(answer), plot)
+    emit({"json": json_text, "csv": sweep.csv}.get(form or "", sweep.render)(answer), output)
+    return 0 if any(one.fits for one in answer.points) else 1
+
+
+def _one_request(asked: dict[str, Any], option: str) -> dict[str, Any]:
+    from ttmem.engines.interpreters import chosen_python
+
+    if asked.pop("maximum", None):
+        raise click.UsageError(f"--max and {option} cannot be asked together")
+    ttnn = asked.pop("ttnn")
+    return {**asked, "python": chosen_python(asked["python"], ttnn)}
+
+
 def _on_boards(
     target: str, boards: tuple[str, ...], asked: dict[str, Any], output: Path | None, *, as_json: bool
 ) -> int:
     """One answer per board; 1 when it fits none."""
-    from ttmem.engines.interpreters import chosen_python
     from ttmem.library.fit import on_boards, request_of
     from ttmem.reports.fit import terminal
     from ttmem.reports.fit.document import FitBoards
 
-    if asked.pop("maximum", None):
-        raise click.UsageError("--max is asked of one board")
-    asked["python"] = chosen_python(asked["python"], asked.pop("ttnn"))
-    found = on_boards(request_of(target, **asked), () if "all" in boards else boards)
+    found = on_boards(request_of(target, **_one_request(asked, "--boards")), () if "all" in boards else boards)
     answer = FitBoards(boards=[one.document for one in found])
     emit(json_text(answer) if as_json else terminal.boards_table(answer), output)
     return 0 if any(one.fits for one in found) else 1

@@ -27,6 +27,11 @@ ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html me
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; pytest's own output goes to stderr.")
 @options.peak_limit_options
 @options.baseline_options
+@click.option(
+    "--fail-on",
+    metavar="KIND[:BYTES],..",
+    help="Exit 1 on leaks and waste: leak,late-free:10MB (bytes per bank).",
+)
 @options.file_option("--junit", help="Also write JUnit XML, with every test's memory as properties.")
 @options.file_option("--html", "html_path", help="Also write the report as one offline page.")
 @click.option("--name", metavar="NAME", help="Call the report NAME (default: after PATH).")

@@ -27,13 +27,21 @@ ttmem tune block --max-dram 80% --json
 @options.count_option("--most", help="At most so many edits (default: 10 without a target, else 24).")
 @click.option("--verify", is_flag=True, help="Run the script again on the mock with the edits, and compare.")
 @options.file_option("--patch", "patch_path", place=options.product_place, help="Write the edits as a unified diff.")
+@options.file_option("--sarif", "sarif_path", help="Also write the findings as SARIF 2.1.0.")
 @options.json_option
 @options.python_option()
 @options.ttnn_option
 @options.output_option
 @options.quiet_option
 def command(
-    source: str, verify: bool, patch_path: Path | None, as_json: bool, output: Path | None, quiet: bool, **settings: Any
+    source: str,
+    verify: bool,
+    patch_path: Path | None,
+    sarif_path: Path | None,
+    as_json: bool,
+    output: Path | None,
+    quiet: bool,
+    **settings: Any,
 ) -> int:
     """Search the smallest set of edits with which SOURCE, a run that 'ttmem run' captured, reaches a target.
 
@@ -43,9 +51,9 @@ def command(
     """
     import ttmem
     from ttmem.commands import _profiles
-    from ttmem.reports.tune import terminal
+    from ttmem.reports.tune import sarif, terminal
 
-    _profiles.protect(source, outputs=(output, patch_path))
+    _profiles.protect(source, outputs=(output, patch_path, sarif_path))
     found = ttmem.tune(source, verify=verify, output=sys.stderr.fileno(), **settings)
     answer = found.document()
     if patch_path is not None:
@@ -54,5 +62,8 @@ def command(
         note(f"wrote {patch_path}", quiet=quiet)
         for edit in patch.left_out:
             note(f"not in the patch, make it by hand: {edit}", quiet=quiet)
+    if sarif_path is not None:
+        emit(sarif.render(found.findings, found.history.profile.source.name), sarif_path)
+        note(f"wrote {sarif_path}", quiet=quiet)
     emit(json_text(answer.to_json()) if as_json else terminal.render(answer, **looks(output)), output)
     return 0 if found.reached else 1

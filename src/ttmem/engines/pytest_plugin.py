@@ -16,6 +16,7 @@ _OPTIONS = (
     ("max-l1", "LIMIT", "fail tests whose L1 peak, programs included, is higher"),
     ("baseline", "SOURCE", "compare the peaks with this stored report of the suite"),
     ("max-growth", "LIMIT", "how much a peak may exceed the baseline's (default 2%%)"),
+    ("fail-on", "KIND[:BYTES],..", "fail the run on leaks and waste: leak,late-free:10MB (per bank)"),
     ("json", "FILE", "also write what 'ttmem test --json' answers"),
     ("html", "FILE", "also write the report as one offline page"),
     ("name", "NAME", "store the report under this name"),

@@ -26,6 +26,7 @@ from ttmem.allocator import (
     Program,
     StaticBuffer,
     StaticBuffersError,
+    WatchedDevice,
 )
 from ttmem.allocator.operations import (
     BOUNDED,
@@ -50,12 +51,11 @@ from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, op
 from ttmem.profile import L1_PARTS
 from ttmem.results.classify import classify
 from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
-from ttmem.tensors import CoreRange, InvalidSpecError, Placement, TensorSpec
+from ttmem.tensors import CoreRange, InvalidSpecError, TensorSpec
 
 Answer = dict[str, Any]
 
 _LEVELS = (EXACT, BOUNDED, UNKNOWN)
-_EMPTY = {memory.name: 0 for memory in MEMORIES}
 _TOLD = ("status", "failure_class", "memory", "message", "needed_bytes", "bytes_per_bank")
 _NOTHING = TensorSpec((0,))
 
@@ -64,22 +64,6 @@ class NoRecordError(TtmemError):
     """Neither a record nor the step says what an operation makes."""
 
     exit_code = 1
-
-
-class WatchedDevice(Device):
-    """Remembers how full each memory was."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.peaks = dict(_EMPTY)
-
-    def allocate_placed(self, placement: Placement) -> Buffer:
-        buffer = super().allocate_placed(placement)
-        memory = placement.spec.memory
-        held = self.allocated_bytes_per_bank(memory)
-        if held > self.peaks[memory.name]:
-            self.peaks[memory.name] = held
-        return buffer
 
 
 class _Tensors:
@@ -118,7 +102,7 @@ class _Tensors:
 class TwinEngine(Engine):
     """One board, opened when first needed."""
 
-    device_type = WatchedDevice
+    device_type: type[WatchedDevice] = WatchedDevice
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
         super().__init__(settings, **changes)
@@ -250,7 +234,8 @@ class TwinEngine(Engine):
     def _opened(self) -> WatchedDevice:
         if self._device is None:
             known = self.settings
-            return self._start(OpenSettings(known.l1_small_bytes, known.trace_region_bytes, known.worker_l1_bytes or 0))
+            opened = OpenSettings(known.l1_small_bytes, known.trace_region_bytes, known.worker_l1_bytes or 0)
+            return self._start(replace(opened, mesh=known.mesh or (1, 1)))
         return self._device
 
     def _start(self, opened: OpenSettings) -> WatchedDevice:
@@ -274,7 +259,9 @@ class TwinEngine(Engine):
         wanted = step["open"]
         names = ("l1_small_size", "trace_region_size", "worker_l1_size")
         small, trace, worker = (int(wanted.get(name) or 0) for name in names)
-        memory_map = self._start(OpenSettings(small, trace, worker, wanted.get("dispatch"))).memory_map
+        rows, columns = wanted.get("mesh") or (1, 1)
+        opened = OpenSettings(small, trace, worker, wanted.get("dispatch"), (int(rows), int(columns)))
+        memory_map = self._start(opened).memory_map
         return {
             "arch": memory_map.architecture.ttnn_name,
             "grid": [memory_map.grid.columns, memory_map.grid.rows],

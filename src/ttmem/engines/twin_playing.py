@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ttmem._errors import TtmemError
-from ttmem.allocator import Buffer, OutOfMemoryError, StaticBuffersError
+from ttmem.allocator import Buffer, OutOfMemoryError, StaticBuffersError, WatchedDevice
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.operations import BOUNDED, UNKNOWN
 from ttmem.allocator.replay import spec_from_step
 from ttmem.engines.engine import EngineSettings, Entry, Message, Step
-from ttmem.engines.twin import NoRecordError, TwinEngine, WatchedDevice
+from ttmem.engines.twin import NoRecordError, TwinEngine
 from ttmem.engines.worker.account import GIVE, TAKE, Account, Effect, Move
 from ttmem.engines.worker.library import Pool, View
 from ttmem.engines.worker.playing import UPLOAD, instead

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.allocator import Buffer, Device
+from ttmem.allocator import Buffer, WatchedDevice
 from ttmem.allocator.free_list import FreeListState
 from ttmem.allocator.operations import EXACT, RECORDS, UNKNOWN, ProgramCache, call_of, planned, read_call, run_call
 from ttmem.engines.worker.devices import device_facts
@@ -28,7 +28,7 @@ from ttmem.hardware import (
     OpenSettings,
     Pool,
 )
-from ttmem.tensors import LAYOUTS, CoreRange, Placement, Shard, TensorSpec
+from ttmem.tensors import LAYOUTS, CoreRange, Shard, TensorSpec
 
 _MOVES_TO_DEVICE = ("to_device",)
 
@@ -59,27 +59,13 @@ class Imagination:
     note: str = ""
 
 
-class _PeakDevice(Device):
-    """Remembers how full each memory was since it was last asked."""
-
-    def __init__(self, memory_map: MemoryMap) -> None:
-        super().__init__(memory_map)
-        self.peaks: dict[str, int] = {}
-
-    def allocate_placed(self, placement: Placement) -> Buffer:
-        buffer = super().allocate_placed(placement)
-        memory = placement.spec.memory
-        self.peaks[memory.name] = max(self.peaks.get(memory.name, 0), self.allocated_bytes_per_bank(memory))
-        return buffer
-
-
 class LiveTwin:
     """One open device, mirrored."""
 
     def __init__(self, device: Any) -> None:
         self.library = Library()
         self.device = device
-        self.twin = _PeakDevice(_memory_map(self.library, device))
+        self.twin = WatchedDevice(_memory_map(self.library, device))
         self._cache = ProgramCache()
 
     def look(self) -> None:

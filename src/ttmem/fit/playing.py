@@ -2,13 +2,14 @@
 """Plays a stream on an engine: what comes of it is a Profile like that of a run, of kind ``predicted``."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ttmem import _toml
-from ttmem._errors import MissingPartError
+from ttmem._errors import MissingPartError, TtmemError
 from ttmem.allocator.replay import spec_from_step
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks
@@ -23,7 +24,8 @@ from ttmem.profile import MEMORIES, Profile
 from ttmem.tensors import place
 
 KIND = "predicted"
-_STEP_SECONDS = 120.0
+_STEP_SECONDS = 600.0
+"""The library works out tables of large reshapes on the host: minutes for thousands of sequences."""
 
 
 @contextmanager
@@ -31,6 +33,24 @@ def opened(request: Request) -> Iterator[Engine]:
     """The engine that the request asks for. Searches play many streams on one: each finds an empty board."""
     with open_engine(engine_name(request), settings_of(request)) as engine:
         yield engine
+
+
+@contextmanager
+def starting(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]]:
+    """The same, started while the model is traced; the second is to be called before the engine is used."""
+    engine = open_engine(engine_name(request), settings_of(request))
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(engine.__enter__)
+
+        def ready() -> None:
+            started.result()
+
+        try:
+            yield engine, ready
+        finally:
+            with suppress(TtmemError):
+                started.result()
+            engine.close()
 
 
 def settings_of(request: Request) -> EngineSettings:
@@ -148,7 +168,9 @@ def _called(call: ModelCall) -> Iterator[Entry]:
             if kept.tensor == step.get("alloc", step.get("out")):
                 entry |= {"path": kept.name, "role": kept.role}
         if "host" not in step:
-            entry["name"] = step.get("call", call.name)
+            # A compiled module has names of its own (slice_static): a log of the same graph has them too.
+            is_only_one = not call.operator and sum("call" in one for one in call.steps) == 1
+            entry["name"] = call.name if is_only_one else step.get("call", call.name)
             entry |= {"label": _label(call, entry["name"]), "is_bound": bool(call.unsupported)}
             if call.otherwise and "call" in step:
                 entry |= {"otherwise": list(call.otherwise), "skips": len(call.steps) - number - 1}

@@ -53,6 +53,8 @@ class OpenSettings:
     worker_l1_bytes: int = 0
     """0: the release's default."""
     dispatch: str | None = None
+    mesh: tuple[int, int] = (1, 1)
+    """Chips that are opened together; each has the same memory map."""
 
 
 @dataclass(frozen=True, slots=True)

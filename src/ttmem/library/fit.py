@@ -10,6 +10,7 @@ from ttmem._errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
 from ttmem.fit import playing, running
 from ttmem.fit.advising import Proposal, advise
+from ttmem.fit.frontier import parse, points
 from ttmem.fit.language.capacity import capacity_of
 from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Capacity, Prediction, Request
@@ -19,6 +20,8 @@ from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators.tracing import kept_tracer
 from ttmem.profile import Profile
 from ttmem.reports.fit import document as reports
+
+_FLOATS = ("bfloat16", "float32", "bfloat8_b", "bfloat4_b")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +86,24 @@ def fit(
 def request_of(target: str, *, board: str, weights: str | Mapping[str, str] | None = None, **asked: Any) -> Request:
     """A request in the words of the registries; what they do not know is bad input."""
     given = {"": weights} if isinstance(weights, str) else dict(weights or {})
-    types = {kind: DATA_TYPES.find(dtype).name for kind, dtype in given.items()}
+    types = {kind: _float_type(dtype) for kind, dtype in given.items()}
     for name in ("dtype", "kv_cache"):
         if asked.get(name):
-            asked[name] = DATA_TYPES.find(asked[name]).name
+            asked[name] = _float_type(asked[name])
+    found = BOARDS.find(board)
+    if not found.runs_operations:
+        raise BadInputError(f"the library refuses every operation on {found.name}", hint="another --board")
     try:
-        return Request(target, BOARDS.find(board).name, weights=types, **asked)
+        return Request(target, found.name, weights=types, **asked)
     except TypeError as error:
         raise BadInputError(str(error).replace("Request.__init__()", "fit")) from None
+
+
+def _float_type(name: str) -> str:
+    found = DATA_TYPES.find(name).name
+    if found not in _FLOATS:
+        raise BadInputError(f"models are not computed in {found}", hint=f"known: {', '.join(_FLOATS)}")
+    return found
 
 
 def on_boards(request: Request, boards: Sequence[str]) -> list[Fit]:
@@ -100,14 +113,25 @@ def on_boards(request: Request, boards: Sequence[str]) -> list[Fit]:
         return [fitted(replace(request, board=name), advice=False) for name in names]
 
 
+def over_ranges(request: Request, text: str) -> reports.FitSweep:
+    """The same model over ranges (``batch=1..64,size=224|640``)."""
+    asked = list(points(request, parse(text)))
+    with kept_tracer():
+        stream_of(asked[0][1])  # bad targets are told before an engine is started
+        with playing.opened(request) as engine:
+            found = [(place, playing.play(stream_of(one), one, engine)) for place, one in asked]
+    return reports.sweep_document(found)
+
+
 def fitted(request: Request, maximum: str | None = None, *, advice: bool = True) -> Fit:
     """The answer to a request, or to the largest that fits."""
     if is_script(request.target):
         if maximum:
             raise BadInputError("a script decides its sizes itself", where=request.target, hint="leave --max out")
         return Fit(running.ran(request))
-    stream = stream_of(request)  # bad targets are told before an engine is started
-    with kept_tracer(), playing.opened(request) as engine:
+    with kept_tracer(), playing.starting(request) as (engine, ready):
+        stream = stream_of(request)
+        ready()
 
         def predict(changed: Request) -> Prediction:
             is_same = playing.settings_of(changed) == playing.settings_of(request)

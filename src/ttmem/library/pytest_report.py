@@ -9,6 +9,7 @@ import pytest
 
 from ttmem._atomic import check_target, write_text
 from ttmem._errors import TtmemError
+from ttmem.analysis.findings import parse_kinds
 from ttmem.engines.suite import read_suite
 from ttmem.engines.testing import label_of
 from ttmem.engines.workspace import Workspace
@@ -34,6 +35,7 @@ class ReportPlugin:
         self._problem = ""
         self.label = label_of(place.board)
         self.limits = limits_of(max_dram=option("--ttmem-max-dram"), max_l1=option("--ttmem-max-l1"))
+        self._fail_on = parse_kinds(option("--ttmem-fail-on")) if option("--ttmem-fail-on") else None
         self.events = config.workerinput[_EVENTS] if self._is_worker else str(place.folder / "events")
         if self._is_worker:
             return
@@ -66,7 +68,9 @@ class ReportPlugin:
             timed_out=False,
         )
         try:
-            self._suite = answer(int(session.exitstatus), self.label, recorded, baseline=self._baseline)
+            self._suite = answer(
+                int(session.exitstatus), self.label, recorded, baseline=self._baseline, fail_on=self._fail_on
+            )
             session.exitstatus = self._suite.status
             self._write(self._suite, arguments)
         except (TtmemError, OSError) as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.analysis.budget import DEFAULT_GROWTH, PERCENT, Amount, Limit, parse_limit
+from ttmem.analysis.findings import findings_by_run, parse_kinds
 from ttmem.analysis.suite import memory_of_tests, suite_growth
 from ttmem.engines.interpreters import chosen_python
 from ttmem.engines.running import RunSettings, Supervision
@@ -20,7 +21,7 @@ from ttmem.engines.testing import run_tests
 from ttmem.library import sources
 from ttmem.library.read import Source, read
 from ttmem.profile import SUITE_KIND, Profile
-from ttmem.reports.test.document import SuiteRun, SuiteTest, baseline_of, document
+from ttmem.reports.test.document import SuiteRun, SuiteTest, baseline_of, document, with_findings
 from ttmem.store.store import StoredReport
 
 
@@ -83,6 +84,7 @@ def test(
     max_l1: Amount | None = None,
     baseline: Source | None = None,
     max_growth: Amount | None = None,
+    fail_on: str | None = None,
     output: int | None = None,
     own_session: bool = False,
     supervise: Supervision = lambda _: nullcontext(),
@@ -93,8 +95,10 @@ def test(
     Nothing is computed on a mock, so comparisons of values are skipped there unless ``values`` keeps them.
     ``max_dram`` and ``max_l1`` fail tests that need more, in the forms of ``ttmem.check``. ``baseline`` is the stored
     report of an earlier run (or its saved profile): a test whose peaks grew by more than ``max_growth`` (2 %) makes the
-    status 1. The other parameters are those of ``ttmem.run``.
+    status 1, and so does a finding that ``fail_on`` names (``"leak,late-free:10MB"``, bytes per bank). The other
+    parameters are those of ``ttmem.run``.
     """
+    wanted = parse_kinds(fail_on) if fail_on else None
     limits = limits_of(max_dram=max_dram, max_l1=max_l1)
     compared = None if baseline is None else baseline_suite(baseline, max_growth)
     settings = RunSettings(
@@ -115,16 +119,24 @@ def test(
         own_session=own_session,
         supervise=supervise,
     )
-    return answer(suite.status, suite.label, suite.recorded, timed_out=suite.timed_out, baseline=compared)
+    return answer(
+        suite.status, suite.label, suite.recorded, timed_out=suite.timed_out, baseline=compared, fail_on=wanted
+    )
 
 
 test.__test__ = False  # type: ignore[attr-defined]  # a suite that imports it must not take it for a test
 
 
 def answer(
-    status: int, label: str, recorded: RecordedSuite, *, timed_out: bool = False, baseline: BaselineSuite | None = None
+    status: int,
+    label: str,
+    recorded: RecordedSuite,
+    *,
+    timed_out: bool = False,
+    baseline: BaselineSuite | None = None,
+    fail_on: Mapping[str, int] | None = None,
 ) -> Suite:
-    """What a recorded suite says, compared with the baseline."""
+    """What a recorded suite says, compared with the baseline; ``fail_on``: kind of finding -> least bytes per bank."""
     profile = recorded.profile
     tests = memory_of_tests(profile)
     compared = None
@@ -135,6 +147,8 @@ def answer(
         compared = baseline_of(before.name, str(baseline.limit), growth)
     ttnn = str(profile.facts.get("ttnn", ""))
     told = document(status, label, recorded.rows, tests, ttnn=ttnn, timed_out=timed_out, baseline=compared)
+    if fail_on is not None:
+        told = with_findings(told, findings_by_run(profile), fail_on)
     return Suite(told, profile)
 
 

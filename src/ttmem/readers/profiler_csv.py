@@ -20,6 +20,8 @@ DURATION = "DEVICE KERNEL DURATION [ns]"
 CORE_COUNT = "CORE COUNT"
 _NAMES = ("OP CODE", "OP NAME", "OP TYPE")
 _LINES_ABOVE = 20
+_MOST = 1e18
+"""Thirty years in nanoseconds: a larger figure is none, and sums of such would leave what a number can hold."""
 
 
 def sniff(head: Head) -> bool:
@@ -54,7 +56,7 @@ def _number(text: str | None) -> float | None:
         value = float(text or "")
     except ValueError:
         return None
-    return value if 0 <= value < float("inf") else None
+    return value if 0 <= value < _MOST else None
 
 
 def _is_table_head(line: str) -> bool:

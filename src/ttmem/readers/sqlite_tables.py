@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from urllib.request import pathname2url
+from urllib.parse import quote
 
 from ttmem._errors import BadInputError
 
@@ -36,7 +36,7 @@ def opened_tables(path: Path, *, immutable: bool) -> Iterator[sqlite3.Connection
     what a process has written to the log beside the file is seen too.
     """
     size = path.stat().st_size
-    uri = f"file:{pathname2url(os.fspath(path.resolve()))}?mode=ro{'&immutable=1' if immutable else ''}"
+    uri = f"file:{quote(os.fspath(path.resolve()))}?mode=ro{'&immutable=1' if immutable else ''}"
     steps_left = _STEPS + _STEPS_PER_BYTE * size
 
     def look() -> int:

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from fit.compiled.some_modules import function, linear_layer, module, tiles
+from readers.log_lines import Log
+from ttmem.analysis._alignment import partners
 from ttmem.engines.interpreters import Interpreter
+from ttmem.library.diff import diff
 from ttmem.library.fit import Fit, fit
+from ttmem.profile import Profile
+from ttmem.readers.mlir.functions import read_modules
 
 
 def fitted(text: str, tmp_path: Path, engine: str, **asked: Any) -> Fit:
@@ -70,3 +75,41 @@ def test_what_does_not_fit_fails_at_its_operation(engine: str, tmp_path: Path, w
     assert not made.fits
     assert failure["class"] == "oom/capacity"
     assert failure["operation"]["name"] == "ttnn.relu"
+
+
+def measured(text: str, states: list[tuple[float, float]]) -> Profile:
+    """A log of the module's own run: every operation with the state before it, types written out."""
+    log = Log()
+    log.start("main")
+    modules = read_modules(text.encode())
+    main, const_eval = (modules[0].functions[name] for name in ("main", "main_const_eval_0"))
+    order = [main.operations[0], *const_eval.operations, *main.operations[1:]]
+    for operation, (dram, l1) in zip(order, states, strict=True):
+        results = f"{operation.results[0]} = " if operation.results else ""
+        takes, gives = (
+            ", ".join(one.decode() for one in types) for types in (operation.operand_types, operation.result_types)
+        )
+        line = f'{results}"{operation.name}"({", ".join(operation.operands)}) : ({takes}) -> {gives or "()"}'
+        log.op(f'{line} loc("{operation.location}")' if operation.location else f"{line} loc(unknown)", dram, l1=l1)
+    log.finish("main")
+    return log.profile()
+
+
+def test_a_prediction_and_a_log_of_the_same_graph_are_aligned_by_operation(tmp_path: Path) -> None:
+    text = linear_layer(rows=256, inner=2048, columns=2048)
+    predicted = fitted(text, tmp_path, "twin").profile
+    # Tiles in a bank before each operation, as predicted, but the product leaves 400 more behind than it should.
+    tiles_in_bank = [43, 43, 43, 385, 727, 385, 385, 828, 785, 785, 785]
+    l1 = [0.0] * 10 + [0.125]
+    log = measured(text, [(count * 2048 / (1 << 20), one) for count, one in zip(tiles_in_bank, l1, strict=True)])
+    compared = ("ttnn.to_device", "ttnn.to_layout", "ttnn.matmul", "ttnn.to_memory_config")
+    pairs = partners(log, predicted, set(compared))
+    assert {predicted.forms.name_of(after): log.forms.name_of(before) for after, before in pairs.items()} == {
+        name: name for name in compared
+    }
+    document = diff(predicted, log).to_json()
+    dram, l1_peaks = document["memories"]["DRAM"], document["memories"]["L1"]
+    assert dram["before"] == 727 * 2048
+    assert dram["delta_bytes_per_bank"] == pytest.approx((828 - 727) * 2048, abs=600)
+    assert (dram["caused_by_before"]["name"], dram["caused_by_after"]["name"]) == ("ttnn.to_layout", "ttnn.matmul")
+    assert l1_peaks["before"] == l1_peaks["after"] == 131072

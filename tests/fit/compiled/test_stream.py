@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import random
+import re
+from contextlib import suppress
+
 import pytest
 
 from fit.compiled.some_modules import function, height_shards, linear_layer, module, rows_of, tiles
 from ttmem import TtmemError
+from ttmem._errors import BadInputError
 from ttmem.fit.compiled import module_stream
 from ttmem.fit.request import Request
 from ttmem.fit.stream import INPUT, WEIGHT, Stream
@@ -158,3 +163,32 @@ def test_a_wrong_choice_names_what_there_is() -> None:
 def test_parameters_on_the_device_are_weights() -> None:
     text = linear_layer().replace("#host = " + rows_of(128, 256), "#host = " + tiles(128, 256))
     assert [(one.name, one.role) for one in stream(text).residents] == [("args_0", INPUT), ("layer.weight", WEIGHT)]
+
+
+def _damaged(text: bytes, choose: random.Random) -> bytes:
+    made = bytearray(text)
+    for _ in range(choose.randint(1, 5)):
+        at, other = choose.randrange(len(made)), choose.randrange(len(made))
+        match choose.randrange(4):
+            case 0:
+                made[at] = choose.randrange(256)
+            case 1:
+                del made[at : at + choose.randint(1, 40)]
+            case 2:
+                made[at:at] = made[other : other + choose.randint(1, 60)]
+            case _:
+                numbers = list(re.finditer(rb"\d+", made))
+                found = choose.choice(numbers)
+                made[found.start() : found.end()] = str(choose.choice([0, -1, 1 << 31, 1 << 63, 10**40])).encode()
+    return bytes(made)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_module_is_read_or_bad_input(seed: int) -> None:
+    choose = random.Random(seed)
+    text, read = linear_layer().encode(), 0
+    for _ in range(60):
+        with suppress(BadInputError):
+            module_stream(_damaged(text, choose), Request("layer.mlir"))
+            read += 1
+    assert read  # most damage leaves something to play

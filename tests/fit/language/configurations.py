@@ -38,3 +38,14 @@ GEMMA_3_4B = {
     },
     "vision_config": {"hidden_size": 1152},
 }
+GEMMA_4 = {
+    **LLAMA_8B,
+    "model_type": "gemma4_text",
+    "hidden_size": 3840,
+    "num_attention_heads": 16,
+    "sliding_window": 1024,
+    "layer_types": ["full_attention"] * 32,
+    "head_dim": 256,
+    "global_head_dim": 512,
+    "num_global_key_value_heads": 1,
+}

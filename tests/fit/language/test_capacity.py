@@ -45,3 +45,11 @@ def test_the_verb_shows_the_table(target: str) -> None:
     assert "largest context for 4 users: " in shown.out
     assert "all that the model has" in shown.out
     assert "2.5 % of DRAM is kept free" in shown.out
+
+
+def test_a_context_beyond_the_models_positions_is_not_cut(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**LLAMA_8B, "num_hidden_layers": 2, "max_position_embeddings": 2048}))
+    capacity = capacity_of(Request(str(file), recipe="tt-transformers:performance", users=2, context=4096))
+    assert capacity.largest_context > 4096
+    assert all(point.is_limit for point in capacity.points)

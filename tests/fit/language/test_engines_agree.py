@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fit.language.configurations import LLAMA_8B, MIXTRAL, QWEN3_32B
+from fit.language.configurations import GEMMA_4, LLAMA_8B, MIXTRAL, QWEN3_32B
 from ttmem.engines.engine import Engine, EngineSettings, open_engine
 from ttmem.engines.interpreters import Interpreter
 from ttmem.fit.language.stream import language_stream
@@ -97,6 +97,8 @@ def test_every_recipe_takes_the_same_bytes_on_both(
         (LLAMA_8B, {"context": 8192, "prefill_chunk": 2048}),
         (QWEN3_32B, {"board": "t3k"}),
         (MIXTRAL, {"board": "t3k", "phase": "decode", "users": 8}),
+        (GEMMA_4, {"board": "t3k"}),
+        (GEMMA_4, {"board": "t3k", "phase": "decode", "users": 2}),
     ],
 )
 def test_a_decoder_is_played_to_its_logits(

@@ -108,6 +108,11 @@ def test_more_chips_hold_less_each(chips: int, board: str, config: dict[str, Any
     assert elements(split) >= elements(one) / chips
 
 
+def test_a_batch_is_users() -> None:
+    assert language_stream(_request(batch=7), LLAMA_8B).facts["users"] == 7
+    assert language_stream(_request(batch=7, users=2), LLAMA_8B).facts["users"] == 2
+
+
 def test_chips_must_divide_the_heads() -> None:
     with pytest.raises(BadInputError, match="8 key-value heads cannot be divided among 3 chips") as refused:
         language_stream(_request(chips=3), LLAMA_8B)

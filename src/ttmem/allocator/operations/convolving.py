@@ -119,7 +119,8 @@ def through_l1(plan: PlanWriter, made: Convolution, source: TensorSpec, paramete
     shape = (window.batch, window.output_height, window.output_width, made.out_channels)
     image = TensorSpec(shape, made.out_dtype, TILE, DRAM)
     place = plan.allocate(image)
-    parts = sliced(window, lambda cut: _bytes_needed(made, cut, chip), plan.l1_bytes_free, tiled=True)
+    known: dict[tuple[Window, int], int] = {}
+    parts = sliced(window, lambda cut: _bytes_needed(made, cut, chip, known), plan.l1_bytes_free, tiled=True)
     if isinstance(parts, str):
         plan.refuse(parts)
     if len(parts) > 1:
@@ -147,7 +148,15 @@ def _part(made: Convolution, cut: Cut, chip: Chip, kind: str = "") -> tuple[Conv
     return part, kind or preferred_kind(part, chip, replace(part.window, padding=made.window.padding))
 
 
-def _bytes_needed(made: Convolution, cut: Cut, chip: Chip) -> int:
+def _bytes_needed(made: Convolution, cut: Cut, chip: Chip, known: dict[tuple[Window, int], int]) -> int:
+    """Most slices are like the ones beside them, so what is ``known`` is not worked out again."""
+    alike = cut_window(made.window, cut, tiled=True), cut.right - cut.left
+    if alike not in known:
+        known[alike] = _bytes_of(made, cut, chip)
+    return known[alike]
+
+
+def _bytes_of(made: Convolution, cut: Cut, chip: Chip) -> int:
     part, kind = _part(made, cut, chip)
     if made.window.spread is not None:
         return _transposed_bytes_needed(scheme_of(kind, part, chip, is_sliced=True), cut)

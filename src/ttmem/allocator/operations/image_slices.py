@@ -47,7 +47,7 @@ def cut_window(window: Window, cut: Cut, *, tiled: bool) -> Window:
     part = (
         _cut_plain(window, cut, tiled=tiled) if window.spread is None else _cut_transposed(window, window.spread, cut)
     )
-    short = replace(part, ceiling=(0, 0))
+    short = replace(part, ceiling=(0, 0)) if any(part.ceiling) else part
     if part.height > 0 and part.width > 0 and min(short.output_height, short.output_width) < 1:
         raise ThinSliceError
     if window.spread is not None and (
@@ -166,12 +166,19 @@ def _cut(window: Window, by_height: bool, start: int, end: int) -> Cut:
     return Cut(start, end, 0, window.output_width) if by_height else Cut(0, window.output_height, start, end)
 
 
-def _check_last(window: Window, by_height: bool, count: int, *, tiled: bool) -> None:
-    """The library reckons with all slices before it says that they do not fit: the last ones may be too thin for it."""
+def _check_last(window: Window, by_height: bool, count: int, *, tiled: bool, seen: set[tuple[int, int]]) -> None:
+    """The library reckons with all slices before it says that they do not fit: the last ones may be too thin for it.
+
+    Those of the next count are often the ones that were ``seen``.
+    """
     size = window.output_height if by_height else window.output_width
     unit = _TILE if tiled and not by_height else 1
     least, end = max(-(-size // unit) // count, 1) * unit, size
-    for _ in range(min(count, _LAST_SLICES)):
+    last = min(count, _LAST_SLICES)
+    if (least, last) in seen:
+        return
+    seen.add((least, last))
+    for _ in range(last):
         start = max(end - ((end - 1) % unit + 1 if end == size and unit > 1 else least), 0)
         cut_window(window, _cut(window, by_height, start, end), tiled=tiled)
         end = start
@@ -190,12 +197,13 @@ def sliced(
     for along_height in (by_height, not by_height):
         size = window.output_height if along_height else window.output_width
         most = -(-size // _TILE) if tiled and not along_height else size
+        seen: set[tuple[int, int]] = set()
         for count in range(1, most + 1):
             parts = []
             for cut in cuts(window, along_height, count, tiled=tiled):
                 if bytes_needed(cut) > bytes_free:
                     if any(window.ceiling) or window.spread is not None:
-                        _check_last(window, along_height, count, tiled=tiled)
+                        _check_last(window, along_height, count, tiled=tiled, seen=seen)
                     break
                 parts.append(cut)
             else:

@@ -76,6 +76,8 @@ class OperationRecord:
     are not called exact."""
     needs_tensor: bool = True
     """Whether a call without any tensor is an error; not so for those that make one out of nothing."""
+    needs_mesh: bool = False
+    """Whether it is something that several chips do together; one chip alone refuses it."""
     takes_host_tensors: bool = False
     """Whether it moves tensors to the device itself when they are on the host."""
     has_in_place_form: bool = False

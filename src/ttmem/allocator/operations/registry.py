@@ -16,6 +16,7 @@ from ttmem.allocator.operations import (
     attention,
     binary,
     caches,
+    collectives,
     convolution,
     creation,
     elementwise,
@@ -70,6 +71,7 @@ _FAMILIES = (
     selecting,
     sharding,
     gathering,
+    collectives,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",

@@ -41,7 +41,7 @@ class Session:
         self._library = library
         self._measures = measure_programs
         self._watch: Watch | None = None
-        self._is_mesh = False
+        self._is_mesh = self._is_connected = False
         self.tensors: dict[str, Any] = {}
         self.peaks: dict[str, int] = {}
         """Fullest moments so far, bytes per bank, also those inside calls."""
@@ -156,6 +156,9 @@ class Session:
             device, self._watch = self._watch.device, None
             ttnn = self._library.ttnn
             (ttnn.close_mesh_device if self._is_mesh else ttnn.close_device)(device)
+            if self._is_connected:
+                self._is_connected = False
+                ttnn.set_fabric_config(ttnn.FabricConfig.DISABLED)
 
     def open(self, settings: dict[str, Any]) -> Answer:
         """Open the board: one chip, or the mesh that is asked for."""
@@ -170,6 +173,9 @@ class Session:
         if mesh is None:
             device = ttnn.open_device(device_id=0, **arguments)
         else:
+            if prod(mesh) > 1:  # chips that are not connected cannot do anything together
+                ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
+                self._is_connected = True
             device = ttnn.open_mesh_device(ttnn.MeshShape(*mesh), **arguments)
         self._watch = Watch(self._library, device, measure_programs=self._measures)
         if self._watch.account.pools["DRAM"].bytes_per_bank > _PLAUSIBLE_BANK_BYTES:

@@ -18,6 +18,7 @@ _WHOLE_BYTES = 2 << 20
 _CONTEXT_LINES, _CONTEXT_LINE, _CONTEXT_CHARACTERS = 60, 4_000, 16_000
 """How far around a failure its context goes, on either side: lines, characters of one line, characters in all."""
 _MOST_MESSAGE = 400
+_MOST_ODD, _NO_TEXT = 0.15, "(what this begins with is no text)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,15 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
         left_out=tuple(left_out),
         others=len(unique) - len(concerning),
         is_runtime_log=is_runtime_log(head),
-        head=" ".join(head[: _MOST_MESSAGE * 4].decode("utf-8", "replace").split())[:_MOST_MESSAGE],
+        head=_beginning(head),
     )
+
+
+def _beginning(head: bytearray) -> str:
+    """In one line; what is no text is not shown as if it were one."""
+    text = head[: _MOST_MESSAGE * 4].decode("utf-8", "replace")
+    odd = sum(char == "\ufffd" or not (char.isprintable() or char.isspace()) for char in text)
+    return _NO_TEXT if odd > len(text) * _MOST_ODD else " ".join(text.split())[:_MOST_MESSAGE]
 
 
 def _text_around(rows: list[str], at: int, operation: str) -> str:

@@ -24,7 +24,8 @@ def capacity_of(request: Request) -> Capacity:
     """What else would fit, per chip as the request splits the model."""
     config = config_of(request)
     asked = layout_of(request, config)
-    positions = asked.dimensions.positions or None
+    # Who asks for more than the model was made for is not told that it ends there.
+    positions = asked.dimensions.positions if asked.context <= asked.dimensions.positions else None
     settings = EngineSettings(
         board=request.board,
         l1_small_bytes=request.l1_small_bytes,

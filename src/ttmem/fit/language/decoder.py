@@ -12,9 +12,11 @@ from ttmem.fit.language.layout import Layout
 from ttmem.fit.language.scope import Scope
 from ttmem.fit.request import DECODE, EAGER, PREFILL
 from ttmem.fit.stream import ModelCall, Step
+from ttmem.hardware import open_board
 
 _LAST_ROWS = 32
 """Of a prompt, whose logits are made: a row of tiles."""
+_WIDEST_HEAD = 256
 ASSUMED_CHIPS = "collectives are counted as their result beside the partial tensor"
 ASSUMED_CHUNKS = "attention of a chunk to the cache is counted as its result alone"
 ASSUMED_CACHE_WRITE = "writing a row into the cache takes no memory of its own"
@@ -90,7 +92,7 @@ class Decoder:
 
     def _attention(self, normed: str, module: str, scope: Scope) -> _Calls:
         named = scope.names
-        heads, key_heads = named["heads"] // self._chips, named["key_heads"] // self._chips
+        heads, key_heads = named["heads"] // self._chips, max(named["key_heads"] // self._chips, 1)
         width = named["head_dim"]
         qkv = self._name()
         bias = {"bias": {"tensor": f"{module}.qkv_proj.bias"}} if named["qkv_bias"] else {}
@@ -111,9 +113,9 @@ class Decoder:
         query = yield from self._rotated(query, module, (heads, width))
         key = yield from self._rotated(key, module, (key_heads, width))
         if self._layout.phase == DECODE:
-            context = yield from self._attend_to_cache(query, key, value, module)
+            context = yield from self._attend_to_cache(query, key, value, module, width)
         else:
-            context = yield from self._attend(query, key, value, module, (heads, width))
+            context = yield from self._attend(query, key, value, module, (heads, key_heads, width))
         joined = self._name()
         yield self._one("experimental.nlp_concat_heads", [context], joined, module, frees=(context,))
         made = self._name()
@@ -122,9 +124,9 @@ class Decoder:
 
     def _rotated(self, source: str, module: str, sizes: tuple[int, int]) -> _Calls:
         made = self._name()
-        yield self._one(
-            "experimental.rotary_embedding", [source, "rope.cos", "rope.sin"], made, module, frees=(source,)
-        )
+        tables = "rope" if sizes[1] == self._layout.dimensions.head_dim else "rope.wide"
+        given = [source, f"{tables}.cos", f"{tables}.sin"]
+        yield self._one("experimental.rotary_embedding", given, made, module, frees=(source,))
         if self._rows % 32 == 0:
             return made
         cut = self._name()  # the rotation makes whole tiles of rows
@@ -132,7 +134,7 @@ class Decoder:
         yield self._one("slice", [made, [0, 0, 0, 0], ends], cut, module, frees=(made,))
         return cut
 
-    def _attend(self, query: str, key: str, value: str, module: str, sizes: tuple[int, int]) -> _Calls:
+    def _attend(self, query: str, key: str, value: str, module: str, sizes: tuple[int, int, int]) -> _Calls:
         cache_type = self._layout.data_type("cache")
         for tensor, cache in ((key, "k_cache"), (value, "v_cache")):
             written, given = tensor, tuple[str, ...]()
@@ -144,24 +146,25 @@ class Decoder:
             yield ModelCall("ttnn.fill_cache", (_call("fill_cache", arguments, ""),), given, module)
         context, frees = self._name(), (query, key, value)
         if self._rows < -(-self._layout.prompt // 32) * 32:
-            shape = [1, sizes[0], self._rows, sizes[1]]
+            shape = [1, sizes[0], self._rows, sizes[2]]
             name = "ttnn.transformer.chunked_scaled_dot_product_attention"
             yield ModelCall(name, (self._alloc(context, shape),), frees, module)
         elif self._layout.request.attention == EAGER:
-            yield from self._eager(query, key, value, context, module)
+            yield from self._eager((query, key, value), context, module, sizes)
         else:
             name = "transformer.scaled_dot_product_attention"
             step = _call(name, [{"tensor": tensor} for tensor in frees], context, is_causal=True)
             yield ModelCall(f"ttnn.{name}", (step,), frees, module)
         return context
 
-    def _eager(self, query: str, key: str, value: str, context: str, module: str) -> Iterator[ModelCall]:
+    def _eager(
+        self, given: tuple[str, str, str], context: str, module: str, sizes: tuple[int, int, int]
+    ) -> Iterator[ModelCall]:
         """Scores of every position to every other, which fused attention never has as a whole."""
-        scope = self._layout.scope.names
-        times = scope["heads"] // scope["key_heads"]
-        if times > 1:
-            key = yield from self._repeated(key, times, module)
-            value = yield from self._repeated(value, times, module)
+        (query, key, value), (heads, key_heads, _) = given, sizes
+        if heads > key_heads:
+            key = yield from self._repeated(key, module, sizes)
+            value = yield from self._repeated(value, module, sizes)
         turned, scores, shares = self._name(), self._name(), self._name()
         yield self._one("transpose", [key, -2, -1], turned, module, frees=(key,))
         yield self._one("matmul", [query, turned], scores, module, frees=(query, turned))
@@ -169,23 +172,28 @@ class Decoder:
         yield ModelCall("ttnn.softmax", (step,), (scores,), module)
         yield self._one("matmul", [shares, value], context, module, frees=(shares, value))
 
-    def _repeated(self, source: str, times: int, module: str) -> _Calls:
+    def _repeated(self, source: str, module: str, sizes: tuple[int, int, int]) -> _Calls:
         """Each head of keys as often as there are queries for it."""
-        names = self._layout.scope.names
-        heads, width = names["key_heads"] // self._chips, names["head_dim"]
+        heads, key_heads, width = sizes
         apart, repeated, made = self._name(), self._name(), self._name()
-        yield self._one("reshape", [source, [heads, 1, self._rows, width]], apart, module, frees=(source,))
-        yield self._one("repeat", [apart, [1, times, 1, 1]], repeated, module, frees=(apart,))
-        yield self._one("reshape", [repeated, [1, heads * times, self._rows, width]], made, module, frees=(repeated,))
+        yield self._one("reshape", [source, [key_heads, 1, self._rows, width]], apart, module, frees=(source,))
+        yield self._one("repeat", [apart, [1, heads // key_heads, 1, 1]], repeated, module, frees=(apart,))
+        yield self._one("reshape", [repeated, [1, heads, self._rows, width]], made, module, frees=(repeated,))
         return made
 
-    def _attend_to_cache(self, query: str, key: str, value: str, module: str) -> _Calls:
+    def _attend_to_cache(self, query: str, key: str, value: str, module: str, width: int) -> _Calls:
         turned, context, back = self._name(), self._name(), self._name()
         yield self._one("transpose", [query, 1, 2], turned, module, frees=(query, key, value))
         name = "transformer.scaled_dot_product_attention_decode"
         caches = [{"tensor": f"{module}.{cache}"} for cache in ("k_cache", "v_cache")]
         positions = [self._layout.context - 1] * self._layout.users
-        step = _call(name, [{"tensor": turned}, *caches], context, cur_pos=positions)
+        chunks: dict[str, Any] = {}
+        if width > _WIDEST_HEAD:  # what the library chooses by itself is too large for L1
+            grid = open_board(self._layout.request.board).grid
+            sizes = {"q_chunk_size": 0, "k_chunk_size": 64}
+            given = {"compute_with_storage_grid_size": {"tuple": [grid.columns, grid.rows]}, **sizes}
+            chunks["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": given}
+        step = _call(name, [{"tensor": turned}, *caches], context, cur_pos=positions, **chunks)
         yield ModelCall(f"ttnn.{name}", (step,), (turned,), module)
         yield self._one("transpose", [context, 1, 2], back, module, frees=(context,))
         return back

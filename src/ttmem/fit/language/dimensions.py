@@ -67,6 +67,8 @@ class Dimensions:
     experts: int = 0
     experts_per_token: int = 0
     shared_hidden: int = 0
+    wide_head_dim: int = 0
+    """Of heads in layers whose heads differ; 0: there are none."""
     per_layer: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Layers whose heads differ."""
     assumed: tuple[str, ...] = ()
@@ -112,6 +114,7 @@ def dimensions_of(config: Mapping[str, Any], where: str = "") -> Dimensions:
     experts = next((int(text[key]) for key in _EXPERTS if text.get(key)), 0)
     heads, dim = text["num_attention_heads"], text["hidden_size"]
     sliding, window = _windows(text, family, layers)
+    own_heads = _heads_per_layer(text, sliding)
     hidden = text.get("intermediate_size")
     if hidden is None:
         raise BadInputError("the configuration has no intermediate_size", where=where)
@@ -137,7 +140,8 @@ def dimensions_of(config: Mapping[str, Any], where: str = "") -> Dimensions:
         experts_per_token=int(text.get("num_experts_per_tok") or text.get("top_k_experts") or 0),
         shared_hidden=int(text.get("shared_expert_intermediate_size") or 0)
         or (hidden if kind in _DENSE_TOO and experts else 0),
-        per_layer=_heads_per_layer(text, sliding),
+        wide_head_dim=max((sizes.get("head_dim", 0) for sizes in own_heads.values()), default=0),
+        per_layer=own_heads,
         assumed=tuple(assumed),
     )
 

@@ -28,7 +28,8 @@ class Layout:
         self.request, self.dimensions, self.recipe = request, dimensions, recipe
         self.chips = request.chips or BOARDS.find(request.board).chips
         self.phase = request.phase or PREFILL
-        self.users = recipe.default_users if request.users is None else request.users
+        # A batch of sequences is what a recipe calls users.
+        self.users = max(request.batch, recipe.default_users) if request.users is None else request.users
         wanted = request.context if request.context is not None else request.sequence
         self.context = recipe.default_context if wanted is None else wanted
         self.prompt = min(request.sequence or self.context, self.context)

@@ -189,7 +189,7 @@ def _read(text: bytes, first_line: int, where: str) -> ModuleText:
         elif current is None or _ALIAS.match(statement):
             continue
         elif _RETURN.match(statement):
-            current.returned[:] = [value.decode() for value in _SSA.findall(statement.split(b" : ")[0])]
+            current.returned[:] = [_text(value) for value in _SSA.findall(statement.split(b" : ")[0])]
             current = None
         elif (operation := _operation(statement, resolve, aliases, line)) is not None:
             current.operations.append(operation)
@@ -259,7 +259,7 @@ def _function(statement: bytes, found: re.Match[bytes], resolve: Callable[[bytes
         if not colon or not value.startswith(b"%"):
             continue
         type_text, kind, name, local, is_cache = argument_of(text)
-        arguments.append(FunctionArgument(value.decode(), resolve(type_text), kind, name, local, is_cache))
+        arguments.append(FunctionArgument(_text(value), resolve(type_text), kind, name, local, is_cache))
     declared = _FUNCTION_TYPE.search(statement, found.end())
     said = (declared[1] or declared[2]).decode() if declared else ""
     if not said and b"ttir.cpu_hoisted" in statement:
@@ -297,8 +297,12 @@ def _operation(
     )
 
 
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
+
+
 def _texts(values: bytes) -> Sequence[str]:
-    return [value.decode("utf-8", "replace") for value in values.split()]
+    return [_text(value) for value in values.split()]
 
 
 def _location(statement: bytes, found: bytes, aliases: Mapping[bytes, bytes]) -> str:

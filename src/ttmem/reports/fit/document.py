@@ -72,6 +72,38 @@ class FitBoards(Document, frozen=True, tag_field="schema", tag="ttmem.fit-boards
     boards: list[FitDocument]
 
 
+class FitPoint(Document, frozen=True):
+    """One combination of a sweep."""
+
+    at: dict[str, int]
+    fits: bool
+    peak_bytes_per_bank: int
+    """Of DRAM."""
+    peak_percent: float | None
+    weights_bytes: int
+    activations_peak_bytes: int
+    failure_class: str | None
+
+
+class FitSweep(Document, frozen=True, tag_field="schema", tag="ttmem.fit-sweep/1"):
+    """The same model over a range of batches, sizes or contexts."""
+
+    name: str
+    board: str
+    engine: str
+    points: list[FitPoint]
+
+
+def sweep_document(found: Sequence[tuple[dict[str, int], Prediction]]) -> FitSweep:
+    """From the predictions of every combination."""
+    listed = []
+    for place, prediction in found:
+        dram, failed = demands(prediction)["DRAM"], failure(prediction.profile)
+        listed.append(FitPoint.of(prediction, dram, at=place, failure_class=failed.failure_class if failed else None))
+    first = found[0][1]
+    return FitSweep(name=first.profile.name, board=first.request.board, engine=first.engine, points=listed)
+
+
 def document(
     prediction: Prediction,
     advice: Sequence[Proposal] = (),

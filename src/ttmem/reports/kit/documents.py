@@ -8,6 +8,7 @@ dataclass of the analysis is that dataclass. A text below a field describes it:
 """
 
 import json
+import math
 from typing import Any, TypeVar
 
 import msgspec
@@ -57,10 +58,21 @@ def rounded(value: Any, decimals: int | None = 2) -> Any:
 
 def indented(document: Any, indent: int = 2) -> str:
     """Plain values as JSON in ASCII; written flat and indented then, which is much faster than at once."""
-    compact = json.dumps(document, allow_nan=False)
+    try:
+        compact = json.dumps(document, allow_nan=False)
+    except ValueError:  # a source's own figures, beyond what a number can hold: not known, and never no JSON
+        compact = json.dumps(_finite(document), allow_nan=False)
     try:
         return msgspec.json.format(compact, indent=indent)
     except msgspec.DecodeError:
         # A file name that is not UTF-8 reached us with lone surrogates, which strict parsers refuse.
         printable = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
         return msgspec.json.format(json.dumps(json.loads(printable)), indent=indent)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

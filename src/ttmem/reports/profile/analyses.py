@@ -7,6 +7,7 @@ from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
+from ttmem.analysis.findings import findings
 from ttmem.analysis.fragmentation import fragmentation
 from ttmem.analysis.growth import growth
 from ttmem.analysis.load_phase import load_phase
@@ -42,6 +43,8 @@ class Analyses:
     weights = cached_property(lambda self: weights(self._profile))
     distribution = cached_property(lambda self: distribution(self._profile))
     fragmentation = cached_property(lambda self: fragmentation(self._profile))
+    findings = cached_property(lambda self: findings(self._profile))
+    """Leaks and waste, where a capture knows its buffers."""
     growth = cached_property(lambda self: growth(self._profile))
     load_phase = cached_property(lambda self: load_phase(self._profile))
     runs = cached_property(lambda self: runs(self._profile))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.failure import RunFailure
+from ttmem.analysis.findings import Finding
 from ttmem.analysis.fragmentation import Fragmentation
 from ttmem.analysis.growth import Growth
 from ttmem.analysis.lifetimes import TensorLife
@@ -24,7 +25,7 @@ from ttmem.analysis.weights import Weights
 from ttmem.explain import Diagnosis
 from ttmem.profile import Profile, Source
 from ttmem.reports.explain.document import RemedyEntry, live_entries
-from ttmem.reports.kit.documents import UNSET, Document, rounded
+from ttmem.reports.kit.documents import UNSET, Document, UnsetType, rounded
 from ttmem.reports.profile import document_parts as parts
 from ttmem.reports.profile.analyses import analyses
 from ttmem.reports.profile.tables import overhead_percent
@@ -56,6 +57,8 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     load_phase: LoadPhase | None
     failure: parts.FailureEntry | None
     failures: list[parts.FailureEntry]
+    findings: list[Finding] | UnsetType = UNSET
+    """Leaks and waste of a captured run, the costliest first; only where there are any."""
 
 
 def document(profile: Profile) -> ProfileDocument:
@@ -103,6 +106,7 @@ def document(profile: Profile) -> ProfileDocument:
         load_phase=asked.load_phase,
         failure=failed and _failure(failed, asked.diagnosis),
         failures=[_failure(item) for item in asked.failures],
+        findings=asked.findings or UNSET,
     )
 
 

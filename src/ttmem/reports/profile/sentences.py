@@ -2,10 +2,12 @@
 """The sentences that go with the figures: which threshold is passed, what leaks, what to run next."""
 
 import shlex
+from collections.abc import Sequence
 from typing import Literal
 
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.consumers import LiveSet
+from ttmem.analysis.findings import Finding
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
@@ -58,6 +60,8 @@ def next_command(profile: Profile, known: Analyses) -> str:
     source = shlex.quote(profile.source.name or profile.name)
     if len(source) > _LONGEST_COMMAND or not source.isprintable():
         source = "SOURCE"
+    if profile.source.kind == "predicted":
+        return f"ttmem fit {source} --html report.html"
     if "engine" in profile.facts:  # captured while a script ran: the script is no source, it is run again
         return f"ttmem run {source} --html report.html"
     if len(known.runs) > 1 and (known.failure is not None or known.counted_runs > 1):
@@ -198,3 +202,12 @@ def board_text(profile: Profile) -> str:
         return f"{'a mock ' if facts.get('engine') == 'mock' else ''}{one_line(str(board))}{count}"
     has_states = any(len(timeline.state_operation) for timeline in profile.timelines)
     return f"{architecture_of(profile).name}{count}" if has_states or "system" in facts else ""
+
+
+def finding_lines(findings: Sequence[Finding]) -> list[str]:
+    """Leaks and waste, a line each."""
+    return [
+        f"{one.kind} {one_line(one.tensor) or one.memory}: {megabytes(one.bytes_per_bank)} of {one.memory} per bank"
+        f"{f' at {one_line(one.location)}' if one.location else ''}; {one_line(one.message)}"
+        for one in findings
+    ]

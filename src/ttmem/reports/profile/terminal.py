@@ -21,6 +21,7 @@ from ttmem.reports.profile.chart import highest_per_column, series
 
 _ROWS = 10
 _LIVE_ROWS = 5
+_MOST_FINDINGS = 5
 _BARS = " ▁▂▃▄▅▆▇█"
 _CHART_ROWS = 3
 _STYLES = {"ok": "", "warn": "yellow", "alarm": "bold red"}
@@ -48,6 +49,9 @@ def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType
     if warnings:
         parts.append("")
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
+    if known.findings:
+        parts += ["", Text("Found", style="bold"), *sentences.finding_lines(known.findings[:_MOST_FINDINGS])]
+        parts.append(Text("'ttmem tune' says what to change", style="dim"))
     if known.failure is not None:
         parts += ["", _failure(known.failure, known)]
     return parts

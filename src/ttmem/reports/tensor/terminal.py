@@ -13,6 +13,7 @@ def render(cost: TensorCost, *, color: bool = False) -> str:
     share = 100 * cost.taken_bytes_per_bank / cost.bank_bytes if cost.bank_bytes else 0.0
     verdict = "fits an empty board" if cost.fits else "DOES NOT FIT an empty board"
     sharded = " sharded" if cost.shard else ""
+    where, _, sizes = opened(cost).partition("; bank sizes: ")
     lines = [
         f"{shape_text(cost.shape)} {cost.dtype} {cost.layout} {cost.memory}{sharded}",
         _bar(cost, color),
@@ -21,7 +22,8 @@ def render(cost: TensorCost, *, color: bool = False) -> str:
         f"pages           {cost.pages:,} of {cost.page_bytes:,} B, {cost.aligned_page_bytes:,} B aligned",
         f"per bank        {cost.bytes_per_bank:,} B in {cost.banks} banks",
         f"of every bank   {cost.taken_bytes_per_bank:,} B of {cost.bank_bytes:,} B: {share:.1f} %",
-        f"{cost.memory:<15} {verdict}: {opened(cost)}",
+        f"{cost.memory:<15} {verdict}: {where}",
+        f"bank sizes      {sizes}",
     ]
     lines += [
         f"dimension {d.dimension}    {d.logical_size} -> {d.padded_size} adds {bytes_text(d.added_bytes)}"

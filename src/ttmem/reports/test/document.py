@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ttmem.analysis.findings import Finding
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
@@ -101,6 +102,19 @@ class Baseline(Document, frozen=True):
     only_after: tuple[str, ...]
 
 
+class TestFinding(Document, frozen=True):
+    """A leak or waste of one test."""
+
+    test: str
+    kind: str
+    tensor: str
+    memory: str
+    location: str
+    bytes_per_bank: int
+    held_operations: int
+    message: str
+
+
 class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
     """A pytest suite of ttnn programs and the peak memory of every test."""
 
@@ -112,6 +126,19 @@ class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
     """The fullest first; empty when pytest did not get as far as a test."""
     timed_out: bool
     baseline: Baseline | None
+    findings: tuple[TestFinding, ...] | UnsetType = UNSET
+    """Leaks and waste that were asked for and found; there when they were asked for."""
+
+
+def with_findings(suite: SuiteRun, found: Mapping[str, Sequence[Finding]], wanted: Mapping[str, int]) -> SuiteRun:
+    """A suite with the findings that count, which make its status 1."""
+    told = tuple(
+        TestFinding.of(one, test=test)
+        for test, findings in found.items()
+        for one in findings
+        if one.kind in wanted and one.bytes_per_bank >= wanted[one.kind]
+    )
+    return msgspec.structs.replace(suite, findings=told, status=suite.status or int(bool(told)))
 
 
 def document(

@@ -49,6 +49,11 @@ def render(suite: SuiteRun, *, width: int = 100, color: bool = False) -> str:
         report.print(line)
     if suite.baseline is not None:
         _print_growth(report, suite.baseline)
+    for found in suite.findings or ():
+        where = f" at {one_line(found.location)}" if found.location else ""
+        size = f"{megabytes(found.bytes_per_bank)} of {found.memory} per bank"
+        line = f"{found.kind} {one_line(found.tensor)} in {one_line(found.test)}: {size}{where}; {found.message}"
+        report.print(line, style="bold red")
     return report.text()
 
 

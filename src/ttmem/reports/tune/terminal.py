@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What to change, for a person: the edits with their lines, what they bring, what was found besides."""
 
-from collections.abc import Sequence
-
 from ttmem.analysis.amounts import megabytes
-from ttmem.analysis.findings import Finding
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import one_line
+from ttmem.reports.profile.sentences import finding_lines
 from ttmem.reports.tune.document import TuneDocument
 from ttmem.reports.whatif.terminal import PEAKS, peak_rows, verdict
 
@@ -36,12 +34,3 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
     if answer.findings:
         report.print("", "Found besides:", *finding_lines(answer.findings))
     return report.text()
-
-
-def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Leaks and waste, the costliest first; ``profile`` shows them too."""
-    return [
-        f"{one.kind} {one_line(one.tensor) or one.memory}: {megabytes(one.bytes_per_bank)} of {one.memory} per bank"
-        f"{f' at {one_line(one.location)}' if one.location else ''}; {one_line(one.message)}"
-        for one in findings
-    ]

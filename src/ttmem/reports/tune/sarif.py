@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leaks and waste as SARIF: one result per finding, at the line of the script that makes the tensor."""
+
+from collections.abc import Sequence
+
+from ttmem.analysis.findings import KINDS, Finding
+from ttmem.reports.kit import sarif
+
+_TITLES = {
+    "leak": "A tensor that nobody reads any more is never freed.",
+    "late-free": "A tensor is freed long after its last use.",
+    "double-upload": "The same host tensor is on the device twice.",
+    "padding": "Padding takes at least as much as the elements.",
+    "unused-region": "A region is set aside and never used.",
+    "wide-dtype": "A wide data type where a narrower one would do.",
+    "growth": "Tables grow with every new shape.",
+}
+
+
+def render(findings: Sequence[Finding], source_name: str) -> str:
+    """A viewer shows them beside the code."""
+    rules = [sarif.SarifRule(kind, _TITLES[kind]) for kind in KINDS]
+    results = []
+    for one in findings:
+        file, _, line = one.location.rpartition(":")
+        size = f"{one.bytes_per_bank:,} B of {one.memory} per bank"
+        text = f"{one.tensor or one.memory}: {size}; {one.message}"
+        known = line.isdigit()
+        results.append(
+            sarif.SarifResult(one.kind, "warning", text, file if known else source_name, int(line) if known else None)
+        )
+    return sarif.render(rules, results)
