@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from fit.test_playing import mlp
 from support.command_line import ROOT, call
 from ttmem.fit.advising import advise
@@ -68,3 +70,21 @@ def test_several_boards_are_one_answer(torch_python: str) -> None:
     assert told.code == 0
     assert [(one["board"], one["fits"]) for one in boards] == [("n150", True), ("p150", True)]
     assert boards[0]["peak"]["DRAM"]["bytes_per_bank"] < boards[1]["peak"]["DRAM"]["bytes_per_bank"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--board", "n15000"], "unknown board"),
+        (["--board", "quasar"], "refuses every operation"),
+        (["--dtype", "int32"], "not computed in int32"),
+        (["--weights", "mlp="], "names no data types"),
+        (["--size", "0x3"], "no image size"),
+        (["--sweep", "batch=0"], "no value"),
+    ],
+)
+def test_what_cannot_be_asked_is_bad_input(words: list[str], told: str) -> None:
+    answer = call("fit", f"{MODELS}::attention", "--engine", "twin", "--no-store", *words)
+    assert answer.code == 2
+    assert told in answer.err
+    assert "hint" in answer.err

@@ -358,6 +358,8 @@ def test_fragmentation_is_told_by_tensor(opened: Opened) -> None:
     )
     page = opened(text_of(CAPTURE), "#view=padding")
     page.get_by_role("button", name="To the peak").click()
+    page.locator("[data-role=fragmentation-about]").scroll_into_view_if_needed()
+    settle(page)
     settle(page)
     found = {row[0]: row for row in rows(page, "fragmentation")}
     assert found

@@ -21,6 +21,8 @@ from ttmem.operators.tracing import kept_tracer
 from ttmem.profile import Profile
 from ttmem.reports.fit import document as reports
 
+_FLOATS = ("bfloat16", "float32", "bfloat8_b", "bfloat4_b")
+
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -84,14 +86,24 @@ def fit(
 def request_of(target: str, *, board: str, weights: str | Mapping[str, str] | None = None, **asked: Any) -> Request:
     """A request in the words of the registries; what they do not know is bad input."""
     given = {"": weights} if isinstance(weights, str) else dict(weights or {})
-    types = {kind: DATA_TYPES.find(dtype).name for kind, dtype in given.items()}
+    types = {kind: _float_type(dtype) for kind, dtype in given.items()}
     for name in ("dtype", "kv_cache"):
         if asked.get(name):
-            asked[name] = DATA_TYPES.find(asked[name]).name
+            asked[name] = _float_type(asked[name])
+    found = BOARDS.find(board)
+    if not found.runs_operations:
+        raise BadInputError(f"the library refuses every operation on {found.name}", hint="another --board")
     try:
-        return Request(target, BOARDS.find(board).name, weights=types, **asked)
+        return Request(target, found.name, weights=types, **asked)
     except TypeError as error:
         raise BadInputError(str(error).replace("Request.__init__()", "fit")) from None
+
+
+def _float_type(name: str) -> str:
+    found = DATA_TYPES.find(name).name
+    if found not in _FLOATS:
+        raise BadInputError(f"models are not computed in {found}", hint=f"known: {', '.join(_FLOATS)}")
+    return found
 
 
 def on_boards(request: Request, boards: Sequence[str]) -> list[Fit]:

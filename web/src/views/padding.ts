@@ -119,7 +119,9 @@ function fragmentation(session: Session): { elements: HTMLElement[]; update: () 
       },
     ],
   });
+  let [inSight, isStale] = [false, false];
   const update = () => {
+    isStale = false;
     const figures = session.timeline ? profile.figures(session.timelineNumber, session.memory, session.state) : null;
     const bank = figures && bankAt(session);
     const [, , , free = 0, largest = 0] = figures ?? [];
@@ -138,9 +140,21 @@ function fragmentation(session: Session): { elements: HTMLElement[]; update: () 
     }
     table.element.hidden = !bank;
   };
-  session.on(["cursor", "memory"], perFrame(update));
+  // The cursor moves often, and this looks at every buffer: unseen, it waits.
+  const whenSeen = () => {
+    if (inSight) update();
+    else isStale = true;
+  };
+  const sight = new IntersectionObserver((seen) => {
+    inSight = seen.at(-1)!.isIntersecting;
+    if (inSight && isStale) update();
+  });
+  const seen = h("div", {}, about, table.element);
+  sight.observe(seen);
+  window.addEventListener("beforeprint", () => isStale && update());
+  session.on(["cursor", "memory"], perFrame(whenSeen));
   session.on(["search"], () => table.filter(session.words));
-  return { elements: [h("h3", { class: "sub" }, "Fragmentation by tensor"), about, table.element], update };
+  return { elements: [h("h3", { class: "sub" }, "Fragmentation by tensor"), seen], update };
 }
 
 function fact(label: string, text: string, role: string, value: number): HTMLElement {
