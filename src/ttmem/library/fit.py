@@ -125,6 +125,10 @@ def over_ranges(request: Request, text: str) -> reports.FitSweep:
 
 def fitted(request: Request, maximum: str | None = None, *, advice: bool = True) -> Fit:
     """The answer to a request, or to the largest that fits."""
+    if maximum == "size" and wants_recipe(request):
+        raise BadInputError(
+            "a language model has no image size", where=request.target, hint="--max context, users or seq"
+        )
     if is_script(request.target):
         if maximum:
             raise BadInputError("a script decides its sizes itself", where=request.target, hint="leave --max out")

@@ -113,6 +113,12 @@ def test_a_batch_is_users() -> None:
     assert language_stream(_request(batch=7, users=2), LLAMA_8B).facts["users"] == 2
 
 
+def test_a_board_with_too_many_chips_is_used_in_part() -> None:
+    stream = language_stream(_request(board="t3k"), {**LLAMA_8B, "num_attention_heads": 20, "num_key_value_heads": 10})
+    assert stream.facts["chips"] == 2
+    assert "10 key-value heads cannot be divided among the board's 8 chips (--chips)" in stream.assumed
+
+
 def test_chips_must_divide_the_heads() -> None:
     with pytest.raises(BadInputError, match="8 key-value heads cannot be divided among 3 chips") as refused:
         language_stream(_request(chips=3), LLAMA_8B)

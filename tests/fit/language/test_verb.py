@@ -42,6 +42,7 @@ def test_the_parts_sum_to_the_peak(target: str) -> None:
     [
         (("--recipe", "nobody's"), "unknown recipe"),
         (("--weights", "mpl=bfloat8_b"), "unknown kind of weight 'mpl'"),
+        (("--max", "size"), "a language model has no image size"),
         (("--chips", "3"), "8 key-value heads cannot be divided among 3 chips"),
         (("--set", "hidden_size=big"), "hidden_size is 'big', not a size"),
     ],

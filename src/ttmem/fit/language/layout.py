@@ -26,7 +26,8 @@ class Layout:
 
     def __init__(self, request: Request, dimensions: Dimensions, recipe: Recipe) -> None:
         self.request, self.dimensions, self.recipe = request, dimensions, recipe
-        self.chips = request.chips or BOARDS.find(request.board).chips
+        self.board_chips = BOARDS.find(request.board).chips
+        self.chips = request.chips or self._chips_that_divide()
         self.phase = request.phase or PREFILL
         # A batch of sequences is what a recipe calls users.
         self.users = max(request.batch, recipe.default_users) if request.users is None else request.users
@@ -43,7 +44,7 @@ class Layout:
         for option, number in least.items():
             if number < 1:
                 raise BadInputError(f"{option} is {number}; it is 1 or more")
-        shares = 8 if self.chips == 32 else self.chips
+        shares = _shares(self.chips)
         for what, heads in (("key-value heads", self.dimensions.key_heads), ("heads", self.dimensions.heads)):
             if heads % shares:
                 fitting = [chips for chips in range(1, heads + 1) if heads % chips == 0]
@@ -53,6 +54,14 @@ class Layout:
                 )
         if self.phase not in (PREFILL, DECODE):
             raise BadInputError(f"unknown phase {self.phase!r}", hint=f"known: {PREFILL}, {DECODE}")
+
+    def _chips_that_divide(self) -> int:
+        """All of the board where the heads can be divided among them, else as many as a smaller mesh has."""
+        sizes = self.dimensions
+        for chips in (self.board_chips, 8, 4, 2):
+            if chips <= self.board_chips and sizes.key_heads % _shares(chips) == sizes.heads % _shares(chips) == 0:
+                return chips
+        return 1
 
     @cached_property
     def scope(self) -> Scope:
@@ -200,6 +209,11 @@ class Layout:
             steps.append({"alloc": name, "shape": shape, "dtype": dtype, "layout": "tile", "memory": "DRAM"})
         names = tuple(str(step["alloc"]) for step in steps)
         return ModelCall(stage.name, tuple(steps), names, module=f"{prefix}{stage.name}")
+
+
+def _shares(chips: int) -> int:
+    """Among how many the heads are divided: on 8x4 chips among the rows."""
+    return 8 if chips == 32 else chips
 
 
 def _first(choices: list[Choice], scope: Scope) -> int:

@@ -57,6 +57,9 @@ def pass_of(layout: Layout, layers: int) -> tuple[tuple[ModelCall, ...], Sequenc
 def _assumed(layout: Layout) -> list[str]:
     recipe, scope = layout.recipe, layout.scope.names
     said = [f"laid out by the recipe '{recipe.name}' on {layout.chips} chip{'s' * (layout.chips > 1)}"]
+    if layout.request.chips is None and layout.chips < layout.board_chips:
+        heads = layout.dimensions.key_heads
+        said.append(f"{heads} key-value heads cannot be divided among the board's {layout.board_chips} chips (--chips)")
     if layout.request.users is None or (layout.request.context is None and layout.request.sequence is None):
         said.append(f"{layout.users} user{'s' * (layout.users > 1)} of {layout.context:,} tokens (--users, --context)")
     if recipe.reserve_percent:
