@@ -132,7 +132,7 @@ def _dtype(draft: Draft, edit: Edit, group: Group) -> _Found:
 
 
 def _shard(draft: Draft, edit: Edit, group: Group) -> _Found:
-    shard = None if edit.value == "interleaved" else read_shard(_shard_words(edit))
+    shard = None if edit.value == edits.INTERLEAVED else read_shard(_shard_words(edit))
     return _moved(draft, edit, group, lambda spec: replace(spec, shard=shard), "memory_config")
 
 
