@@ -295,6 +295,12 @@ def test_lists_of_operators_with_odd_values(child: Child, tmp_path: Path, name: 
         ask(child, *words)
 
 
+def test_amounts_of_any_width_in_a_persons_own_words(child: Child) -> None:
+    for unit in ("B", "MB", "GB"):
+        text = f"allocate {'9' * 350}.5 {unit} DRAM buffer failed, out of memory, free: {'8' * 350} {unit}"
+        assert ask(child, "explain", text).code == 0
+
+
 # --- what was left out is said --------------------------------------------------------------------------------------
 
 

@@ -59,7 +59,7 @@ PROBLEMS = {
             z = None
         """,
         "leak",
-        "y",
+        "kept[]",
         "free:y@",
         """
         x = make(1, 1, 512, 512)

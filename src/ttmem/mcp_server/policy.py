@@ -19,7 +19,7 @@ from ttmem.mcp_server.tools import Tool, is_content
 from ttmem.mcp_server.verbs import VerbFailedError
 
 _PATIENCE_SECONDS = 10.0
-_OUTPUT = "--output"
+_OUTPUTS = ("--output", "--patch")
 _NO_DASHES = {("test",)}
 """pytest would take such a word for an option of its own, and those write, delete and load whatever they name."""
 
@@ -55,7 +55,7 @@ def fence_for(tool: Tool, arguments: Mapping[str, Any], roots: Sequence[Path]) -
             if not parameter.option and tool.path in _NO_DASHES and one.startswith(("-", "@")):
                 raise VerbFailedError(f"'{one}': paths and test ids only, no options of pytest")
             place = base / one.partition("::")[0]
-            if parameter.option == _OUTPUT:
+            if parameter.option in _OUTPUTS:
                 outputs.append(place)
             elif not _exists(base / one) and not _exists(place):
                 continue

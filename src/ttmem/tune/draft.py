@@ -119,8 +119,13 @@ class Draft:
 
 def original(history: History, number: int) -> Piece:
     """As it was captured."""
-    life = history.lives[number]
-    return Piece(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
+    known: list[Piece] | None = history.cache.get("pieces")
+    if known is None:
+        known = history.cache["pieces"] = [
+            Piece(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
+            for life in history.lives
+        ]
+    return known[number]
 
 
 def base_curves(history: History) -> list[Curve]:

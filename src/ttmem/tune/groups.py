@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -17,7 +16,7 @@ from ttmem.tune.source import Place, place_of, source_of, targets_of
 _BY_NUMBER = "#"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """The buffers that one statement made under one name, or as one part of several objects (``*.wqkv``)."""
 
@@ -84,6 +83,13 @@ def _common_name(site: Place, place: object, names: set[str]) -> str:
 
 def written(history: History, group: Group) -> tuple[str, str]:
     """How an edit names a group: its name, and the line where that is not clear without."""
+    names: dict[Group, tuple[str, str]] = history.cache.setdefault("names", {})
+    if group not in names:
+        names[group] = _written(history, group)
+    return names[group]
+
+
+def _written(history: History, group: Group) -> tuple[str, str]:
     name = "".join("?" if letter in "@=[]" else letter for letter in group.name)
     same = [other for other in groups_of(history) if fnmatchcase(other.name, name)]
     if not group.site.file:
@@ -148,10 +154,11 @@ def _depth(history: History, life: Life) -> int:
 
 def free_point(history: History, group: Group) -> FreePoint:
     """Right after the last use of each; as source where one statement is behind the last use of all of them."""
-    written_down = _written_point(history, group)
-    if written_down is not None:
-        return written_down
-    return FreePoint(tuple((life.number, life.last_use) for life in group.lives), Place("", 0), "")
+    points: dict[Group, FreePoint] = history.cache.setdefault("free points", {})
+    if group not in points:
+        plain = FreePoint(tuple((life.number, life.last_use) for life in group.lives), Place("", 0), "")
+        points[group] = _written_point(history, group) or plain
+    return points[group]
 
 
 def _written_point(history: History, group: Group) -> FreePoint | None:
@@ -219,8 +226,3 @@ def _last_within(history: History, life: Life, first_line: int, last_line: int) 
             break
         index = operation.index
     return index
-
-
-def bytes_at(lives: Iterable[Life], position: int) -> int:
-    """What they take together at one moment."""
-    return sum(life.bytes_per_bank for life in lives if life.taken_at <= position < life.given_at)

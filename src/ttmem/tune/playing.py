@@ -12,8 +12,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ttmem.allocator import FreeList, sentences
 from ttmem.engines.capture import Capture
 from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Buffer, Move
@@ -218,8 +216,6 @@ class _Player:
         self.memories = _Memories(draft)
         pools = {name: Pool(*pool) for name, pool in zip(MEMORIES, draft.pools, strict=True)}
         self.account = Account(pools, draft.history.memory_map.quantum_bytes)
-        self.number_of: dict[tuple[int, int], int] = {}
-        """(memory, address) of a live buffer -> its number in the draft."""
         self.told: dict[int, int] = {}
         """The draft's number -> the account's."""
 
@@ -339,10 +335,3 @@ class _Player:
         elif static != sum(parts):
             parts = [static, 0, 0]
         return [tensors, *parts, measured]
-
-
-def same_addresses(draft: Draft, played: Played) -> bool:
-    """Whether a draft without changes lies where the captured run lay: what makes its figures exact."""
-    numbers = np.array(sorted(played.addresses), np.int64)
-    captured = np.array([draft.history.lives[number].address for number in numbers.tolist()], np.int64)
-    return bool(np.array_equal(captured, np.array([played.addresses[n] for n in numbers.tolist()], np.int64)))

@@ -23,7 +23,6 @@ from ttmem.tune.source import place_of, source_of
 _MOST_GROUPS = 64
 """Tensors that are looked at for one moment, the largest first."""
 _NARROWER = {"float32": "bfloat16", "bfloat16": "bfloat8_b", "bfloat8_b": "bfloat4_b"}
-_LEAST_CHUNK = 2
 _CHUNKS = 4
 
 

@@ -132,24 +132,22 @@ class _Search:
         return best
 
     def _too_full(self, draft: Draft) -> _TooFull | None:
-        """The first requirement that does not hold, and the moment of it."""
-        played = play(draft)
-        short = played.shortfall
-        if short is not None and not self.goal.is_open:
-            return _TooFull(MEMORIES.index(short.memory), short.at, short.needed_bytes_per_bank)
+        """The first requirement that does not hold, and the moment of it. Sums are asked first: they are cheap."""
         curves = draft.curves()
         for memory, limit in (self.goal.limits or {}).items():
             number = MEMORIES.index(memory)
-            if memory == L1 and played.programs_peak > limit:
-                totals, _ = draft.programs_curve(curves)
-                at, _, _ = launch_columns(self.history)
-                if len(totals) and int(totals.max()) > limit:
-                    row = int(totals.argmax())
-                    return _TooFull(number, int(at[row]), int(totals[row]) - limit)
             peak = int(curves[number].max(initial=0))
             if peak > limit:
                 return _TooFull(number, int(curves[number].argmax()), peak - limit)
-        return None
+            totals, _ = draft.programs_curve(curves)
+            if memory == L1 and len(totals) and int(totals.max()) > limit:
+                row = int(totals.argmax())
+                at, _, _ = launch_columns(self.history)
+                return _TooFull(number, int(at[row]), int(totals[row]) - limit)
+        short = None if self.goal.is_open else play(draft).shortfall
+        if short is None:
+            return None
+        return _TooFull(MEMORIES.index(short.memory), short.at, short.needed_bytes_per_bank)
 
     def _best(self, draft: Draft, full: _TooFull, kinds: tuple[str, ...]) -> Proposal | None:
         """What leaves most room at that moment without filling another memory; the cheaper kind on a tie."""

@@ -25,6 +25,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}" if self.file else ""
 
 
+@lru_cache(maxsize=4096)
 def place_of(step: str) -> Place:
     """Of ``file:line``."""
     file, _, line = step.rpartition(":")
@@ -125,13 +126,22 @@ def targets_of(statement: ast.stmt) -> tuple[str, ...]:
     return tuple(map(ast.unparse, each))
 
 
-@lru_cache(maxsize=256)
 def source_of(file: str) -> Source | None:
     """None when the file is gone, is not Python, or may not be read."""
     try:
-        path = Path(file)
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            return None
+        path = Path(file).resolve()
+        found = path.stat()
+        return _parsed(path, found.st_mtime_ns, found.st_size) if file and path.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _parsed(path: Path, _: int, size: int) -> Source | None:
+    """Read once as long as it stays the same file."""
+    if size > _MOST_BYTES:
+        return None
+    try:
         return Source(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None

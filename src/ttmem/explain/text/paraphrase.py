@@ -15,6 +15,7 @@ from ttmem.explain.knowledge.loading import Paraphrase, entries
 MOST_CHARACTERS = 2000
 TEMPLATE = "P"
 """Stands where the id of a template would."""
+_MOST_BYTES = 1 << 63
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -58,7 +59,8 @@ def _figures(text: str) -> dict[str, int]:
     for name, expression in facts("patterns")["figures"].items():
         if match := re.search(expression, text, re.IGNORECASE):
             amount = float(re.sub(r"[,_']", "", match["number"])) * _UNITS[match["unit"][:1].lower()]
-            found[name] = int(amount)
+            if amount < _MOST_BYTES:
+                found[name] = int(amount)
     return found
 
 
