@@ -13,7 +13,7 @@ from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import DATA_TYPES, DRAM, L1
-from ttmem.tensors import TILE, Shard, TensorSpec, round_up
+from ttmem.tensors import TILE, Shard, TensorSpec, place, round_up
 
 _READS_AT_ONCE = 4
 """Rows that are on their way while shards are filled."""
@@ -29,7 +29,9 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
         return plan.finish(copy_between(plan, source, result), result)
     if result.shard is None:
         return _to_pages(plan, source, result)
-    return _to_shards(plan, source, result) if source.shard is None else _to_other_shards(plan, source, result)
+    if source.shard is not None:
+        return _to_other_shards(plan, source, result)
+    return _to_shards(plan, source, result, copies_where_short=True)
 
 
 def interleaved_to_sharded(call: Call, plan: PlanWriter) -> Plan:
@@ -63,7 +65,7 @@ def _wanted(call: Call) -> TensorSpec:
     return replace(wanted, dtype=DATA_TYPES.find(str(dtype))) if dtype is not None else wanted
 
 
-def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copies_where_short: bool = False) -> Plan:
     """Shards are written in their place. Rows pass through a few aligned ones, another type through a whole shard."""
     shard = result.shard
     if not isinstance(shard, Shard) or result.memory is not L1:
@@ -78,9 +80,10 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan
         if unit % plan.memory_map.architecture.l1_alignment_bytes:
             return plan.one_program(result, [], at_least="rows of shards that are not aligned")
     converted = [] if source.dtype is result.dtype else [units * unit]
-    room = plan.memory_map.architecture.l1_bytes_per_core - plan.memory_map.l1_base_address
-    if _READS_AT_ONCE * round_up(unit + quantum, quantum) + sum(converted) >= room:
-        return plan.one_program(result, [], at_least="shards that L1 has no room for")
+    left = plan.l1_space() - place(result, plan.memory_map).taken_bytes_per_bank
+    if copies_where_short and _READS_AT_ONCE * round_up(unit + quantum, quantum) + sum(converted) >= left:
+        why = "shards are written in place, or through two pages where L1 is short"
+        return plan.one_program(result, [], at_least=why, at_most_bytes=max(2 * unit, *passing, 0))
     return plan.one_program(result, [*converted, *passing])
 
 
