@@ -36,6 +36,20 @@ def test_a_convolution_keeps_channels_last_and_folds_its_norm(torch_python: str)
     assert weights["input"] == [1, 1, 64 * 64, 3]
 
 
+def test_only_what_concerns_the_model_is_assumed(torch_python: str) -> None:
+    image, fused, eager = (
+        stream_of(_request(*asked, attention=how)).assumed
+        for asked, how in (
+            (("convolutions", "image"), "fused"),
+            (("attention", "tokens"), "fused"),
+            (("attention", "tokens"), "eager"),
+        )
+    )
+    assert not [text for text in image if text.startswith("attention")]
+    assert "attention is fused (--attention)" in fused
+    assert "attention is eager (--attention)" in eager
+
+
 def test_rows_of_several_sequences_are_never_copied(torch_python: str) -> None:
     # GIVEN eight sequences of 40 tokens, which no tile divides
     stream = stream_of(_request("attention", "tokens", batch=8))

@@ -6,13 +6,14 @@ that serves the next one: images with their channels last, rows of several seque
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 from ttmem.fit import image_forms, view_forms
 from ttmem.fit.forms import Held, Workbench
-from ttmem.fit.request import PYTHON, Request
+from ttmem.fit.request import EAGER, PYTHON, Request
 from ttmem.fit.stream import ModelCall, Stream
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.bound import CannotRunError
@@ -32,8 +33,8 @@ _ASSUMED = {
     "last-use": "tensors are freed after their last use (--liveness python: when Python drops them)",
     "python": "tensors are freed when Python drops them, without any deallocate",
 }
+_CONSTANTS = "what depends on weights alone is computed once when the model is loaded"
 _ALWAYS = (
-    "what depends on weights alone is computed once when the model is loaded",
     "inputs are laid out on the host as the first operation wants them",
     "activations are interleaved in DRAM; ports that keep them in L1 need less DRAM",
 )
@@ -62,13 +63,12 @@ class Lowering:
             if self._needed[index]:
                 self._lower(index, call)
         asked = self._request
-        attention = f"attention is {asked.attention} (--attention)"
         told = (f"{text} ({count} times)" if count > 1 else text for text, count in self._assumed.items())
         return Stream(
             self._graph.model,
             tuple(self.bench.residents),
             tuple(self._calls),
-            assumed=(_ASSUMED[asked.liveness], attention, *_ALWAYS, *self._graph.remarks, *told),
+            assumed=(_ASSUMED[asked.liveness], *self._of_this_model(), *_ALWAYS, *self._graph.remarks, *told),
             is_placed=False,
             facts={
                 "parameters": self._graph.parameters,
@@ -77,6 +77,14 @@ class Lowering:
                 "dtype": asked.dtype,
             },
         )
+
+    def _of_this_model(self) -> Iterator[str]:
+        """What is assumed only where the model has such a part."""
+        sign = "softmax" if self._request.attention == EAGER else "scaled_dot_product"
+        if any(sign in call.case.op for call in self._graph.calls):
+            yield f"attention is {self._request.attention} (--attention)"
+        if any(self._is_constant):
+            yield _CONSTANTS
 
     # --- what happens when ------------------------------------------------------------------------------------
 

@@ -216,7 +216,11 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
     if plain and held.slot < 0 and (axis < rank - 2 if source.layout is TILE else source.shape[-1] > 1):
         slot = plan.allocate(result)
         page = max(aligned_page(plan, replace(result, memory=one)) for one in (source.memory, result.memory))
-        plan.launch([_PAGES_AT_ONCE * page], CIRCULAR)
+        most = _PAGES_AT_ONCE * page
+        if most <= plan.l1_space():
+            plan.launch([most], CIRCULAR)
+        else:
+            plan.launch([page], CIRCULAR, at_least="fewer pages at once where L1 is short", at_most_bytes=most)
         return Held(slot, result)
     first = held
     rows = held
