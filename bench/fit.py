@@ -5,7 +5,8 @@
     python bench/fit.py --models vit,swin      # some of them
     python bench/fit.py --quick                # three models at one size
     python bench/fit.py --page                 # also write the table of docs/fit.md
-    python bench/fit.py --max-batch vit,swin   # the largest batch by twin and by mock
+    python bench/fit.py --max-batch            # the largest batch, as fit finds it and by bisection on the mock
+    python bench/fit.py --tracer               # memory of the torch process for a model and one ten times as large
     python bench/fit.py --measured             # hand-written models of tt-metal, as captured, beside what fit says
 
 A row is one model at one size: the DRAM peak that each engine gives, and whether it fits. Exit 1 when a peak differs by
@@ -31,8 +32,8 @@ from ttmem import TtmemError, _toml  # noqa: E402
 from ttmem.fit import playing  # noqa: E402
 from ttmem.fit.demand import demands  # noqa: E402
 from ttmem.fit.request import Request  # noqa: E402
-from ttmem.fit.searching import search  # noqa: E402
 from ttmem.fit.torch_model import stream_of  # noqa: E402
+from ttmem.library.fit import fitted  # noqa: E402
 from ttmem.operators.tracing import kept_tracer  # noqa: E402
 
 PAGE = ROOT / "docs" / "fit.md"
@@ -69,6 +70,8 @@ TEXT = {
     "llama": "hf:LlamaConfig",
 }
 SIZES, LENGTHS = ((224, 224), (512, 512)), (128, 512)
+LARGE = {"vit": 3072, "resnet50": 2048, "swin": 2048, "regnet": 2048, "pvtv2": 2048}
+"""Sides at which the largest batch is small, so that bisection on the mock ends."""
 _LAYERS = {"llama": {"num_hidden_layers": 4}}
 
 
@@ -139,18 +142,46 @@ def measure(name: str, size: str, request: Request, mock: playing.Engine) -> Row
 
 
 def largest_batches(names: list[str], board: str) -> int:
-    """By twin and by mock; how many differ."""
+    """As ``--max batch`` says, and by halving on the mock alone; how many differ."""
     differences = 0
     for name in names:
-        request = Request({**VISION, **TEXT}[name], board, engine="twin", settings=_LAYERS.get(name, {}))
-        found = []
-        for engine in ("twin", "mock"):
-            asked = replace(request, engine=engine)
-            with playing.opened(asked) as opened:
-                found.append(search(asked, "batch", lambda one, at=opened: playing.play(stream_of(one), one, at)).value)
-        differences += found[0] != found[1]
-        print(f"{name:16} largest batch: twin {found[0]}, mock {found[1]}", flush=True)
+        side = LARGE[name]
+        request = Request(VISION[name], board, engine="mock", size=(side, side))
+        started = time.perf_counter()
+        said = fitted(request, "batch").largest
+        seconds = time.perf_counter() - started
+        with playing.opened(request) as mock:
+
+            def fits(batch: int, asked: Request = request, mock: playing.Engine = mock) -> bool:
+                one = replace(asked, batch=batch)
+                return playing.play(stream_of(one), one, mock).fits
+
+            low, high = 0, 1
+            while fits(high):
+                low, high = high, 2 * high
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if fits(middle) else (low, middle)
+        value, runs = (said.value, len(said.tried)) if said else (0, 0)
+        differences += value != low
+        print(
+            f"{name:16} {side}x{side}  largest batch {value} ({runs} runs on the mock, {seconds:.1f} s),"
+            f" by bisection {low}",
+            flush=True,
+        )
     return differences
+
+
+def tracer_memory() -> None:
+    """The most that the torch process held, one process for each depth: parameters must not show in it."""
+    for layers in (12, 120):
+        request = Request(VISION["vit"], engine="twin", settings={"num_hidden_layers": layers})
+        parameters = stream_of(request).facts["parameters"]  # its tracer ends with the question
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        size_mb = int(str(parameters)) * 4 / 2**20
+        print(
+            f"vit of {layers} layers: {size_mb:,.0f} MB of float32 parameters, the tracer held {most:,.0f} MB at most"
+        )
 
 
 def measured(board: str) -> int:
@@ -209,12 +240,18 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--rows", type=Path, help="keep the rows in this file, and do not measure those it has")
-    parser.add_argument("--max-batch", metavar="MODELS")
+    parser.add_argument(
+        "--max-batch", metavar="MODELS", nargs="?", const=",".join(LARGE), help="of " + ", ".join(LARGE)
+    )
+    parser.add_argument("--tracer", action="store_true", help="memory of the torch process")
     parser.add_argument("--measured", action="store_true", help="the ports of measured.toml beside what fit says")
     given = parser.parse_args()
     if given.max_batch:
         with kept_tracer():
             return 1 if largest_batches(given.max_batch.split(","), given.board) else 0
+    if given.tracer:
+        tracer_memory()
+        return 0
     if given.measured:
         return measured(given.board)
     names = set(given.models.split(",")) if given.models else set(QUICK) if given.quick else None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 
 import ttmem
 from fit.language.configurations import LLAMA_8B
+from fit.test_playing import mlp
 from ttmem._errors import BadInputError
+from ttmem.engines.interpreters import Interpreter
 from ttmem.fit import searching
 from ttmem.fit.language.stream import language_stream
-from ttmem.fit.playing import play
+from ttmem.fit.playing import opened, play
 from ttmem.fit.request import Prediction, Request
 from ttmem.fit.searching import QUANTITIES, Tried, largest, search
 
@@ -53,6 +56,39 @@ def test_any_growing_need_is_found_in_few_runs(limit: int, start: int, base: int
     assert found.value == min(limit, most or 1 << 16)
     assert found.is_limit == (limit < (most or 1 << 16))
     assert len(found.tried) <= 40
+
+
+@given(limit=st.integers(0, 300), off=st.integers(-3, 3), most=st.sampled_from([None, 64]))
+def test_a_limit_that_is_expected_is_confirmed_in_two_runs(limit: int, off: int, most: int | None) -> None:
+    found = largest(
+        lambda value: Tried(value, value <= limit, value, limit),
+        QUANTITIES["batch"],
+        limit + off,
+        most,
+        is_expected=True,
+    )
+    assert found.value == min(limit, most or limit)
+    if not off or (most and limit > most):
+        assert len(found.tried) <= 2
+    assert len(found.tried) <= 12
+
+
+def test_the_real_library_is_asked_where_the_twin_found_the_limit(with_ttnn: Interpreter) -> None:
+    # GIVEN an engine of the real library, and how often each is asked
+    request, asked = Request("mlp", engine="mock", batch=2), list[tuple[str, int]]()
+    with opened(request) as mock:
+
+        def predict(one: Request) -> Prediction:
+            asked.append((one.engine, one.batch))
+            return play(mlp(one.batch), one, mock if one.engine == "mock" else None)
+
+        # WHEN the largest batch is searched
+        found = search(request, "batch", predict)
+    # THEN it needs two runs there, and is what the twin says
+    assert [batch for engine, batch in asked if engine == "mock"] == [found.value, found.value + 1]
+    assert found.prediction.engine == "mock"
+    assert found.is_limit
+    assert found.value == search(replace(request, engine="twin"), "batch", predict).value
 
 
 def test_nothing_fits_is_an_answer_too() -> None:

@@ -4,6 +4,10 @@
 More is taken to need no less memory. A run that fits tells how full the fullest bank was, so the next value is aimed at
 by a straight line through the last two, and halved where the line misleads: a handful of runs instead of twenty. The
 answer itself is never extrapolated: the value fitted, and the next step did not.
+
+A run of the real library costs seconds to minutes (it works out tables of large reshapes on the host, anew for every
+batch), so it is asked where the twin found the limit: the same value and the next one are two runs. Where it differs,
+the search goes on from there.
 """
 
 from collections.abc import Callable
@@ -12,6 +16,8 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.analysis.peaks import peaks
+from ttmem.engines.engine import MOCK, TWIN
+from ttmem.fit.playing import engine_name
 from ttmem.fit.request import Prediction, Request
 
 ASSUMED = "more was taken to need no less memory; the largest value and the next step were both asked"
@@ -101,16 +107,21 @@ def search(
         held, size = (dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else (0, 0)
         return Tried(value, prediction.fits, held, size)
 
-    found = largest(ask, what, what.of(request), most)
+    begin, is_expected = what.of(request), engine_name(request) == MOCK
+    if is_expected:
+        begin = search(replace(request, engine=TWIN), quantity, predict, most=most).value
+    found = largest(ask, what, begin, most, is_expected=is_expected)
     prediction = predictions[found.value or min(predictions)]
     ended = f"the search ended at {quantity} {found.value:,}: more may fit"
     prediction = replace(prediction, assumed=(*prediction.assumed, ASSUMED if found.is_limit else ended))
     return Largest(found.value, found.tried, found.is_limit, quantity, prediction)
 
 
-def largest(ask: Callable[[int], Tried], what: Quantity, begin: int, most: int | None = None) -> Found:
-    """The search itself, over whatever answers."""
-    return _Search(ask, what.step, min(most or what.most, what.most)).run(begin)
+def largest(
+    ask: Callable[[int], Tried], what: Quantity, begin: int, most: int | None = None, *, is_expected: bool = False
+) -> Found:
+    """The search itself, over whatever answers; ``is_expected``: the first value is thought to be the limit."""
+    return _Search(ask, what.step, min(most or what.most, what.most)).run(begin, is_expected=is_expected)
 
 
 class _Search:
@@ -124,8 +135,12 @@ class _Search:
         """Whether the line chose the last value, and whether it led beyond the limit or nowhere."""
         self.low, self.high = 0, self._end + 1
 
-    def run(self, begin: int) -> Found:
-        self._ask(min(max(begin // self._step, 1), self._end))
+    def run(self, begin: int, *, is_expected: bool) -> Found:
+        first = min(max(begin // self._step, 1), self._end)
+        self._ask(first)
+        neighbour = first + 1 if self.low else first - 1
+        if is_expected and 0 < neighbour <= self._end:
+            self._ask(neighbour)
         while self.high - self.low > 1 and len(self._tried) < _MOST_RUNS:
             self._ask(self._next())
         tried = tuple(sorted(self._tried.values(), key=lambda one: one.value))

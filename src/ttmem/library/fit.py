@@ -138,7 +138,7 @@ def fitted(request: Request, maximum: str | None = None, *, advice: bool = True)
         ready()
 
         def predict(changed: Request) -> Prediction:
-            is_same = playing.settings_of(changed) == playing.settings_of(request)
+            is_same = changed.engine == request.engine and playing.settings_of(changed) == playing.settings_of(request)
             return playing.play(stream_of(changed), changed, engine if is_same else None)
 
         if maximum is not None:
