@@ -7,6 +7,7 @@ They run in a folder that holds what they name. What is not run is in ``NOT_RUN`
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import shutil
@@ -43,6 +44,8 @@ NEEDS_TORCH = ("ops extract hf:", "ops extract model.py", "fit hf:", "fit model.
 NEEDS_TTNN = (
     "ttmem run ",
     "ttmem fit block.py",
+    "ttmem tune ",
+    "ttmem whatif ",
     "ttmem test ",
     "--engine mock",
     "--advice mock",
@@ -105,8 +108,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / log).parent.mkdir(parents=True, exist_ok=True)
         (place / log).write_bytes(five_runs if log.endswith(".log") else b"def test_model():\n    pass\n")
     script = (ROOT / "examples" / "transformer_block.py").read_text()
-    for name in ("block.py", "my_script.py"):
-        (place / name).write_text(f"import sys\nsys.argv[1:] = []\n{script}")
+    (place / "my_script.py").write_text(f"import sys\nsys.argv[1:] = []\n{script}")
+    (place / "block.py").write_text(_block())
+    shutil.copy(DATA / "logs" / "real" / "ttnn-module-dump-weights.mlir", place / "ttnn_decode.mlir")
+    (place / "config.json").write_text(json.dumps(_LANGUAGE_MODEL))
+    (place / "models.txt").write_text("config.json --recipe tt-transformers:accuracy --context 4096 --engine twin\n")
     test = "import ttnn\n\n\ndef test_attention(device):\n    ttnn.relu(ttnn.ones((32, 32), device=device))\n"
     for name in ("test_block.py", "tests/ttnn/unit_tests/test_block.py"):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -136,6 +142,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(DATA / "sweep" / "older_logs", place / "test_results")
     _database(place / "report")
     return place
+
+
+_LANGUAGE_MODEL = {
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "vocab_size": 32000,
+    "max_position_embeddings": 131072,
+}
+
+
+def _block() -> str:
+    """A script that makes what the examples name: ``q`` in line 12, ``x`` in line 41, and a weight."""
+    lines = ["import ttnn", "", "device = ttnn.open_device(device_id=0)", ""]
+    lines += ["class Layer:", "    def __init__(self):"]
+    lines += ["        self.weight = ttnn.ones((1024, 1024), layout=ttnn.TILE_LAYOUT, device=device)"]
+    lines += ["", "layer = Layer()", "shape = (1024, 1024)", ""]
+    lines += ["q = ttnn.ones(shape, layout=ttnn.TILE_LAYOUT, device=device, memory_config=ttnn.L1_MEMORY_CONFIG)"]
+    lines += [""] * (40 - len(lines))
+    lines += ["x = ttnn.add(q, q)", "y = ttnn.matmul(x, layer.weight)", "z = ttnn.relu(y)"]
+    return "\n".join([*lines, "ttnn.close_device(device)", ""])
 
 
 def _database(report: Path) -> None:
@@ -179,6 +209,8 @@ def prepared(folder: Path, shell: dict[str, str], request: pytest.FixtureRequest
         shutil.rmtree(folder / "results", ignore_errors=True)
     elif not (folder / "results").exists():
         _run("ttmem sweep run cases.jsonl -q -o results", folder, shell)
+    if " block" in request.node.name and not (Path(shell["TTMEM_HOME"]) / "reports" / "block").exists():
+        _run("ttmem run block.py --board n150 --name block -q", folder, shell)
     for written in ("tables", "bert-report", "out"):  # such are never written over
         shutil.rmtree(folder / written, ignore_errors=True)
     return shell
