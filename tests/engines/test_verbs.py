@@ -344,7 +344,7 @@ class TestSuites:
             "-p",
             "no:ttmem",
             "-p",
-            "ttmem.engines.pytest_plugin",
+            "ttmem.library.pytest_plugin",
             "test_plain.py",
         ]
         done = subprocess.run(command, capture_output=True, text=True, env=there, check=False, timeout=120)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 
 import ttmem
 from support.command_line import call
+from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.running import RunSettings, run_script
 from ttmem.profile import Profile, storage
-from tune.conftest import Capture
+from tune.conftest import captured
 
 pytestmark = pytest.mark.oracle
 
@@ -43,10 +45,28 @@ ttnn.close_device(device)
 """
 
 
+@pytest.fixture(scope="module")
+def captured_model(
+    ttnn_interpreter: Interpreter, engines_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Profile]:
+    folder = tmp_path_factory.mktemp("model")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("TTMEM_HOME", str(engines_home))
+        patch.setenv("TTMEM_TTNN_PYTHON", ttnn_interpreter.path)
+        profile = captured(MODEL)
+    storage.save(profile, folder / "model.ttmem")
+    return folder, profile
+
+
 @pytest.fixture
-def model(capture: Capture, tmp_path: Path) -> Profile:
-    profile = capture(MODEL)
-    storage.save(profile, tmp_path / "model.ttmem")
+def model(
+    captured_model: tuple[Path, Profile], with_ttnn: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Profile:
+    """In a folder of its own, where a patch may be applied."""
+    folder, profile = captured_model
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return profile
 
 

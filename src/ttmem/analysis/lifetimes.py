@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tensors lived when: as a capture holds them, or as a log's operations tell (``liveness``)."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.runs import runs_of
 from ttmem.analysis.select import select
 from ttmem.analysis.states import known
+from ttmem.analysis.weights import WEIGHT_KINDS
 from ttmem.profile import MEMORIES, BufferTable, Profile, TensorType, Timeline
 
 
@@ -44,7 +45,7 @@ def lifetimes(profile: Profile, timeline: Timeline, run: int | None, *, at: int 
     then nothing is worked out.
     """
     if timeline.buffers is not None:
-        lives = [_of_buffer(profile, timeline, timeline.buffers, row) for row in range(len(timeline.buffers))]
+        lives = _of_buffers(profile, timeline, range(len(timeline.buffers)))
         return lives if at is None else [life for life in lives if life.first_index < at <= life.last_index]
     liveness = Liveness(profile, timeline)
     first, end = timeline.first_index, timeline.end_index
@@ -93,7 +94,7 @@ def buffers_in_state(profile: Profile, timeline: Timeline, memory: str, state: i
     assert buffers is not None
     here = (buffers.first_state <= state) & (state <= buffers.last_state)
     rows = np.flatnonzero(here & (buffers.memory == MEMORIES.index(memory)))
-    return [_of_buffer(profile, timeline, buffers, row) for row in rows.tolist()]
+    return _of_buffers(profile, timeline, rows.tolist())
 
 
 def _is_alive(tensor: TrackedTensor, at: int, end: int) -> bool:
@@ -134,10 +135,19 @@ def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end
     )
 
 
-def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: int) -> TensorLife:
+def _of_buffers(profile: Profile, timeline: Timeline, rows: Iterable[int]) -> list[TensorLife]:
+    assert timeline.buffers is not None
+    weights = {argument.name for argument in profile.arguments if argument.kind in WEIGHT_KINDS}
+    return [_of_buffer(profile, timeline, timeline.buffers, row, weights) for row in rows]
+
+
+def _of_buffer(
+    profile: Profile, timeline: Timeline, buffers: BufferTable, row: int, weights: Collection[str]
+) -> TensorLife:
+    name = buffers.names[int(buffers.name[row])]
     producer, type_number = int(buffers.producer[row]), int(buffers.tensor_type[row])
     return TensorLife(
-        buffers.names[int(buffers.name[row])],
+        name,
         profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
         known(producer),
         *operation_place(profile, timeline, producer),
@@ -145,7 +155,7 @@ def _of_buffer(profile: Profile, timeline: Timeline, buffers: BufferTable, row: 
         first_index=producer if producer >= 0 else _operation_at(timeline, int(buffers.first_state[row])),
         last_index=_operation_at(timeline, int(buffers.last_state[row])),
         last_use_index=known(int(buffers.last_use[row])),
-        weight=False,
+        weight=name in weights,
         bytes_per_bank=int(buffers.bytes_per_bank[row]),
         address=int(buffers.address[row]) or None,  # a capture without dispatch allocates nothing
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ttmem.profile import Argument, Profile
 
-_WEIGHT_KINDS = ("parameter", "constant")
+WEIGHT_KINDS = ("parameter", "constant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def weights(profile: Profile) -> Weights:
     """Each weight once: prefill and decode graphs share parameters, and one copy lies on the device."""
     by_identity: dict[tuple[str, tuple[int, ...], str], list[Argument]] = {}
     for argument in profile.arguments:
-        if argument.kind in _WEIGHT_KINDS:
+        if argument.kind in WEIGHT_KINDS:
             by_identity.setdefault((argument.name, argument.shape, argument.dtype), []).append(argument)
     entries = sorted(
         (_merged(same) for same in by_identity.values()),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem fit``: Whether a model fits a board, said before it runs."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 
 from ttmem._errors import BadInputError
 from ttmem.commands import _options as options
-from ttmem.commands._output import color_wanted, emit, json_text, note
+from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import verb
 
 
@@ -124,7 +123,6 @@ def command(
     import ttmem
     from ttmem.commands import _profiles
     from ttmem.library.sources import Located
-    from ttmem.reports.fit import terminal
     from ttmem.store import store
 
     if name is not None:
@@ -139,7 +137,7 @@ def command(
         raise click.UsageError("--csv and --plot show a --sweep")
     found = ttmem.fit(target, advice=not no_advice, **fields)
     answer = found.document
-    shown = json_text(answer) if as_json else terminal.render(answer, color=output is None and color_wanted(sys.stdout))
+    shown = json_text(answer) if as_json else _shown(answer, output)
     if html_path:
         emit(_profiles.render(found.profile, "html", to_file=True), html_path)
         note(f"wrote {html_path}", quiet=quiet)
@@ -147,6 +145,12 @@ def command(
     emit(shown, output)
     _profiles.say_what_next(found.profile, kept, quiet=quiet)
     return 0 if found.fits else 1
+
+
+def _shown(answer: Any, output: Path | None) -> str:
+    from ttmem.reports.fit import terminal
+
+    return terminal.render(answer, **looks(output))
 
 
 def _fields(given: dict[str, Any]) -> dict[str, Any]:

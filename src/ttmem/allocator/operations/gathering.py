@@ -14,7 +14,6 @@ from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.reshaping import is_view
 from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.slicing import cut
 from ttmem.allocator.operations.tilizing import to_layout
@@ -235,9 +234,7 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
     spread = replace(rows.spec, shape=(*source.shape[: axis + 1], 1, *source.shape[axis + 1 :]))
     ((slot, joined),) = concat(Call("", (spread,) * times, {"dim": axis + 1}, DRAM), plan).results
     together = Held(slot, joined)
-    if not is_view(joined, shape):
-        return _give_up_late(plan)
-    made = Held(slot, replace(joined, shape=shape))
+    made = Held(slot, replace(joined, shape=shape))  # rows stay as they are: nothing is copied
     if source.layout is TILE:
         made = applied(plan, to_layout, made, None, layout="tile")
     end = made
@@ -251,10 +248,6 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
             if one.slot == together.slot:
                 break
     return end
-
-
-def _give_up_late(plan: PlanWriter) -> Held:
-    raise ValueError("rows that cannot be seen as longer ones")
 
 
 def _draw_gather(record: OperationRecord, choose: Choose) -> list[Step]:

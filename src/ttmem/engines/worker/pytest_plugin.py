@@ -2,7 +2,7 @@
 """A pytest plugin: devices on a mock board (or a card), the recording of every test, limits.
 
 Needs pytest beside ttnn. It comes in by two doors: ``ttmem test`` starts pytest with it, and where ttmem, pytest and
-ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.engines.pytest_plugin``). What it finds is told
+ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.library.pytest_plugin``). What it finds is told
 there: rows of tests, and the recordings of all processes (``events``).
 """
 

@@ -3,10 +3,11 @@
 
 from ttmem.fit.request import Capacity
 from ttmem.reports.fit.document import FitBoards, FitDocument, FitPeak
+from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, mib_column, percent_column, plain, text_column
-from ttmem.reports.kit.units import bytes_text, percent
+from ttmem.reports.kit.units import bytes_text, one_line, percent
 
-_BAR = 48
+_BAR = 20
 _BOARD_COLUMNS = (
     text_column("board"),
     text_column("fits"),
@@ -15,16 +16,17 @@ _BOARD_COLUMNS = (
     text_column("first failure"),
 )
 _MOST_UNSUPPORTED = 8
-_RED, _GREEN, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
-def render(answer: FitDocument, *, color: bool = False) -> str:
+def render(answer: FitDocument, *, width: int = 100, color: bool = False) -> str:
+    """The verdict first, the doubts last."""
+    report = TextReport(width, color=color)
     verdict = f"fits {answer.board}" if answer.fits else f"DOES NOT FIT {answer.board}"
-    if color:
-        verdict = f"{_GREEN if answer.fits else _RED}{verdict}{_PLAIN}"
     chips = f" ({answer.chips} chips; figures are per chip)" if answer.chips > 1 else ""
-    lines = [f"{answer.name} {verdict}{chips}", ""]
-    lines += [_peak(memory, peak) for memory, peak in answer.peak.items()]
+    report.print(f"{one_line(answer.name)} {verdict}{chips}", style="bold green" if answer.fits else "bold red")
+    report.print()
+    for memory, peak in answer.peak.items():
+        report.print(*_peak(memory, peak))
     parts = (
         ("weights", answer.weights_bytes),
         ("KV cache", answer.kv_cache_bytes),
@@ -32,25 +34,26 @@ def render(answer: FitDocument, *, color: bool = False) -> str:
         ("tables", answer.constants_bytes),
         ("reserve", answer.reserve_bytes),
     )
-    lines += [
-        f"{name:<13}{bytes_text(amount)}" for name, amount in parts if amount or name in ("weights", "activations")
-    ]
+    for name, amount in parts:
+        if amount or name in ("weights", "activations"):
+            report.print(f"{name:<13}{bytes_text(amount)}")
     if answer.interval_bytes:
         low, high = map(bytes_text, answer.interval_bytes)
-        lines.append(f"{'DRAM peak':<13}between {low} and {high}: placement is the author's choice")
-    lines += [f"{'largest':<13}{name} {value}" for name, value in (answer.max or {}).items()]
+        report.print(f"{'DRAM peak':<13}between {low} and {high}:", f"{'':<13}placement is the author's choice")
+    for name, value in (answer.max or {}).items():
+        report.print(f"{'largest':<13}{name} {value}")
     if answer.capacity:
-        lines += ["", *_capacity(answer.capacity)]
+        report.print("", *_capacity(answer.capacity))
     if failed := answer.first_failure:
         place = f" at {failed.operation.name} ({failed.operation.location})" if failed.operation else ""
-        lines += ["", f"fails{place}: {failed.failure_class}", f"  {failed.message}"]
+        report.print("", one_line(f"fails{place}: {failed.failure_class}"), f"  {one_line(failed.message)}")
     if answer.advice:
-        lines += ["", "what would change it (each was fitted)"]
-        lines += [
-            f"  {'fits' if one.fits else 'does not fit':<13}{one.do}: {bytes_text(one.peak_bytes_per_bank)} per bank"
-            for one in answer.advice
-        ]
-    return "\n".join([*lines, "", *_trust(answer)])
+        report.print("", "what would change it (each was fitted)")
+        for one in answer.advice:
+            fits = "fits" if one.fits else "does not fit"
+            report.print(f"  {fits:<13}{one.do}: {bytes_text(one.peak_bytes_per_bank)} per bank")
+    report.print("", *_trust(answer))
+    return report.text()
 
 
 def boards_table(answer: FitBoards) -> str:
@@ -68,14 +71,15 @@ def boards_table(answer: FitBoards) -> str:
     return plain(Table(_BOARD_COLUMNS, rows))
 
 
-def _peak(memory: str, peak: FitPeak) -> str:
+def _peak(memory: str, peak: FitPeak) -> list[str]:
+    """How full, in figures, and below it where."""
     share = min(peak.peak_percent or 0.0, 100.0)
     bar = "█" * round(_BAR * share / 100)
-    place = f"{peak.at.name} ({peak.at.module})" if peak.at.module else peak.at.name
-    return (
-        f"{memory:<13}{bar:░<{_BAR}} {percent(peak.peak_percent)}  {bytes_text(peak.peak_bytes_per_bank)} of"
-        f" {bytes_text(peak.bytes_per_bank)} per bank{f', at {place}' if place else ''}"
-    )
+    amounts = f"{bytes_text(peak.peak_bytes_per_bank)} of {bytes_text(peak.bytes_per_bank)} per bank"
+    lines = [f"{memory:<13}{bar:░<{_BAR}} {percent(peak.peak_percent)}  {amounts}"]
+    if place := f"{peak.at.name} ({peak.at.module})" if peak.at.module else peak.at.name:
+        lines.append(f"{'':<13}at {one_line(place)}")
+    return lines
 
 
 def _capacity(capacity: Capacity) -> list[str]:
@@ -83,7 +87,7 @@ def _capacity(capacity: Capacity) -> list[str]:
     most = max((point.context for point in capacity.points), default=0) or 1
     users = f"{capacity.users} user{'s' * (capacity.users > 1)}"
     found = f"largest context for {users}: {capacity.largest_context:,} tokens"
-    lines = [f"{found}; most users of {capacity.context:,} tokens: {capacity.largest_users:,}"]
+    lines = [found, f"most users of {capacity.context:,} tokens: {capacity.largest_users:,}"]
     lines.append(f"{'users':>7}{'context':>12}")
     for point in capacity.points:
         bar = "█" * round(_BAR * point.context / most)
@@ -104,5 +108,5 @@ def _trust(answer: FitDocument) -> list[str]:
         lines.append(f"a real port's DRAM peak was within {answer.error_bound_percent:g} % where it was measured")
     lines += [f"no call on the device: {text}" for text in counts.unsupported[:_MOST_UNSUPPORTED]]
     if len(counts.unsupported) > _MOST_UNSUPPORTED:
-        lines.append(f"  ... and {len(counts.unsupported) - _MOST_UNSUPPORTED} more (--json has all)")
-    return [*lines, *(f"assumed: {text}" for text in answer.assumed)]
+        lines.append(f"... and {len(counts.unsupported) - _MOST_UNSUPPORTED} more (--json has all)")
+    return [one_line(line) for line in (*lines, *(f"assumed: {text}" for text in answer.assumed))]
