@@ -132,7 +132,7 @@ def _dtype(draft: Draft, edit: Edit, group: Group) -> _Found:
 
 
 def _shard(draft: Draft, edit: Edit, group: Group) -> _Found:
-    shard = None if edit.value == "interleaved" else read_shard(_shard_words(edit))
+    shard = None if edit.value == edits.INTERLEAVED else read_shard(_shard_words(edit))
     return _moved(draft, edit, group, lambda spec: replace(spec, shard=shard), "memory_config")
 
 
@@ -160,9 +160,9 @@ def _moved(draft: Draft, edit: Edit, group: Group, changed: Callable[[TensorSpec
         if not piece.is_there or piece.type is None:
             continue
         spec = spec_of(piece.type)
-        if spec is None or (spec_changed := changed(spec)) == spec:
-            continue
         is_sharded = piece.type.shard_bytes > 0
+        if spec is None or ((spec_changed := changed(spec)) == spec and not (is_sharded and edit.kind == edits.SHARD)):
+            continue
         placement = _placed(spec_changed, draft, edit)
         scaled = is_sharded and option == "dtype"
         taken = _scaled(piece, spec_changed, draft) if scaled else placement.taken_bytes_per_bank
