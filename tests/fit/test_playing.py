@@ -21,14 +21,14 @@ def _call(function: str, out: str, *tensors: str, **more: Any) -> dict[str, Any]
     return {"call": function, "args": [{"tensor": name} for name in tensors], "kwargs": {}, "out": out, **more}
 
 
-def mlp(batch: int) -> Stream:
+def mlp(batch: int, rows: int = 1024) -> Stream:
     return Stream(
         "mlp",
         (
             _tensor("fc1.weight", WEIGHT, 768, 3072),
             _tensor("fc2.weight", WEIGHT, 3072, 768),
             _tensor("cache", CACHE, 1, 8, 1024, 64),
-            _tensor("x", INPUT, batch, 1024, 768),
+            _tensor("x", INPUT, batch, rows, 768),
         ),
         (
             ModelCall("ttnn.linear", (_call("ttnn.linear", "h", "x", "fc1.weight"),), ("x",), "mlp.fc1", "addmm"),
@@ -36,7 +36,7 @@ def mlp(batch: int) -> Stream:
             ModelCall("ttnn.linear", (_call("ttnn.linear", "y", "g", "fc2.weight"),), ("g",), "mlp.fc2", "addmm"),
             ModelCall(
                 "aten.frobnicate",
-                ({"alloc": "z", "shape": [batch, 1024, 768], "dtype": "bfloat16", "memory": "DRAM"},),
+                ({"alloc": "z", "shape": [batch, rows, 768], "dtype": "bfloat16", "memory": "DRAM"},),
                 ("y",),
                 "mlp.odd",
                 "frobnicate",
