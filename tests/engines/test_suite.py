@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,22 @@ OUTCOMES = {
 }
 WORDS = ("test", "test_suite.py", "-q", "-p", "no:cacheprovider")
 SMALL = ("-k", "add or steady")
+
+
+WASTE = """
+import ttnn
+
+
+def make(device, *shape):
+    return ttnn.zeros(list(shape), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+
+
+def test_waste(device):
+    big = make(device, 1, 8, 1024, 1024)
+    small = ttnn.sum(big, dim=1)
+    x = make(device, 1, 4, 1024, 1024)
+    y = ttnn.softmax(x, dim=-1)
+"""
 
 
 @pytest.fixture
@@ -288,3 +305,12 @@ def test_one_environment_for_all(here: Path, with_ttnn: Interpreter, beside_ttnn
     assert (limited.returncode, "limited to 102400b of DRAM" in limited.stdout) == (1, True)
     wrong = run("--ttmem-baseline", "nothing")
     assert (wrong.returncode, "no such file or stored report 'nothing'" in wrong.stderr) == (4, True)
+    # it fails on a tensor that is kept for nothing, and only from the size on that was asked for
+    (here / "test_waste.py").write_text(WASTE)
+    waste = ("test_waste.py", "-k", "waste")
+    found = run(*waste, "--ttmem-fail-on", "leak,late-free:1MB")
+    assert (found.returncode, "1 passed" in found.stdout) == (1, True), found.stdout + found.stderr
+    assert re.search(r"late-free.*big|big.*late-free", found.stdout), found.stdout
+    assert run(*waste, "--ttmem-fail-on", "leak,late-free:1GB").returncode == 0
+    unknown = run(*waste, "--ttmem-fail-on", "leek")
+    assert (unknown.returncode, "'leek' is no finding" in unknown.stderr) == (4, True)
