@@ -78,6 +78,17 @@ def test_a_prediction_is_a_profile_with_weights_names_and_places() -> None:
     assert (prediction.operations.exact, prediction.operations.unknown) == (3, 1)
 
 
+def test_a_call_without_a_rule_is_counted_and_is_no_failure() -> None:
+    # GIVEN a call of a model that the twin has no rule for, and of whose result nothing is said
+    odd = ModelCall("ttnn.frobnicate", (_call("ttnn.frobnicate", "r", "x"),), ("x",), "odd")
+    after = ModelCall("ttnn.gelu", (_call("ttnn.gelu", "y", "r"),), ("r",), "act", "gelu")
+    prediction = play(Stream("odd", (_tensor("x", INPUT, 1024, 768),), (odd, after)), Request("odd", engine="twin"))
+    # THEN the model goes on with a tensor like its input, and the prediction says so
+    assert prediction.fits
+    assert (prediction.operations.exact, prediction.operations.unknown) == (1, 1)
+    assert "no rule for ttnn.frobnicate: its result is taken to be like its first input" in prediction.assumed[-1]
+
+
 def test_what_does_not_fit_fails_where_it_would() -> None:
     in_an_operation = play(mlp(2500), Request("mlp", engine="twin")).profile.to_json()["failure"]
     in_an_upload = play(mlp(25000), Request("mlp", engine="twin")).profile.to_json()["failure"]
