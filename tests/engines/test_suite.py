@@ -258,6 +258,20 @@ def test_a_baseline_must_be_a_suite(here: Path) -> None:
     assert (done.code, "no report of a test suite" in done.err) == (125, True)
 
 
+def test_tests_that_had_ended_stay_when_the_time_of_all_is_over(here: Path) -> None:
+    (here / "test_slow.py").write_text(
+        "import time, ttnn\n\n\n"
+        "def test_done(device):\n    ttnn.ones((64, 64), device=device)\n\n\n"
+        "def test_running(device):\n    ttnn.ones((64, 64), device=device)\n    time.sleep(600)\n\n\n"
+        "def test_not_begun(device):\n    pass\n"
+    )
+    done = call("test", "test_slow.py", "-q", "-p", "no:cacheprovider", "--timeout", "10", "--json", "--no-store")
+    rows = by_name(json.loads(done.out))
+    assert {name: row["outcome"] for name, row in rows.items()} == {"test_done": "passed", "test_running": "timeout"}
+    assert rows["test_running"]["failure"]["class"] == "timeout"
+    assert rows["test_done"]["operations"] == rows["test_running"]["operations"] == 1
+
+
 def test_a_worker_of_xdist_that_hangs_costs_one_test(here: Path, beside_ttnn: Callable[[str], str]) -> None:
     (here / "test_hang.py").write_text(HANGING)
     path = os.pathsep.join((beside_ttnn("xdist"), environment()["PYTHONPATH"]))
