@@ -32,10 +32,10 @@ Capture = Callable[..., Profile]
 def capture(with_ttnn: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Capture:
     """Write a script below the usual head and run it on the mock."""
     monkeypatch.chdir(tmp_path)
+    return captured
 
-    def run(body: str, *, head: str = HEAD, board: str = "n150") -> Profile:
-        script = tmp_path / "script.py"
-        script.write_text(head + textwrap.dedent(body))
-        return run_script(script.name, settings=RunSettings(board=board), output=2).profile
 
-    return run
+def captured(body: str, *, head: str = HEAD, board: str = "n150") -> Profile:
+    """What became of it in the current folder."""
+    Path("script.py").write_text(head + textwrap.dedent(body))
+    return run_script("script.py", settings=RunSettings(board=board), output=2).profile

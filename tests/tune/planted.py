@@ -107,7 +107,16 @@ PROBLEMS = {
         """,
         "",
         "late",
-        "order:late=last",
+        "order:late@12=last",
+        """
+        x = make(1, 4, 1024, 1024)
+        y = ttnn.exp(x)
+        z = ttnn.add(x, y)
+        ttnn.deallocate(x)
+        ttnn.deallocate(y)
+        late = make(1, 8, 1024, 1024)
+        w = ttnn.relu(late)
+        """,
     ),
     "needless float32": Planted(
         """
@@ -139,6 +148,11 @@ PROBLEMS = {
         "unused-region",
         "",
         "region:L1_SMALL=0",
+        """
+        x = make(1, 1, 1024, 1024, memory=L1)
+        y = ttnn.gelu(x)
+        z = ttnn.add(x, y)
+        """,
         open="l1_small_size=65536",
     ),
     "no reuse": Planted(
@@ -164,3 +178,56 @@ PROBLEMS = {
         "",
     ),
 }
+
+
+CLEAN = {
+    "written in place": """
+        x = make(1, 4, 1024, 1024)
+        for _ in range(4):
+            x = ttnn.gelu(x, output_tensor=x)
+        """,
+    "a model with weights": """
+        class Layer:
+            def __init__(self):
+                self.up, self.down = make(1, 1, 512, 2048), make(1, 1, 2048, 512)
+
+            def __call__(self, x):
+                inner = ttnn.linear(x, self.up)
+                ttnn.deallocate(x)
+                return ttnn.linear(ttnn.gelu(inner), self.down)
+
+
+        layers = [Layer() for _ in range(3)]
+        x = make(1, 1, 512, 512)
+        for layer in layers:
+            x = layer(x)
+        ttnn.close_device(device)
+        """,
+    "a host tensor uploaded once": """
+        host = ttnn.Tensor([0.0] * 512 * 512, [1, 1, 512, 512], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT)
+        x = ttnn.to_layout(ttnn.to_device(host, device), ttnn.TILE_LAYOUT)
+        print(ttnn.from_device(ttnn.softmax(x, dim=-1)).shape)
+        """,
+    "through L1 in shards": """
+        def sharded(x):
+            cores = ttnn.CoreGrid(y=4, x=4)
+            form = ttnn.create_sharded_memory_config((1, 1, 512, 256), cores, ttnn.ShardStrategy.HEIGHT)
+            inside = ttnn.to_memory_config(x, form)
+            try:
+                return ttnn.relu(inside, memory_config=DRAM)
+            finally:
+                ttnn.deallocate(inside)
+
+
+        for _ in range(3):
+            y = sharded(make(1, 1, 512, 256))
+            del y
+        """,
+    "a cache that is written to": """
+        cache, step = make(1, 8, 256, 64), make(1, 8, 1, 64)
+        for position in range(4):
+            ttnn.update_cache(cache, step, position)
+        y = ttnn.add(cache, cache)
+        """,
+}
+"""Programs of other styles with nothing to find."""

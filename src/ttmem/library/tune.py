@@ -12,14 +12,14 @@ from ttmem.analysis.findings import Finding, findings
 from ttmem.engines.interpreters import chosen_python
 from ttmem.library.read import Source, read
 from ttmem.profile import MEMORIES, Profile
-from ttmem.tune.applying import Applied, apply
+from ttmem.tune.applying import EXACT, Applied, apply
 from ttmem.tune.draft import as_captured
 from ttmem.tune.figures import DRAM, L1, Figures
 from ttmem.tune.groups import chosen
 from ttmem.tune.history import History, history
 from ttmem.tune.patching import Patch, patch
 from ttmem.tune.search import Found, FrontierPoint, Goal, Step, is_reached, search
-from ttmem.tune.verifying import Plan, Verified, can_verify, compare, plan, run_again
+from ttmem.tune.verifying import Plan, Verified, compare, plan, run_again
 
 if TYPE_CHECKING:
     from ttmem.reports.tune.document import TuneDocument
@@ -132,20 +132,24 @@ def _verified(
     answer: Tuned, profile: Profile, goal: Goal, most: int | None, python: str | None, output: int | None
 ) -> Tuned:
     """Run it. Where it gets further than before, the edits are meant there too, and others may be needed."""
-    tried: Plan = plan(answer.history, [one for one in answer.applied if can_verify(one)])
+    tried: Plan = plan(answer.history, answer.applied)
+    kept = True
     for _ in range(_MOST_ROUNDS):
         again = run_again(profile, tried, python=python, output=output)
-        answer = replace(answer, verified=compare(answer.after, [one.confidence for one in answer.applied], again))
         run = history(again)
+        is_exact = all(one.confidence == EXACT for one in answer.applied)
+        found = compare(answer.found.draft, answer.after, tried, is_exact=is_exact, run=run)
+        kept = kept and found.agrees is not False
+        answer = replace(answer, verified=found if kept else replace(found, agrees=False))
         if len(run.operations) <= len(answer.history.operations):
             break
         answer, more = _further(answer, run, goal, most)
         if not more:
             break
-        tried = tried.then(plan(run, [one for one in more if can_verify(one)]))
+        tried = tried.then(plan(run, more))
     verified = answer.verified
-    if verified is None:
-        return answer
+    if verified is None or verified.not_made:
+        return answer  # what the edits bring that were not made is a promise still
     measured = {DRAM: verified.dram_peak_bytes_per_bank, L1: verified.l1_peak_with_programs_bytes_per_core}
     return replace(answer, reached=is_reached(goal, fits=verified.fits, peaks=measured))
 
@@ -172,7 +176,6 @@ def _further(answer: Tuned, run: History, goal: Goal, most: int | None) -> tuple
         frontier=(*answer.frontier, *found.frontier[1:]),
         tried=answer.tried + found.tried,
         found=found,
-        verified=compare(found.after, [one.confidence for one in more], run.profile) if not more else answer.verified,
     )
     return answer, more
 
@@ -182,4 +185,4 @@ def _meant(run: History, applied: Applied) -> Applied:
     try:
         return replace(applied, groups=tuple(chosen(run, applied.edit))) if applied.groups else applied
     except TtmemError:
-        return replace(applied, groups=())
+        return applied  # made in that run already: it is told as it was found

@@ -105,6 +105,13 @@ def _inplace(draft: Draft, group: Group, over: dict[int, int]) -> dict[int, Piec
 
 def reusable_input(history: History, life: Life) -> Life | None:
     """The input of its producer that it could be written over: of the same type, last used there, not freed by hand."""
+    known: dict[int, Life | None] = history.cache.setdefault("reusable", {})
+    if life.number not in known:
+        known[life.number] = _reusable(history, life)
+    return known[life.number]
+
+
+def _reusable(history: History, life: Life) -> Life | None:
     if life.producer < 0:
         return None
     operation = history.operations[life.producer]
@@ -132,7 +139,7 @@ def _dtype(draft: Draft, edit: Edit, group: Group) -> _Found:
 
 
 def _shard(draft: Draft, edit: Edit, group: Group) -> _Found:
-    shard = None if edit.value == "interleaved" else read_shard(_shard_words(edit))
+    shard = None if edit.value == edits.INTERLEAVED else read_shard(_shard_words(edit))
     return _moved(draft, edit, group, lambda spec: replace(spec, shard=shard), "memory_config")
 
 
@@ -160,9 +167,9 @@ def _moved(draft: Draft, edit: Edit, group: Group, changed: Callable[[TensorSpec
         if not piece.is_there or piece.type is None:
             continue
         spec = spec_of(piece.type)
-        if spec is None or (spec_changed := changed(spec)) == spec:
-            continue
         is_sharded = piece.type.shard_bytes > 0
+        if spec is None or ((spec_changed := changed(spec)) == spec and not (is_sharded and edit.kind == edits.SHARD)):
+            continue
         placement = _placed(spec_changed, draft, edit)
         scaled = is_sharded and option == "dtype"
         taken = _scaled(piece, spec_changed, draft) if scaled else placement.taken_bytes_per_bank

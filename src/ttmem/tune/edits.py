@@ -19,6 +19,7 @@ FREE, INPLACE, MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD = (
 )
 KINDS = (FREE, INPLACE, MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD)
 """Cheapest for the user first, but for the last, which changes no program."""
+INTERLEAVED = "interleaved"
 _NEEDS_VALUE = (MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD)
 _HINT = "write free:x@41, memory:q@12=DRAM, dtype:*.weight=bfloat8_b, chunk:#47=4 or board=p150"
 _FORM = re.compile(r"(?P<kind>[a-z]+)(?::(?P<target>.*?)(?:@(?P<line>[^@=]+))?)?(?:=(?P<value>[^=]*))?", re.DOTALL)

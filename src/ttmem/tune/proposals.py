@@ -127,7 +127,7 @@ def _values(history: History, kind: str, group: Group, memory: int) -> tuple[str
     if kind == edits.ORDER:
         return (LAST,) if _is_upload(history, group) and all(life.uses for life in group.lives) else ()
     if kind == edits.SHARD:
-        return ("interleaved",) if first.type is not None and first.type.shard_bytes else ()
+        return (edits.INTERLEAVED,) if first.type is not None and first.type.shard_bytes else ()
     if kind == edits.CHUNK:
         return (str(_CHUNKS),) if first.producer >= 0 and len(group.lives) == 1 else ()
     return ()

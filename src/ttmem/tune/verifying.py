@@ -14,10 +14,11 @@ from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.engines.capture import KIND
 from ttmem.engines.running import RunSettings, run_script
-from ttmem.profile import Profile
+from ttmem.profile import MEMORIES, Profile
 from ttmem.tune import edits
-from ttmem.tune.applying import EXACT, Applied
-from ttmem.tune.figures import Figures
+from ttmem.tune.applying import Applied
+from ttmem.tune.draft import Draft, as_captured
+from ttmem.tune.figures import DRAM, L1, Figures
 from ttmem.tune.groups import free_point
 from ttmem.tune.history import History
 
@@ -34,8 +35,12 @@ class Verified:
     l1_peak_with_programs_bytes_per_core: int
     fits: bool
     """It came to its end."""
-    agrees: bool
-    """Equal to the byte where every edit is exact, not more than promised otherwise."""
+    agrees: bool | None
+    """Equal to the byte where every edit is exact, not more than promised otherwise. None: not all edits were made."""
+    promised_operations: int
+    """For how many operations there was a promise before the run; one that had failed is known only up to there."""
+    not_made: tuple[str, ...]
+    """Edits that cannot be made while the program runs: the run is one without them."""
     profile: Profile
 
 
@@ -45,47 +50,53 @@ class Plan:
 
     calls: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] | None = None
+    not_made: tuple[str, ...] = ()
+    """Edits that cannot be made while the program runs."""
 
     def then(self, other: Plan) -> Plan:
         """Both."""
-        return Plan((*self.calls, *other.calls), {**(self.settings or {}), **(other.settings or {})})
+        missing = tuple(dict.fromkeys((*self.not_made, *other.not_made)))
+        return Plan((*self.calls, *other.calls), {**(self.settings or {}), **(other.settings or {})}, missing)
 
 
-def can_verify(applied: Applied) -> bool:
-    """Whether an edit can be made at a call while the program runs."""
-    return applied.edit.kind in (*_AT_CALLS, edits.REGION, edits.BOARD)
+def _can_be_made(applied: Applied) -> bool:
+    """Not what is no change of a call, nor tensors that no call made."""
+    edit = applied.edit
+    if edit.kind in (edits.REGION, edits.BOARD):
+        return True
+    is_option = edit.kind in _AT_CALLS or (edit.kind == edits.SHARD and edit.value == edits.INTERLEAVED)
+    changed = [life for group in applied.groups for life in group.lives if life.number in applied.change]
+    return is_option and all(life.producer >= 0 and life.type is not None for life in changed)
 
 
 def plan(history: History, chosen: Sequence[Applied]) -> Plan:
-    """What the recorder is told."""
+    """What the recorder is told, of the edits that can be made at a call."""
     calls: list[Mapping[str, Any]] = []
     settings: dict[str, Any] = {}
-    for applied in chosen:
+    for applied in filter(_can_be_made, chosen):
         edit = applied.edit
         if edit.kind == edits.BOARD:
             settings["board"] = edit.value
         elif edit.kind == edits.REGION:
             settings[_REGIONS[edit.target.upper()]] = int(edit.value)
-        elif edit.kind not in _AT_CALLS:
-            raise BadInputError(
-                f"'{edit}' cannot be tried while the program runs", hint="make it by hand, and run the script again"
-            )
         for group in applied.groups:
             if edit.kind == edits.FREE:
                 calls += _frees(history, applied, dict(free_point(history, group).after))
             else:
-                value = edit.value.upper() if edit.kind == edits.MEMORY else edit.value
+                kind = edits.MEMORY if edit.kind == edits.SHARD else edit.kind
                 for life in group.lives:
-                    if life.producer >= 0 and life.number in applied.change:
-                        calls.append({"kind": edit.kind, "operation": life.producer, "value": value})
-    return Plan(tuple(calls), settings)
+                    if life.number in applied.change:
+                        memory = MEMORIES[applied.change[life.number].memory]
+                        value = memory if kind == edits.MEMORY else edit.value
+                        calls.append({"kind": kind, "operation": life.producer, "value": value})
+    return Plan(tuple(calls), settings, tuple(str(one.edit) for one in chosen if not _can_be_made(one)))
 
 
 def _frees(history: History, applied: Applied, after: Mapping[int, int]) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for number, operation in after.items():
         life = history.lives[number]
-        if number in applied.change and life.producer >= 0:
+        if number in applied.change:
             results = [one.number for one in history.results(life.producer) if one.type is not None]
             place = {"operation": life.producer, "position": results.index(number), "after": operation}
             found.append({"kind": edits.FREE, **place})
@@ -108,13 +119,28 @@ def run_again(profile: Profile, what: Plan, *, python: str | None = None, output
     return run.profile
 
 
-def compare(promised: Figures, confidences: Sequence[str], profile: Profile) -> Verified:
-    """What was captured with what was promised."""
+def compare(draft: Draft, promised: Figures, tried: Plan, *, is_exact: bool, run: History) -> Verified:
+    """What was captured with what was promised before the run.
+
+    A run that had failed and gets further now is compared up to the operation that failed: that is what was known.
+    """
+    profile = run.profile
     found, together, ended = peaks(profile), programs_peak(profile), failure(profile)
-    dram, l1 = (found[memory].peak_bytes_per_bank if memory in found else 0 for memory in ("DRAM", "L1"))
+    dram, l1 = (found[memory].peak_bytes_per_bank if memory in found else 0 for memory in (DRAM, L1))
     programs = together.total_bytes_per_core if together is not None else l1
-    measured, told = (dram, l1), (promised.dram_peak_bytes_per_bank, promised.l1_peak_bytes_per_bank)
-    exact = all(confidence == EXACT for confidence in confidences)
-    agrees = measured == told if exact else all(one <= other for one, other in zip(measured, told, strict=True))
     fits = ended is None or ended.survived
-    return Verified(dram, l1, programs, fits, agrees and fits == promised.fits, profile)
+    known = len(draft.history.operations)
+    if len(run.operations) > known:
+        measured, told = _peaks_before(as_captured(run), known - 1), _peaks_before(draft, known - 1)
+        as_told = promised.fits
+    else:
+        measured, told = (dram, l1), (promised.dram_peak_bytes_per_bank, promised.l1_peak_bytes_per_bank)
+        as_told = fits == promised.fits
+    as_told &= measured == told if is_exact else all(one <= other for one, other in zip(measured, told, strict=True))
+    return Verified(dram, l1, programs, fits, None if tried.not_made else as_told, known, tried.not_made, profile)
+
+
+def _peaks_before(draft: Draft, operation: int) -> tuple[int, ...]:
+    """DRAM and L1, until an operation begins."""
+    curves, end = draft.curves(), draft.history.starts[operation]
+    return tuple(int(curves[MEMORIES.index(memory)][:end].max(initial=0)) for memory in (DRAM, L1))

@@ -45,8 +45,13 @@ class VerifiedRun(Document, frozen=True):
     l1_peak_bytes_per_bank: int = msgspec.field(name="L1")
     l1_peak_with_programs_bytes_per_core: int = msgspec.field(name="L1_with_programs")
     fits: bool
-    agrees: bool
-    """Equal to the promise to the byte where every edit is exact, not more than it otherwise."""
+    agrees: bool | None
+    """With what was promised before the run: equal to the byte where every edit is exact, not more than that otherwise.
+    Null when not all edits could be made."""
+    promised_operations: int
+    """For how many operations there was a promise: those up to the failure, where the captured run had failed."""
+    not_made: tuple[str, ...]
+    """Edits that cannot be made while the program runs: this run is one without them."""
 
 
 class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"):

@@ -9,6 +9,8 @@ from ttmem.reports.profile.sentences import finding_lines
 from ttmem.reports.tune.document import TuneDocument
 from ttmem.reports.whatif.terminal import PEAKS, peak_rows, verdict
 
+_AGREES = {True: "as promised", False: "not as promised", None: "without all of the edits, so nothing is proven"}
+
 
 def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> str:
     """Edits first: they are what was asked for."""
@@ -24,13 +26,19 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
     if not answer.edits:
         report.print("no edit is needed" if answer.reached else "no edit helps")
     report.print("", Table(PEAKS, list(peak_rows(answer.before, answer.after))), "")
-    report.print(*verdict(answer.before, answer.after, is_proven=answer.verified is not None))
+    report.print(
+        *verdict(
+            answer.before, answer.after, is_proven=answer.verified is not None and answer.verified.agrees is not None
+        )
+    )
     if not answer.reached:
         report.print("the target is not reached", style="bold red")
     if answer.verified is not None:
         proof = answer.verified
         words = f"DRAM {proof.dram_peak_bytes_per_bank:,} B, L1 {proof.l1_peak_bytes_per_bank:,} B per bank"
-        report.print(f"on the mock: {words}, {'as promised' if proof.agrees else 'not as promised'}")
+        report.print(f"on the mock: {words}, {_AGREES[proof.agrees]}")
+        if proof.not_made:
+            report.print(f"not made in that run, for it is no change of a call: {one_line(', '.join(proof.not_made))}")
     if answer.findings:
         report.print("", "Found besides:", *finding_lines(answer.findings))
     return report.text()
