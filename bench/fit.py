@@ -70,7 +70,7 @@ TEXT = {
     "llama": "hf:LlamaConfig",
 }
 SIZES, LENGTHS = ((224, 224), (512, 512)), (128, 512)
-LARGE = {"vit": 3072, "resnet50": 2048, "swin": 2048, "regnet": 2048, "pvtv2": 2048}
+LARGE = {"pvtv2": 2048, "swin": 2048, "resnet50": 2048, "regnet": 2048, "convnext": 2048}
 """Sides at which the largest batch is small, so that bisection on the mock ends."""
 _LAYERS = {"llama": {"num_hidden_layers": 4}}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ttmem.allocator.operations import Plan
-from ttmem.allocator.operations.matmul_blocks import COLUMN, GRID, ROW, SIMPLE, Product, choose_blocks
+from ttmem.allocator.operations.matmul_blocks import COLUMN, GRID, ROW, SIMPLE, Product, Sums, choose_blocks
 from ttmem.allocator.operations.plan import Allocate, Call, Free, Launch, Refuse
 from ttmem.allocator.operations.registry import plan_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, L1, open_board
@@ -34,7 +34,9 @@ def static(found: Plan) -> list[tuple[int, ...]]:
 
 
 def product(height: int, depth: int, width: int, *, batches: tuple[int, int] = (1, 1), in_dram: bool = True) -> Product:
-    return Product(height, depth, width, *batches, BFLOAT16, BFLOAT16, BFLOAT16, None, False, in_dram)
+    return Product(
+        height, depth, width, *batches, BFLOAT16, BFLOAT16, BFLOAT16, None, False, in_dram, Sums(False, True)
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ttmem.analysis.failure import failure
 from ttmem.engines.capture import Capture
-from ttmem.engines.track import tensor_type_of
+from ttmem.engines.tensor_types import tensor_type_of
 from ttmem.engines.ttnn import outcome_of
 from ttmem.engines.worker.comparisons import Comparisons
 from ttmem.engines.worker.pytest_plugin import Peaks, allowed_bytes

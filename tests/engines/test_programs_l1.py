@@ -177,3 +177,21 @@ def test_a_convolution_that_frees_its_input_is_measured_all_the_same(engine: Cal
     assert "unmeasured" not in answer
     assert all(need is not None for need in answer["programs"])
     assert any(sum(parts) for _, *parts in answer["programs"])
+
+
+def test_a_move_of_an_interleaved_tensor_is_measured(engine: Callable[..., TtnnEngine]) -> None:
+    """Without dispatch it has nothing to move, so that its program is seen only where it is made."""
+    # GIVEN a gap above a tensor, so that there is somewhere to move it, twice
+    gap = [alloc("gap", SQUARE, "L"), alloc("a", SQUARE, "L"), {"free": "gap", "force": True}]
+    move = call("reallocate", t("a"))
+    made, found = (
+        answer
+        for answer in engine(l1_small_bytes=L1_SMALL)
+        .ask([*gap, move, {"free": "out", "force": True}, *gap, move])
+        .answers
+        if "programs" in answer
+    )
+    # THEN its circular buffer of two tiles is known, of the cached program too
+    for answer in (made, found):
+        assert "unmeasured" not in answer
+        assert answer["programs"] == [["MoveDeviceOperation/MoveProgramFactory", 2 * TILE, 0, 0]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,22 @@ OUTCOMES = {
 }
 WORDS = ("test", "test_suite.py", "-q", "-p", "no:cacheprovider")
 SMALL = ("-k", "add or steady")
+
+
+WASTE = """
+import ttnn
+
+
+def make(device, *shape):
+    return ttnn.zeros(list(shape), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+
+
+def test_waste(device):
+    big = make(device, 1, 8, 1024, 1024)
+    small = ttnn.sum(big, dim=1)
+    x = make(device, 1, 4, 1024, 1024)
+    y = ttnn.softmax(x, dim=-1)
+"""
 
 
 @pytest.fixture
@@ -241,6 +258,20 @@ def test_a_baseline_must_be_a_suite(here: Path) -> None:
     assert (done.code, "no report of a test suite" in done.err) == (125, True)
 
 
+def test_tests_that_had_ended_stay_when_the_time_of_all_is_over(here: Path) -> None:
+    (here / "test_slow.py").write_text(
+        "import time, ttnn\n\n\n"
+        "def test_done(device):\n    ttnn.ones((64, 64), device=device)\n\n\n"
+        "def test_running(device):\n    ttnn.ones((64, 64), device=device)\n    time.sleep(600)\n\n\n"
+        "def test_not_begun(device):\n    pass\n"
+    )
+    done = call("test", "test_slow.py", "-q", "-p", "no:cacheprovider", "--timeout", "10", "--json", "--no-store")
+    rows = by_name(json.loads(done.out))
+    assert {name: row["outcome"] for name, row in rows.items()} == {"test_done": "passed", "test_running": "timeout"}
+    assert rows["test_running"]["failure"]["class"] == "timeout"
+    assert rows["test_done"]["operations"] == rows["test_running"]["operations"] == 1
+
+
 def test_a_worker_of_xdist_that_hangs_costs_one_test(here: Path, beside_ttnn: Callable[[str], str]) -> None:
     (here / "test_hang.py").write_text(HANGING)
     path = os.pathsep.join((beside_ttnn("xdist"), environment()["PYTHONPATH"]))
@@ -288,3 +319,12 @@ def test_one_environment_for_all(here: Path, with_ttnn: Interpreter, beside_ttnn
     assert (limited.returncode, "limited to 102400b of DRAM" in limited.stdout) == (1, True)
     wrong = run("--ttmem-baseline", "nothing")
     assert (wrong.returncode, "no such file or stored report 'nothing'" in wrong.stderr) == (4, True)
+    # it fails on a tensor that is kept for nothing, and only from the size on that was asked for
+    (here / "test_waste.py").write_text(WASTE)
+    waste = ("test_waste.py", "-k", "waste")
+    found = run(*waste, "--ttmem-fail-on", "leak,late-free:1MB")
+    assert (found.returncode, "1 passed" in found.stdout) == (1, True), found.stdout + found.stderr
+    assert re.search(r"late-free.*big|big.*late-free", found.stdout), found.stdout
+    assert run(*waste, "--ttmem-fail-on", "leak,late-free:1GB").returncode == 0
+    unknown = run(*waste, "--ttmem-fail-on", "leek")
+    assert (unknown.returncode, "'leek' is no finding" in unknown.stderr) == (4, True)

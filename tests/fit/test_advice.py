@@ -4,16 +4,24 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ttmem
+from fit.language.configurations import LLAMA_8B
 from fit.test_playing import mlp
 from support.command_line import ROOT, call
+from ttmem.engines.interpreters import Interpreter
 from ttmem.fit.advising import advise
+from ttmem.fit.demand import demands
 from ttmem.fit.playing import play
 from ttmem.fit.request import Prediction, Request
 from ttmem.fit.stream import WEIGHT, Resident, Stream
+from ttmem.fit.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"
 
@@ -57,6 +65,72 @@ def test_weights_that_are_too_large_are_made_smaller() -> None:
     first = advice[0]
     assert (first.do, first.fits) == ("weights in bfloat8_b (--weights bfloat8_b)", True)
     assert first.saves_bytes >= 0.45 * 14e9
+
+
+def test_a_length_just_over_a_tile_is_cut_to_whole_tiles() -> None:
+    # GIVEN sequences of 33 tokens, which take the rows of 64
+    def predict(request: Request) -> Prediction:
+        return play(mlp(request.batch, request.sequence or 32), request)
+
+    request = Request("mlp", engine="twin", batch=16_000, sequence=33)
+    advice = {one.do: one for one in advise(predict(request), predict)}
+    assert advice["whole tiles (--seq 32)"].fits
+    assert predict(replace(request, sequence=32)).fits
+
+
+@pytest.mark.parametrize("l1_small_bytes", [0, 256])
+def test_a_region_that_is_too_small_is_made_larger_on_the_real_library(
+    l1_small_bytes: int, with_ttnn: Interpreter, torch_python: str
+) -> None:
+    # GIVEN a pool whose tables do not fit into L1_SMALL
+    asked: dict[str, Any] = {"inputs": f"{MODELS}::image", "size": (512, 512), "engine": "mock"}
+    found = ttmem.fit(f"{MODELS}::convolutions", l1_small_bytes=l1_small_bytes, torch_python=torch_python, **asked)
+    assert not found.fits
+    # THEN the proposal comes first, and is right
+    first = found.advice[0]
+    assert (first.do, first.fits) == (f"--l1-small {2048 if l1_small_bytes else 32768}", True)
+
+
+_LANGUAGE_FIELDS = {
+    "users": int, "context": int, "chips": int, "board": str, "kv-cache": str, "prefill-chunk": int,
+    "weights": lambda dtype: {"": dtype},
+}  # fmt: skip
+
+
+def _language(request: Request) -> Prediction:
+    return play(stream_of(request), request)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        (
+            {"phase": "decode", "users": 4, "context": 16384},
+            {"--kv-cache", "--weights", "--users", "--context", "--board"},
+        ),
+        ({"board": "t3k", "chips": 1, "users": 8, "context": 16384}, {"--chips", "--kv-cache --weights", "--users"}),
+        ({"context": 40960, "sequence": 40960, "phase": "prefill"}, {"--prefill-chunk", "--weights"}),
+    ],
+)
+def test_what_is_proposed_for_a_language_model_does_what_it_says(
+    asked: dict[str, Any], wanted: set[str], tmp_path: Path
+) -> None:
+    # GIVEN a model that does not fit
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**LLAMA_8B, "num_hidden_layers": 16, "max_position_embeddings": 1 << 17}))
+    request = Request(str(file), engine="twin", **asked)
+    before = _language(request)
+    assert not before.fits
+    # WHEN the options of every proposal are applied
+    advice, proposed = advise(before, _language), set[str]()
+    for one in advice:
+        options = dict(re.findall(r"--([a-z-]+) (\w+)", one.do))
+        fields = {name.replace("-", "_"): _LANGUAGE_FIELDS[name](value) for name, value in options.items()}
+        after = _language(replace(request, **({"chips": None} if "board" in fields else {}), **fields))
+        # THEN they come to what was said
+        assert (after.fits, demands(after)["DRAM"].peak_bytes_per_bank) == (one.fits, one.peak_bytes_per_bank), one.do
+        proposed.add(" ".join(f"--{name}" for name in options))
+    assert wanted <= proposed
 
 
 def test_what_fits_needs_no_advice() -> None:

@@ -21,14 +21,14 @@ def _call(function: str, out: str, *tensors: str, **more: Any) -> dict[str, Any]
     return {"call": function, "args": [{"tensor": name} for name in tensors], "kwargs": {}, "out": out, **more}
 
 
-def mlp(batch: int) -> Stream:
+def mlp(batch: int, rows: int = 1024) -> Stream:
     return Stream(
         "mlp",
         (
             _tensor("fc1.weight", WEIGHT, 768, 3072),
             _tensor("fc2.weight", WEIGHT, 3072, 768),
             _tensor("cache", CACHE, 1, 8, 1024, 64),
-            _tensor("x", INPUT, batch, 1024, 768),
+            _tensor("x", INPUT, batch, rows, 768),
         ),
         (
             ModelCall("ttnn.linear", (_call("ttnn.linear", "h", "x", "fc1.weight"),), ("x",), "mlp.fc1", "addmm"),
@@ -36,7 +36,7 @@ def mlp(batch: int) -> Stream:
             ModelCall("ttnn.linear", (_call("ttnn.linear", "y", "g", "fc2.weight"),), ("g",), "mlp.fc2", "addmm"),
             ModelCall(
                 "aten.frobnicate",
-                ({"alloc": "z", "shape": [batch, 1024, 768], "dtype": "bfloat16", "memory": "DRAM"},),
+                ({"alloc": "z", "shape": [batch, rows, 768], "dtype": "bfloat16", "memory": "DRAM"},),
                 ("y",),
                 "mlp.odd",
                 "frobnicate",
@@ -76,6 +76,17 @@ def test_a_prediction_is_a_profile_with_weights_names_and_places() -> None:
     assert prediction.activations_peak_bytes == 2 * 1024 * 3072 * 2
     assert prediction.operations.unsupported == ("frobnicate (mlp.odd): not in the catalogue",)
     assert (prediction.operations.exact, prediction.operations.unknown) == (3, 1)
+
+
+def test_a_call_without_a_rule_is_counted_and_is_no_failure() -> None:
+    # GIVEN a call of a model that the twin has no rule for, and of whose result nothing is said
+    odd = ModelCall("ttnn.frobnicate", (_call("ttnn.frobnicate", "r", "x"),), ("x",), "odd")
+    after = ModelCall("ttnn.gelu", (_call("ttnn.gelu", "y", "r"),), ("r",), "act", "gelu")
+    prediction = play(Stream("odd", (_tensor("x", INPUT, 1024, 768),), (odd, after)), Request("odd", engine="twin"))
+    # THEN the model goes on with a tensor like its input, and the prediction says so
+    assert prediction.fits
+    assert (prediction.operations.exact, prediction.operations.unknown) == (1, 1)
+    assert "no rule for ttnn.frobnicate: its result is taken to be like its first input" in prediction.assumed[-1]
 
 
 def test_what_does_not_fit_fails_where_it_would() -> None:

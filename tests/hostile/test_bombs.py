@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +106,40 @@ def test_every_piece_is_bounded_and_nothing_is_lost(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(packed)
         assert _in_pieces(path) == len(plain) * (2 if name.endswith("zst") else 1)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"hello world\n"], ids=["blank", "text"])
+def test_one_line_over_and_over(child: Child, line: bytes, tmp_path: Path) -> None:
+    # GIVEN 64 MB of one line behind the beginning of a log, and a state behind them
+    state = b"   Always |  INFO | Device memory state before submit\n"
+    copies = (64 << 20) // len(line)
+    path = tmp_path / "lines.log.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(state + line * copies + state)
+    # WHEN / THEN it costs what unpacking costs, and every line is counted
+    ran = ask(child, "profile", "--no-store", "--json", path)
+    assert ran.cpu_seconds < 2
+    assert json.loads(ran.out)["source"]["lines"] == copies + 2
+
+
+@pytest.mark.parametrize("step", [7, 4_000, 1 << 20])
+def test_lines_that_are_counted_lose_nothing(step: int) -> None:
+    from ttmem.readers.runtime_log._lexer import Lexer
+
+    # GIVEN repeated lines of others, of the runtime, and of a failure, in portions of any size
+    state = b"   Always |  INFO | Device memory state before submit\n"
+    text = (
+        state + b"ab\n" * 5_000 + b"TT_FATAL @ a.cpp:1: x\n" + b"\n" * 5_000 + state * 3_000 + b"ab\n" * 3_000 + b"end"
+    )
+    whole, parts = Lexer(), Lexer()
+    whole.feed(text.split(b"\n"))
+    for at in range(0, len(text), step):
+        parts.take(text[at : at + step])
+    # THEN they are understood as they are line by line
+    expected, found = whole.snapshot(), parts.finish()
+    assert found.lines == expected.lines
+    assert found.line.tolist() == expected.line.tolist()
+    assert found.tables.failures == expected.tables.failures
 
 
 # --- documents ------------------------------------------------------------------------------------------------------

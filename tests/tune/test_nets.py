@@ -129,11 +129,15 @@ def test_frees(device):
 """)
     words = ("test", "test_leaks.py", "-q", "--no-store", "--json")
     # WHEN the suite may fail on a megabyte that is kept for nothing
-    found = call(*words, "--fail-on", "leak,late-free:1MB")
+    found = call(*words, "--fail-on", "leak,late-free:1MB", "--sarif", "found.sarif")
     # THEN it does, and says which test and where
     assert found.code == 1, found.err
     (leak,) = json.loads(found.out)["findings"]
     assert (leak["kind"], leak["tensor"], leak["test"].rpartition("::")[2]) == ("late-free", "big", "test_keeps")
+    (result,) = json.loads(Path("found.sarif").read_text())["runs"][0]["results"]
+    assert (result["ruleId"], "test_keeps: big: " in result["message"]["text"]) == ("late-free", True)
+    place = result["locations"][0]["physicalLocation"]
+    assert f"{place['artifactLocation']['uri']}:{place['region']['startLine']}" == leak["location"]
     assert call(*words, "--fail-on", "leak:1GB,late-free:1GB").code == 0
     wrong = call(*words, "--fail-on", "leek")
     assert "leek" in wrong.err

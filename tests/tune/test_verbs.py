@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,9 @@ from support.command_line import call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.running import RunSettings, run_script
 from ttmem.profile import Profile, storage
+from ttmem.tune.draft import as_captured
+from ttmem.tune.figures import figures
+from ttmem.tune.history import history
 from tune.conftest import captured
 
 pytestmark = pytest.mark.oracle
@@ -144,6 +148,39 @@ def test_a_patch_applies_and_the_patched_script_has_the_promised_peak(model: Pro
         memories = again.profile.to_json()["memories"]
         assert memories["DRAM"]["peak_bytes_per_bank"] == answer["after"]["DRAM"]["peak_bytes_per_bank"]
     assert again.status == 0
+
+
+@pytest.mark.usefixtures("with_ttnn")
+@pytest.mark.parametrize(
+    ("example", "wanted"),
+    [
+        ("out_of_memory.py", {"target": "fits", "verify": True}),
+        ("out_of_memory_fixed.py", {"max_l1": "35%"}),
+        ("transformer_block.py", {"max_l1": "60%"}),
+    ],
+)
+def test_the_patch_of_an_example_applies_and_runs_with_the_promised_peak(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: str, wanted: dict[str, Any]
+) -> None:
+    # GIVEN an example of this repository, in a checkout of its own
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").mkdir()
+    script = shutil.copy(Path(__file__).parents[2] / "examples" / example, "examples")
+    profile = run_script(script, settings=RunSettings(), output=2).profile
+    # WHEN it is tuned, and the patch is applied
+    tuned = ttmem.tune(profile, output=2, **wanted)
+    patch = tuned.patch()
+    assert (tuned.reached, patch.left_out) == (True, ())
+    Path("smaller.diff").write_text(patch.text)
+    subprocess.run(["git", "apply", "smaller.diff"], check=True, capture_output=True)
+    compile(Path(script).read_text(), script, "exec")
+    # THEN it runs, as full as was promised to the byte
+    again = run_script(script, settings=RunSettings(), output=2)
+    assert again.status == 0
+    after = figures(as_captured(history(again.profile)))
+    assert after.dram_peak_bytes_per_bank == tuned.after.dram_peak_bytes_per_bank
+    assert after.l1_peak_bytes_per_bank == tuned.after.l1_peak_bytes_per_bank
+    assert after.peak("L1") <= tuned.after.peak("L1") < tuned.before.peak("L1")
 
 
 def test_a_target_that_cannot_be_reached_is_told(model: Profile) -> None:

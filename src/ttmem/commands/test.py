@@ -17,6 +17,7 @@ ttmem test tests/ttnn/unit_tests --board n150
 ttmem test test_block.py -k attention -x --board p150
 ttmem test test_block.py --json
 ttmem test tests --name nightly --max-dram 80% --max-l1 90%
+ttmem test tests --fail-on leak,late-free:10MB --sarif memory.sarif
 ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html memory.html
 """
 
@@ -31,6 +32,9 @@ ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html me
     "--fail-on",
     metavar="KIND[:BYTES],..",
     help="Exit 1 on leaks and waste: leak,late-free:10MB (bytes per bank).",
+)
+@options.file_option(
+    "--sarif", "sarif_path", help="Also write leaks and waste (or what --fail-on names) as SARIF 2.1.0."
 )
 @options.file_option("--junit", help="Also write JUnit XML, with every test's memory as properties.")
 @options.file_option("--html", "html_path", help="Also write the report as one offline page.")
@@ -50,6 +54,7 @@ ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html me
 def command(
     arguments: tuple[str, ...],
     as_json: bool,
+    sarif_path: Path | None,
     junit: Path | None,
     html_path: Path | None,
     name: str | None,
@@ -71,11 +76,12 @@ def command(
     from ttmem.reports.profile import html
     from ttmem.reports.test import junit as junit_report
     from ttmem.reports.test import terminal
+    from ttmem.reports.tune import sarif
     from ttmem.store import store
 
     if settings["max_growth"] is not None and settings["baseline"] is None:
         raise click.UsageError("--max-growth needs --baseline SOURCE")
-    options.refuse_overwriting("-", junit, html_path)
+    options.refuse_overwriting("-", junit, html_path, sarif_path)
     if name is not None:
         name = store.check_name(name)
     printed = sys.stderr.fileno() if as_json else None
@@ -86,6 +92,8 @@ def command(
         note("pytest ran out of time")
     if junit:
         emit(junit_report.render(suite.document), junit)
+    if sarif_path:
+        emit(sarif.render([(one, one.test.partition("::")[0]) for one in suite.findings()]), sarif_path)
     if html_path:
         emit(html.render(suite.profile, tests=suite.document), html_path)
     if settings["baseline"] is not None and name is None and not no_store:
@@ -95,7 +103,7 @@ def command(
     table = terminal.render(suite.document, **looks())
     emit(json_text(suite.to_json()) if as_json else table, None)
     note(table, quiet=not as_json)
-    for path in filter(None, (junit, html_path)):
+    for path in filter(None, (junit, html_path, sarif_path)):
         note(f"wrote {path}")
     if kept is not None:
         note(f"stored as '{kept.name}' in {kept.folder}")

@@ -63,7 +63,8 @@ def command(
         for edit in patch.left_out:
             note(f"not in the patch, make it by hand: {edit}", quiet=quiet)
     if sarif_path is not None:
-        emit(sarif.render(found.findings, found.history.profile.source.name), sarif_path)
+        script = found.history.profile.source.name
+        emit(sarif.render([(one, script) for one in found.findings]), sarif_path)
         note(f"wrote {sarif_path}", quiet=quiet)
     emit(json_text(answer.to_json()) if as_json else terminal.render(answer, **looks(output)), output)
     return 0 if found.reached else 1

@@ -7,7 +7,7 @@ compared and shown like everything else.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,19 @@ class _Process:
     """Its tests, and where each begins."""
     hung: bool = False
     """It was ended because it did nothing."""
+    unfinished: set[str] = field(default_factory=set)
+    """Tests that it told of before they had ended."""
 
 
 def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str, timed_out: bool) -> RecordedSuite:
-    """``folder`` is where the plugin's processes wrote. A test that no row tells of was cut off with its pytest."""
+    """``folder`` is where the plugin's processes wrote. A test whose end no row tells was cut off with its pytest."""
     tables = ProfileTables()
     rows: dict[str, dict[str, Any]] = {}
     found = [_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
     processes = [process for process in found if process.parts]
+    for test in {test for process in found for test in process.unfinished} & rows.keys():
+        if rows[test]["outcome"] == "passed":  # so far; a failure stays what it was
+            rows[test] |= {**_cut_off(test, timed_out), "seconds": rows[test]["seconds"]}
     for process in processes:
         for test, _ in process.parts:
             rows.setdefault(test, _cut_off(test, timed_out))
@@ -82,7 +87,9 @@ def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]])
     first: int | None = None
     for message in _messages(file):
         if "row" in message:
-            rows[message["row"]["test"]] = message["row"]
+            test = message["row"]["test"]
+            rows[test] = message["row"]
+            (process.unfinished.discard if message["ended"] else process.unfinished.add)(test)
         elif "hung" in message:
             process.hung = True
         elif "test" in message:
@@ -109,7 +116,7 @@ def _messages(file: Path) -> Iterator[dict[str, Any]]:
 
 def _tell_end(row: dict[str, Any], process: _Process) -> None:
     """What only the recording knows of a test with which its process ended: that it hung, and in which operation."""
-    if row["outcome"] != "crashed":
+    if row["outcome"] not in ("crashed", "timeout"):
         return
     told = json.loads(row["failure"])
     if process.hung:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ttmem.engines.event_log import EventLog
+from ttmem.engines.tensor_types import tensor_type_of
 from ttmem.hardware import DATA_TYPES
 from ttmem.profile import (
     BEFORE_OPERATION,
@@ -387,27 +388,3 @@ def _location(operation: _Operation) -> str:
     """As short as it stays clear: relative to where the user is, when the file is below it."""
     file = operation.file.removeprefix(str(Path.cwd()) + os.sep)
     return f"{file}:{operation.line}" if operation.line else file  # a module of a model has no line
-
-
-def tensor_type_of(described: dict[str, Any]) -> TensorType:
-    """``described`` as ``worker.tensors.describe`` gives it: shapes, pages and shards are the library's own figures."""
-    elements = prod(described["shape"])
-    padded = described["pages"] * described["page_bytes"]
-    known = DATA_TYPES.get(described["dtype"])
-    if known is not None:
-        logical = known.logical_bytes(elements)
-    else:  # a format newer than our table: its own pages tell what an element takes
-        logical = padded * elements // max(prod(described["padded"]), 1)
-    cores = described.get("shard_cores", 0)
-    return TensorType(
-        shape=tuple(described["shape"]),
-        dtype=described["dtype"],
-        layout=described["layout"],
-        memory=described["memory"],
-        placement=described["placement"],
-        logical_bytes=logical,
-        padded_bytes=padded,
-        page_bytes=described["page_bytes"],
-        shard_bytes=-(-padded // cores) if cores else 0,
-        distribution=described.get("distribution", ""),
-    )

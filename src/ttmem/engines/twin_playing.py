@@ -114,7 +114,7 @@ class _PlayedTwin(TwinEngine):
         self._forget_doubts()
         error: TtmemError | None = None
         try:
-            self._do_or_bound(step)
+            self._do_or_bound(step, may_guess="otherwise" not in entry)
         except TtmemError as raised:
             error = raised
         known = 0 if self._confidence == UNKNOWN else 1
@@ -133,7 +133,7 @@ class _PlayedTwin(TwinEngine):
             "names": [[self.number_of(name), label] for name in made] if label else [],
         }
 
-    def _do_or_bound(self, step: Step) -> None:
+    def _do_or_bound(self, step: Step, *, may_guess: bool) -> None:
         """What has no rule makes at least its results; a call that says in full what it ``makes`` makes just that."""
         declared = step.get("makes")
         if isinstance(declared, list) and all(isinstance(one, dict) for one in declared):
@@ -143,11 +143,16 @@ class _PlayedTwin(TwinEngine):
             self._do(step)
         except NoRecordError as error:
             makes, names = step.get("makes"), _out_names(step)
-            if not isinstance(makes, list) or not makes:
+            known, why = list[TensorSpec](), error.message
+            if isinstance(makes, list):
+                known = [TensorSpec(tuple(shape)) for shape in makes]
+            elif may_guess and len(names) == 1:  # that nobody wrote a rule is no failure of the model
+                given = [self._tensors.named[name][1] for name in _tensors_in(step) if name in self._tensors.named]
+                known, why = given[:1], f"{why}: its result is taken to be like its first input"
+            if not known:
                 raise
-            self._doubt(UNKNOWN, error.message)
-            for name, shape in zip(names, makes, strict=False):
-                spec = TensorSpec(tuple(shape))
+            self._doubt(UNKNOWN, why)
+            for name, spec in zip(names, known, strict=False):
                 self._tensors.keep(name, self._recorded.allocate(spec), spec, self._recorded)
 
     def _do_declared(self, step: Step, specs: list[TensorSpec]) -> None:

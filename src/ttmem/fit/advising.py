@@ -17,6 +17,7 @@ Predict = Callable[[Request], Prediction]
 
 _BLOCK_FLOATS = ("bfloat8_b", "bfloat4_b")
 _CHUNKS = (2048, 512)
+_TILE = 32
 _REGION_FACTORS = (2, 4, 8)
 
 
@@ -39,7 +40,7 @@ def advise(prediction: Prediction, predict: Predict) -> tuple[Proposal, ...]:
         return ()
     tried = [
         _proposal(text, prediction, made)
-        for text, changed in _changes(request)
+        for text, changed in (*_changes(request), *_in_whole_tiles(request))
         if (made := _predicted(predict, changed)) is not None
     ]
     together = _all_at_once(request)
@@ -47,6 +48,7 @@ def advise(prediction: Prediction, predict: Predict) -> tuple[Proposal, ...]:
         made = _predicted(predict, together[1])
         tried += [_proposal(together[0], prediction, made)] if made else []
     tried += _fewer(prediction, predict)
+    tried += _more_chips(prediction, predict)
     tried += [_proposal(f"--board {name}", prediction, made) for name, made in _larger_boards(request, predict)]
     failed = failure(prediction.profile)
     in_dram = failed is not None and failed.memory == "DRAM"
@@ -89,10 +91,21 @@ def _changes(request: Request) -> Iterator[tuple[str, Request]]:
             yield f"weights in {dtype} (--weights {dtype})", replace(request, weights={"": dtype})
 
 
+def _in_whole_tiles(request: Request) -> Iterator[tuple[str, Request]]:
+    """A length just over a tile is stored as the whole next one."""
+    length, size = request.sequence, request.size
+    if length and length > _TILE and length % _TILE:
+        whole = length - length % _TILE
+        yield f"whole tiles (--seq {whole})", replace(request, sequence=whole)
+    if size and min(size) > _TILE and any(side % _TILE for side in size):
+        height, width = (side - side % _TILE for side in size)
+        yield f"whole tiles (--size {height}x{width})", replace(request, size=(height, width))
+
+
 def _all_at_once(request: Request) -> tuple[str, Request] | None:
     """All that keep the results nearly as they are."""
     changes: dict[str, Any] = {}
-    words = []
+    words: dict[str, str] = {}
     for text, changed in _changes(request):
         if "bfloat4_b" not in text:
             changes |= {
@@ -100,8 +113,9 @@ def _all_at_once(request: Request) -> tuple[str, Request] | None:
                 for name in ("liveness", "attention", "prefill_chunk", "kv_cache", "weights")
                 if getattr(changed, name) != getattr(request, name)
             }
-            words.append(text[text.rindex("(") + 1 : -1])
-    return (" ".join(words), replace(request, **changes)) if len(words) > 1 else None
+            option = text[text.rindex("(") + 1 : -1]
+            words[option.split()[0]] = option
+    return (" ".join(words.values()), replace(request, **changes)) if len(words) > 1 else None
 
 
 def _fewer(prediction: Prediction, predict: Predict) -> list[Proposal]:
@@ -127,6 +141,18 @@ def _larger_region(prediction: Prediction, predict: Predict) -> Iterator[Proposa
         if made is not None and made.fits:
             yield _proposal(f"--l1-small {size}", prediction, made)
             return
+
+
+def _more_chips(prediction: Prediction, predict: Predict) -> Iterator[Proposal]:
+    """The fewest chips of the same board on which it fits, where the request left some out."""
+    request = prediction.request
+    chips = 2 * (request.chips or BOARDS.find(request.board).chips)
+    while wants_recipe(request) and chips <= BOARDS.find(request.board).chips:
+        made = _predicted(predict, replace(request, chips=chips))
+        if made is not None and made.fits:
+            yield _proposal(f"--chips {chips}", prediction, made)
+            return
+        chips *= 2
 
 
 def _larger_boards(request: Request, predict: Predict) -> Iterator[tuple[str, Prediction]]:

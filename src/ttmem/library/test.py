@@ -21,7 +21,16 @@ from ttmem.engines.testing import run_tests
 from ttmem.library import sources
 from ttmem.library.read import Source, read
 from ttmem.profile import SUITE_KIND, Profile
-from ttmem.reports.test.document import SuiteRun, SuiteTest, baseline_of, document, with_findings
+from ttmem.reports.kit.documents import UNSET
+from ttmem.reports.test.document import (
+    SuiteRun,
+    SuiteTest,
+    TestFinding,
+    baseline_of,
+    document,
+    findings_of,
+    with_findings,
+)
 from ttmem.store.store import StoredReport
 
 
@@ -55,6 +64,11 @@ class Suite:
     def tests(self) -> tuple[SuiteTest, ...]:
         """The fullest first."""
         return self.document.tests
+
+    def findings(self) -> tuple[TestFinding, ...]:
+        """Leaks and waste: those that ``fail_on`` asked for, else all."""
+        told = self.document.findings
+        return findings_of(findings_by_run(self.profile)) if told is UNSET else told
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem test --json``."""
@@ -148,7 +162,7 @@ def answer(
     ttnn = str(profile.facts.get("ttnn", ""))
     told = document(status, label, recorded.rows, tests, ttnn=ttnn, timed_out=timed_out, baseline=compared)
     if fail_on is not None:
-        told = with_findings(told, findings_by_run(profile), fail_on)
+        told = with_findings(told, findings_of(findings_by_run(profile)), fail_on)
     return Suite(told, profile)
 
 

@@ -185,4 +185,4 @@ def _meant(run: History, applied: Applied) -> Applied:
     try:
         return replace(applied, groups=tuple(chosen(run, applied.edit))) if applied.groups else applied
     except TtmemError:
-        return replace(applied, groups=())
+        return applied  # made in that run already: it is told as it was found

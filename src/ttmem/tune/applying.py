@@ -105,6 +105,13 @@ def _inplace(draft: Draft, group: Group, over: dict[int, int]) -> dict[int, Piec
 
 def reusable_input(history: History, life: Life) -> Life | None:
     """The input of its producer that it could be written over: of the same type, last used there, not freed by hand."""
+    known: dict[int, Life | None] = history.cache.setdefault("reusable", {})
+    if life.number not in known:
+        known[life.number] = _reusable(history, life)
+    return known[life.number]
+
+
+def _reusable(history: History, life: Life) -> Life | None:
     if life.producer < 0:
         return None
     operation = history.operations[life.producer]

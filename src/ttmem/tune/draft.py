@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,11 @@ class Draft:
     def piece(self, number: int) -> Piece:
         """How a buffer is in this draft."""
         found = self.changed.get(number)
-        return found if found is not None else original(self.history, number)
+        return found if found is not None else self._originals[number]
+
+    @cached_property
+    def _originals(self) -> list[Piece]:
+        return originals(self.history)
 
     def numbers(self) -> Iterator[int]:
         """All buffers, those that edits added included."""
@@ -91,7 +96,7 @@ class Draft:
         curves = [curve.copy() for curve in base_curves(self.history)]
         for number, piece in self.changed.items():
             if number < len(self.history.lives):
-                _add(curves, original(self.history, number), -1)
+                _add(curves, self._originals[number], -1)
             _add(curves, piece, 1)
         return curves
 
@@ -117,15 +122,15 @@ class Draft:
         return curves[L1_NUMBER][at] + static, operation
 
 
-def original(history: History, number: int) -> Piece:
-    """As it was captured."""
+def originals(history: History) -> list[Piece]:
+    """The buffers as they were captured, worked out once."""
     known: list[Piece] | None = history.cache.get("pieces")
     if known is None:
         known = history.cache["pieces"] = [
             Piece(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
             for life in history.lives
         ]
-    return known[number]
+    return known
 
 
 def base_curves(history: History) -> list[Curve]:

@@ -90,7 +90,10 @@ def _option(history: History, group: Group, option: str, value: str) -> tuple[st
     if len(places) != 1 or -1 in producers:
         return None
     (location,) = places
-    if any(one.location == location and one.index not in producers for one in history.operations):
+    others = [one.index for one in history.operations if one.location == location and one.index not in producers]
+    if option == "output_tensor":  # turns of a loop that are written in place already make nothing
+        others = [index for index in others if history.results(index)]
+    if others:
         return None
     place = place_of(location)
     source = source_of(place.file)

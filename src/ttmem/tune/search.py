@@ -105,8 +105,7 @@ class _Search:
     def run(self, start: Draft) -> Found:
         before = figures(start)
         chosen = self._towards_target(start) if not self.goal.is_open else self._downwards(start)
-        draft, steps, frontier = self._replayed(start, before, chosen)
-        after = figures(draft)
+        draft, after, steps, frontier = self._replayed(start, before, chosen)
         return Found(draft, tuple(steps), self._is_reached(after), before, after, tuple(frontier), self.tried)
 
     def _is_reached(self, found: Figures) -> bool:
@@ -219,7 +218,7 @@ class _Search:
 
     def _replayed(
         self, draft: Draft, before: Figures, chosen: list[Proposal]
-    ) -> tuple[Draft, list[Step], list[FrontierPoint]]:
+    ) -> tuple[Draft, Figures, list[Step], list[FrontierPoint]]:
         """The chosen edits one after the other, with what each of them brings."""
         steps: list[Step] = []
         frontier = [_point(0, before)]
@@ -238,7 +237,7 @@ class _Search:
             steps.append(Step(applied, memory, saved))
             frontier.append(_point(len(steps), found))
             draft, last = after, found
-        return draft, steps, frontier
+        return draft, last, steps, frontier
 
 
 def _extended(draft: Draft, proposal: Proposal) -> tuple[Draft, Applied | None]:

@@ -173,10 +173,16 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
         wide //= 2  # as many as the registers hold
     high = -(-heads // 32)
     result = replace(query, memory=call.memory or DRAM, shard=call.shard)
+    other = next((name for name, spec in (("K", key), ("V", value)) if not is_paged and spec.shape[0] != batch), "")
+    unequal = f"{other} tensor batch size ({(value if other == 'V' else key).shape[0]}) must equal B ({batch})"
+    if other and result.shard is not None:
+        raise BadInputError(unequal)
     slot = plan.allocate(result)
     for spec in (query, key, value):
         if spec.dtype not in _TYPES:
             plan.refuse(f"Unsupported data type {spell_type(spec.dtype)}.")
+    if other:
+        plan.refuse(unequal)
     if not is_paged and key.shape[-2] % chunk:
         plan.refuse(f"K sequence length must be multiple of chunk size, got: {key.shape[-2]} and {chunk}")
     sharing = _cores_per_head(plan, config, batch, key_heads)
@@ -259,7 +265,10 @@ def _draw_decode(record: OperationRecord, choose: Choose) -> list[Step]:
         named["page_table_tensor"] = {"tensor": "t3"}
         more: list[Step] = [{**numbers, "shape": [batch, blocks]}]
     else:
-        cache, more = [batch, key_heads, choose.one_of((32, 64, 256, 1024, 96)), depth], []
+        cache, more = (
+            [choose.one_of((batch, batch, batch, 1)), key_heads, choose.one_of((32, 64, 256, 1024, 96)), depth],
+            [],
+        )
     if choose.integer(0, 1) or more:
         named["cur_pos_tensor"] = {"tensor": f"t{3 + len(more)}"}
         more.append({**numbers, "shape": [1, batch]})

@@ -28,6 +28,21 @@ _LARGEST_BLOCK = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """How a product adds up over the blocks of its depth."""
+
+    in_float32: bool
+    in_l1: bool
+    """The packer adds to what lies in L1 already, in two bytes at least."""
+
+    def between(self, result: DataType, steps: int) -> DataType:
+        """Of the partial sums."""
+        if self.in_float32:
+            return FLOAT32
+        return BFLOAT16 if self.in_l1 and steps > 1 else result
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """What the choice depends on, of two inputs as they are multiplied; sizes in tiles."""
 
@@ -43,6 +58,7 @@ class Product:
     """Of a bias that the program itself adds."""
     is_first_transposed: bool
     all_in_dram: bool
+    sums: Sums
 
     @property
     def spreads_first(self) -> bool:
@@ -52,7 +68,7 @@ class Product:
     def estimate(self, height: int, width: int, depth: int) -> int:
         """Bytes that the library reckons with for a block; the result is counted in tiles of the first input."""
         first, second = self.first.tile_bytes(), self.second.tile_bytes()
-        inner = FLOAT32.tile_bytes() if self.result is FLOAT32 else max(BFLOAT16.tile_bytes(), self.result.tile_bytes())
+        inner = (FLOAT32 if self.sums.in_float32 else max(BFLOAT16, self.result, key=DataType.tile_bytes)).tile_bytes()
         reads = 2 * height * depth * first * (2 if self.is_first_transposed else 1) + 2 * width * depth * second
         added = width * self.bias.tile_bytes() if self.bias else 0
         return reads + height * width * (first + inner) + added
@@ -77,6 +93,7 @@ def product_of(
     *,
     transposed: tuple[bool, bool],
     bias: TensorSpec | None,
+    sums: Sums,
 ) -> Product:
     """The inputs as they lie, and which of them are multiplied as if transposed."""
     height, depth = (-(-size // 32) for size in _turned(first.shape, transposed[0])[-2:])
@@ -93,6 +110,7 @@ def product_of(
         bias.dtype if bias else None,
         transposed[0],
         {spec.memory.name for spec in (first, second, result)} == {"DRAM"},
+        sums,
     )
 
 
@@ -194,8 +212,8 @@ def static_buffers(work: Product, blocks: Blocks, alignment: int) -> list[int]:
         read = blocks.kept_height * work.depth * first
     tiles = blocks.height * blocks.width
     buffers = [read, second_copies * blocks.width * blocks.depth * second, tiles * result]
-    if steps > 1 and work.result not in (BFLOAT16, FLOAT32):
-        buffers.append(tiles * BFLOAT16.tile_bytes())
+    if (between := work.sums.between(work.result, steps)) is not work.result:
+        buffers.append(tiles * between.tile_bytes())
     if work.bias is not None:
         buffers.append(blocks.width * -(-work.bias.tile_bytes() // alignment) * alignment)
     if work.is_first_transposed:

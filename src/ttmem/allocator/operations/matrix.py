@@ -10,13 +10,14 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied
 from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like, spell_type
-from ttmem.allocator.operations.matmul_blocks import COLUMN, SIMPLE, choose_blocks, product_of, static_buffers
+from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
+from ttmem.allocator.operations.matmul_blocks import COLUMN, SIMPLE, Sums, choose_blocks, product_of, static_buffers
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import is_view, reshape
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, DataType, Memory
+from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
 from ttmem.tensors import TILE, TensorSpec
 
 _MULTICAST = "ttnn.MatmulMultiCoreReuseMultiCastProgramConfig"
@@ -49,7 +50,7 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
     if config is not None or any(spec.shard is not None for spec in call.inputs):
         return _configured(call, plan, result, config)
     _check(plan, first, second, result, transposed)
-    slot, result, copies = product(plan, first, second, result, transposed, bias)
+    slot, result, copies = product(plan, first, second, result, transposed, bias, _sums(call, result))
     activation = call.arguments["activation"]
     if activation is not None:
         if activation not in _PLAIN_ACTIVATIONS:
@@ -73,7 +74,7 @@ def _with_a_row(call: Call, plan: PlanWriter, *, has_more: bool) -> Plan:
     column = applied(plan, reshape, Held(-2, second), shape=(*second.shape, 1))
     result = product_spec(first, column.spec, (False, False), call.memory, first.dtype)
     _check(plan, first, column.spec, result, (False, False))
-    slot, result, _ = product(plan, first, column.spec, result, (False, False))
+    slot, result, _ = product(plan, first, column.spec, result, (False, False), sums=_sums(call, result))
     flat = applied(plan, reshape, Held(slot, result), shape=first.shape[:-1])
     if flat.slot != slot:
         plan.free(slot)
@@ -125,30 +126,31 @@ def product(
     result: TensorSpec,
     transposed: Transposed,
     bias: TensorSpec | None = None,
+    sums: Sums | None = None,
 ) -> tuple[int, TensorSpec, list[int]]:
     """The steps of a product whose blocks the library chooses.
 
     Gives the slot of the result, its spec with the bias, and the temporaries that live on until the operation ends.
     """
     is_fused = bias is not None and _fuses(bias, first, second, result)
-    grid = plan.memory_map.grid
+    grid, sums = plan.memory_map.grid, sums or _usual_sums(result)
 
-    def choice() -> tuple[str, list[int]]:
-        work = product_of(first, second, result, transposed=transposed, bias=bias if is_fused else None)
+    def choice(added: TensorSpec | None) -> tuple[str, list[int]]:
+        work = product_of(first, second, result, transposed=transposed, bias=added, sums=sums)
         blocks = choose_blocks(work, grid.columns, grid.rows, plan.l1_space())
         return blocks.kind, static_buffers(work, blocks, plan.memory_map.architecture.dram_alignment_bytes)
 
-    kind, buffers = choice()
     copies: list[int] = []
     as_given = first, second
-    if kind == SIMPLE and any(transposed):
-        # The simple program reads its inputs as they lie: they are transposed first, and the choice is made again.
+    if any(transposed) and choice(bias)[0] == SIMPLE:
+        # The simple program reads its inputs as they lie: they are transposed first, and the choice is made again. To
+        # find out the library reckons with the bias even where it adds that later.
         first, second = (
             _turned_copy(plan, spec, copies) if turned else spec
             for spec, turned in zip((first, second), transposed, strict=True)
         )
         transposed = False, False
-        kind, buffers = choice()
+    kind, buffers = choice(bias if is_fused else None)
     slot = plan.allocate(result)
     if prod(second.shape[:-2]) > 1:
         _check_batches(plan, first, second, kind)
@@ -160,6 +162,17 @@ def product(
     if copies and bias is not None:
         result = _forgetting_transposes(plan, as_given, result, bias)
     return slot, result, copies[::-1]
+
+
+def _sums(call: Call, result: TensorSpec) -> Sums:
+    config = call.arguments["compute_kernel_config"]
+    if config is None:
+        return _usual_sums(result)
+    return Sums(adds_in_float32(call), bool(config.get("packer_l1_acc")))
+
+
+def _usual_sums(result: TensorSpec) -> Sums:
+    return Sums(result.dtype is FLOAT32, in_l1=True)
 
 
 def _check_batches(plan: PlanWriter, first: TensorSpec, second: TensorSpec, kind: str) -> None:
@@ -236,7 +249,7 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
     if added.shape != result.shape or any(s.layout is not TILE or s.shard is not None for s in call.inputs):
         raise BadInputError("addmm takes interleaved tiles, and a first tensor of the product's shape")
     _check(plan, first, second, result, (False, False))
-    slot, result, _ = product(plan, first, second, result, (False, False))
+    slot, result, _ = product(plan, first, second, result, (False, False), sums=_sums(call, result))
     plan.launch(double_buffered_tiles(result, added, result), CIRCULAR)
     return plan.finish(slot, result)
 
@@ -249,13 +262,14 @@ def _configured(call: Call, plan: PlanWriter, result: TensorSpec, config: Mappin
     )
     is_sharded = any(spec.shard is not None for spec in call.inputs)
     if config is not None and config.get("new", _MULTICAST) == _MULTICAST and is_plain and not is_sharded:
-        return plan.one_program(result, _configured_buffers(first, second, result, config))
-    smallest = _configured_buffers(first, second, result, {"per_core_M": 1, "per_core_N": 1, "in0_block_w": 1})
+        return plan.one_program(result, _configured_buffers(first, second, result, config, _sums(call, result)))
+    least = {"per_core_M": 1, "per_core_N": 1, "in0_block_w": 1}
+    smallest = _configured_buffers(first, second, result, least, _sums(call, result))
     return plan.one_program(result, smallest, at_least="other program configs and sharded inputs")
 
 
 def _configured_buffers(
-    first: TensorSpec, second: TensorSpec, result: TensorSpec, config: Mapping[str, Any]
+    first: TensorSpec, second: TensorSpec, result: TensorSpec, config: Mapping[str, Any], sums: Sums
 ) -> list[int]:
     """Input blocks are double buffered when there is more than one along the shared dimension."""
     height, width, depth = (int(config[name]) for name in ("per_core_M", "per_core_N", "in0_block_w"))
@@ -268,10 +282,9 @@ def _configured_buffers(
         copies * block_height * depth * first.dtype.tile_bytes(),
         copies * block_width * depth * second.dtype.tile_bytes(),
     ]
-    inner = FLOAT32 if result.dtype is FLOAT32 else BFLOAT16
     sizes.append(out_tiles * result.dtype.tile_bytes())
-    if blocks > 1 and inner is not result.dtype:
-        sizes.append(out_tiles * inner.tile_bytes())
+    if (between := sums.between(result.dtype, blocks)) is not result.dtype:
+        sizes.append(out_tiles * between.tile_bytes())
     return sizes
 
 
@@ -296,7 +309,7 @@ def _draw_configured(record: OperationRecord, choose: Choose) -> list[Step]:
     named: dict[str, Any] = {"program_config": {"new": _MULTICAST, "kwargs": config}}
     if choose.integer(0, 1):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
-    return write_call(record.name, [first, second], memory=draws.wish(choose), **named)
+    return write_call(record.name, [first, second], memory=draws.wish(choose), **named, **draw_kernel_config(choose))
 
 
 _MODEL_SIZES = (*draws.SIZES, 384, 512, 577, 768, 1024, 1536, 2048, 3072, 4096)
@@ -338,7 +351,7 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
             second["shape"] = [depth]
         else:
             first["shape"] = [depth]
-    *made, call = write_call(record.name, tensors, memory=wish, **named)
+    *made, call = write_call(record.name, tensors, memory=wish, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:2]}]
 
 
@@ -349,10 +362,10 @@ def _draw_addmm(record: OperationRecord, choose: Choose) -> list[Step]:
         {**draws.tensor(choose, sizes, tile_only=True), "dtype": dtype}
         for sizes in ([height, width], [height, depth], [depth, width])
     ]
-    return write_call(record.name, tensors, memory=draws.wish(choose))
+    return write_call(record.name, tensors, memory=draws.wish(choose), **draw_kernel_config(choose))
 
 
-_COMMON = (Argument("dtype", default=None),)
+_COMMON = (Argument("dtype", default=None), KERNEL_CONFIG)
 
 RECORDS = (
     *(

@@ -8,6 +8,7 @@ from typing import Any
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import result_like, spell_type
+from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
@@ -33,15 +34,16 @@ class _RowNorm:
     residual: TensorSpec | None
     is_centred: bool
     """Layer norm, which subtracts the mean; RMS norm does not."""
+    adds_in_float32: bool
 
     @property
     def block(self) -> int:
         """Tiles at a time: as many as the registers hold, half as many in four bytes."""
-        return 4 if self.is_centred else 8
+        return 4 if self.adds_in_float32 else 8
 
     @property
     def inner_bytes(self) -> int:
-        return (FLOAT32 if self.is_centred else BFLOAT16).tile_bytes()
+        return (FLOAT32 if self.adds_in_float32 else BFLOAT16).tile_bytes()
 
     def buffers(self, width: int, *, streams: bool) -> list[int]:
         """Static buffers for rows, or pieces of rows, of so many tiles."""
@@ -88,7 +90,9 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
         return plan.give_up(f"{call.name} of a single number")
     result = result_like(source, call.memory)
     weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
-    norm = _RowNorm(source, result, weight, bias, residual, is_centred=call.name == "layer_norm")
+    is_centred = call.name == "layer_norm"
+    is_precise = is_centred if call.arguments["compute_kernel_config"] is None else adds_in_float32(call)
+    norm = _RowNorm(source, result, weight, bias, residual, is_centred, is_precise)
     slot = plan.allocate(result)
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
         return plan.give_up(f"{call.name} with weights of another width")
@@ -176,7 +180,7 @@ def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
             if by_rows and "residual" not in name:
                 tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
     named |= draws.options(record, choose)[1]
-    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
+    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:1]}]
 
 
@@ -225,6 +229,7 @@ RECORDS = (
             row_norm,
             _draw_row_norm,
             Argument("epsilon", default=None, samples=(1e-6,)),
+            KERNEL_CONFIG,
             family="row norm",
             is_drawn_odd=True,
         )

@@ -38,14 +38,19 @@ def rotary(call: Call, plan: PlanWriter) -> Plan:
         raise BadInputError(f"a width of {width} has no two halves of tiles")
     if token is not None and (source.shape[0] != 1 or cosine_table.shape[-2] <= int(token)):
         raise BadInputError("the rotary embedding of one token needs a table with that token")
+    if cosine_table.shape[:-2] != (1, 1) or -(-cosine_table.shape[-1] // 32) != across:
+        shape = list(cosine_table.shape)
+        raise BadInputError(f"Cosine cache dimensions must match input dimensions: {shape} for heads of {width}")
     if token is None and cosine_table.shape[-2] < rows:
         raise BadInputError(f"tables of {cosine_table.shape[-2]} rows for a sequence of {rows}")
-    if across == 1:
-        return plan.give_up("a rotary embedding of one tile's width")
     result = replace(result_like(source, call.memory), shape=(*outer, round_up(rows, 32), across * 32))
     own, cosine, sine = (spec.dtype.tile_bytes() for spec in call.inputs)
     ahead, deep = 2 * across, (2 if token is None else 1) * across
-    buffers = [ahead * own] * 2 + [deep * cosine, deep * sine, BFLOAT16.tile_bytes(), own, cosine, sine, ahead * own]
+    tables = [deep * cosine, deep * sine]
+    if across == 1:  # turned by a matrix of one tile
+        buffers = [ahead * own, own, *tables, *[own] * 3, ahead * own]
+    else:
+        buffers = [*[ahead * own] * 2, *tables, BFLOAT16.tile_bytes(), own, cosine, sine, ahead * own]
     if token is not None:
         plain = across * BFLOAT16.tile_bytes()
         buffers += [plain, plain, across * cosine, across * sine]
@@ -129,7 +134,7 @@ def _tiles(choose: Choose, *shape: int) -> Step:
 
 
 def _draw_rotary(record: OperationRecord, choose: Choose) -> list[Step]:
-    rows, width = choose.one_of((1, 32, 60, 64, 128)), choose.one_of((64, 128, 256))
+    rows, width = choose.one_of((1, 32, 60, 64, 128)), choose.one_of((32, 64, 128, 256))
     source = _tiles(choose, 1, choose.one_of((1, 4, 8)), rows, width)
     table = _tiles(choose, 1, 1, choose.one_of((128, 300)), width)
     if not choose.integer(0, 2):

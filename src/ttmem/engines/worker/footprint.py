@@ -10,6 +10,9 @@ Some operations make smaller programs when L1 is full, and which one ran depends
 already when they looked. Where that may matter (the same operation made more than one program, or the question missed)
 the results are given back, the question is asked once more, and the operation is repeated; its second results, which
 lie where the first ones lay, are what the program gets. Only a mock, which computes nothing, may do that.
+
+A call that is described like an earlier one, and found programs of which each was made once, found the same ones: it
+is not asked again.
 """
 
 import gc
@@ -24,12 +27,16 @@ from .nodes import Node, ProgramNeeds, made_programs, needs_of
 from .protocol import error_text
 
 _MISS = "cache misses are forbidden"
+_ADDRESS = " at 0x"
+"""In a text that says nothing but which object it is."""
 REFUSED = "refused"
 """Stands for a program that clashed or did not fit."""
 
 _BORROWS_ALL = ("MoveShardedProgramFactory",)
 """Programs that only lay buffers over tensors. Without dispatch all addresses are 0, so a move has nothing to do there
 and is left out."""
+_MOVE = "MoveDeviceOperation/"
+"""Has circular buffers alone, and those a NORMAL capture lists where the program is new."""
 
 
 class Call(NamedTuple):
@@ -53,6 +60,8 @@ class Measured(NamedTuple):
 
 
 _Needs = tuple[ProgramNeeds | None, ...]
+_Question = tuple[tuple[str, ...], tuple[str, ...], str]
+"""The programs that were launched, their keys, and the call."""
 
 
 class Footprints:
@@ -66,16 +75,32 @@ class Footprints:
         """How often each device operation had to make a program for arguments of the same description."""
         self._known: dict[tuple[str, ...], set[_Needs]] = {}
         """All answers so far, by the programs that were launched."""
+        self._certain: dict[_Question, _Needs] = {}
+        """Answers about programs of which there is one alone."""
+        self._moves: dict[str, set[ProgramNeeds]] = {}
+        """Of moves, by key: what they needed when they were made."""
         self.moved = False
         """A second run's results lie elsewhere than the first's: the account of buffers has to be compared."""
 
     def measure(self, nodes: list[Node], call: Call, launched: list[str]) -> Measured:
         """The needs of the programs that ``launched`` names; ``nodes`` are those of the run."""
-        made = made_programs(nodes)
+        made, found = made_programs(nodes), made_programs(nodes, hits=True)
         self._made.update(made)
+        keys = (*made, *found)
+        if len(launched) == len(keys) == 1 and launched[0].startswith(_MOVE):
+            listed = needs_of(nodes) if made else []
+            moves = self._moves.setdefault(keys[0], set())
+            moves.update(listed)
+            if len(listed or moves) == 1:
+                return Measured(tuple(listed or moves), "", call.results)
+        is_sole = all(self._made[key] == 1 for key in keys)
+        described = described_call(self._library, call) if is_sole and len(keys) == len(launched) else None
+        question = (tuple(launched), tuple(sorted(keys)), described or "")
+        if described and not made and question in self._certain:
+            return Measured(self._certain[question], "", call.results)
         answer, results = self._asked(call, launched), call.results
         known = self._known.setdefault(tuple(launched), set())
-        is_doubtful = answer.problem or any(self._made[key] > 1 for key in (*made, *made_programs(nodes, hits=True)))
+        is_doubtful = answer.problem or any(self._made[key] > 1 for key in keys)
         if is_doubtful and self._may_repeat and results is not None and not self._has_eaten(call):
             own = _not_there_before(self._library, call)
             places = [address_key(tensor) for tensor in own]
@@ -88,6 +113,8 @@ class Footprints:
             answer = _chosen(answer, without_results, known if made else set())
         if not answer.problem:
             known.add(answer.needs)
+            if described and not is_doubtful:
+                self._certain[question] = answer.needs
         return answer._replace(results=results)
 
     def _asked(self, call: Call, launched: list[str]) -> Measured:
@@ -120,6 +147,41 @@ class Footprints:
         given = library.tensors_in((call.arguments, dict(call.options)))
         on_device = library.ttnn.DEVICE_STORAGE_TYPE
         return any(tensor.storage_type() == on_device and not tensor.is_allocated() for tensor in given)
+
+
+def described_call(library: Library, call: Call) -> str | None:
+    """The call as text, without its tensors: keys of programs describe those. None when not all of it can be told."""
+    words: list[str] = []
+
+    def tell(value: Any) -> bool:
+        if isinstance(value, library.ttnn.Tensor):
+            words.append("tensor")
+        elif isinstance(value, (list, tuple)):
+            words.append(f"{len(value)} of")
+            return all(map(tell, value))
+        elif isinstance(value, dict):
+            words.append(f"names {list(value)}")
+            return all(map(tell, value.values()))
+        elif (name := getattr(value, "python_fully_qualified_name", None)) is not None:
+            words.append(str(name))
+        elif type(value).__module__.partition(".")[0] not in ("builtins", "ttnn"):
+            return False
+        elif _ADDRESS not in (text := repr(value)):
+            words.append(text)
+        else:
+            words.append(type(value).__name__)
+            fields = _fields(type(value))
+            return bool(fields) and all(tell(getattr(value, name)) for name in fields)
+        return True
+
+    return " ".join(words) if tell((call.arguments, dict(call.options))) else None
+
+
+def _fields(type_: type) -> tuple[str, ...]:
+    """What a configuration without a text of its own consists of; of other objects nothing is known."""
+    if not type_.__name__.endswith("Config"):
+        return ()
+    return tuple(name for name in dir(type_) if not name.startswith("_") and not callable(getattr(type_, name)))
 
 
 def _chosen(with_results: Measured, without: Measured, known: set[_Needs]) -> Measured:

@@ -49,6 +49,13 @@ class Listener:
         elif self._between is not None:
             self._is_overtaken = True
 
+    def hand_over(self) -> bool:
+        """Leave our capture between calls, which is open, to the caller; False when there is none to be had."""
+        if self._between is not threading.current_thread() or self._is_overtaken:
+            return False
+        self._between = None
+        return True
+
     def listen(self) -> None:
         """Begin one, unless the program captures itself."""
         if self._between is not None and not self._between.is_alive():  # its capture went with it

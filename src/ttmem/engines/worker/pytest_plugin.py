@@ -293,4 +293,5 @@ class MemoryPlugin:
         if hasattr(report, "wasxfail"):
             row["expected_failure"] = str(report.wasxfail)
         if self._tells_rows and os.getpid() == self._process:
-            self._events.write({"row": {"test": report.nodeid, **row}})
+            ended = report.when in ("teardown", _CRASHED_WORKER)
+            self._events.write({"row": {"test": report.nodeid, **row}, "ended": ended})

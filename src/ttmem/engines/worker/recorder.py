@@ -221,7 +221,7 @@ class Recorder:
             self._end(index, watch, site, seen._replace(problem=POINT_TO_POINT_NOTE) if stand_in else seen)
 
         arguments, options = self._editing.before(index, arguments, options)
-        results = watch.call(stand_in or function, arguments, options, ended)
+        results = watch.call(stand_in or function, arguments, options, ended, after_state=True)
         self._editing.after(index, results)
         return results
 

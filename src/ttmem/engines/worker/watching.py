@@ -130,14 +130,20 @@ class Watch:
         arguments: tuple[Any, ...],
         options: Mapping[str, Any],
         then: Callable[[Seen], None],
+        *,
+        after_state: bool = False,
     ) -> Any:
-        """Call it, tell ``then`` what it did, and give its results or its error to the caller as if nobody watched."""
+        """Call it, tell ``then`` what it did, and give its results or its error to the caller as if nobody watched.
+
+        ``after_state``: the program did nothing since ``state``, so the capture that this began is the call's.
+        """
         __tracebackhide__ = True
         captured = self._listener.captures
-        self._listener.rest()
         captures = not captured.by_program  # a capture inside one without dispatch would tell nonsense
-        if captures:
-            captured.begin()
+        if not (after_state and self._listener.hand_over()):
+            self._listener.rest()
+            if captures:
+                captured.begin()
         nodes: list[Node] = []
         try:
             try:

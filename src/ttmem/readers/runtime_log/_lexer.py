@@ -29,12 +29,15 @@ from ttmem.readers.runtime_log._lines import (
     TIME_PREFIX,
     LineSplitter,
     rank_of,
+    split_repeats,
 )
 from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
 _KNOWN_LINES_BYTES = 40 << 20
 """How much line text the look-up table may hold before it starts anew: bounds memory, costs only repeated parsing."""
 _FORGETTING_LINES = 1_000_000
+_SHORT_LINE_BYTES, _KNOWN_FOREIGN_LINES = 40, 10_000
+"""Lines of others that are looked up as well: blank ones and rules come again and again."""
 _KNOWN_SIGNATURES = 50_000
 _DAMAGED_KEPT = 200
 
@@ -82,7 +85,7 @@ class Lexer:
         self.line_count = 0
         self.byte_count = 0
         self._codes: dict[bytes, int] = {}
-        self._codes_bytes = 0
+        self._codes_bytes = self._foreign_known = 0
         self._signatures: dict[bytes, int] = {}
         self._forms: list[tuple[OperationText, int]] = []
         self._new_codes: list[tuple[int, int, int]] = []
@@ -107,7 +110,13 @@ class Lexer:
     def take(self, chunk: bytes) -> None:
         """The next bytes."""
         self.byte_count += len(chunk)
-        self.feed(self.splitter.split(chunk))
+        first, line, repeats, rest = split_repeats(chunk)
+        self.feed(self.splitter.split(first))
+        if repeats and self._codes.get(line) == Kind.FOREIGN:
+            self.line_count += repeats
+            self.feed(self.splitter.split(rest))
+        elif repeats:
+            self.feed(self.splitter.split(chunk[len(first) :]))
 
     def finish(self) -> LexedLog:
         """All of it, with the last line."""
@@ -161,12 +170,21 @@ class Lexer:
             if code and self.line_count >= self._forget_until:
                 self._remember(line, code)
             return code
+        damaged = self._damaged_count
         code = self._learn(line, index)
         if code == _FAILURE:  # its text goes on in the lines below, so it cannot be looked up by this line alone
             number, rank = self.failures.begin(lines, index)
             return Kind.FOREIGN if number is None else self._add(Kind.FAILURE, number, rank)
         if code:
             self._remember(line, code)
+        elif (
+            len(line) <= _SHORT_LINE_BYTES
+            and self._foreign_known < _KNOWN_FOREIGN_LINES
+            and self._damaged_count == damaged  # else it means something each time
+            and not self._extra
+        ):
+            self._foreign_known += 1
+            self._codes[line] = code
         return code
 
     def _remember(self, line: bytes, code: int) -> None:
@@ -177,6 +195,7 @@ class Lexer:
                 self._forget_until = self.line_count + _FORGETTING_LINES
             self._codes.clear()
             self._codes_bytes = len(line)
+            self._foreign_known = 0
             self._remembered_from = self.line_count
         self._codes[line] = code
 

@@ -11,6 +11,8 @@ TIME_PREFIX = re.compile(rb"(?m)^(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,12})
 """GitHub Actions and ``docker logs -t`` (or both) put a time in front of every line; it would make every line new."""
 PREFIX_BYTES = 200
 """Where a record's text begins at the latest in an ordinary line; only odd lines are searched further."""
+_REPEATS_READ = 1_000
+"""Copies of a line that are read before the rest is counted: more than belong to any failure above them."""
 
 
 def rank_of(line: bytes) -> int:
@@ -19,6 +21,22 @@ def rank_of(line: bytes) -> int:
         return -1
     found = MPI_TAG.search(line)
     return int(found[1]) if found else -1
+
+
+def split_repeats(chunk: bytes) -> tuple[bytes, bytes, int, bytes]:
+    """A chunk of one line over and over -> some of it, the line, how often it comes after that, and what is left.
+
+    A small packed file may hold a GB of blank lines. To see that costs a comparison; line by line, it takes minutes.
+    """
+    start = chunk.find(b"\n") + 1
+    period = chunk.find(b"\n", start) + 1 - start
+    count = (len(chunk) - start) // period - _REPEATS_READ if start and period > 0 else 0
+    if count <= 0 or not chunk.startswith(chunk[start : start + period], start + period):
+        return chunk, b"", 0, b""
+    if chunk[start + period :] != chunk[start:-period]:
+        return chunk, b"", 0, b""
+    first = start + _REPEATS_READ * period
+    return chunk[:first], chunk[start : start + period - 1], count, chunk[first + count * period :]
 
 
 class LineSplitter:

@@ -8,7 +8,7 @@ the message is read anew.
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ttmem._errors import BadInputError
@@ -78,13 +78,14 @@ def _result(item: Mapping[str, Any], number: int, source: str, card_type: str) -
     operator = next((str(item[name]) for name in _NAMES if item.get(name)), source)
     hashed = str(item.get("input_hash") or item.get("vector_id") or number)
     full = str(item.get("full_test_name") or item.get("test_case_name") or "")
+    parameters = list(_parameters(item))
     return Result(
         f"{full}#{hashed}",
         operator_of(operator.removeprefix("ttnn.")),
         _outcome(status, text),
         board=_board(str(item.get("card_type") or card_type)),
-        shapes=_shapes(item),
-        dtype=_dtype(item),
+        shapes=_shapes(item, parameters),
+        dtype=_dtype(parameters),
         models=(str(item["model_name"]),) if item.get("model_name") else (),
         source=source,
     )
@@ -104,14 +105,14 @@ def _outcome(status: str, text: str) -> Outcome:
     return outcome if outcome.failure_class else outcome._replace(**_UNEXPLAINED.get(status, {}))
 
 
-def _shapes(item: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+def _shapes(item: Mapping[str, Any], parameters: Sequence[tuple[str, Any]]) -> tuple[tuple[int, ...], ...]:
     """Of the inputs, else of the parameters that are called a shape: lists, texts of lists, texts of dicts of them."""
     if inputs := item.get("inputs"):
         described = inputs if isinstance(inputs, list) else []
         told = [one["shape"] for one in described if isinstance(one, Mapping) and one.get("shape")]
         if found := _sizes(told or inputs):
             return found
-    named = [value for name, value in _parameters(item) if "shape" in name and not _OTHER_SHAPES.search(name)]
+    named = [value for name, value in parameters if "shape" in name and not _OTHER_SHAPES.search(name)]
     return tuple(shape for value in named for shape in _sizes(value))
 
 
@@ -119,9 +120,9 @@ def _sizes(value: Any) -> tuple[tuple[int, ...], ...]:
     return shapes_in(value if isinstance(value, str) else json.dumps(value))
 
 
-def _dtype(item: Mapping[str, Any]) -> str:
+def _dtype(parameters: Sequence[tuple[str, Any]]) -> str:
     """``DataType.BFLOAT16`` of the first parameter that names an input's; empty where none is known."""
-    for name, value in _parameters(item):
+    for name, value in parameters:
         if "dtype" in name and "output" not in name and isinstance(value, str):
             known = DATA_TYPES.get(value.rpartition(".")[2].lower())
             if known is not None:

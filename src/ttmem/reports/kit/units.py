@@ -92,6 +92,8 @@ def one_line(text: str) -> str:
     """Names and messages come from logs: whatever control characters they hold, a cell stays a cell."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() else " " for char in text)
+    elif "  " not in text and text[:1] != " " and text[-1:] != " ":
+        return text  # nearly every cell of tables of many thousand rows; the blank is the only space that prints
     return " ".join(text.split())
 
 

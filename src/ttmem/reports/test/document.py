@@ -130,14 +130,14 @@ class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
     """Leaks and waste that were asked for and found; there when they were asked for."""
 
 
-def with_findings(suite: SuiteRun, found: Mapping[str, Sequence[Finding]], wanted: Mapping[str, int]) -> SuiteRun:
+def findings_of(found: Mapping[str, Sequence[Finding]]) -> tuple[TestFinding, ...]:
+    """Of every test."""
+    return tuple(TestFinding.of(one, test=test) for test, findings in found.items() for one in findings)
+
+
+def with_findings(suite: SuiteRun, found: Sequence[TestFinding], wanted: Mapping[str, int]) -> SuiteRun:
     """A suite with the findings that count, which make its status 1."""
-    told = tuple(
-        TestFinding.of(one, test=test)
-        for test, findings in found.items()
-        for one in findings
-        if one.kind in wanted and one.bytes_per_bank >= wanted[one.kind]
-    )
+    told = tuple(one for one in found if one.kind in wanted and one.bytes_per_bank >= wanted[one.kind])
     return msgspec.structs.replace(suite, findings=told, status=suite.status or int(bool(told)))
 
 

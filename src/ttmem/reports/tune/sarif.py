@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ttmem.analysis.findings import KINDS, Finding
 from ttmem.reports.kit import sarif
+from ttmem.reports.test.document import TestFinding
 
 _TITLES = {
     "leak": "A tensor that nobody reads any more is never freed.",
@@ -17,14 +18,15 @@ _TITLES = {
 }
 
 
-def render(findings: Sequence[Finding], source_name: str) -> str:
-    """A viewer shows them beside the code."""
+def render(findings: Sequence[tuple[Finding | TestFinding, str]]) -> str:
+    """A viewer shows them beside the code; each comes with the file to name where its own line is not known."""
     rules = [sarif.SarifRule(kind, _TITLES[kind]) for kind in KINDS]
     results = []
-    for one in findings:
+    for one, source_name in findings:
         file, _, line = one.location.rpartition(":")
         size = f"{one.bytes_per_bank:,} B of {one.memory} per bank"
-        text = f"{one.tensor or one.memory}: {size}; {one.message}"
+        test = f"{one.test}: " if isinstance(one, TestFinding) else ""
+        text = f"{test}{one.tensor or one.memory}: {size}; {one.message}"
         known = line.isdigit()
         results.append(
             sarif.SarifResult(one.kind, "warning", text, file if known else source_name, int(line) if known else None)
