@@ -45,12 +45,14 @@ import ttnn
 def test_it(device):
     ttnn.zeros([64, 64], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
 """
-NEED_TTNN = {"run", "test", "fit"}
+NEED_TTNN = {"run", "test", "fit", "tune", "whatif"}
 LINES: dict[str, list[list[object]]] = {
     "profile": [[FIVE_RUNS], [BLACKHOLE_OOM], [DATA / "captures" / "n150-report.json.gz"]],
     "run": [[ROOT / "examples" / "out_of_memory.py", "--board", "n150"]],
     "fit": [[ROOT / "examples" / "out_of_memory.py", "--no-store"]],
     "test": [["test_it.py", "-p", "no:cacheprovider"]],
+    "tune": [["block"]],
+    "whatif": [["block", "board=p150"]],
     "explain": [[REAL_OOM], ["nothing of interest"], [CAPTURE]],
     "diff": [[FIVE_RUNS, BLACKHOLE_OOM]],
     "check": [[FIVE_RUNS], [BLACKHOLE_OOM, "--baseline", FIVE_RUNS]],
@@ -163,8 +165,11 @@ def test_a_real_answer_keeps_to_its_schema(run: Run, place: Path, verb: str, lin
 def test_a_real_answer_of_ttnn_keeps_to_its_schema(ttnn_interpreter: Interpreter, place: Path, verb: str) -> None:
     if verb == "test" and not ttnn_interpreter.pytest_version:
         pytest.skip(f"THE ANSWER OF ttmem test WAS NOT CHECKED: no pytest beside ttnn in {ttnn_interpreter.path}")
+    variables = environment(TTMEM_TTNN_PYTHON=ttnn_interpreter.path)
+    if verb in ("tune", "whatif"):
+        call("run", ROOT / "examples" / "out_of_memory.py", "--name", "block", "-q", env=variables)
     for line in LINES[verb]:
-        _check(call(verb, "--json", *line, env=environment(TTMEM_TTNN_PYTHON=ttnn_interpreter.path)).out)
+        _check(call(verb, "--json", *line, env=variables).out)
 
 
 def test_a_damaged_note_about_a_report_does_not_hide_the_others(run: Run, home: Path) -> None:
