@@ -89,7 +89,7 @@ def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]])
         if "row" in message:
             test = message["row"]["test"]
             rows[test] = message["row"]
-            (process.unfinished.discard if message["ended"] else process.unfinished.add)(test)
+            (process.unfinished.discard if message.get("ended", True) else process.unfinished.add)(test)
         elif "hung" in message:
             process.hung = True
         elif "test" in message:
