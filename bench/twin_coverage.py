@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [os.environ.get("TTMEM_COVERAGE_SOURCE") or str(ROOT / "src"), str(ROOT / "bench")]
 
 import ops_extract  # noqa: E402
-from mock_answers import Answers, Question  # noqa: E402
+from mock_answers import RESULT_KEYS, Answers, Question  # noqa: E402
 from ttmem._home import home_folder  # noqa: E402
 from ttmem.engines import EngineSettings  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402
@@ -123,7 +123,11 @@ def differences(twin: Outcome, mock: Outcome, measured: bool) -> list[str]:
     for memory, peak in peaks.items():
         if mock.peak_bytes_per_bank.get(memory, 0) != peak:
             found.append(f"peak of {memory} {peak} != {mock.peak_bytes_per_bank.get(memory, 0)}")
-    told = [one for answer in twin.answers for one in answer.get("results", ())]
+    told = [
+        {name: one[name] for name in RESULT_KEYS if name in one}
+        for answer in twin.answers
+        for one in answer.get("results", ())
+    ]
     real = [one for answer in mock.answers for one in answer.get("results", ())]
     if twin.ok and mock.ok and told != real:
         found.append(f"results {told} != {real}")

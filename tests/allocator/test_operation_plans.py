@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ttmem._errors import BadInputError
 from ttmem.allocator import BufferClashError, Device, OutOfMemoryError
 from ttmem.allocator.operations import RECORDS, Allocate, Call, Launch, ProgramCache, plan_call, run_call
+from ttmem.allocator.operations.run import RefusedError
 from ttmem.hardware import BFLOAT8_B, DRAM, FLOAT32, L1, UINT8, open_board
 from ttmem.tensors import ROW_MAJOR, TensorSpec
 
@@ -75,7 +78,8 @@ def test_softmax_keeps_a_row_of_tiles():
 
 
 def test_matmul_with_a_program_config_is_exact():
-    config = {"per_core_M": 4, "per_core_N": 4, "in0_block_w": 4}
+    config = {"new": "ttnn.MatmulMultiCoreReuseMultiCastProgramConfig", "compute_with_storage_grid_size": (8, 8)}
+    config |= {"per_core_M": 4, "per_core_N": 4, "in0_block_w": 4, "out_subblock_h": 1, "out_subblock_w": 1}
     big = tensor(1, 1, 1024, 1024)
     assert sum(static(plan("matmul", big, big, program_config=config))[0]) == 163840
     bfp8 = tensor(1, 1, 1024, 1024, dtype=BFLOAT8_B)
@@ -232,3 +236,29 @@ def test_a_rule_is_exact_only_for_releases_that_it_was_compared_with():
     older = plan_call(call, open_board("n150", release="0.75.0"))
     assert (older.confidence, older.is_bounded_above) == ("bounded", False)
     assert older.note == "the rule of ttnn.relu is that of ttnn 0.81.1: it was not compared with ttnn 0.75.0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"in0_block_w": 3}, "must be divisible by in0_block_w"),
+        ({"per_core_M": 1, "compute_with_storage_grid_size": (8, 1)}, "Num output blocks along y (2)"),
+        ({"compute_with_storage_grid_size": (9, 9)}, "must fit within device grid (8, 8)"),
+        ({"out_subblock_h": 2, "out_subblock_w": 2, "out_block_h": 1}, "must be divisible by out_subblock_h"),
+    ],
+)
+def test_a_program_config_that_the_library_refuses_is_refused(changes, why):
+    sizes = {"in0_block_w": 1, "out_subblock_h": 1, "out_subblock_w": 1, "per_core_M": 2, "per_core_N": 2}
+    config = {"new": "ttnn.MatmulMultiCoreReuseMultiCastProgramConfig", "compute_with_storage_grid_size": (8, 7)}
+    accepted = plan("matmul", SQUARE, SQUARE, program_config={**config, **sizes})
+    assert (accepted.confidence, static(accepted)) == ("exact", [(8192, 8192, 8192)])
+    call = Call("matmul", (SQUARE, SQUARE), {"program_config": {**config, **sizes, **changes}})
+    device = Device(N150)
+    inputs = [device.allocate(SQUARE), device.allocate(SQUARE)]
+    with pytest.raises(RefusedError, match=re.escape(why)):
+        run_call(device, call, inputs, ProgramCache())
+
+
+def test_a_config_that_was_not_compared_is_not_called_exact():
+    config = {"new": "ttnn.MatmulMultiCoreReuseMultiCast1DProgramConfig", "gather_in0": True}
+    assert plan("matmul", SQUARE, SQUARE, program_config=config).confidence == "bounded"

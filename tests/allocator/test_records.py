@@ -24,6 +24,8 @@ from ttmem.allocator.operations import (
 )
 from ttmem.allocator.operations.elementwise import unary
 from ttmem.engines.twin import TwinEngine
+from ttmem.hardware import BFLOAT16, DRAM
+from ttmem.tensors import TILE, TensorSpec
 
 T = TypeVar("T")
 TENSOR = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
@@ -67,7 +69,8 @@ def test_random_calls_use_no_argument_that_the_record_does_not_know(name: str) -
             *_, call = steps = draw(record, choose)
             written = read_call(call)
             assert RECORDS.find(written.function) is record
-            assert call_of(record, written, ()).unknown_options == ()
+            inputs = [TensorSpec((1,), BFLOAT16, TILE, DRAM)] if written.target is not None else []
+            assert call_of(record, written, inputs, *inputs).unknown_options == ()
             outcome = opened_for(record).ask(steps)
             assert outcome.status in ("pass", "clash", "overflow", "oom", "invalid") or not outcome.is_judged, outcome
             assert outcome.is_judged or outcome.confidence != EXACT

@@ -18,6 +18,8 @@ _COMPARED = (
     "ok", "error", "addresses", "allocated", "free", "largest_free", "blocks",
     "address", "pages", "page_bytes", "aligned_page_bytes", "shape", "padded", "dtype", "layout", "memory",
 )  # fmt: skip
+_OF_SHARDS = ("shard", "shard_cores")
+"""Of results alone: the library may tell shards of many dimensions as height, width or block shards."""
 _PATIENCE_SECONDS = 120.0
 
 
@@ -83,7 +85,10 @@ def compared(answer: Answer) -> Answer:
     """What both sides say; of an exception the library's own sentence, between ``info:`` and the backtrace."""
     told = {name: answer[name] for name in _COMPARED if name in answer}
     if "results" in answer:
-        told["results"] = [compared({**one, "ok": True}) for one in answer["results"]]
+        told["results"] = [
+            {**compared({**one, "ok": True}), **{name: one[name] for name in _OF_SHARDS if name in one}}
+            for one in answer["results"]
+        ]
     if "error" in told:
         told["error"] = told["error"].rpartition("\ninfo:\n")[2].strip()
     return told

@@ -35,6 +35,8 @@ def collectives(draw: st.DrawFn) -> list[dict[str, Any]]:
         ("n300", {"mesh": [1, 2], "worker_l1_size": 200_000}, None),
         ("t3k", {"mesh": [1, 8], "l1_small_size": 32768}, None),
         ("t3k", {"mesh": [2, 4]}, 1),
+        ("p300", {"mesh": [1, 2], "worker_l1_size": 250_000}, None),
+        ("p150x4", {"mesh": [2, 2], "l1_small_size": 32768}, 0),
     ],
 )
 def test_collectives_leave_the_same_memory(

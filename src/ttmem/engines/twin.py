@@ -51,7 +51,7 @@ from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, op
 from ttmem.profile import L1_PARTS
 from ttmem.results.classify import classify
 from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
-from ttmem.tensors import CoreRange, InvalidSpecError, TensorSpec
+from ttmem.tensors import CoreRange, InvalidSpecError, Shard, TensorSpec
 
 Answer = dict[str, Any]
 
@@ -129,7 +129,8 @@ class TwinEngine(Engine):
             return no_plan(_no_record(written))
         device = self._opened()
         inputs = [spec for _, spec in map(self._given, written.tensors)]
-        return planned(device, call_of(record, written, inputs), self._cache)
+        target = self._tensors.find(written.target)[1] if written.target is not None else None
+        return planned(device, call_of(record, written, inputs, target), self._cache)
 
     def ask_all(
         self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
@@ -207,8 +208,8 @@ class TwinEngine(Engine):
                 "memory": L1.name,
                 "message": failure.message,
             }
-        if isinstance(failure, RefusedError):
-            told = classify(failure.message, exception="RuntimeError")
+        told = classify(failure.message, exception="RuntimeError") if isinstance(failure, InvalidSpecError) else None
+        if told is not None and (isinstance(failure, RefusedError) or told.status == INVALID):
             return {name: getattr(told, name) for name in _TOLD}
         return {"status": INVALID, "message": failure.message}
 
@@ -327,8 +328,8 @@ class TwinEngine(Engine):
         ):
             return self._without_record(written, step)
         held = [self._given(name) for name in written.tensors]
-        call = call_of(record, written, [spec for _, spec in held])
-        target = self._tensors.find(written.target)[0] if written.target is not None else None
+        target, into = self._tensors.find(written.target) if written.target is not None else (None, None)
+        call = call_of(record, written, [spec for _, spec in held], into)
         plan = planned(device, call, self._cache)
         self._doubt(plan.confidence, plan.note)  # first: a bounded operation that fails is not certain either
         result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target, plan)
@@ -403,6 +404,8 @@ class TwinEngine(Engine):
                 "pages": paging.pages,
                 "aligned_page_bytes": placement.aligned_page_bytes,
             }
+            if isinstance(cut := spec.shard, Shard):
+                described["shard"], described["shard_cores"] = [cut.height, cut.width], cut.cores
         return {**described, "address": buffer.address}
 
 

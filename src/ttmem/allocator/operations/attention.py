@@ -81,6 +81,9 @@ def _check(plan: PlanWriter, query: TensorSpec, key: TensorSpec, value: TensorSp
         plan.refuse("When mask is provided to SDPA, it must be in BF16, BFP8, or BFP4 dataformat")
     if query.shape[-1] % 32:
         plan.refuse("Padding is not supported on the head_dim dimension")
+    for name, side, spec in (("Q", -2, query), ("K", -1, key)):
+        if mask is not None and len(mask.shape) == 4 and mask.shape[side] != spec.shape[-2]:
+            plan.refuse(f"Mask sequence length must match {name} sequence length")
 
 
 def _deals_in_pairs(query: TensorSpec, config: Mapping[str, Any]) -> bool:
@@ -155,8 +158,9 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     sink = call.tensor("attention_sink")
     if any(spec.shard is not None for spec in call.inputs[1:]) or query.layout is not TILE or len(query.shape) != 4:
         return plan.give_up("attention with sharded caches and places, or of row-major queries")
-    if query.shard is not None and not (isinstance(query.shard, Shard) and query.shard.kind == "height"):
-        raise BadInputError("queries of new rows are interleaved or height sharded")
+    is_causal = bool(call.arguments["is_causal"])
+    if is_causal and position is None and not call.arguments.get("cur_pos"):
+        raise BadInputError("causal attention of new rows needs their places: cur_pos_tensor, or cur_pos without pages")
     if is_paged != (table is not None) or any(len(spec.shape) != 4 for spec in (key, value)):
         raise BadInputError("attention of new rows takes caches of rank 4, and a page table where they are paged")
     config = call.arguments["program_config"] or (
@@ -181,12 +185,17 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     for spec in (query, key, value):
         if spec.dtype not in _TYPES:
             plan.refuse(f"Unsupported data type {spell_type(spec.dtype)}.")
+    if isinstance(query.shard, Shard) and query.shard.kind != "height":
+        plan.refuse(
+            "Q tensor memory layout must be HEIGHT_SHARDED when sharded but got "
+            f"TensorMemoryLayout::{query.shard.kind.upper()}_SHARDED"
+        )
     if other:
         plan.refuse(unequal)
     if not is_paged and key.shape[-2] % chunk:
         plan.refuse(f"K sequence length must be multiple of chunk size, got: {key.shape[-2]} and {chunk}")
     sharing = _cores_per_head(plan, config, batch, key_heads)
-    is_half = bool(call.arguments["is_causal"]) and heads <= 16 and query.dtype is BFLOAT16
+    is_half = is_causal and heads <= 16 and query.dtype is BFLOAT16
     tile = BFLOAT16.tile_bytes() // (2 if is_half else 1)
     plain = BFLOAT16.tile_bytes()
     queries = high * deep * (tile if is_half else query.dtype.tile_bytes())
@@ -324,6 +333,7 @@ RECORDS = (
         attention,
         _draw_attention,
         *_COMMON,
+        operands=3,
         family="attention",
         is_drawn_odd=True,
     ),

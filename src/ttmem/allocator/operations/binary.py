@@ -87,17 +87,18 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
         return combined(plan, kind, operands, call.inputs[0], temporaries)
     if not rounds:
         return combined(plan, kind, operands, result, temporaries, checks=True)
-    return _rounded(plan, kind, operands, result, temporaries)
+    # An integer that a fraction divides becomes a float before the division: that float stays until all is done.
+    is_cast_before = len(operands) == 1 and call.inputs[0].dtype is INT32
+    inner, outer = ([], temporaries) if is_cast_before else (temporaries, [])
+    return _rounded(plan, combined(plan, kind, operands, result, inner, checks=True), outer)
 
 
-def _rounded(
-    plan: PlanWriter, kind: BinaryKind, operands: list[TensorSpec], result: TensorSpec, temporaries: list[int]
-) -> Plan:
-    """A quotient that another program rounds."""
-    ((slot, result),) = combined(plan, kind, operands, result, temporaries, checks=True).results
+def _rounded(plan: PlanWriter, quotient: Plan, temporaries: list[int]) -> Plan:
+    """Another program rounds it."""
+    ((slot, result),) = quotient.results
     rounded = plan.allocate(result)
     plan.launch(double_buffered_tiles(result, result))
-    plan.free(slot)
+    plan.free(slot, *temporaries)
     return plan.finish(rounded, result)
 
 
@@ -227,13 +228,14 @@ def _on_shards(
     """
     shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
     if result.shard is not None and any(spec.shard == result.shard and spec.shape != shape for spec in operands):
-        plan.doubt(BOUNDED, "the shards of a result that is larger than its operand")
+        return plan.give_up("the shards of a result that is larger than its operand")
     result = replace(result, shape=shape)
     slot = plan.allocate(result)
     _check_types(kind, operands)
     buffers = _streams(kind, operands, result)
     if _borrows(operands, result):
-        tiles_at_once = 2 if all(spec.dtype is FLOAT32 or not spec.dtype.is_float for spec in operands) else 8
+        wide = [spec.dtype is FLOAT32 or not spec.dtype.is_float for spec in operands]
+        tiles_at_once = 2 if all(wide) else 4 if any(wide) else 8
         buffers = _streams(kind, operands, result, borrowed=True, at_once=tiles_at_once)
     plan.launch(buffers, CIRCULAR)
     plan.free(*reversed(temporaries))
@@ -242,7 +244,7 @@ def _on_shards(
 
 def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
     first = operands[0]
-    if result.shard is None:
+    if result.shard is None or any(spec.shard is not None and spec.memory is DRAM for spec in (*operands, result)):
         return False
     if len(operands) == 1:
         return first.shard == result.shard and has_whole_shards(first)
@@ -268,7 +270,9 @@ def _ranges(spec: TensorSpec) -> tuple[CoreRange, ...]:
 def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
     source = call.inputs[0]
     result = wanted_like(call, source)
-    if kind.called == "POWER" and call.arguments.get("other") == 1 and source.shard is None and result.shard is None:
+    if kind.called == "POWER" and call.arguments.get("other") == 1:
+        if source.shard is not None or result.shard is not None:
+            return plan.give_up("a power of one is a copy: of shards it is not known")
         return plan.finish(copy_between(plan, source, result), result)
     if not source.dtype.is_float:
         if kind.called in ("REMAINDER", "FMOD"):
@@ -280,6 +284,8 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Pla
         check_integers(source, kind.number_is_unary, allowed)
         if kind.called == "POWER" and source.layout is ROW_MAJOR:
             raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
+        if kind.called == "POWER":  # a kernel of its own, which never works in place
+            return plan.one_program(result, double_buffered_tiles(source, result))
     return one_to_one(plan, source, result)
 
 
@@ -381,6 +387,8 @@ def _binary_record(name: str) -> OperationRecord:
         *rounding,
         family="binary" if name in _IN_PLACE else "comparison",
         is_sized_by_elements=lambda spec: True,
+        operands=2,
+        takes_output=True,
         has_in_place_form=name in _IN_PLACE,
         is_drawn_odd=True,
         takes_shards=True,

@@ -10,7 +10,7 @@ from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, draw_kernel_
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, DataType
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, L1, DataType
 from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, paging_of, round_up
 
 _CACHED_TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
@@ -19,14 +19,16 @@ _MOST_USERS = 32
 
 def _check(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
     """What the library looks at first."""
-    if cache.layout is not TILE or source.layout is not TILE or cache.shard is not None:
+    if cache.shard is not None:  # the library takes some: nothing is known of them
+        raise ValueError("a cache in shards")
+    if cache.layout is not TILE or source.layout is not TILE:
         raise BadInputError("a cache of interleaved tiles takes tiles")
     if len(cache.shape) != 4 or len(source.shape) != 4 or cache.dtype not in _CACHED_TYPES:
         raise BadInputError("a cache and what is written into it have four dimensions of floats")
     if source.shape[0] != 1 or -(-source.shape[-1] // 32) != -(-cache.shape[-1] // 32):
         raise BadInputError("what is written into a cache is of one batch, and as wide as the cache")
     if source.shard is not None and not _holds_rows(source):
-        raise BadInputError("shards that are written into a cache hold whole rows")
+        raise BadInputError("shards that are written into a cache lie in L1 and hold whole rows")
     if "paged" not in call.name and source.shape[1] != cache.shape[1]:
         raise BadInputError("what is written into a cache has as many heads as the cache")
 
@@ -35,6 +37,7 @@ def _holds_rows(spec: TensorSpec) -> bool:
     paging, shard = paging_of(spec), spec.shard
     return (
         isinstance(shard, Shard)
+        and spec.memory is L1
         and shard.kind != "width"
         and shard.width == paging.physical_width
         and paging.physical_height % shard.height == 0
@@ -271,6 +274,7 @@ RECORDS = (
         _draw_fill_cache,
         Argument("batch_index", 0),
         family="cache",
+        takes_memory=False,
     ),
     record_of(
         write_call("update_cache", [{**_CACHE, "shape": [32, 1, 64, 64]}, {**_CACHE, "shape": [1, 1, 32, 64]}], 0),
@@ -278,6 +282,7 @@ RECORDS = (
         _draw_update_cache,
         *(Argument("update_idx", 0), Argument("batch_offset", 1, 0), KERNEL_CONFIG),
         family="cache",
+        takes_memory=False,
     ),
     record_of(
         write_call("experimental.paged_update_cache", [_CACHE, _ROWS], update_idxs=[0]),
@@ -285,6 +290,7 @@ RECORDS = (
         _draw_paged_update,
         *_BY_PLACE,
         family="paged cache",
+        takes_memory=False,
         is_drawn_odd=True,
     ),
     record_of(
@@ -296,6 +302,7 @@ RECORDS = (
         _draw_paged_update,
         *_BY_PLACE,
         family="paged cache",
+        takes_memory=False,
         is_drawn_odd=True,
     ),
     record_of(
@@ -304,7 +311,14 @@ RECORDS = (
         _draw_paged_fill,
         Argument("batch_idx", default=0),
         family="paged cache",
+        takes_memory=False,
         is_drawn_odd=True,
     ),
-    record_of(write_call("plus_one", [{**_NUMBERS, "shape": [32]}]), plus_one, _draw_plus_one, is_drawn_odd=True),
+    record_of(
+        write_call("plus_one", [{**_NUMBERS, "shape": [32]}]),
+        plus_one,
+        _draw_plus_one,
+        is_drawn_odd=True,
+        takes_memory=False,
+    ),
 )

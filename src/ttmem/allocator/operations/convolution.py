@@ -200,7 +200,7 @@ def convolution_steps(
 
 
 _SIZES = tuple(Argument(name) for name in ("in_channels", "out_channels", "batch_size"))
-_REST = (Argument("groups", default=1), Argument("device", default=None), Argument("dtype", default=None))
+_REST = (Argument("groups", default=1), Argument("device"), Argument("dtype", default=None))
 _IMAGE = tuple(Argument(name) for name in ("input_height", "input_width", "kernel_size"))
 _WINDOW = tuple(Argument(name, default=[size, size]) for name, size in (("stride", 1), ("padding", 0), ("dilation", 1)))
 _EXAMPLE_IMAGE = {"batch_size": 1, "input_height": 8, "input_width": 8}

@@ -34,7 +34,8 @@ def create(call: Call, plan: PlanWriter) -> Plan:
     """Nothing but the tensor."""
     if call.arguments["device"] is _NO_DEVICE:
         return plan.give_up("a tensor on the host")
-    result = _described(call, call.arguments["shape"], "row_major")
+    has_blocks = DATA_TYPES.find(str(call.arguments["dtype"] or "bfloat16")).is_block_float
+    result = _described(call, call.arguments["shape"], "tile" if has_blocks and call.name != "empty" else "row_major")
     return plan.finish(plan.allocate(result), result)
 
 
@@ -55,6 +56,10 @@ def arange(call: Call, plan: PlanWriter) -> Plan:
 
 def random(call: Call, plan: PlanWriter) -> Plan:
     """Tiles of random numbers, made on the device; rows are untilized."""
+    if call.arguments["device"] is _NO_DEVICE:
+        raise BadInputError("ttnn.rand(): incompatible function arguments: it needs a device")
+    if call.arguments["dtype"] not in (None, "bfloat16", "float32"):
+        return plan.give_up("random numbers of other types are made as float32 first")
     result = _described(call, call.arguments["shape"], "tile")
     tiles = replace(result, layout=TILE)
     slot = plan.allocate(tiles)
@@ -95,7 +100,10 @@ def copy(call: Call, plan: PlanWriter) -> Plan:
 def _draw_place(choose: Choose, *, types: tuple[str, ...]) -> dict[str, Any]:
     dtype = choose.one_of(types)
     layout = "tile" if dtype == "bfloat8_b" else choose.one_of(("tile", "row_major"))
-    return {"dtype": {"dtype": dtype}, "layout": {"layout": layout}, "device": {"device": None}}
+    place = {"dtype": {"dtype": dtype}, "layout": {"layout": layout}, "device": {"device": None}}
+    if not choose.integer(0, 4):
+        del place["layout"]
+    return place
 
 
 _ALL = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
@@ -112,7 +120,7 @@ def _draw_arange(record: OperationRecord, choose: Choose) -> list[Step]:
     start, step = choose.integer(0, 5), choose.one_of((1, 1, 2, 3))
     end = start + choose.one_of(draws.SIZES) * choose.one_of((1, 1, 40))
     place = _draw_place(choose, types=("bfloat16", "float32", "int32", "uint32"))
-    del place["layout"]
+    place.pop("layout", None)
     return write_call(record.name, [], start, end, step, memory=choose.one_of(draws.MEMORIES), **place)
 
 
@@ -180,5 +188,5 @@ RECORDS = (
         )
         for name, filling in _LIKE
     ),
-    record_of(write_call("copy", [EXAMPLE_TENSOR] * 2), copy, _draw_copy, is_drawn_odd=True),
+    record_of(write_call("copy", [EXAMPLE_TENSOR] * 2), copy, _draw_copy, is_drawn_odd=True, takes_memory=False),
 )

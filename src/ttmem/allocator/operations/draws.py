@@ -79,12 +79,40 @@ def shard_of(choose: Choose, sizes: Shape) -> Step:
     return {"kind": kind, "shape": part, "ranges": [[0, 0, columns - 1, lines - 1]]}
 
 
+def any_place(choose: Choose, sizes: Shape, layout: str, *, sharded: bool) -> Step:
+    """L1, or now and then DRAM; shards of tiles or rows that hold the tensor, by rows or by columns of cores."""
+    memory = choose.one_of(("L1", "L1", "L1", "DRAM"))
+    if not sharded:
+        return {"memory": memory}
+    kind = choose.one_of(("height", "width") if memory == "DRAM" else ("height", "width", "block"))
+    columns, lines = choose.integer(1, 7), 1 if memory == "DRAM" else choose.integer(1, 7)
+    unit = 32 if layout == "tile" else 1
+    high, wide = prod(sizes[:-2]) * -(-sizes[-2] // unit), -(-sizes[-1] // unit)
+    by_column = not choose.integer(0, 3)
+    across, down = (lines, columns) if by_column else (columns, lines)
+    down = {"height": columns * lines, "width": 1, "block": down}[kind]
+    across = {"height": 1, "width": columns * lines, "block": across}[kind]
+    part = [unit * -(-high // down), unit * -(-wide // across)]
+    if layout != "tile" and across > 1 and choose.integer(0, 2):
+        part[1] = -(-part[1] // 16) * 16
+    orientation = "col" if by_column else "row"
+    shard = {"kind": kind, "shape": part, "ranges": [[0, 0, columns - 1, lines - 1]], "orientation": orientation}
+    return {"memory": memory, "shard": shard}
+
+
 def height_shards(cores: int, height: int, width: int, *, first_row: int = 0) -> Step:
     """Where a tensor lies that has one such shard on each of so many cores, row by row from a row of cores on."""
     rows, rest = divmod(cores, _CORES_IN_A_ROW)
     ranges = [[0, first_row, _CORES_IN_A_ROW - 1, first_row + rows - 1]] if rows else []
     ranges += [[0, first_row + rows, rest - 1, first_row + rows]] if rest else []
     return {"memory": "L1", "shard": {"kind": "height", "shape": [height, width], "ranges": ranges}}
+
+
+def out_of_shards(choose: Choose, source: Step) -> tuple[Step, str | None]:
+    """The tensor and where its result is to go; now and then one of its kind in shards, and a result in pages."""
+    if source["layout"] != "tile" or len(source["shape"]) < 2 or choose.integer(0, 4):
+        return source, wish(choose)
+    return source | any_place(choose, source["shape"], "tile", sharded=True), choose.one_of(MEMORIES)
 
 
 def wish(choose: Choose) -> str | None:

@@ -10,7 +10,7 @@ from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import DATA_TYPES, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType, Memory
+from ttmem.hardware import DATA_TYPES, FLOAT32, INT32, L1, UINT8, UINT16, UINT32, DataType, Memory
 from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
 
 
@@ -61,6 +61,8 @@ def unary(call: Call, plan: PlanWriter) -> Plan:
     if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
         raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
     result = wanted_like(call, source)
+    if call.name == "clamp" and source.dtype is INT32 and isinstance(_bound(call), float):
+        return _clamped_as_floats(call, plan, source, replace(result, dtype=FLOAT32))
     try:
         check_integers(source, _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ()))
     except InvalidSpecError as refusal:
@@ -70,25 +72,70 @@ def unary(call: Call, plan: PlanWriter) -> Plan:
     return one_to_one(plan, source, result)
 
 
+def _bound(call: Call) -> Any:
+    """The first that is no integer, of those that are given."""
+    bounds = [call.arguments[name] for name in ("min", "max")]
+    return next((bound for bound in bounds if isinstance(bound, float)), None)
+
+
+def _clamped_as_floats(call: Call, plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """Integers between bounds that are none become floats first."""
+    if call.in_place:
+        return plan.give_up("integers clamped into a tensor that is there, between bounds that are none")
+    floats = replace(source, dtype=FLOAT32)
+    before = plan.allocate(floats)
+    plan.launch([] if _casts_in_place(plan, source, floats) else double_buffered_tiles(source, floats))
+    made = one_to_one(plan, floats, result)
+    plan.free(before)
+    return plan.finish_all(made.results)
+
+
 def one_to_one(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
-    """Two tiles of each, or none where both are the same shards of which none is cut short: these are borrowed."""
-    borrows = source.shard is not None and source.shard == result.shard and has_whole_shards(source)
-    return plan.one_program(result, [] if borrows else double_buffered_tiles(source, result))
+    """Two tiles of each, or none where shards are worked on in their place."""
+    if has_longer_rows(source) and result.shard is None:
+        return plan.give_up(LONGER_ROWS)
+    return plan.one_program(result, [] if borrows(source, result) else double_buffered_tiles(source, result))
 
 
-def has_even_shards(spec: TensorSpec) -> bool:
-    """Every core of the grid holds one full shard of tiles: only then do kernels work on the shards in place."""
-    shard = spec.shard
-    if not has_whole_shards(spec) or not isinstance(shard, Shard):
+def borrows(source: TensorSpec, result: TensorSpec) -> bool:
+    """Whether kernels work on the shards in place: in L1, on the same cores, none cut short; rows in whole tiles."""
+    one, two = source.shard, result.shard
+    if not isinstance(one, Shard) or one != two or source.memory is not L1 or result.memory is not L1:
         return False
-    paging = paging_of(spec)
-    return (paging.physical_height // shard.height) * (paging.physical_width // shard.width) == shard.cores
+    return has_whole_shards(source) and (source.layout is TILE or one.height * one.width % 1024 == 0)
+
+
+LONGER_ROWS = "rows that are longer in their shards: the result's rows are too"
+
+
+def has_longer_rows(spec: TensorSpec) -> bool:
+    """Whether rows in shards are longer than the tensor says: a result out of shards would be padded like them."""
+    return (
+        spec.layout is not TILE
+        and spec.shard is not None
+        and bool(spec.shape)
+        and bool(spec.shape[-1] % spec.shard.width)
+    )
+
+
+OWN_KERNELS = "shards to shards, or of rows: the library picks kernels and shards of its own"
+
+
+def read_by_pages(call: Call) -> Call | None:
+    """The call as it is for kernels that read tiles page by page, be they in shards or not: the result is wanted in
+    pages. None: there are kernels for the shards, and a result of their choice.
+    """
+    if call.shard is None and all(spec.shard is None for spec in call.inputs):
+        return call
+    if call.memory is None or call.shard is not None or any(spec.layout is not TILE for spec in call.inputs):
+        return None
+    return replace(call, inputs=tuple(replace(spec, shard=None) for spec in call.inputs))
 
 
 def has_whole_shards(spec: TensorSpec) -> bool:
-    """No shard of tiles is cut short; some cores may have none."""
+    """No shard is cut short; some cores may have none."""
     shard = spec.shard
-    if not isinstance(shard, Shard) or spec.layout is not TILE:
+    if not isinstance(shard, Shard):
         return False
     paging = paging_of(spec)
     return not (paging.physical_height % shard.height or paging.physical_width % shard.width)
@@ -97,17 +144,53 @@ def has_whole_shards(spec: TensorSpec) -> bool:
 def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
+    slot = plan.allocate(result)
     if _spell_cut(source) != _spell_cut(result):
-        raise InvalidSpecError(
+        plan.refuse(
             "Typecast operation requires Input and Output memory layout to match. Input layout: "
             f"TensorMemoryLayout::{_spell_cut(source)}, Output layout: TensorMemoryLayout::{_spell_cut(result)}"
         )
-    if source.shard != result.shard:
-        return plan.one_program(result, [], at_least="shards of another shape", at_most_bytes=4 * FLOAT32.tile_bytes())
-    if source.shard is not None and source.layout is TILE:
-        before, after = double_buffered_tiles(source, result)
-        return plan.one_program(result, [] if before == after else [before, after])  # tiles of one size stay in place
-    return plan.one_program(result, double_buffered_tiles(source, result))
+    if source.shard is not None and (page := paging_of(source).page_bytes) != aligned_page(plan, source):
+        alignment = plan.memory_map.architecture.l1_alignment_bytes
+        plan.refuse(
+            f"Typecast operation requires sharded input tensor page size ({page} bytes) to be aligned to L1 "
+            f"({alignment} bytes)"
+        )
+    in_place = _casts_in_place(plan, source, result)
+    if in_place and isinstance(source.shard, Shard) and isinstance(result.shard, Shard):
+        if source.shard.cores != result.shard.cores:
+            plan.refuse(
+                f"Output tensor should have same number of cores {result.shard.cores} as input tensor "
+                f"{source.shard.cores}"
+            )
+    elif source.shard is not None and source.layout is not TILE:
+        pages, elements = zip(*map(_rows_and_lengths, (source, result)), strict=True)
+        if len(set(pages)) > 1 or len(set(elements)) > 1:
+            plan.refuse(
+                f"Row-major typecast requires matching page geometry, got input {pages[0]} pages of {elements[0]} "
+                f"elements and output {pages[1]} pages of {elements[1]} elements"
+            )
+    plan.launch([] if in_place else double_buffered_tiles(source, result))
+    return plan.finish(slot, result)
+
+
+def _rows_and_lengths(spec: TensorSpec) -> tuple[int, int]:
+    paging = paging_of(spec)
+    return paging.pages, paging.page_bytes // (spec.dtype.element_bytes or 1)
+
+
+def _casts_in_place(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
+    """Shards of L1 whose tiles are of one size before and after."""
+    shard, tile = source.shard, source.dtype.tile_bytes()
+    if not isinstance(shard, Shard) or source.memory is not L1 or result.memory is not L1:
+        return False
+    if tile != result.dtype.tile_bytes():
+        return False
+    element = source.dtype.element_bytes
+    if source.dtype.is_block_float or not element:
+        return True
+    row = shard.width * element
+    return not (row % plan.memory_map.architecture.l1_alignment_bytes or shard.height * row % tile)
 
 
 def _spell_cut(spec: TensorSpec) -> str:
@@ -125,24 +208,21 @@ def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
 
 
 def clone(call: Call, plan: PlanWriter) -> Plan:
+    """Two pages pass through; of rows in shards these are as long as the shards."""
     source = call.inputs[0]
     result = wanted_like(call, source)
+    slot = plan.allocate(result)
     if source.shard is not None and result.shard is not None and _spell_cut(source) != _spell_cut(result):
-        raise InvalidSpecError("Clone: input and output must have the same memory layout when both are sharded")
+        plan.refuse("Clone: input and output must have the same memory layout when both are sharded")
     if _spell_cut(source) != _spell_cut(result):
-        raise InvalidSpecError(
+        plan.refuse(
             "Clone: mixed sharded/interleaved layout not currently supported. Both input and output must have the same "
             "layout."
         )
     if source.shard != result.shard:
-        raise InvalidSpecError(
-            "Clone: input and output shard specs must be identical (same grid, shape, and orientation)"
-        )
-    if source.layout is TILE:
-        return plan.one_program(result, double_buffered_tiles(source))
-    if source.shard is not None or result.shard is not None:
-        return plan.one_program(result, [], at_least="clone of row-major shards")
-    return plan.one_program(result, double_buffered_rows(plan, source, source))
+        plan.refuse("Clone: input and output shard specs must be identical (same grid, shape, and orientation)")
+    plan.launch(double_buffered_tiles(source) if source.layout is TILE else double_buffered_rows(plan, source, source))
+    return plan.finish(slot, result)
 
 
 def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -204,6 +284,7 @@ def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
         _draw_unary,
         *arguments,
         family="unary",
+        takes_output=True,
         is_sized_by_elements=lambda spec: True,
         is_drawn_odd=True,
         takes_shards=True,

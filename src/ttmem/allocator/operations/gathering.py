@@ -30,6 +30,9 @@ _MOST_SHORT_NUMBERS = 65535
 _ROW_ALIGNMENT = 32
 _LONGEST_NUMBERS = 256
 """Tiles of numbers that are scattered along a dimension have no more of them."""
+_WORD = 1 << 32
+"""The library's sizes wrap here: where next to nothing of L1 is left a piece of a row has no end."""
+_NO_PIECE = "DataflowBufferSpec 'output' has entry_size = 0. entry_size must be set to a non-zero value."
 _PAGES_AT_ONCE = 8
 _MOST_TOGETHER = 32
 """Copies that are joined at once."""
@@ -156,7 +159,9 @@ def scatter(call: Call, plan: PlanWriter) -> Plan:
         rows.append(replaced(plan, held, _turned(plan, held, axis)))
     result = replace(rows[0].spec, memory=call.memory or source.memory)
     made = Held(plan.allocate(result), result)
-    longest = round_up(plan.l1_space() // 16 * 9 // 10 - 32, _ROW_ALIGNMENT)
+    longest = round_up((plan.l1_space() // 16 * 9 // 10 - 32) % _WORD, _ROW_ALIGNMENT) % _WORD
+    if not longest:
+        plan.refuse(_NO_PIECE)
     pieces = [
         round_up(min(held.spec.shape[-1], longest) * (held.spec.dtype.element_bytes or 0), _ROW_ALIGNMENT)
         for held in rows

@@ -7,7 +7,12 @@ from dataclasses import replace
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import double_buffered_rows, double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import (
+    OWN_KERNELS,
+    double_buffered_rows,
+    double_buffered_tiles,
+    result_like,
+)
 from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.permutation import swap_last_two
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
@@ -37,7 +42,7 @@ def concat(call: Call, plan: PlanWriter) -> Plan:
         return plan.give_up("concat of different layouts or data types")
     result = replace(result_like(first, call.memory or DRAM), shape=_joined_shape(call.inputs, axis))
     if any(spec.shard is not None for spec in call.inputs):
-        return plan.one_program(result, [], at_least="concat of sharded tensors picks its own kernels")
+        return plan.give_up(OWN_KERNELS)
     slot, result = join(plan, call.inputs, axis, result)
     return plan.finish(slot, result)
 
@@ -246,7 +251,7 @@ RECORDS = (
         write_call("concat", [EXAMPLE_TENSOR] * 2, -1, as_list=True),
         concat,
         _draw_concat,
-        Argument("dim", 0),
+        Argument("dim", 0, 0),
         is_drawn_odd=True,
     ),
     record_of(
@@ -255,6 +260,7 @@ RECORDS = (
         _draw_stack,
         Argument("dim", 0),
         is_drawn_odd=True,
+        takes_memory=False,
     ),
     record_of(
         write_call("roll", [EXAMPLE_TENSOR], [1], [2]),

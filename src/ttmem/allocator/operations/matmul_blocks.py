@@ -137,15 +137,15 @@ def choose_blocks(work: Product, columns: int, rows: int, space: int) -> Blocks:
     line_depth = 1 if work.depth % 2 else 2
     if not work.spreads_first and (is_wide or (is_inside and down == 1 and not work.all_in_dram)):
         width = -(-work.width // cores)
-        block = _largest_fitting(work.height, width, [line_depth], fits)
+        block = largest_fitting(work.height, width, [line_depth], fits)
         return Blocks(ROW, block[0], block[1], line_depth)
     if is_tall or work.spreads_first or (is_inside and across == 1 and not work.all_in_dram):
         height = -(-work.height // cores)
-        block = _largest_fitting(height, work.width, [line_depth], fits)
+        block = largest_fitting(height, work.width, [line_depth], fits)
         return Blocks(COLUMN, block[0], block[1], line_depth, height if work.spreads_first else 0)
     if work.all_in_dram:
         depth = 1 if work.depth % columns else work.depth // columns
-        return Blocks(GRID, *_largest_fitting(-(-work.height // rows), -(-work.width // columns), [depth], fits, True))
+        return Blocks(GRID, *largest_fitting(-(-work.height // rows), -(-work.width // columns), [depth], fits, True))
     return Blocks(GRID, factor, factor, depth) if is_inside else Blocks(SIMPLE)
 
 
@@ -157,7 +157,7 @@ def _is_narrow(work: Product) -> tuple[bool, bool]:
     return work.width > work.height, work.width <= work.height
 
 
-def _largest_fitting(
+def largest_fitting(
     height: int, width: int, depths: list[int], fits: Callable[[int, int, int], bool], shrinks: bool = False
 ) -> tuple[int, int, int]:
     """The largest block that divides the core's work and fits; the squarest of those with equally many tiles.

@@ -1,33 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of matrices: matmul, linear, addmm. Without a program config the library chooses one (``matmul_blocks``)."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied
+from ttmem.allocator.operations.configured_products import (
+    adds_bias_itself,
+    configured_product,
+    fuses_bias,
+    is_one_number,
+    unequal_widths,
+)
 from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like, spell_type
-from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
+from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
 from ttmem.allocator.operations.matmul_blocks import COLUMN, SIMPLE, Sums, choose_blocks, product_of, static_buffers
+from ttmem.allocator.operations.matmul_configs import (
+    Config,
+    Configured,
+    UnknownConfigError,
+    config_of,
+    grid_of_cores,
+    register_tiles,
+    unequal_batches,
+    unequal_ranks,
+)
+from ttmem.allocator.operations.matmul_draws import draw_addmm, draw_matmul
+from ttmem.allocator.operations.matmul_grids import config_for
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
-from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.record import Argument
 from ttmem.allocator.operations.reshaping import is_view, reshape
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
-from ttmem.tensors import TILE, TensorSpec
+from ttmem.hardware.boards import Grid
+from ttmem.tensors import TILE, NdShard, TensorSpec
 
-_MULTICAST = "ttnn.MatmulMultiCoreReuseMultiCastProgramConfig"
 _PLAIN_ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "relu6", "mish", "hardswish")
-_UNEQUAL_BATCHES = (
-    "bmm (non-bcast matmul) expects input tensors of shapes BCMK*BCKN=BCMN or batch dimension {} mismatch: "
-    "a={} vs b={} (dimension mismatch only allowed when all batch dimensions of a are size 1 and using "
-    "MatmulMultiCoreReuseMultiCast1DProgramConfig with fuse_batch=false, fused_activation=none, mcast_in0=false, and "
-    "non-sharded inputs for in0 reuse optimization)"
-)
 Transposed = tuple[bool, bool]
 """Whether the first and the second input are multiplied as if transposed."""
 
@@ -47,8 +58,10 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
     dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
     result = product_spec(first, second, transposed, call.memory, dtype)
     config = call.arguments["program_config"]
-    if config is not None or any(spec.shard is not None for spec in call.inputs):
-        return _configured(call, plan, result, config)
+    if call.arguments["core_grid"] is not None and config is None:
+        return _configured(call, plan, result, bias)
+    if config is not None or call.shard is not None or any(spec.shard is not None for spec in call.inputs):
+        return _configured(call, plan, result, bias)
     _check(plan, first, second, result, transposed)
     slot, result, copies = product(plan, first, second, result, transposed, bias, _sums(call, result))
     activation = call.arguments["activation"]
@@ -65,6 +78,8 @@ def _with_a_row(call: Call, plan: PlanWriter, *, has_more: bool) -> Plan:
     first, second = call.inputs[:2]
     if has_more or len(first.shape) == len(second.shape) or call.arguments["program_config"] is not None:
         return plan.give_up("products of single rows with more than an activation")
+    if call.shard or any(s.shard or s.dtype.is_block_float for s in (first, second)) or call.arguments["core_grid"]:
+        return plan.give_up("products of single rows in shards, of block floats, or on a grid of cores")
     if len(first.shape) == 1:
         row = replace(first, shape=(1, *first.shape))
         made = matmul(replace(call, inputs=(row, second)), plan)
@@ -154,11 +169,13 @@ def product(
     slot = plan.allocate(result)
     if prod(second.shape[:-2]) > 1:
         _check_batches(plan, first, second, kind)
+    if bias is not None and is_fused:
+        _check_width(plan, bias, result)
     plan.launch(buffers)
     if bias is not None and not is_fused:
         slot, result = _with_bias(plan, slot, result, bias)
     elif bias is not None:
-        result = replace(result, shape=broadcast_shape(result.shape, bias.shape))
+        result = _laid_out(plan, result, broadcast_shape(result.shape, bias.shape))
     if copies and bias is not None:
         result = _forgetting_transposes(plan, as_given, result, bias)
     return slot, result, copies[::-1]
@@ -177,18 +194,43 @@ def _usual_sums(result: TensorSpec) -> Sums:
 
 def _check_batches(plan: PlanWriter, first: TensorSpec, second: TensorSpec, kind: str) -> None:
     """Batches of the second input need as many of the first, or a program that keeps a single first one."""
-    rank = max(len(first.shape), len(second.shape))
-    one, two = ((1,) * (rank - len(spec.shape)) + spec.shape[:-2] for spec in (first, second))
+    if len(first.shape) != len(second.shape):
+        plan.refuse(unequal_ranks(first.shape, second.shape))
+    one, two = first.shape[:-2], second.shape[:-2]
     if one == two or (prod(one) == 1 and kind == COLUMN):
         return
-    place = next(place for place, (a, b) in enumerate(zip(one, two, strict=True)) if a != b)
-    plan.refuse(_UNEQUAL_BATCHES.format(place, one[place], two[place]))
+    plan.refuse(unequal_batches(one, two))
 
 
 def _fuses(bias: TensorSpec, first: TensorSpec, second: TensorSpec, result: TensorSpec) -> bool:
     """Whether the program adds the bias: one row of tiles, no batches, and everything in DRAM."""
     is_batched = any(size > 1 for spec in (bias, second) for size in spec.shape[:-2])
-    return not is_batched and bias.shape[-2] <= 32 and {s.memory for s in (first, second, result)} == {DRAM}
+    is_row = bias.shape[-2] <= 32 and not is_one_number(bias, result.shape[-1])
+    return not is_batched and is_row and {s.memory for s in (first, second, result)} == {DRAM}
+
+
+def _check_width(plan: PlanWriter, bias: TensorSpec, result: TensorSpec) -> None:
+    """A bias that the program itself adds has as many tiles as the result is wide."""
+    own, wanted = (-(-spec.shape[-1] // 32) * 32 for spec in (bias, result))
+    if own != wanted:
+        plan.refuse(unequal_widths(own, wanted))
+
+
+def _laid_out(plan: PlanWriter, result: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+    """The product under the shape that it has with its bias, which the library asks a reshape for."""
+    if is_view(result, shape):
+        tiles, there = (prod(sizes[:-2]) * -(-sizes[-2] // 32) for sizes in (shape, result.shape))
+        if tiles > there:
+            plan.refuse("MeshBuffer must be large enough to hold the tensor.")
+        if tiles < there:
+            plan.doubt(BOUNDED, "a result that is seen as smaller than it is")
+    elif prod(shape) != prod(result.shape) and (result.dtype.is_block_float or shape[-1] == result.shape[-1]):
+        raise ValueError("a result that is seen as more or less than it is")
+    elif prod(shape) != prod(result.shape):
+        plan.refuse("Attempting to reshape between two shapes with different volumes")
+    elif shape != result.shape:
+        plan.doubt(BOUNDED, "a reshape to the shape of inputs that were transposed")
+    return replace(result, shape=shape)
 
 
 def _forgetting_transposes(
@@ -196,20 +238,12 @@ def _forgetting_transposes(
 ) -> TensorSpec:
     """Once it has transposed its inputs, the library works out the shape with the bias from what they were before."""
     first, second = as_given
-    believed = (*first.shape[:-1], second.shape[-1])
+    believed = product_spec(first, second, (False, False), None, result.dtype).shape
     rank = max(len(believed), len(bias.shape))
     one, two = ((1,) * (rank - len(shape)) + shape for shape in (believed, bias.shape))
     if any(a != b and 1 not in (a, b) for a, b in zip(one, two, strict=True)):
         plan.refuse("Broadcast error: Invalid dimension")
-    shape = tuple(map(max, one, two))
-    if is_view(result, shape):
-        if prod(shape[:-2]) * -(-shape[-2] // 32) > prod(result.shape[:-2]) * -(-result.shape[-2] // 32):
-            plan.refuse("MeshBuffer must be large enough to hold the tensor.")
-    elif prod(shape) != prod(result.shape):
-        plan.refuse("Attempting to reshape between two shapes with different volumes")
-    elif shape != result.shape:
-        plan.doubt(BOUNDED, "a reshape to the shape of inputs that were transposed")
-    return replace(result, shape=shape)
+    return _laid_out(plan, result, tuple(map(max, one, two)))
 
 
 def _turned_copy(plan: PlanWriter, spec: TensorSpec, copies: list[int]) -> TensorSpec:
@@ -247,122 +281,79 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
         raise BadInputError("addmm takes two matrices, and a third tensor to add")
     result = product_spec(first, second, (False, False), call.memory, dtype)
     if added.shape != result.shape or any(s.layout is not TILE or s.shard is not None for s in call.inputs):
-        raise BadInputError("addmm takes interleaved tiles, and a first tensor of the product's shape")
+        return plan.give_up("addmm of shards or rows, or with a first tensor of another shape than the product's")
     _check(plan, first, second, result, (False, False))
     slot, result, _ = product(plan, first, second, result, (False, False), sums=_sums(call, result))
     plan.launch(double_buffered_tiles(result, added, result), CIRCULAR)
     return plan.finish(slot, result)
 
 
-def _configured(call: Call, plan: PlanWriter, result: TensorSpec, config: Mapping[str, Any] | None) -> Plan:
-    """With the caller's own configuration, of which one kind was compared; sharded inputs otherwise."""
+def _configured(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None) -> Plan:
+    """With the caller's own configuration; shards without one are known from below alone."""
+    try:
+        if call.arguments["core_grid"] is None:
+            return _with_config(call, plan, result, bias, config_of(call.arguments["program_config"] or {}))
+        return _with_config(call, plan, result, bias, _config_on_grid(call, plan, result, bias))
+    except UnknownConfigError as unknown:
+        why = f"this program config or these shards were not compared ({unknown})"
+        first, second = call.inputs[:2]
+        smallest = sum(spec.dtype.tile_bytes() for spec in (first, second, result) if spec.shard is None)
+        return plan.one_program(replace(result, shard=call.shard), [smallest] if smallest else [], at_least=why)
+
+
+def _config_on_grid(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None) -> Config:
+    """As the library makes it for the cores that the caller names; more than there are mean all."""
     first, second = call.inputs[:2]
-    is_plain = len(call.inputs) == 2 and not any(
-        call.arguments[name] for name in ("transpose_a", "transpose_b", "activation")
-    )
-    is_sharded = any(spec.shard is not None for spec in call.inputs)
-    if config is not None and config.get("new", _MULTICAST) == _MULTICAST and is_plain and not is_sharded:
-        return plan.one_program(result, _configured_buffers(first, second, result, config, _sums(call, result)))
-    least = {"per_core_M": 1, "per_core_N": 1, "in0_block_w": 1}
-    smallest = _configured_buffers(first, second, result, least, _sums(call, result))
-    return plan.one_program(result, smallest, at_least="other program configs and sharded inputs")
+    if call.arguments["program_config"] is not None or call.shard is not None or any(s.shard for s in call.inputs):
+        raise UnknownConfigError("a core_grid with a program config or with shards")
+    turned = bool(call.arguments["transpose_a"]), bool(call.arguments["transpose_b"])
+    _check(plan, first, second, result, turned)
+    chip, wanted = plan.memory_map.grid, Grid(*grid_of_cores(call.arguments["core_grid"]))
+    grid = wanted if wanted.columns <= chip.columns and wanted.rows <= chip.rows else chip
+    added = bias if bias is not None and adds_bias_itself(bias, second, result.shape[-1]) else None
+    work = product_of(first, second, result, transposed=turned, bias=added, sums=_sums(call, result))
+    if work.second_batch > 1 and call.arguments["activation"] is not None:
+        plan.refuse("Cannot use activation with batched input b")
+    return config_for(work, grid, plan.l1_space())
 
 
-def _configured_buffers(
-    first: TensorSpec, second: TensorSpec, result: TensorSpec, config: Mapping[str, Any], sums: Sums
-) -> list[int]:
-    """Input blocks are double buffered when there is more than one along the shared dimension."""
-    height, width, depth = (int(config[name]) for name in ("per_core_M", "per_core_N", "in0_block_w"))
-    block_height = int(config.get("out_block_h", height))
-    block_width = int(config.get("out_block_w", width))
-    blocks = -(-first.shape[-1] // 32) // depth
-    copies = 2 if blocks > 1 else 1
-    out_tiles = block_height * block_width
-    sizes = [
-        copies * block_height * depth * first.dtype.tile_bytes(),
-        copies * block_width * depth * second.dtype.tile_bytes(),
-    ]
-    sizes.append(out_tiles * result.dtype.tile_bytes())
-    if (between := sums.between(result.dtype, blocks)) is not result.dtype:
-        sizes.append(out_tiles * between.tile_bytes())
-    return sizes
-
-
-def _draw_matmul(record: OperationRecord, choose: Choose) -> list[Step]:
-    return (_draw_configured if not choose.integer(0, 5) else _draw_without_config)(record, choose)
-
-
-def _draw_configured(record: OperationRecord, choose: Choose) -> list[Step]:
-    rows, depth, columns = (choose.one_of((1, 2, 3, 4, 6, 8)) for _ in range(3))
-    first = draws.tensor(choose, [1, 1, rows * 32, depth * 32], tile_only=True)
-    second = draws.tensor(choose, [1, 1, depth * 32, columns * 32], tile_only=True)
-    config = {
-        "compute_with_storage_grid_size": {"tuple": [8, 7]},  # the least of all boards
-        "in0_block_w": choose.one_of([d for d in range(1, depth + 1) if depth % d == 0]),
-        "out_subblock_h": 1,
-        "out_subblock_w": 1,
-        "per_core_M": choose.integer(-(-rows // 7), rows),
-        "per_core_N": choose.integer(-(-columns // 8), columns),
-        "transpose_mcast": False,
-        "fused_activation": None,
-    }
-    named: dict[str, Any] = {"program_config": {"new": _MULTICAST, "kwargs": config}}
-    if choose.integer(0, 1):
-        named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
-    return write_call(record.name, [first, second], memory=draws.wish(choose), **named, **draw_kernel_config(choose))
-
-
-_MODEL_SIZES = (*draws.SIZES, 384, 512, 577, 768, 1024, 1536, 2048, 3072, 4096)
-
-
-def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
-    """As models are written: weights or batches, transposes, a bias and an activation for linear."""
-    batch = [choose.one_of((1, 1, 2, 4, 12)) for _ in range(choose.integer(0, 2))]
-    height, depth, width = (choose.one_of(_MODEL_SIZES) for _ in range(3))
-    turned = [not choose.integer(0, 3) for _ in range(2)]
+def _with_config(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None, config: Config) -> Plan:
+    first, second = call.inputs[:2]
+    turned = bool(call.arguments["transpose_a"]), bool(call.arguments["transpose_b"])
+    wished = call.shard
+    if isinstance(wished, NdShard):
+        raise UnknownConfigError("a result in shards of many dimensions")
+    activation = call.arguments["activation"]
+    is_sharded = wished is not None or any(spec.shard is not None for spec in call.inputs)
+    if is_sharded and (bias is not None or any(turned) or activation is not None):
+        raise UnknownConfigError("shards with a bias, an activation or a transposed input")
+    if activation is not None and activation not in _PLAIN_ACTIVATIONS:
+        raise UnknownConfigError(f"the activation {activation}")
+    sums = _sums(call, result)
+    kernel_config = call.arguments["compute_kernel_config"]
     shapes = [
-        size[::-1] if turn else size for size, turn in zip(([height, depth], [depth, width]), turned, strict=True)
+        (*spec.shape[:-2], spec.shape[-1], spec.shape[-2]) if turn else spec.shape
+        for spec, turn in zip((first, second), turned, strict=True)
     ]
-    has_weight = record.name == "linear" and choose.integer(0, 4)
-    other = [1] * choose.integer(0, len(batch)) if has_weight else batch
-    if not has_weight and not choose.integer(0, 4):
-        batch = [1] * len(batch)
-    memories = choose.one_of((("DRAM",), ("DRAM",), ("DRAM", "L1")))
-    first, second = (
-        {**draws.tensor(choose, sizes, tile_only=True), "memory": choose.one_of(memories)}
-        for sizes in ([*batch, *shapes[0]], [*other, *shapes[1]])
+    registers = register_tiles(kernel_config, in_float32=sums.in_float32)
+    work = Configured(config, first, second, None, shapes[0], shapes[1], turned[0], registers)
+    _check(plan, first, second, result, turned)
+    is_made_for_grid = call.arguments["core_grid"] is not None
+    by_program = (
+        adds_bias_itself(bias, second, work.second_shape[-1]) if bias is not None and is_made_for_grid else None
     )
-    if choose.integer(0, 2):
-        second["dtype"] = first["dtype"]
-    elif not choose.integer(0, 2):
-        second["dtype"] = "bfloat4_b"
-    named: dict[str, Any] = {f"transpose_{name}": True for name, turn in zip("ab", turned, strict=True) if turn}
-    if not choose.integer(0, 3):
-        named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
-    tensors = [first, second]
-    if not choose.integer(0, 4):
-        named["activation"] = choose.one_of(_PLAIN_ACTIVATIONS[:4])
-    if record.name == "linear" and choose.integer(0, 1):
-        named["bias"] = {"tensor": "t2"}
-        tensors.append({**second, "shape": choose.one_of(([width], [1, width], [1, 1, width], [height, width]))})
-    wish = draws.wish(choose) if "L1" in memories else None
-    if not named and not choose.integer(0, 4):
-        if choose.integer(0, 1):
-            second["shape"] = [depth]
-        else:
-            first["shape"] = [depth]
-    *made, call = write_call(record.name, tensors, memory=wish, **named, **draw_kernel_config(choose))
-    return [*made, {**call, "args": call["args"][:2]}]
-
-
-def _draw_addmm(record: OperationRecord, choose: Choose) -> list[Step]:
-    height, depth, width = (choose.one_of(_MODEL_SIZES) for _ in range(3))
-    dtype = choose.one_of(("bfloat16", "float32", "bfloat8_b"))
-    tensors = [
-        {**draws.tensor(choose, sizes, tile_only=True), "dtype": dtype}
-        for sizes in ([height, width], [height, depth], [depth, width])
-    ]
-    return write_call(record.name, tensors, memory=draws.wish(choose), **draw_kernel_config(choose))
+    is_fused = bias is not None and (fuses_bias(work, bias) if by_program is None else by_program)
+    if is_fused:
+        work = replace(work, bias=bias)
+    slot, result = configured_product(plan, work, result, wished, sums)
+    adds_later = bias is not None and not is_fused
+    if bias is not None and adds_later:
+        slot, result = _with_bias(plan, slot, result, bias)
+    elif bias is not None:
+        result = _laid_out(plan, result, broadcast_shape(result.shape, bias.shape))
+    if activation is not None and (adds_later or not is_made_for_grid):
+        slot = _replaced(plan, slot, result, double_buffered_tiles(result, result))
+    return plan.finish(slot, result)
 
 
 _COMMON = (Argument("dtype", default=None), KERNEL_CONFIG)
@@ -372,21 +363,24 @@ RECORDS = (
         record_of(
             write_call(name, [draws.EXAMPLE_TENSOR] * 2),
             matmul,
-            _draw_matmul,
+            draw_matmul,
             Argument("program_config", default=None),
             Argument("transpose_a", default=False),
             Argument("transpose_b", default=False),
             Argument("activation", default=None),
+            Argument("core_grid", default=None),
             *_COMMON,
             family="matmul",
             is_drawn_odd=True,
+            takes_shards=True,
+            operands=2,
         )
         for name in ("matmul", "linear")
     ),
     record_of(
         write_call("addmm", [{**draws.EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
         addmm,
-        _draw_addmm,
+        draw_addmm,
         Argument("alpha", default=1.0),
         Argument("beta", default=1.0),
         *_COMMON,

@@ -33,7 +33,7 @@ def pad(call: Call, plan: PlanWriter) -> Plan:
     if any(outer != (0, 0) for outer in padding[: len(padding) - 3]) and len(shape) > 4:
         return plan.give_up("pad of outer dimensions among more than four goes in stages")
     if source.shard is not None:
-        return plan.one_program(result, [], at_least="padding of shards")
+        return plan.give_up("padding of shards")
     if source.layout is not TILE:
         return _pad_rows(plan, result, is_shifted=padding[-1][0] > 0)
     if any(before for before, _ in padding):
@@ -133,6 +133,6 @@ RECORDS = (
         write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
         pad,
         _draw_pad,
-        *(Argument("padding", 0), Argument("value", 1, 0.0)),
+        *(Argument("padding", 0), Argument("value", 1)),
     ),
 )

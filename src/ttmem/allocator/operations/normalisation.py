@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem.allocator.operations import draws
+from ttmem.allocator.operations import draws, norm_shards
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import result_like, spell_type
+from ttmem.allocator.operations.elementwise import result_like, spell_type, wanted_like
 from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
@@ -84,14 +84,15 @@ class _RowNorm:
 def row_norm(call: Call, plan: PlanWriter) -> Plan:
     """Rows are normalised whole if all they need fits what the result leaves of L1, in pieces if not."""
     source = call.inputs[0]
-    if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs):
-        return plan.give_up(f"{call.name} of row-major or sharded tensors")
-    if not source.shape:
-        return plan.give_up(f"{call.name} of a single number")
+    if source.shard is not None:
+        return _norm_of_shards(call, plan)
+    if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs) or call.shard is not None:
+        return plan.give_up(f"{call.name} of row-major tensors, or of some in shards")
+    if not source.shape or call.arguments["program_config"] is not None:
+        return plan.give_up(f"{call.name} of a single number, or with a program config for tensors without shards")
     result = result_like(source, call.memory)
     weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
-    is_centred = call.name == "layer_norm"
-    is_precise = is_centred if call.arguments["compute_kernel_config"] is None else adds_in_float32(call)
+    is_centred, is_precise = _manner(call)
     norm = _RowNorm(source, result, weight, bias, residual, is_centred, is_precise)
     slot = plan.allocate(result)
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
@@ -100,6 +101,32 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
         plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
     plan.launch(buffers)
+    return plan.finish(slot, result)
+
+
+def _manner(call: Call) -> tuple[bool, bool]:
+    """Whether the mean is subtracted, and whether sums are in four bytes."""
+    is_centred = call.name == "layer_norm"
+    return is_centred, is_centred if call.arguments["compute_kernel_config"] is None else adds_in_float32(call)
+
+
+def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
+    source, result = call.inputs[0], wanted_like(call, call.inputs[0])
+    parameters = [spec for name in ("weight", "bias") if (spec := call.tensor(name)) is not None]
+    residual = call.tensor("residual_input_tensor")
+    block = norm_shards.block_of(source, call.arguments["program_config"])
+    if (
+        block is None
+        or source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B)
+        or (result.shard, result.memory) != (source.shard, source.memory)
+        or (residual is not None and residual != source)
+        or any(spec.shard is not None or not _is_as_wide(spec, source) for spec in parameters)
+    ):
+        return plan.give_up(f"{call.name} of shards that are not blocks of a grid, or go elsewhere")
+    is_centred, is_precise = _manner(call)
+    slot = -1 if block.in_place else plan.allocate(result)
+    rows = plan.memory_map.grid.rows
+    plan.launch(norm_shards.buffers(block, source, parameters, rows, is_centred=is_centred, adds_in_float32=is_precise))
     return plan.finish(slot, result)
 
 
@@ -153,7 +180,13 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
         raise InvalidSpecError(f"{channels} channels are not whole tiles, or not {groups} equal groups")
     of_a_group = channels // groups
     wide = max(-(-(group * of_a_group % 32 + of_a_group) // 32) for group in range(groups))
-    high = source.shape[1] * -(-source.shape[2] // 32)
+    blocks = call.arguments["num_out_blocks"]
+    if blocks is not None and int(blocks) < 1:
+        return plan.give_up("group_norm in as many blocks as the library chooses")
+    rows = source.shape[1] * -(-source.shape[2] // 32)
+    if blocks is not None and int(blocks) > rows:
+        raise InvalidSpecError(f"num_out_blocks ({blocks}) must be in [1, block_h ({rows})]")
+    high = max(rows // int(blocks or 1), 1)  # what is left over is a block of its own, and no larger
     tile = BFLOAT16.tile_bytes()
     masks = 2 * wide * (2 if source.shape[2] % 32 else 1) * tile
     block = high * wide * tile
@@ -165,8 +198,11 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
 
 
 def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True, most=4, odd=True)
-    if choose.integer(0, 1) or not source["shape"]:
+    source, sharded = norm_shards.draw(choose) if not choose.integer(0, 3) else ({}, {})
+    if not source:
+        source = draws.tensor(choose, tile_only=True, most=4, odd=True)
+        sharded = {"memory": draws.wish(choose)}
+    if "shard" not in source and (choose.integer(0, 1) or not source["shape"]):
         source["shape"][-1:] = [choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))]
     width = source["shape"][-1]
     by_rows = width % 32 == 0 and not choose.integer(0, 3)
@@ -175,12 +211,14 @@ def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
         if not choose.integer(0, 2 if "residual" in name else 1):
             named[name] = {"tensor": f"t{len(tensors)}"}
             tensors.append({**draws.tensor(choose, shape, tile_only=True), "memory": choose.one_of(draws.MEMORIES)})
+            if "residual" in name and "shard" in source:
+                tensors[-1] = source
             if not choose.integer(0, 3) and "residual" not in name:
                 tensors[-1]["shape"] = [width]
             if by_rows and "residual" not in name:
                 tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
     named |= draws.options(record, choose)[1]
-    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named, **draw_kernel_config(choose))
+    *made, call = write_call(record.name, tensors, **sharded, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:1]}]
 
 
@@ -202,13 +240,15 @@ def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
 def _draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     channels = 32 * choose.one_of((1, 2, 3, 4, 8, 10))
     groups = choose.one_of([number for number in (1, 2, 4, 8, 16, 32) if channels % number == 0])
-    rows = choose.one_of((1, 32, 49, 64, 100, 196, 256, 400))
+    rows = choose.one_of((1, 32, 49, 64, 100, 196, 256, 400, 3136))
     source = {
         **EXAMPLE_TENSOR,
         "shape": [choose.integer(1, 3), 1, rows, channels],
         "memory": choose.one_of(draws.MEMORIES),
     }
     named: dict[str, Any] = {"num_groups": groups, "core_grid": _ONE_CORE, "inplace": False}
+    if choose.integer(0, 1):
+        named["num_out_blocks"] = choose.integer(1, -(-rows // 32))
     named |= draws.options(record, choose)[1]
     return write_call(record.name, [source], memory=draws.wish(choose), **named)
 
@@ -229,9 +269,12 @@ RECORDS = (
             row_norm,
             _draw_row_norm,
             Argument("epsilon", default=None, samples=(1e-6,)),
+            Argument("program_config", default=None),
             KERNEL_CONFIG,
             family="row norm",
+            operands=1,
             is_drawn_odd=True,
+            takes_shards=True,
         )
         for name in ("layer_norm", "rms_norm")
     ),
@@ -242,6 +285,7 @@ RECORDS = (
         Argument("eps", default=None, samples=(1e-5,)),
         Argument("momentum", default=None),
         Argument("training", default=False),
+        operands=1,
     ),
     record_of(
         write_call(
@@ -256,6 +300,7 @@ RECORDS = (
         Argument("num_groups"),
         Argument("core_grid", default=None),
         Argument("inplace", default=True),
+        Argument("num_out_blocks", default=None),
         Argument("epsilon", default=None, samples=(1e-6,)),
     ),
 )

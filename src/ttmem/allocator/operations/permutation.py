@@ -6,7 +6,15 @@ from dataclasses import replace
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import cast, clone, double_buffered_rows, double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import (
+    OWN_KERNELS,
+    cast,
+    clone,
+    double_buffered_rows,
+    double_buffered_tiles,
+    read_by_pages,
+    result_like,
+)
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.sharding import to_memory_config
@@ -45,7 +53,10 @@ def _swaps_ones(source: TensorSpec, order: tuple[int, ...]) -> bool:
 
 
 def _unchanged(call: Call, plan: PlanWriter) -> Plan:
-    return plan.finish(-1, call.inputs[0]) if call.memory in (None, call.inputs[0].memory) else clone(call, plan)
+    source = call.inputs[0]
+    if source.shard is not None or call.shard is not None:
+        return plan.finish(-1, source) if call.memory is None else plan.give_up(OWN_KERNELS)
+    return plan.finish(-1, source) if call.memory in (None, source.memory) else clone(call, plan)
 
 
 def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...], *, nothing_moves: bool) -> Plan:
@@ -59,10 +70,11 @@ def _permute(call: Call, plan: PlanWriter, order: tuple[int, ...], *, nothing_mo
         order = (*range(lead), *(d + lead for d in order))
     if order in _TRANSPOSES and _swaps_ones(source, order):  # these go through transpose
         return _unchanged(replace(call, inputs=(source,)), plan).with_shape(shape)
+    by_pages = read_by_pages(replace(call, inputs=(source,)))
+    if by_pages is None or (source.shard is not None and (order not in _TRANSPOSES or source.dtype is BFLOAT8_B)):
+        return plan.give_up(OWN_KERNELS)
+    (source,) = by_pages.inputs
     result = replace(result_like(source, call.memory), shape=tuple(source.shape[d] for d in order))
-    if source.shard is not None or result.shard is not None:
-        why = "sharded permutations pick their own kernels"
-        return plan.one_program(result, [], at_least=why).with_shape(shape)
     through_bfloat16 = (
         source.dtype is BFLOAT8_B and len(order) == 4 and order not in ((0, 1, 3, 2), (1, 0, 2, 3), (1, 0, 3, 2))
     )
@@ -138,16 +150,16 @@ def _tiled(plan: PlanWriter, source: TensorSpec, order: tuple[int, ...], result:
 
 
 def _draw_transpose(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True)
+    source, memory = draws.out_of_shards(choose, draws.tensor(choose, integers=True))
     rank = len(source["shape"])
     first, second = draws.shuffled(choose, list(range(rank)))[:2]
-    return write_call(record.name, [source], first, second - rank, memory=draws.wish(choose))
+    return write_call(record.name, [source], first, second - rank, memory=memory)
 
 
 def _draw_permute(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True)
+    source, memory = draws.out_of_shards(choose, draws.tensor(choose, integers=True))
     dims = draws.shuffled(choose, list(range(len(source["shape"]))))
-    return write_call(record.name, [source], dims, memory=draws.wish(choose))
+    return write_call(record.name, [source], dims, memory=memory)
 
 
 RECORDS = (

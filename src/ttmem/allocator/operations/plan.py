@@ -104,6 +104,10 @@ class Refuse:
 Step = Allocate | Free | Launch | MayTake | Refuse
 
 
+SHARDED_RESULT = "a sharded memory_config"
+"""Among a call's unknown options: its rule says nothing of such a result."""
+
+
 class _PlanEndsEarlyError(Exception):
     """The steps so far do not fit, so the library never gets to what the rule would ask next."""
 
@@ -234,7 +238,7 @@ class PlanWriter:
             return rule()
         except _PlanEndsEarlyError:
             return self.finish_all(())
-        except InvalidSpecError as error:
+        except (BadInputError, InvalidSpecError) as error:
             if not self._steps:
                 raise
             self._steps.append(Refuse(error.message))

@@ -71,6 +71,8 @@ class OperationRecord:
     static buffers, so that many shapes are a few comparisons of columns. None: never."""
     takes_shards: bool = False
     """Whether a sharded ``memory_config`` was compared; where it was not, such calls are not called exact."""
+    takes_nd_shards: bool = False
+    """Whether shards of many dimensions were compared; where they were not, nothing is said of such calls."""
     is_drawn_odd: bool = False
     """Whether random calls also have tensors of rank 0 and 1, and of bfloat4_b and uint8; where they do not, such calls
     are not called exact."""
@@ -80,6 +82,14 @@ class OperationRecord:
     """Whether it is something that several chips do together; one chip alone refuses it."""
     takes_host_tensors: bool = False
     """Whether it moves tensors to the device itself when they are on the host."""
+    operands: int = 0
+    """Tensors and values that a call cannot leave out; 0: the arguments alone tell."""
+    needs_memory: bool = False
+    """Whether a call has to say where its result goes."""
+    takes_memory: bool = True
+    """Whether a call may say where its result goes."""
+    takes_output: bool = False
+    """Whether an ``output_tensor`` was compared; where it was not, such calls are not called exact."""
     has_in_place_form: bool = False
     """Whether ``<name>_`` writes into its first tensor."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and reductions over one of the last two dimensions."""
+"""Reductions over any dimensions."""
 
 from dataclasses import replace
 from math import prod
@@ -8,10 +8,10 @@ from typing import Any
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import clone, result_like, spell_type
-from ttmem.allocator.operations.movement import fill_padding
+from ttmem.allocator.operations.elementwise import clone, read_by_pages, spell_type
+from ttmem.allocator.operations.movement import fill_padding, has_tile_padding
 from ttmem.allocator.operations.permutation import transpose
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.slicing import slice_
@@ -29,66 +29,11 @@ _UNREDUCED_TYPES = (
     "Only FLOAT32, BFLOAT16, BFLOAT8_B, and UINT32 are supported for generic reduction "
     "(INT32 is supported for MAX/MIN/SUM) - got {}."
 )
-_STREAMED_TILES = 80
-"""A softmax whose rows do not fit a core reads so many tiles at a time."""
-_MOST_BYTES_ALONG = 512 * 1024
 
 
-def _accumulator(dtype: DataType) -> DataType:
+def accumulator(dtype: DataType) -> DataType:
+    """What sums are kept in."""
     return FLOAT32 if dtype is FLOAT32 else BFLOAT16
-
-
-def softmax(call: Call, plan: PlanWriter) -> Plan:
-    """Over the last dimension a row of tiles is kept; over others the tiles along that dimension."""
-    source = call.inputs[0]
-    rank = len(source.shape)
-    result = result_like(source, call.memory)
-    if source.shard is not None:
-        return plan.one_program(result, [], at_least="softmax of interleaved tiles is modelled")
-    if not rank or source.layout is not TILE:
-        return plan.give_up("softmax of a single number, or of row-major tensors")
-    axis = dimension(call.arguments["dim"], rank)
-    slot = plan.allocate(result)
-    if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
-        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
-    if axis == rank - 1 and rank <= 4:
-        buffers = _softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"]))
-    elif axis >= rank - 2:
-        buffers = _softmax_along(source, plan, -(-source.shape[axis] // 32))
-    else:
-        tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
-        buffers = [2 * tile, 2 * tile, 4 * wide, tile, wide]
-    plan.launch(buffers)
-    return plan.finish(slot, result)
-
-
-def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> list[int]:
-    """The stable form keeps the maxima too: one tile more, and the row twice when its last tile is padded."""
-    width = source.shape[-1] if source.shape else 1
-    tiles = -(-width // 32)
-    blocks = -(-tiles // 4)
-    block = tiles // blocks if tiles % blocks == 0 else 4
-    row = blocks * block
-    tile = source.dtype.tile_bytes(source.tile)
-    inner, plain = _accumulator(source.dtype).tile_bytes(), BFLOAT16.tile_bytes()
-    is_padded = width % 32 != 0
-    read = row * tile if stable and not is_padded else 2 * block * tile
-    rows = row * inner * (2 if stable and is_padded else 1)
-    # The library's own estimate counts five small buffers where there are more, and compares with 90 % of a core.
-    if read + 2 * block * tile + rows + 5 * inner > 0.9 * plan.memory_map.architecture.l1_bytes_per_core:
-        few = [_STREAMED_TILES * tile, 2 * block * tile, 2 * _STREAMED_TILES * inner, 2 * inner + 9 * plain]
-        return [*few, inner] if stable else few
-    return [read, 2 * block * tile, rows, (2 if stable else 1) * inner + 5 * plain]
-
-
-def _softmax_along(source: TensorSpec, plan: PlanWriter, tiles: int) -> list[int]:
-    """So many tiles at once, as long as the library's estimate of them stays below half a megabyte."""
-    tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
-    inner = _accumulator(source.dtype).tile_bytes()
-    estimate = plan.memory_map.l1_base_address + 2 * tiles * tile + 2 * inner + 2 * tiles * wide + 3 * wide
-    if estimate > _MOST_BYTES_ALONG:
-        return [2 * tile, 3 * inner, 2 * tile, 2 * wide, 4 * wide]
-    return [tiles * tile, 3 * inner, tiles * tile, tiles * wide, 2 * wide, tiles * wide, wide]
 
 
 def reduce(call: Call, plan: PlanWriter) -> Plan:
@@ -99,8 +44,16 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     """
     source = call.inputs[0]
     rank = len(source.shape)
-    if source.layout is not TILE or source.shard is not None or source.dtype.name == "uint8":
-        return plan.give_up("reductions of row-major or sharded tensors, or of bytes")
+    if source.layout is not TILE or source.dtype.name == "uint8":
+        return plan.give_up("reductions of row-major tensors, or of bytes")
+    if source.shard is not None:
+        by_pages = read_by_pages(call)
+        axes = axes_of(call.arguments["dim"], rank)
+        if by_pages is None or has_tile_padding(source) or rank < 2 or len(axes) > 1 or axes[0] < rank - 2:
+            return plan.give_up("reductions of shards into shards, of padded ones, or along several dimensions")
+        if axes == [rank - 2] and source.shape[-2] // 32 >= _TALL:
+            return plan.give_up("reductions of tall shards")
+        return reduce(by_pages, plan)
     if call.name == "mean" and source.dtype in (INT32, UINT32):
         plan.refuse(f"ttnn.mean does not support integer inputs - got {spell_type(source.dtype)}.")
     if rank < 2:
@@ -172,7 +125,7 @@ def _both(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: s
         result = replace(source, shape=(*source.shape[:-2], 1, 1), memory=memory)
         slot = plan.allocate(result)
         tile = source.dtype.tile_bytes()
-        plan.launch([2 * tile, _accumulator(source.dtype).tile_bytes(), 2 * tile])
+        plan.launch([2 * tile, accumulator(source.dtype).tile_bytes(), 2 * tile])
         return Held(slot, result)
     rank = len(source.shape)
     middle = FLOAT32 if name == "sum" and dtype is BFLOAT16 else dtype
@@ -210,7 +163,7 @@ def _down(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: s
     middle = plan.allocate(rows)
     tile, inner = source.dtype.tile_bytes(), partial.tile_bytes()
     ahead = 2 if source.dtype is FLOAT32 else 8
-    plan.launch([ahead * tile, _accumulator(source.dtype).tile_bytes(), 2 * inner])
+    plan.launch([ahead * tile, accumulator(source.dtype).tile_bytes(), 2 * inner])
     result = replace(source, shape=(*outer, 1, width), dtype=dtype, memory=memory)
     slot = plan.allocate(result)
     partials = max(2, -(-slices // 32)) * inner
@@ -236,7 +189,7 @@ def _along(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataT
     if negated:
         work = outer * height // cores
     ahead = (8 if work >= _WORTH_BATCHING else 2) * source.dtype.tile_bytes()
-    plan.launch([ahead, _accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negated])
+    plan.launch([ahead, accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negated])
     return Held(slot, result)
 
 
@@ -245,18 +198,14 @@ def _negated(source: TensorSpec, name: str) -> list[int]:
     return [source.dtype.tile_bytes()] * 2 if name == "min" and source.dtype in (BFLOAT8_B, UINT32) else []
 
 
-def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True, integers=not choose.integer(0, 5), odd=True)
-    source["shape"] = source["shape"] or [choose.one_of(draws.SIZES)]
-    dim = choose.one_of((-1, -1, -1, -min(2, len(source["shape"])), -len(source["shape"])))
-    if not choose.integer(0, 3):
-        source["shape"][dim] *= choose.one_of((8, 32, 64))  # rows that do not fit a core
-    _, named = draws.options(record, choose)
-    return write_call(record.name, [source], memory=draws.wish(choose), dim=dim, **named)
-
-
 def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Any dimensions, kept or not, or all of them."""
+    """Any dimensions, kept or not, or all of them; now and then of whole tiles in shards."""
+    if not choose.integer(0, 5):
+        sizes = [choose.integer(1, 3), 32 * choose.integer(1, 10), 32 * choose.integer(1, 20)]
+        tiles: Step = {"shape": sizes, "dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b")), "layout": "tile"}
+        placed = tiles | draws.any_place(choose, sizes, "tile", sharded=True)
+        kept: dict[str, Any] = {"dim": choose.one_of((-1, -2)), "keepdim": bool(choose.integer(0, 1))}
+        return write_call(record.name, [placed], memory=choose.one_of(draws.MEMORIES), **kept)
     source = draws.tensor(choose, tile_only=True, integers=record.name != "mean", odd=True)
     rank = len(source["shape"])
     if rank and not choose.integer(0, 3):
@@ -277,13 +226,6 @@ def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 RECORDS = (
-    record_of(
-        write_call("softmax", [EXAMPLE_TENSOR], dim=-1, numeric_stable=True),
-        softmax,
-        _draw_softmax,
-        *(Argument("dim", default=-1), Argument("numeric_stable", default=True, samples=(True, False))),
-        is_drawn_odd=True,
-    ),
     *(
         record_of(
             write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),

@@ -13,6 +13,7 @@ from ttmem import _toml
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
     accumulations,
+    adaptive_pooling,
     attention,
     binary,
     caches,
@@ -33,16 +34,20 @@ from ttmem.allocator.operations import (
     repeating,
     reshaping,
     rotary,
+    sampling,
     selecting,
     selections,
     sharding,
     slicing,
+    softmaxes,
     tilizing,
+    topk,
     upsampling,
 )
-from ttmem.allocator.operations.plan import BOUNDED, EXACT, Call, Plan, PlanWriter, Step, no_plan
+from ttmem.allocator.operations.plan import BOUNDED, EXACT, SHARDED_RESULT, Call, Plan, PlanWriter, Step, no_plan
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMap, Registry, Release
+from ttmem.tensors import NdShard
 
 _FAMILIES = (
     elementwise,
@@ -60,14 +65,18 @@ _FAMILIES = (
     joining,
     normalisation,
     pooling,
+    adaptive_pooling,
     repeating,
     selections,
+    softmaxes,
+    topk,
     slicing,
     tilizing,
     upsampling,
     heads,
     caches,
     rotary,
+    sampling,
     selecting,
     sharding,
     gathering,
@@ -82,6 +91,7 @@ NO_RECORD = "none"
 """The certainty about an operation that has no record."""
 _LEVELS = (EXACT, BOUNDED, NO_RECORD)
 _COMPARED_TYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
+_MANY_DIMENSIONS = "shards of many dimensions were not compared"
 _ODD_TYPES = ("bfloat4_b", "uint8")
 
 
@@ -126,6 +136,8 @@ def plan_call(
     doubt = _outside_the_tests(call, memory_map, record)
     if not doubt:
         return plan
+    if SHARDED_RESULT in call.unknown_options or doubt == _MANY_DIMENSIONS:  # not even the result is certain
+        return no_plan(doubt)
     level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, doubt))
     return replace(plan, confidence=level, note="; ".join(filter(None, notes)), is_bounded_above=False)
 
@@ -135,9 +147,13 @@ def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecor
     release = memory_map.release
     if release is not DEFAULT_RELEASE and record.name not in checked_in(release):
         return f"the rule of ttnn.{record.name} is that of {DEFAULT_RELEASE}: it was not compared with {release}"
+    if isinstance(call.shard, NdShard) and not record.takes_nd_shards:
+        return _MANY_DIMENSIONS
     for spec in call.inputs:
         if spec.memory is HOST:
             continue
+        if isinstance(spec.shard, NdShard) and not record.takes_nd_shards:
+            return _MANY_DIMENSIONS
         if not spec.elements:
             return "tensors without elements were not compared: some kill the library"
         if not record.is_drawn_odd and len(spec.shape) < 2:

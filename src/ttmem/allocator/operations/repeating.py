@@ -47,7 +47,7 @@ def _repeated(call: Call, plan: PlanWriter, times: list[int]) -> Plan:
     source = replace(source, shape=(1,) * (rank - len(source.shape)) + source.shape)
     if source.shard is not None:
         result = replace(result_like(source, call.memory), shape=_times(source.shape, times))
-        return plan.one_program(result, [], at_least="shards are repeated by kernels of their own")
+        return plan.give_up("shards are repeated by kernels of their own")
     if not rank:
         raise InvalidSpecError("repeat does not support rank 0 tensors")
     if set(times) <= {1}:
@@ -91,30 +91,14 @@ def _repeat_pages(
     frees: int = 0,
     was: TensorSpec | None = None,
 ) -> tuple[int, TensorSpec]:
-    """Dimension by dimension: of tiles the outermost first, of rows the innermost."""
     rank, slot, spec = len(source.shape), frees, source
     is_tiled = source.layout is TILE
     plainly = 2 <= rank <= 4 and not (was is not None and was.dtype.is_block_float)
-    wanted = replace(like, shape=_times(source.shape, times))
-    if (
-        plainly
-        and not is_tiled
-        and wanted.memory is L1
-        and place(wanted, plan.memory_map).taken_bytes_per_bank > plan.l1_space()
-    ):
-        plainly = False
-    shape = list(source.shape)
-    numbers = list(times)
-    if plainly:
-        _merge(shape, numbers, untouched=2 if is_tiled else 1)
-    order = [d for d in range(rank) if numbers[d] > 1]
-    if not (is_tiled and plainly):
-        order.reverse()
-    for dim in order:
-        before = spec
-        shape[dim] *= numbers[dim]
-        # All but the last copy stay where the tensor is.
-        spec = replace(like if dim == order[-1] or not plainly else source, shape=tuple(shape))
+    copies = _copies(source, times, like, plainly=plainly)
+    if plainly and not is_tiled and _needed(plan, source, [copy for _, copy in copies]) > plan.l1_space():
+        plainly, copies = False, _copies(source, times, like, plainly=False)
+    for dim, copy in copies:
+        before, spec = spec, copy
         new = plan.allocate(spec)
         if plainly:
             outer = dim < rank - (2 if is_tiled else 1)
@@ -126,6 +110,28 @@ def _repeat_pages(
     return slot, replace(spec, shape=_times(source.shape, times))
 
 
+def _copies(source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: bool) -> list[tuple[int, TensorSpec]]:
+    """Dimension by dimension: of tiles the outermost first, of rows the innermost."""
+    shape, numbers, is_tiled = list(source.shape), list(times), source.layout is TILE
+    if plainly:
+        _merge(shape, numbers, untouched=2 if is_tiled else 1)
+    order = [d for d, number in enumerate(numbers) if number > 1]
+    if not (is_tiled and plainly):
+        order.reverse()
+    copies = []
+    for dim in order:
+        shape[dim] *= numbers[dim]
+        # All but the last copy stay where the tensor is.
+        copies.append((dim, replace(like if dim == order[-1] or not plainly else source, shape=tuple(shape))))
+    return copies
+
+
+def _needed(plan: PlanWriter, source: TensorSpec, copies: list[TensorSpec]) -> int:
+    """Of L1, for rows to be repeated plainly: every copy that goes there, and a row on its way."""
+    placed = (place(copy, plan.memory_map) for copy in copies if copy.memory is L1)
+    return sum(one.bytes_per_bank for one in placed) + _aligned_page(plan, source, copies[-1])
+
+
 def _merge(shape: list[int], times: list[int], untouched: int) -> None:
     """Two neighbours are repeated in one go when the outer one has size 1."""
     for dim in range(len(shape) - 1 - untouched):
@@ -134,14 +140,21 @@ def _merge(shape: list[int], times: list[int], untouched: int) -> None:
             times[dim] = 1
 
 
+def _aligned_page(plan: PlanWriter, *ends: TensorSpec) -> int:
+    """Of the last one, for the memories of all."""
+    alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in ends)
+    return round_up(paging_of(ends[-1]).page_bytes, alignment)
+
+
 def _pages(plan: PlanWriter, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
     """Rows that stay as they are are aligned for both ends."""
-    memories = {before.memory, after.memory} if is_outer else {after.memory}
-    alignment = max(plan.memory_map.page_alignment_bytes(memory) for memory in memories)
-    page = round_up(paging_of(after).page_bytes, alignment)
+    page = _aligned_page(plan, before, after) if is_outer else _aligned_page(plan, after)
     if before.layout is TILE:
         return page if after.memory is L1 and is_outer else _PAGES_AT_ONCE * page
-    return min(_PAGES_AT_ONCE, max(plan.l1_space() // (2 * page) * 2, 1)) * page
+    space = plan.l1_space()
+    if space < page:
+        plan.refuse(f"RepeatCodegen: a {page}-byte row-major CB slot does not fit in free L1")
+    return min(_PAGES_AT_ONCE, max(space // (2 * page) * 2, 1)) * page
 
 
 def _shifted_pages(before: TensorSpec, *, is_last: bool) -> list[int]:

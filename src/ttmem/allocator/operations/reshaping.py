@@ -6,7 +6,7 @@ from math import prod
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
-from ttmem.allocator.operations.elementwise import cast, result_like
+from ttmem.allocator.operations.elementwise import LONGER_ROWS, OWN_KERNELS, cast, has_longer_rows, result_like
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
@@ -31,19 +31,21 @@ def unsqueeze(call: Call, plan: PlanWriter) -> Plan:
 
 
 def squeeze(call: Call, plan: PlanWriter) -> Plan:
-    """A dimension that is not 1 stays."""
-    shape = list(call.inputs[0].shape)
-    dim = dimension(call.arguments["dim"], len(shape))
-    return _reshaped(call, plan, tuple(size for i, size in enumerate(shape) if i != dim or size != 1))
+    """A dimension that is not 1 stays; without one that is named all of size 1 go."""
+    shape, dim = call.inputs[0].shape, call.arguments["dim"]
+    gone = range(len(shape)) if dim is None or not shape else (dimension(dim, len(shape)),)
+    return _reshaped(call, plan, tuple(size for i, size in enumerate(shape) if i not in gone or size != 1))
 
 
 def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     source = call.inputs[0]
+    if has_longer_rows(source):
+        return plan.give_up(LONGER_ROWS)
     if is_view(source, shape, call.memory):
-        return plan.finish(-1, replace(source, shape=shape, shard=None) if source.shard is None else source)
+        return plan.finish(-1, replace(source, shape=shape))
+    if source.shard is not None or call.shard is not None:
+        return plan.give_up(OWN_KERNELS)
     result = replace(result_like(source, call.memory), shape=shape)
-    if source.shard is not None:
-        return plan.one_program(result, [], at_least="reshape of sharded tensors")
     return plan.finish(reshaped(plan, source, result), result)
 
 
@@ -68,6 +70,8 @@ def reshaped(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
         return 0
     if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
         raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
+    if source.layout is ROW_MAJOR and not (source.shape and result.shape):
+        raise InvalidSpecError(f"Can't do reshape {'to' if source.shape else 'from'} rank 0 tensor")
     return (_copy_rows if source.layout is ROW_MAJOR else _copied)(plan, source, result)
 
 
@@ -164,6 +168,8 @@ def _draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
     rank = len(source["shape"]) + (record.name == "unsqueeze")
     if not rank:
         return _draw_squeeze(record, choose)
+    if record.name == "squeeze" and not choose.integer(0, 4):
+        return write_call(record.name, [source])
     return write_call(record.name, [source], choose.integer(-rank, rank - 1))
 
 
@@ -175,11 +181,12 @@ RECORDS = tuple(
         argument,
         family="reshape",
         is_drawn_odd=True,
+        takes_memory=name == "reshape",
     )
     for name, plan, argument, value, draw in (
         ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),
         ("view", reshape, Argument("shape", 0), [64, 64], _draw_view),
-        ("squeeze", squeeze, Argument("dim", 0), 0, _draw_squeeze),
+        ("squeeze", squeeze, Argument("dim", 0, None), 0, _draw_squeeze),
         ("unsqueeze", unsqueeze, Argument("dim", 0), 0, _draw_squeeze),
     )
 )

@@ -7,7 +7,7 @@ from typing import Any
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.binary import BinaryKind, combined, draw_partner, in_type
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, read_by_pages, result_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
@@ -24,10 +24,13 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     if not values:
         return plan.one_program(result_like(mask, call.memory), double_buffered_tiles(mask, mask))
     dtype = values[0].dtype
-    if any(spec.shard is not None for spec in call.inputs) or any(value.dtype is not dtype for value in values):
-        return plan.give_up("where of shards, or of values of two types")
+    by_pages = read_by_pages(call)
+    becomes_float = dtype.is_float and not mask.dtype.is_float
+    if by_pages is None or (by_pages is not call and becomes_float) or any(one.dtype is not dtype for one in values):
+        return plan.give_up("where of shards into shards, or of values of two types")
+    mask, *values = by_pages.inputs
     temporaries: list[int] = []
-    if dtype.is_float and not mask.dtype.is_float:
+    if becomes_float:
         mask = in_type(plan, mask, dtype, temporaries)
     if len(values) == 1:
         kind = replace(_WHERE, called="WHERE_TTS") if call.tensor_places[1:] == (1,) else _WHERE
@@ -52,6 +55,10 @@ def where(call: Call, plan: PlanWriter) -> Plan:
 
 
 def _draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
+    if not choose.integer(0, 5):
+        tensor = draws.tensor(choose, draws.shape(choose), tile_only=True)
+        some = [tensor | draws.any_place(choose, tensor["shape"], "tile", sharded=True) for _ in range(3)]
+        return write_call(record.name, some, memory=choose.one_of(draws.MEMORIES))
     value = draws.tensor(choose, integers=True, odd=True)
     mask = draw_partner(choose, value)
     if choose.integer(0, 3):
@@ -73,5 +80,6 @@ RECORDS = (
         _draw_where,
         *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
         is_drawn_odd=True,
+        operands=3,
     ),
 )

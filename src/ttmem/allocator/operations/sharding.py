@@ -2,21 +2,29 @@
 """From pages to shards, back, and from shards to other shards."""
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import wanted_like
+from ttmem.allocator.operations.elementwise import (
+    LONGER_ROWS,
+    aligned_page,
+    double_buffered_tiles,
+    has_longer_rows,
+    wanted_like,
+)
 from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import DATA_TYPES, DRAM, L1
-from ttmem.tensors import TILE, Shard, TensorSpec, place, round_up
+from ttmem.tensors import TILE, InvalidSpecError, NdShard, Shard, TensorSpec, paging_of, place, round_up
 
 _READS_AT_ONCE = 4
 """Rows that are on their way while shards are filled."""
+_NO_BLOCKS_IN_DRAM = "We don't support DRAM block sharding"
 
 
 def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
@@ -28,9 +36,9 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
     if source.shard is None and result.shard is None:
         return plan.finish(copy_between(plan, source, result), result)
     if result.shard is None:
-        return _to_pages(plan, source, result)
+        return _to_pages(plan, source, result, copies=True)
     if source.shard is not None:
-        return _to_other_shards(plan, source, result)
+        return _to_other_shards(plan, source, result, goes_round=True)
     return _to_shards(plan, source, result, copies_where_short=True)
 
 
@@ -66,86 +74,157 @@ def _wanted(call: Call) -> TensorSpec:
 
 
 def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copies_where_short: bool = False) -> Plan:
-    """Shards are written in their place. Rows pass through a few aligned ones, another type through a whole shard."""
+    """Shards of L1 are written in their place, those of DRAM are put together in L1 first. Rows pass through a few
+    aligned ones, another type through a whole shard.
+    """
     shard = result.shard
-    if not isinstance(shard, Shard) or result.memory is not L1:
-        return plan.one_program(result, [], at_least="shards of DRAM, or of many dimensions")
+    if not isinstance(shard, Shard):
+        if copies_where_short and source.dtype is result.dtype and _is_truly_nd(source, shard):
+            return _copied(plan, source, result)
+        return plan.one_program(result, [], at_least="pages to shards of many dimensions")
+    if shard.kind == "block" and result.memory is DRAM:
+        raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
     quantum = plan.memory_map.architecture.dram_alignment_bytes
     if source.layout is TILE:
-        unit, units = source.dtype.tile_bytes(), -(-shard.height // 32) * -(-shard.width // 32)
+        unit, units = source.dtype.tile_bytes(), _tiles(shard)
         passing: list[int] = []
     else:
         unit, units = shard.width * (source.dtype.element_bytes or 0), shard.height
         passing = [_READS_AT_ONCE * round_up(unit + quantum, quantum)]
         if unit % plan.memory_map.architecture.l1_alignment_bytes:
-            return plan.one_program(result, [], at_least="rows of shards that are not aligned")
+            if not copies_where_short:
+                plan.refuse("Shard page size must currently have L1 aligned page size")
+            return _copied(plan, source, result)
     converted = [] if source.dtype is result.dtype else [units * unit]
-    left = plan.l1_space() - place(result, plan.memory_map).taken_bytes_per_bank
+    if result.memory is DRAM:
+        written = result.dtype.tile_bytes() if source.layout is TILE else unit
+        converted += [units * round_up(written, quantum)]
+    left = plan.l1_space() - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
     if copies_where_short and _READS_AT_ONCE * round_up(unit + quantum, quantum) + sum(converted) >= left:
         why = "shards are written in place, or through two pages where L1 is short"
-        return plan.one_program(result, [], at_least=why, at_most_bytes=max(2 * unit, *passing, 0))
+        return plan.one_program(result, [], at_least=why, at_most_bytes=max(2 * unit, sum(converted) + sum(passing)))
     return plan.one_program(result, [*converted, *passing])
 
 
-def _to_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
-    """The shards themselves are read; another type takes a shard of its own."""
+def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """What the library does where it has no better way: page by page, rows through one of the source's length."""
+    if source.layout is TILE:
+        return plan.one_program(result, double_buffered_tiles(source))
+    return plan.one_program(result, [2 * aligned_page(plan, result), paging_of(source).page_bytes])
+
+
+def _is_truly_nd(spec: TensorSpec, shard: NdShard | None) -> bool:
+    """The library takes other shards of many dimensions for height, width or block shards; of these nothing is said."""
+    return shard is not None and len(shard.shape) > 2 and prod(shard.shape[:-2]) > 1 and prod(spec.shape[:-2]) > 1
+
+
+def _tiles(shard: Shard) -> int:
+    return -(-shard.height // 32) * -(-shard.width // 32)
+
+
+def _to_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copies: bool = False) -> Plan:
+    """The shards themselves are read; another type takes a shard of its own. Where the library ``copies`` what it has
+    no other way for, two pages pass through."""
     shard = source.shard
     if not isinstance(shard, Shard) or source.memory is not L1:
-        return plan.one_program(result, [], at_least="shards of DRAM, or of many dimensions")
+        if copies and source.dtype is result.dtype and (isinstance(shard, Shard) or _is_truly_nd(source, shard)):
+            return _copied(plan, source, result)
+        return plan.give_up("shards of DRAM, or of many dimensions, to pages")
     if source.layout is TILE:
-        converted = -(-shard.height // 32) * -(-shard.width // 32) * result.dtype.tile_bytes()
+        converted = _tiles(shard) * result.dtype.tile_bytes()
         return plan.one_program(result, [] if source.dtype is result.dtype else [converted])
     if shard.width * (source.dtype.element_bytes or 0) % plan.memory_map.architecture.l1_alignment_bytes:
-        return plan.one_program(result, [], at_least="rows of shards that are not aligned")
-    if result.shape[-1] % shard.width:
-        return plan.one_program(result, [], at_least="rows that are longer in their shards")
+        if not copies:
+            plan.allocate(result)
+            alignment = plan.memory_map.architecture.l1_alignment_bytes
+            plan.refuse(f"Shard page size must be aligned to {alignment}B for L1 Tensor")
+        return _copied(plan, source, result)
+    if has_longer_rows(source):
+        return plan.give_up(LONGER_ROWS)
     return plan.one_program(result, [])
 
 
-def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
-    """Each shard is put together in its place."""
-    legacy = isinstance(source.shard, Shard) and isinstance(result.shard, Shard)
-    if source.layout is TILE and legacy and source.memory is result.memory is L1:
-        return plan.one_program(result, [])
-    return plan.one_program(result, [], at_least="shards of rows, of DRAM, or of many dimensions to other shards")
+def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, goes_round: bool = False) -> Plan:
+    """Each shard is put together in its place; between banks of DRAM a page passes through L1. Rows that change their
+    length go round by pages of DRAM where the library chooses the way (``goes_round``)."""
+    one, two = source.shard, result.shard
+    if not isinstance(one, Shard) or not isinstance(two, Shard):
+        if source.layout is not TILE:
+            return plan.one_program(result, [], at_least="rows in shards of many dimensions to other shards")
+        return plan.one_program(result, [source.dtype.tile_bytes()] if source.memory is result.memory is DRAM else [])
+    if any(spec.memory is DRAM and cut.kind == "block" for spec, cut in ((source, one), (result, two))):
+        raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
+    if source.layout is TILE:
+        return plan.one_program(result, [source.dtype.tile_bytes()] if source.memory is result.memory is DRAM else [])
+    if has_longer_rows(source) or has_longer_rows(result):
+        return plan.give_up("rows that are longer in their shards, to other shards: some of these kill the library")
+    before, after = (cut.width * (source.dtype.element_bytes or 0) for cut in (one, two))
+    is_aligned = before == aligned_page(plan, source) and after % plan.memory_map.architecture.l1_alignment_bytes == 0
+    is_by_height = one.kind == two.kind == "height"
+    if goes_round and ((one.width != two.width and one.kind != two.kind) or not (is_aligned or is_by_height)):
+        return _by_way_of_pages(plan, source, result)
+    in_dram = [spec.memory is DRAM for spec in (source, result)]
+    if all(in_dram) and one.width == two.width:
+        return plan.one_program(result, [aligned_page(plan, source)])
+    if not is_aligned or all(in_dram) or (in_dram[1] and one.kind != two.kind and one.width != two.width):
+        return plan.one_program(
+            result, [], at_least="rows in shards that are not aligned, or of another length in DRAM"
+        )
+    return plan.one_program(result, [])
+
+
+def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """Rows that change their length: out of the shards into DRAM and back; where that is not possible a plain copy."""
+    one, two = (spec.shard.width * (spec.dtype.element_bytes or 0) for spec in (source, result) if spec.shard)
+    alignment = plan.memory_map.architecture.l1_alignment_bytes
+    if source.memory is L1 and one % alignment == 0:
+        if has_longer_rows(source):
+            return plan.give_up(LONGER_ROWS)
+        pages = replace(source, memory=DRAM, shard=None)
+        between = plan.allocate(pages)
+        plan.launch([])
+        if two % alignment == 0:
+            made = _to_shards(plan, pages, result, copies_where_short=True)
+            plan.free(between)
+            return plan.finish_all(made.results)
+        plan.free(between)
+    elif source.memory is DRAM:
+        most = 2 * aligned_page(plan, result) + paging_of(source).page_bytes
+        return plan.one_program(result, [], at_least="rows of DRAM's shards to others", at_most_bytes=most)
+    return _copied(plan, source, result)
 
 
 def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]:
-    if not choose.integer(0, 3):
-        return write_call(record.name, [draws.sharded_tensor(choose)], {"memory": choose.one_of(draws.MEMORIES)})
-    if not choose.integer(0, 3):
-        source = draws.sharded_tensor(choose)
-        return write_call(record.name, [source], {"memory": "L1", "shard": draws.shard_of(choose, source["shape"])})
-    if not choose.integer(0, 2):
-        return _draw_to_shards(record, choose)
-    source = draws.tensor(choose, integers=True, odd=True)
-    return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)})
+    if not choose.integer(0, 1):
+        source = draws.tensor(choose, integers=True, odd=True)
+        return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)})
+    return _draw_sharding(record, choose, bool(choose.integer(0, 2)), bool(choose.integer(0, 2)))
 
 
 def _draw_to_shards(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = {**draws.sharded_tensor(choose), "shard": None, "memory": choose.one_of(draws.MEMORIES)}
-    shard = draws.shard_of(choose, source["shape"])
-    if not choose.integer(0, 2):
-        source |= {"layout": "row_major", "dtype": choose.one_of(("bfloat16", "float32", "uint32"))}
-    return write_call(record.name, [source], {"memory": "L1", "shard": shard}, **_draw_type(record, choose, source))
-
-
-def _draw_type(record: OperationRecord, choose: Choose, source: Step) -> dict[str, Any]:
-    if not record.arguments or source["layout"] != "tile" or choose.integer(0, 3):
-        return {}
-    return {"output_dtype": {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}}
+    return _draw_sharding(record, choose, False, True)
 
 
 def _draw_to_pages(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.sharded_tensor(choose)
-    if not choose.integer(0, 3):
-        source |= {"layout": "row_major", "dtype": "bfloat16"}
-    return write_call(record.name, [source], memory=draws.wish(choose), **_draw_type(record, choose, source))
+    return _draw_sharding(record, choose, True, False)
 
 
 def _draw_reshard(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.sharded_tensor(choose)
-    return write_call(record.name, [source], {"memory": "L1", "shard": draws.shard_of(choose, source["shape"])})
+    return _draw_sharding(record, choose, True, True)
+
+
+def _draw_sharding(record: OperationRecord, choose: Choose, before: bool, after: bool) -> list[Step]:
+    """Tiles or rows; shards before, behind, or on both sides, in L1 and now and then in DRAM."""
+    outer = [choose.one_of((1, 1, 2, 3)) for _ in range(choose.integer(0, 2))]
+    sizes = [*outer, choose.one_of((1, 32, 48, 64, 96, 160, 300)), choose.one_of((16, 32, 64, 96, 250, 256, 512))]
+    layout = choose.one_of(("tile", "tile", "row_major"))
+    types = ("bfloat16", "float32", "bfloat8_b") if layout == "tile" else ("bfloat16", "float32", "uint32")
+    source: Step = {"shape": sizes, "dtype": choose.one_of(types), "layout": layout}
+    source |= draws.any_place(choose, sizes, layout, sharded=before)
+    wanted: dict[str, Any] = {}
+    if record.arguments and layout == "tile" and not choose.integer(0, 3):
+        wanted = {"output_dtype": {"dtype": choose.one_of(types)}}
+    return write_call(record.name, [source], draws.any_place(choose, sizes, layout, sharded=after), **wanted)
 
 
 _PLACE = draws.height_shards(2, 32, 64)
@@ -158,13 +237,17 @@ RECORDS = (
         _draw_to_memory_config,
         is_drawn_odd=True,
         takes_shards=True,
+        takes_nd_shards=True,
+        needs_memory=True,
     ),
     record_of(
         write_call("interleaved_to_sharded", [EXAMPLE_TENSOR], _PLACE),
         interleaved_to_sharded,
         _draw_to_shards,
         _TYPE,
+        needs_memory=True,
         takes_shards=True,
+        takes_nd_shards=True,
         family="sharding",
     ),
     record_of(
@@ -173,13 +256,16 @@ RECORDS = (
         _draw_to_pages,
         _TYPE,
         takes_shards=True,
+        takes_nd_shards=True,
         family="sharding",
     ),
     record_of(
         write_call("reshard", [_SHARDED], draws.height_shards(1, 64, 64)),
         reshard,
         _draw_reshard,
+        needs_memory=True,
         takes_shards=True,
+        takes_nd_shards=True,
         family="sharding",
     ),
 )

@@ -8,7 +8,7 @@ from math import prod
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import OWN_KERNELS, double_buffered_tiles, read_by_pages, result_like
 from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
@@ -46,10 +46,11 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
             raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
     if set(steps) == {1} and not any(begins) and tuple(ends) == source.shape:
         return to_memory_config(call, plan)
-    if source.shard is not None:
-        shape = _sliced_shape(begins, ends, steps)
-        why = "slices of shards pick their own kernels and shards"
-        return plan.one_program(replace(result_like(source, call.memory), shape=shape), [], at_least=why)
+    by_pages = read_by_pages(call)
+    starts_in_tiles = rank == 1 or not (begins[-1] % 32 or begins[-2] % 32 or set(steps) != {1})
+    if by_pages is None or (source.shard is not None and not starts_in_tiles):
+        return plan.give_up(OWN_KERNELS)
+    (source,) = by_pages.inputs
     slot, result = cut(plan, source, begins, ends, steps, result_like(source, call.memory))
     return plan.finish(slot, result)
 
@@ -270,7 +271,8 @@ def _draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
         for begin, size in zip(begins, shape, strict=True)
     ]
     steps = [[[1] * len(shape)], [], [[choose.one_of((1, 1, 2, 3)) for _ in shape]]][choose.integer(0, 2)]
-    return write_call(record.name, [source], begins, ends, *steps, memory=draws.wish(choose))
+    source, memory = draws.out_of_shards(choose, source)
+    return write_call(record.name, [source], begins, ends, *steps, memory=memory)
 
 
 RECORDS = (
@@ -295,5 +297,6 @@ RECORDS = (
         *(Argument("chunks", 0), Argument("dim", 1)),
         family="split",
         is_drawn_odd=True,
+        takes_memory=False,
     ),
 )

@@ -10,13 +10,13 @@ from math import isqrt, prod
 
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import result_like
+from ttmem.allocator.operations.elementwise import LONGER_ROWS, has_longer_rows, has_whole_shards, result_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT8
-from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, paging_of, place, round_up
+from ttmem.tensors import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, paging_of, place, round_up
 
 _WIDE_ROW_TILES = 32
 """Rows of more tiles than this are cut into blocks where that keeps more cores busy."""
@@ -32,15 +32,45 @@ def to_layout(call: Call, plan: PlanWriter) -> Plan:
         return plan.finish(-1, source)
     result = in_layout(result_like(source, call.memory), layout is TILE)
     if source.shard is not None:
-        return plan.one_program(result, [], at_least="shards are laid out by kernels of their own")
+        return _out_of_shards(call, plan, result)
     slot = tilize(plan, source, result) if layout is TILE else untilize(plan, source, result)
     return plan.finish(slot, result)
+
+
+def _out_of_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
+    """Whole tiles in shards of tiles: into the same shards nothing is needed, into pages a row of tiles or two."""
+    source, shard = call.inputs[0], call.inputs[0].shard
+    is_padded = any(size % 32 for size in (1, *source.shape)[-2:])
+    if not isinstance(shard, Shard) or source.memory is not L1 or is_padded or shard.height % 32 or shard.width % 32:
+        return plan.give_up("shards that are cut within a tile, or tensors that are, in another layout")
+    if source.layout is not TILE and not _fits_whole_rows(plan, source, result)[0]:
+        return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
+    if result.shard is not None:
+        return plan.one_program(result, [])
+    if source.layout is not TILE:
+        if has_longer_rows(source) or (shard.kind == "height" and shard.by_column):
+            return plan.give_up(LONGER_ROWS if has_longer_rows(source) else "rows of shards by columns of cores")
+        if shard.kind == "height" and result.memory is L1:  # read where they are
+            return plan.one_program(result, [shard.width // 32 * result.dtype.tile_bytes()])
+        return plan.finish(tilize(plan, replace(source, shard=None), result), result)
+    row = shard.width // 32 * (2 if shard.height > 32 else 1)
+    read = [] if has_whole_shards(source) else [row * source.dtype.tile_bytes()]
+    return plan.one_program(result, [*read, row * result.dtype.tile_bytes()])
 
 
 def in_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
     """The spec in tiles or in rows, of which block floats have none."""
     plain = BFLOAT16 if spec.dtype.is_block_float else spec.dtype
     return replace(spec, layout=TILE if tiled else ROW_MAJOR, dtype=plain)
+
+
+def _fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> tuple[bool, int, int]:
+    """Whether rows of tiles are made whole; the bytes that a block needs for each tile, and besides."""
+    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
+    # A block needs one row of its elements more, and room to shift it into alignment.
+    per_tile, fixed = before + after + before // 32, 2 * plan.memory_map.quantum_bytes
+    space = plan.l1_space() - _bytes_in_l1(plan, result)
+    return space > _tile_grid(result).across * per_tile + fixed, per_tile, fixed
 
 
 def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
@@ -52,9 +82,7 @@ def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     if not source.elements:
         return plan.allocate(result)
     grid = _tile_grid(result)
-    # A block needs one row of its elements more, and room to shift it into alignment.
-    per_tile, fixed = before + after + before // 32, 2 * plan.memory_map.quantum_bytes
-    fits = plan.l1_space() - _bytes_in_l1(plan, result) > grid.across * per_tile + fixed
+    fits, per_tile, fixed = _fits_whole_rows(plan, source, result)
     slot = plan.allocate(result)
     height, width = (1, 1, *source.shape)[-2:]
     by_block = not fits or _blocks_use_more_cores(plan, grid, height * width // 1024)
@@ -201,6 +229,10 @@ def _draw_to_layout(record: OperationRecord, choose: Choose) -> list[Step]:
     """Rows of all widths: whole rows of tiles, blocks of them, and what does not fit."""
     layout: Step = choose.one_of(({"layout": "tile"}, {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}))
     source = draws.tensor(choose, integers=True)
+    if not choose.integer(0, 3):
+        source["shape"][-2:] = [32 * choose.integer(1, 8), 32 * choose.integer(1, 8)]
+        placed = draws.any_place(choose, source["shape"], "tile", sharded=True)
+        return write_call(record.name, [source | placed], layout, memory=draws.wish(choose))
     if not choose.integer(0, 2):
         source["shape"][-1] *= choose.one_of((4, 16, 40, 100))
         source["shape"][-2] *= choose.one_of((1, 1, 8, 20))

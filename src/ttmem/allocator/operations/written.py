@@ -6,15 +6,18 @@ is read here; which of the other arguments mean something is the record's word.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations.plan import Call
+from ttmem.allocator.operations.plan import SHARDED_RESULT, Call
 from ttmem.allocator.operations.record import REQUIRED, Argument, Draw, OperationRecord, PlanFunction, Step
 from ttmem.allocator.replay import read_shard
 from ttmem.hardware import MEMORIES, Memory
 from ttmem.tensors import TensorSpec
+
+_OPERANDS = frozenset({"other", "exponent", "predicate", "true_value", "false_value"})
+"""Names of operands that do not begin with ``input``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,9 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
         elif name == "output_tensor":
             target = value["tensor"]
         elif found := _tensor_names(value):
+            if "output" in name:  # under another name, or several: no rule knows of them
+                options[name] = found
+                continue
             tensors += found
             keywords += [name] * len(found)
         else:
@@ -92,8 +98,10 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[TensorSpec]) -> Call:
-    """What the twin is asked; BadInputError when an argument is missing."""
+def call_of(
+    record: OperationRecord, written: WrittenCall, inputs: Sequence[TensorSpec], target: TensorSpec | None = None
+) -> Call:
+    """What the twin is asked; BadInputError when an argument is missing. ``target``: where the result is written."""
     arguments: dict[str, Any] = {}
     known = set()
     for argument in record.arguments:
@@ -104,13 +112,19 @@ def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[Tens
             arguments[argument.name] = written.options[argument.name]
         elif argument.default is REQUIRED:
             raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
+    _check_signature(record, written)
     unknown = tuple(name for name in written.options if name not in known)
+    if written.target is not None and not written.function.endswith("_"):
+        first = inputs[0] if inputs else None
+        is_like = target is not None and first is not None and replace(target, memory=first.memory) == first
+        if not (record.takes_output and is_like):
+            unknown += ("an output_tensor",)
     places = max((argument.position + 1 for argument in record.arguments if argument.position is not None), default=0)
     if len(written.values) > places:
         unknown += (f"{len(written.values)} arguments by position",)
     shard = read_shard(written.shard) if written.shard is not None else None
     if shard is not None and not record.takes_shards:
-        unknown, shard = (*unknown, "a sharded memory_config"), None
+        unknown, shard = (*unknown, SHARDED_RESULT), None
     return Call(
         record.name,
         tuple(inputs),
@@ -122,6 +136,20 @@ def call_of(record: OperationRecord, written: WrittenCall, inputs: Sequence[Tens
         written.tensor_places,
         shard,
     )
+
+
+def _check_signature(record: OperationRecord, written: WrittenCall) -> None:
+    """What the library's Python layer looks at before anything else."""
+    refused = f"ttnn.{written.function}(): incompatible function arguments: "
+    if written.memory is not None and (written.function.endswith("_") or not record.takes_memory):
+        raise BadInputError(f"{refused}there is no memory_config")
+    if record.needs_memory and written.memory is None:
+        raise BadInputError(f"{refused}it needs a memory_config")
+    named = (*written.keywords, *written.options)
+    given = len(written.tensors) - len(written.keywords) + len(written.values)
+    given += sum(name.startswith("input") or name in _OPERANDS for name in named)
+    if given < record.operands:
+        raise BadInputError(f"{refused}{record.operands} operands are needed, {given} given")
 
 
 def write_call(

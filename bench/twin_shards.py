@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random calls of all operations, their tensors put into shards: how often the twin is exact, and whether it is right.
+
+    python bench/twin_shards.py --board n150 --calls 800 [--before OTHER/src]
+
+The mock is asked once; with ``--before`` the twin of another checkout judges the same calls.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: I001 - what is imported first chooses the checkout
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from twin_coverage import RESULT_KEYS, broken_bounds, differences
+
+from ttmem.allocator.operations import RECORDS
+from ttmem.engines import EngineSettings
+from ttmem.engines.ttnn import TtnnEngine
+from ttmem.engines.twin import TwinEngine
+from ttmem.results.outcome import Outcome
+
+T = TypeVar("T")
+Step = dict[str, Any]
+_LEFT_BYTES = (0, 0, 0, 700_000, 300_000, 100_000, 50_000)
+_NOT_OF_SHARDS = ("conv", "pool", "upsample")
+"""Families whose weights and images have forms of their own."""
+
+
+class Dice:
+    """``Choose`` of the records."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def integer(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
+
+    def one_of(self, values: Sequence[T]) -> T:
+        return values[self._random.randrange(len(values))]
+
+
+def calls(count: int, seed: int, pool: Sequence[int]) -> list[list[Step]]:
+    """Of any operation; tiles and rows of two dimensions or more mostly in shards, L1 filled to different heights."""
+    from ttmem.allocator.operations import draws
+
+    dice, found = Dice(seed), list[list[Step]]()
+    records = [r for r in RECORDS if not r.needs_mesh and not any(word in r.family for word in _NOT_OF_SHARDS)]
+    while len(found) < count:
+        record = dice.one_of(records)
+        *made, call = record.draw(record, dice)
+        for number, tensor in enumerate(made):
+            if "alloc" in tensor and len(tensor["shape"]) > 1 and not tensor.get("shard") and dice.integer(0, 3):
+                made[number] = tensor | draws.any_place(dice, tensor["shape"], tensor["layout"], sharded=True)
+        left = dice.one_of(_LEFT_BYTES)
+        banks, _, size = pool
+        filler = {"shape": [banks, size - left], "dtype": "uint8", "layout": "row_major", "memory": "L1"}
+        found.append([*([{"alloc": "filler", **filler}] if left else []), *made, call])
+    return found
+
+
+def judged(steps: list[Step], mock: Outcome, twin: Outcome) -> str:
+    """The twin's level, ``wrong`` where the mock says otherwise; empty where the library does not take the call."""
+    if len(mock.answers) < len(steps) or mock.status == "invalid":
+        return "wrong pass" if twin.ok and len(mock.answers) == len(steps) else ""
+    answers = tuple(
+        {**answer, "results": [{name: one[name] for name in RESULT_KEYS} for one in answer["results"]]}
+        if "results" in answer
+        else answer
+        for answer in mock.answers
+    )
+    mock = mock._replace(answers=answers)
+    wrong = (differences if twin.confidence == "exact" else broken_bounds)(twin, mock, True)
+    if wrong or twin.status == "invalid":
+        return f"wrong {twin.confidence}"
+    return "bounded below" if twin.status == "unsupported" and twin.confidence == "bounded" else twin.confidence
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--board", default="n150")
+    parser.add_argument("--calls", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--before", type=Path, help="src of another checkout")
+    parser.add_argument("--asked", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.asked:
+        told = json.loads(options.asked.read_text())
+    else:
+        with TtnnEngine(EngineSettings(board=options.board)) as engine:
+            engine.start()
+            cases = calls(options.calls, options.seed, engine.device["pools"]["L1"])
+            told = [[c, m._asdict()] for c, m in zip(cases, engine.ask_all(cases, timeout=60.0), strict=True)]
+    twin, found = TwinEngine(EngineSettings(board=options.board)), Counter[str]()
+    for steps, mock in told:
+        outcome = Outcome(**{name: value for name, value in mock.items() if name in Outcome._fields})
+        answer = twin.ask(steps)
+        level = judged(steps, outcome, answer)
+        found[level] += 1
+        if level.startswith("wrong"):
+            said = {"steps": steps, "mock": outcome.message, "twin": answer.message}
+            print(f"{level}: {json.dumps(said, default=dict)}", file=sys.stderr)
+    found.pop("", None)
+    print(f"{'before' if options.asked else 'now'}: {dict(sorted(found.items()))} of {found.total()} calls")
+    if options.before:
+        with tempfile.TemporaryDirectory() as folder:
+            asked = Path(folder) / "asked.json"
+            asked.write_text(json.dumps(told, default=dict))
+            environment = {**os.environ, "TTMEM_COVERAGE_SOURCE": str(options.before.resolve())}
+            command = [sys.executable, __file__, "--board", options.board, "--asked", str(asked)]
+            subprocess.run(command, env=environment, check=False)
+    return any(level.startswith("wrong") for level in found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
