@@ -7,7 +7,6 @@
     python bench/fit.py --page                 # also write the table of docs/fit.md
     python bench/fit.py --max-batch            # the largest batch, as fit finds it and by bisection on the mock
     python bench/fit.py --tracer               # memory of the torch process for a model and one ten times as large
-    python bench/fit.py --measured             # hand-written models of tt-metal, as captured, beside what fit says
 
 A row is one model at one size: the DRAM peak that each engine gives, and whether it fits. Exit 1 when a peak differs by
 more than two percent or a verdict differs. Seconds are of one process each, the start of torch and ttnn left out.
@@ -22,13 +21,11 @@ import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
-import ttmem  # noqa: E402
-from ttmem import TtmemError, _toml  # noqa: E402
+from ttmem import TtmemError  # noqa: E402
 from ttmem.fit import playing  # noqa: E402
 from ttmem.fit.demand import demands  # noqa: E402
 from ttmem.fit.request import Request  # noqa: E402
@@ -184,25 +181,6 @@ def tracer_memory() -> None:
         )
 
 
-def measured(board: str) -> int:
-    """Every captured peak beside the interval that fit tells; 1 when one lies outside of it."""
-    outside = 0
-    for port in _toml.packaged("ttmem.fit", "measured.toml")["port"]:
-        found = ttmem.fit(port["target"], board=board, engine="twin", advice=False, **_plain(port["request"]))
-        interval = found.prediction.interval_bytes or (0, 0)
-        low, high = (end / 2**20 for end in interval)
-        outside += not low <= port["captured_mb"] <= high
-        print(
-            f"{port['model']:14} captured {port['captured_mb']:7.1f} MB, fit says {low:.1f} to {high:.1f} MB",
-            flush=True,
-        )
-    return 1 if outside else 0
-
-
-def _plain(request: dict[str, Any]) -> dict[str, Any]:
-    return {**request, "size": tuple(request["size"])}
-
-
 def table(rows: list[Row], board: str) -> str:
     """For the page."""
     agreeing = sum(row.agrees for row in rows)
@@ -244,7 +222,6 @@ def main() -> int:
         "--max-batch", metavar="MODELS", nargs="?", const=",".join(LARGE), help="of " + ", ".join(LARGE)
     )
     parser.add_argument("--tracer", action="store_true", help="memory of the torch process")
-    parser.add_argument("--measured", action="store_true", help="the ports of measured.toml beside what fit says")
     given = parser.parse_args()
     if given.max_batch:
         with kept_tracer():
@@ -252,8 +229,6 @@ def main() -> int:
     if given.tracer:
         tracer_memory()
         return 0
-    if given.measured:
-        return measured(given.board)
     names = set(given.models.split(",")) if given.models else set(QUICK) if given.quick else None
     known = [Row(**one) for one in json.loads(given.rows.read_text())] if given.rows and given.rows.exists() else []
     rows = list(known)

@@ -34,6 +34,7 @@ from ttmem.tensors import place  # noqa: E402
 PAGE = ROOT / "docs" / "language-models.md"
 _BEGINS, _ENDS = "<!-- limits: written by bench/fit_limits.py --write -->", "<!-- end of limits -->"
 
+OWN_STACKS = ("gemma4", "gpt-oss")
 KEPT_FREE, TRACE_REGION = "kept free", "trace region"
 """Tensors of the recipes that hold nothing."""
 
@@ -63,7 +64,7 @@ def assertions(data: dict[str, Any], engine: str) -> Iterator[Assertion]:
     for row in data["row"]:
         config = {key: value for key, value in data["models"][row["model"]].items() if key != "from_memory"}
         for word in row["recipes"]:
-            recipe = word if word == "gemma4" else f"tt-transformers:{word}"
+            recipe = word if word in OWN_STACKS else f"tt-transformers:{word}"
             for key, is_limit in (("limit", True), ("next", False)):
                 if key not in row:
                     continue

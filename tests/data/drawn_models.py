@@ -136,6 +136,99 @@ class Upsample(Block):
         return functional.interpolate(x, scale_factor=2, mode="nearest")
 
 
+class Transposed(Block):
+    """Twice the size by a convolution."""
+
+    def build(self) -> None:
+        made = (16, 32, 48)[self.first % 3]
+        kernel, padding = ((2, 0), (4, 1))[self.second % 2]
+        self.layer = nn.ConvTranspose2d(self.width, made, kernel, 2, padding, bias=self.first % 2 == 0)
+        self.norm = nn.BatchNorm2d(made) if self.first % 3 else nn.Identity()
+        self.width = made
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.norm(self.layer(x)))
+
+
+class Shuffled(Block):
+    """Channels of two groups are mixed."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, width, *size = x.shape
+        if width % 2:
+            return x
+        return x.view(batch, 2, width // 2, *size).transpose(1, 2).reshape(batch, width, *size)
+
+
+class Spread(Block):
+    """A dilated convolution, square or along one side."""
+
+    def build(self) -> None:
+        kernel, padding = ((3, 2), ((1, 3), (0, 2)))[self.first % 2]
+        self.layer = nn.Conv2d(self.width, self.width, kernel, 1, padding, dilation=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.layer(x))
+
+
+class Signal(Block):
+    """Rows as a signal: their width are its channels."""
+
+    def build(self) -> None:
+        made = (32, 48)[self.first % 2]
+        groups = self.width if self.second % 3 == 0 else 1
+        made = self.width if groups > 1 else made
+        self.layer = nn.Conv1d(self.width, made, 3, 1, 1, groups=groups)
+        self.norm = nn.BatchNorm1d(made) if self.first % 3 else nn.Identity()
+        self.width = made
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.norm(self.layer(x.transpose(1, 2)))).transpose(1, 2)
+
+
+class Recurrent(Block):
+    """A few steps of a recurrent layer."""
+
+    def build(self) -> None:
+        kind = (nn.LSTM, nn.GRU, nn.RNN)[self.first % 3]
+        made = (32, 40)[self.second % 2]
+        self.layer = kind(self.width, made, batch_first=True)
+        self.width = made
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.layer(x[:, :3])[0]
+        return made
+
+
+class Normed(Block):
+    """Norms that are not the usual ones."""
+
+    def build(self) -> None:
+        self.norm = (nn.RMSNorm, nn.BatchNorm1d)[self.first % 2](self.width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        folded = x.reshape(-1, self.width)
+        made: torch.Tensor = self.norm(folded).view(x.shape)
+        return functional.normalize(made, dim=-1) if self.second % 3 == 0 else made
+
+
+class Unbound(Block):
+    """Attention whose parts are taken one by one; heads of any size, a mask or none."""
+
+    def build(self) -> None:
+        self.heads = next(n for n in (1 + self.first % 4, 2, 1) if self.width % n == 0)
+        self.parts = nn.Linear(self.width, 3 * self.width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        parts = self.parts(x).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        mask = torch.ones(length, length).tril().bool() if self.second % 3 == 1 else None
+        how = {"attn_mask": mask, "is_causal": self.second % 3 == 2}
+        mixed = functional.scaled_dot_product_attention(query, key, value, **how)  # type: ignore[arg-type]
+        return mixed.transpose(1, 2).reshape(batch, length, width)
+
+
 class Chain(Block):
     """Elementwise, some of it in place."""
 

@@ -24,8 +24,14 @@ from ttmem.fit.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "drawn_models.py"
 BOARDS = ("n150", "p150")
-IMAGE = ("Convolution", "Depthwise", "Residual", "Pool", "Join", "Halves", "Gate", "Upsample", "Chain")
-ROWS = ("Linear", "Perceptron", "Attention", "Turn", "Doubled", "Halves", "Chain")
+IMAGE = (
+    *("Convolution", "Depthwise", "Residual", "Pool", "Join", "Halves", "Gate", "Upsample", "Chain"),
+    *("Transposed", "Shuffled", "Spread"),
+)
+ROWS = (
+    *("Linear", "Perceptron", "Attention", "Turn", "Doubled", "Halves", "Chain"),
+    *("Signal", "Recurrent", "Normed", "Unbound"),
+)
 EXAMPLES = int(int(os.environ.get("TTMEM_ORACLE_CASES", "0")) * 0.01) or 15
 
 _NUMBER = st.integers(0, 59)

@@ -129,12 +129,16 @@ def command(
         name = store.check_name(name)
     given = {"inputs": inputs, "size": size, "weights": weights, "settings": settings, "l1_small": l1_small}
     fields = _fields({**given, "trace_region": trace_region, **asked})
+    if (as_csv or plot) and not ranges:
+        raise click.UsageError("--csv and --plot show a --sweep")
+    if html_path and (boards or ranges):
+        raise click.UsageError("--html shows one run: leave --boards and --sweep out")
+    if boards and ranges:
+        raise click.UsageError("--boards and --sweep cannot be asked together")
     if boards:
         return _on_boards(target, boards, fields, output, as_json=as_json)
     if ranges:
         return _over_ranges(target, ranges, fields, output, plot, form=options.one_of(json=as_json, csv=as_csv))
-    if as_csv or plot:
-        raise click.UsageError("--csv and --plot show a --sweep")
     found = ttmem.fit(target, advice=not no_advice, **fields)
     answer = found.document
     shown = json_text(answer) if as_json else _shown(answer, output)

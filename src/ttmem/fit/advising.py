@@ -84,8 +84,9 @@ def _changes(request: Request) -> Iterator[tuple[str, Request]]:
         for chunk in _CHUNKS:
             if chunk < min(length, request.prefill_chunk or length):
                 yield f"prefill in chunks (--prefill-chunk {chunk})", replace(request, prefill_chunk=chunk)
-    if wants_recipe(request) and request.kv_cache not in _BLOCK_FLOATS:
-        yield "the cache in bfloat8_b (--kv-cache bfloat8_b)", replace(request, kv_cache="bfloat8_b")
+    for dtype in _BLOCK_FLOATS if wants_recipe(request) else ():
+        if request.kv_cache not in _BLOCK_FLOATS[_BLOCK_FLOATS.index(dtype) :]:
+            yield f"the cache in {dtype} (--kv-cache {dtype})", replace(request, kv_cache=dtype)
     for dtype in _BLOCK_FLOATS:
         if dtype not in request.weights.values():
             yield f"weights in {dtype} (--weights {dtype})", replace(request, weights={"": dtype})

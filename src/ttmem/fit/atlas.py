@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from ttmem._errors import BadInputError, TtmemError
 from ttmem._version import __version__
 from ttmem.analysis.failure import failure
@@ -128,7 +130,8 @@ def make_atlas(
     """All rows, in the order of the list; those that the folder has are not asked for again."""
     asked = [(model, board) for model in models for board in boards]
     with locked_folder(folder, "atlas"), _journal(folder) as (known, file):
-        missing = [(model, board) for model, board in asked if model.key(board) not in known]
+        questions = {model.key(board): (model, board) for model, board in asked}  # equal lines are one question
+        missing = [question for key, question in questions.items() if key not in known]
         done = len(asked) - len(missing)
         for model, board, row in _answers(missing, workers, scheduler):
             key = model.key(board)
@@ -172,7 +175,7 @@ def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             told: dict[str, Any] = json.loads(line)
-            known[str(told["key"])] = AtlasRow(**told["row"])
+            known[str(told["key"])] = msgspec.convert(told["row"], AtlasRow)
         except (ValueError, KeyError, TypeError):
             where = f"{path}:{number}"
             raise BadInputError("is no journal of an atlas", where=where, hint="name a new folder") from None

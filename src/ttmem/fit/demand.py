@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ttmem.analysis.failure import RunFailure, failure
 from ttmem.analysis.peaks import peaks
 from ttmem.fit.request import Prediction
+from ttmem.hardware import DRAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,21 @@ def demands(prediction: Prediction) -> dict[str, Demand]:
             peak.caused_by_name,
             peak.caused_by_location,
         )
-        found[memory] = _with_failed(held, failed) if failed and failed.memory == memory else held
+        if failed and failed.memory == memory:
+            held = _with_failed(held, failed, _known_bytes(prediction) // held.banks if memory == DRAM.name else 0)
+        found[memory] = held
     return found
 
 
-def _with_failed(held: Demand, failed: RunFailure) -> Demand:
+def _known_bytes(prediction: Prediction) -> int:
+    """What stays is known even where not all of it could be allocated."""
+    staying = prediction.weights_bytes + prediction.kv_cache_bytes + prediction.constants_bytes
+    return staying + prediction.reserve_bytes + prediction.activations_peak_bytes
+
+
+def _with_failed(held: Demand, failed: RunFailure, known: int) -> Demand:
     numbers = failed.numbers
-    wanted = numbers.get("allocated", 0) + numbers.get("bytes_per_bank", 0)
+    wanted = max(numbers.get("allocated", 0) + numbers.get("bytes_per_bank", 0), known)
     if "bytes_per_bank" not in numbers or wanted <= held.peak_bytes_per_bank:
         return held
     place = failed.operation_index, failed.operation_name, failed.operation_location

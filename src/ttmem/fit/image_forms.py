@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
 from ttmem.fit.forms import Held
 from ttmem.fit.prepared import weight_shape
-from ttmem.fit.stream import WEIGHT
+from ttmem.fit.stream import WEIGHT, Step
 from ttmem.operators.bound import CannotRunError
 from ttmem.operators.graphs import GraphCall
 from ttmem.operators.recipe import DeviceTensor, Recipe
@@ -20,6 +21,9 @@ _NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training")
 _FOLDED = "batch norms are folded into the convolution before them"
 _AFFINE = "a batch norm without a convolution before it is a product and a sum"
 _TILE = 32
+_IN_BLOCKS = "group norms are done in blocks where a sample is more than a core holds"
+_NORM_BYTES, _NORM_BUFFERS = 1_000_000, 7
+"""What the buffers of a group norm may take of a core's L1, and how many of them hold a block."""
 
 
 def lowered(lowering: Lowering, call: GraphCall) -> bool:
@@ -86,9 +90,12 @@ def _normed(lowering: Lowering, call: GraphCall) -> bool:
     channels = lowering.shape_of(source)[1]
     if source not in bench.held:
         bench.in_form(source, lowering.shape_of(source), "tile", bench.dtype_of(source))
-    held = bench.held[source]
+    held, own = bench.held[source], lowering.shape_of(source)
+    if not held.is_last and len(own) > 2 and held.shape != own:
+        bench.in_form(source, own, "tile", held.dtype)
+        held = bench.held[source]
     shape = [1] * len(held.shape)
-    shape[-1 if held.is_last else 1] = channels
+    shape[-1 if held.is_last or len(own) == 2 else 1] = channels
     name = held.name if held.layout == "tile" else bench.in_form(
         source, held.shape, "tile", held.dtype, is_last=held.is_last)  # fmt: skip
     for function, factor in (("ttnn.multiply", "scale"), ("ttnn.add", "shift")):
@@ -102,6 +109,23 @@ def _normed(lowering: Lowering, call: GraphCall) -> bool:
         name = out
     bench.hold(made, Held(name, held.shape, "tile", held.dtype, held.is_last))
     return True
+
+
+def norm_blocks(lowering: Lowering, call: GraphCall, steps: Sequence[Step]) -> Sequence[Step]:
+    """A group norm of a large sample in as many blocks as its buffers need; authors choose a grid of cores too."""
+    _, channels, *spatial = lowering.shape_of(call.takes[0])
+    of_a_group = channels // int(call.case.args["group"])
+    rows, columns = -(-prod(spatial) // _TILE), -(-of_a_group // _TILE) + 1
+    blocks = min(rows, -(-_NORM_BUFFERS * rows * columns * 2 * _TILE * _TILE // _NORM_BYTES))
+    if blocks < 2:
+        return steps
+    lowering.assume(_IN_BLOCKS)
+    return [
+        {**step, "kwargs": {**step["kwargs"], "num_out_blocks": blocks}}
+        if step.get("call") == "ttnn.group_norm"
+        else step
+        for step in steps
+    ]
 
 
 def _pooled(lowering: Lowering, call: GraphCall) -> bool:

@@ -107,8 +107,8 @@ class LiveTwin:
         if record is None:
             return Imagination((), UNKNOWN, f"the twin has no rule for {name}")
         held = [tensors[given] for given in written.tensors]
-        call = call_of(record, written, [spec for spec, _ in held])
-        target = tensors[written.target][1] if written.target is not None else None
+        into, target = tensors[written.target] if written.target is not None else (None, None)
+        call = call_of(record, written, [spec for spec, _ in held], into)
         plan = planned(self.twin, call, self._cache)
         result = run_call(self.twin, call, [buffer for _, buffer in held], self._cache, target, plan)
         made = tuple(Imagined(spec, buffer) for buffer, spec in result.made)

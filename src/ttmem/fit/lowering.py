@@ -6,7 +6,7 @@ that serves the next one: images with their channels last, rows of several seque
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from ttmem.fit import image_forms, view_forms
 from ttmem.fit.forms import Held, Workbench
 from ttmem.fit.request import EAGER, PYTHON, Request
-from ttmem.fit.stream import ModelCall, Stream
+from ttmem.fit.stream import ModelCall, Step, Stream
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.bound import CannotRunError
 from ttmem.operators.case import CaseTensor
@@ -29,6 +29,9 @@ _ROW_MAJOR_RESULTS = {
     "_adaptive_avg_pool2d", "adaptive_max_pool2d", "upsample_nearest2d", "upsample_bilinear2d", "grid_sampler_2d",
 }  # fmt: skip
 """Operators whose call answers in rows and not in tiles."""
+_PLACES = {"topk": "uint16", "sort": "uint16", "argmax": "uint32"}
+"""What places are counted in by calls that find them; torch counts in int64."""
+_MOST_UINT16 = 65535
 _ASSUMED = {
     "last-use": "tensors are freed after their last use (--liveness python: when Python drops them)",
     "python": "tensors are freed when Python drops them, without any deallocate",
@@ -158,11 +161,15 @@ class Lowering:
     def _do(self, call: GraphCall, operator: Operator | None) -> None:
         if operator is None:
             raise CannotRunError(f"{call.case.op} is not in the catalogue")
-        if operator.support == FREE:
+        if operator.support == FREE or view_forms.is_unchanged(self, call):
             self.bench.alias(call.takes[0], call.makes[0])
             return
         if operator.support != DEVICE:
             raise CannotRunError(f"{call.case.op} does not run on the device: {operator.note or operator.lowering}")
+        if any(self._graph.values[value].dtype.startswith("complex") for value in (*call.takes, *call.makes)):
+            raise CannotRunError(
+                "there are no complex tensors on the device; the result is counted as pairs of numbers"
+            )
         if view_forms.lowered(self, call) or image_forms.lowered(self, call):
             return
         if operator.kind in _ELEMENTWISE and self._elementwise(call):
@@ -183,6 +190,9 @@ class Lowering:
             weight = image_forms.prepared_weight(self, call, recipe, tensor) if tensor.on_host else None
             names[tensor.name] = weight or bench.in_form(value, tensor.shape, tensor.layout, tensor.dtype)
         shapes = [image_forms.result_shape(operator.result, value) for value in map(self.shape_of, call.makes)]
+        if call.case.op == "unbind":  # pieces of one, which somebody squeezes when that matters
+            place = call.case.args.get("dim", 0) % (len(shapes[0]) + 1)
+            shapes = [(*shape[:place], 1, *shape[place:]) for shape in shapes]
         self.emit(call, recipe, names, shapes, is_last=operator.result.startswith("channels_last"))
 
     def recipe(
@@ -206,7 +216,10 @@ class Lowering:
         bench, single = self.bench, len(call.makes) == 1
         fresh = [bench.fresh(value) for value in call.makes]
         renamed = {**names, **{f"{RESULT}.{place}": name for place, name in enumerate(fresh)}}
-        for step in recipe.described_steps:
+        described: Sequence[Step] = recipe.described_steps
+        if call.case.op == "native_group_norm":
+            described = image_forms.norm_blocks(self, call, described)
+        for step in described:
             if "alloc" in step or "host" in step:
                 continue
             made = bench.renamed(step, renamed)
@@ -219,7 +232,14 @@ class Lowering:
             bench.to_dram(fresh)
         layout = "row_major" if call.case.op in _ROW_MAJOR_RESULTS else "tile"
         for value, name, shape in zip(call.makes, fresh, shapes, strict=True):
-            bench.hold(value, Held(name, shape, layout, bench.dtype_of(value), is_last))
+            bench.hold(value, Held(name, shape, layout, self._made_dtype(call, value), is_last))
+
+    def _made_dtype(self, call: GraphCall, value: int) -> str:
+        own = self._graph.values[value].dtype
+        if own != "int64" or call.case.op not in _PLACES:
+            return self.bench.dtype_of(value)
+        is_long = max(self.shape_of(call.takes[0]), default=0) > _MOST_UINT16
+        return "uint32" if is_long else _PLACES[call.case.op]
 
     def _elementwise(self, call: GraphCall) -> bool:
         """On values as they lie, where they all lie alike; False: they must be laid out as torch has them."""

@@ -27,6 +27,12 @@ KIND = "predicted"
 _STEP_SECONDS = 600.0
 """The library works out tables of large reshapes on the host: minutes for thousands of sequences."""
 
+_MOST_DOUBTS = 10
+_RESULTS_ALONE = (
+    "of {} operation{} only the results are counted, not what they need while they run: no call on the device is "
+    "known, or the library refuses it (operations.unsupported names them)"
+)
+
 
 @contextmanager
 def opened(request: Request) -> Iterator[Engine]:
@@ -108,7 +114,8 @@ class _Heard:
     capture: Capture = field(default_factory=Capture)
     confidences: Counter[str] = field(default_factory=Counter)
     doubts: Counter[str] = field(default_factory=Counter)
-
+    doubted_at: dict[str, str] = field(default_factory=dict)
+    """Where in the model each doubt came up first."""
     refused: list[dict[str, Any]] = field(default_factory=list)
     last_started: dict[str, Any] = field(default_factory=dict)
 
@@ -124,14 +131,26 @@ class _Heard:
                 self.refused.append(self.last_started | {"why": message["refused"]})
             self.confidences["unknown" if is_bound else message.get("confidence", "exact")] += 1
             if message.get("doubt"):
-                self.doubts[message["doubt"]] += 1
+                self._doubt(message["doubt"])
         if "bounded" in message:  # of the operation that has just ended
             self.confidences["exact"] -= 1
             self.confidences["bounded"] += 1
-            self.doubts[message["bounded"]] += 1
+            self._doubt(message["bounded"])
         if "played" in message:
             late = _STEP_SECONDS if message["timed_out"] else None
             self.capture.process_ended(signal_number=message["signal"] or None, timeout_seconds=late)
+
+    def _doubt(self, text: str) -> None:
+        self.doubts[text] += 1
+        self.doubted_at.setdefault(text, self.last_started.get("place", ""))
+
+    def told_doubts(self) -> Iterator[str]:
+        """What the figures leave out, the gravest first; then why figures of single operations are bounds."""
+        if unknown := self.confidences["unknown"]:
+            yield _RESULTS_ALONE.format(unknown, "s" * (unknown > 1))
+        for text, count in self.doubts.most_common(_MOST_DOUBTS):
+            places = f", first in {self.doubted_at[text]}" if self.doubted_at[text] else ""
+            yield f"{text} ({count} operation{'s' * (count > 1)}{places})"
 
 
 def script_of(stream: Stream) -> Iterator[Entry]:
@@ -203,6 +222,7 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
     )
     unsupported += tuple(f"{one['name']} ({one['place']}): refused: {_short(one['why'])}" for one in heard.refused)
     counts = heard.confidences
+    interval = None if stream.is_placed or fullest is None else _interval(fullest, held)
     return Prediction(
         request=request,
         profile=profile,
@@ -220,17 +240,31 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
             unknown=counts["unknown"],
             unsupported=unsupported,
         ),
-        assumed=(*stream.assumed, *(f"{text} ({count} operations)" for text, count in heard.doubts.most_common(10))),
+        assumed=(*stream.assumed, *([] if interval is None else [_of_ports()]), *heard.told_doubts()),
         error_bound_percent=stream.error_bound_percent,
-        interval_bytes=None if stream.is_placed or fullest is None else _interval(fullest, held),
+        interval_bytes=interval,
     )
 
 
 def _interval(fullest: Peak, held_bytes_per_bank: int) -> tuple[int, int]:
     """From a port that keeps its activations in L1 to one that keeps all in DRAM, with the error that was measured."""
-    excess: float = _toml.packaged("ttmem.fit", "measured.toml")["interval"]["lower_end_excess_percent"]
-    low = int(held_bytes_per_bank * fullest.banks / (1 + excess / 100))
+    low = int(held_bytes_per_bank * fullest.banks / (1 + _measured()["lower_end_excess_percent"] / 100))
     return low, max(low, fullest.peak_bytes_per_bank * fullest.banks)
+
+
+def _of_ports() -> str:
+    """How far such an interval can be trusted."""
+    told = _measured()
+    return (
+        f"of {told['ports']} ports of tt-metal that were measured {told['within']} lay in such an interval; the others "
+        f"keep weights as they were loaded, or norms unfolded, on the device too: up to {told['most_times']:g} times "
+        "its upper end"
+    )
+
+
+def _measured() -> dict[str, Any]:
+    found: dict[str, Any] = _toml.packaged("ttmem.fit", "measured.toml")["interval"]
+    return found
 
 
 def _short(text: str) -> str:

@@ -3,7 +3,9 @@
 
 More is taken to need no less memory. A run that fits tells how full the fullest bank was, so the next value is aimed at
 by a straight line through the last two, and halved where the line misleads: a handful of runs instead of twenty. The
-answer itself is never extrapolated: the value fitted, and the next step did not.
+answer itself is never extrapolated: the value fitted, and the next step did not. Images come in buffers so large that
+a batch can fail in pieces of free memory where a larger one lies better: a line might land on that one, so batches and
+sizes are doubled and halved from the smallest, which is what anybody would try.
 
 A run of the real library costs seconds to minutes (it works out tables of large reshapes on the host, anew for every
 batch), so it is asked where the twin found the limit: the same value and the next one are two runs. Where it differs,
@@ -36,6 +38,8 @@ class Quantity:
     most: int
     start: int
     """Where the search begins when the request says nothing: far enough for a slope to be seen."""
+    by_halves: bool = False
+    """Whether no line is aimed along."""
 
     def on(self, request: Request, value: int) -> Request:
         """The request with this much of it."""
@@ -51,11 +55,11 @@ class Quantity:
 QUANTITIES = {
     quantity.name: quantity
     for quantity in (
-        Quantity("batch", "batch", 1, 1 << 16, 1),
+        Quantity("batch", "batch", 1, 1 << 16, 1, by_halves=True),
         Quantity("seq", "sequence", 32, 1 << 22, 512),
         Quantity("context", "context", 32, 1 << 24, 4096),
         Quantity("users", "users", 1, 1 << 16, 1),
-        Quantity("size", "size", 32, 1 << 14, 224),
+        Quantity("size", "size", 32, 1 << 14, 224, by_halves=True),
     )
 }
 
@@ -107,7 +111,7 @@ def search(
         held, size = (dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else (0, 0)
         return Tried(value, prediction.fits, held, size)
 
-    begin, is_expected = what.of(request), engine_name(request) == MOCK
+    begin, is_expected = what.step if what.by_halves else what.of(request), engine_name(request) == MOCK
     if is_expected:
         begin = search(replace(request, engine=TWIN), quantity, predict, most=most).value
     found = largest(ask, what, begin, most, is_expected=is_expected)
@@ -121,14 +125,15 @@ def largest(
     ask: Callable[[int], Tried], what: Quantity, begin: int, most: int | None = None, *, is_expected: bool = False
 ) -> Found:
     """The search itself, over whatever answers; ``is_expected``: the first value is thought to be the limit."""
-    return _Search(ask, what.step, min(most or what.most, what.most)).run(begin, is_expected=is_expected)
+    end = min(most or what.most, what.most)
+    return _Search(ask, what.step, end, by_halves=what.by_halves).run(begin, is_expected=is_expected)
 
 
 class _Search:
     """Counts in steps; ``low`` fits and ``high`` does not."""
 
-    def __init__(self, ask: Callable[[int], Tried], step: int, most: int) -> None:
-        self._ask_value, self._step = ask, step
+    def __init__(self, ask: Callable[[int], Tried], step: int, most: int, *, by_halves: bool) -> None:
+        self._ask_value, self._step, self._by_halves = ask, step, by_halves
         self._tried: dict[int, Tried] = {}
         self._end = max(most // step, 1)
         self._aims = self._missed = False
@@ -160,8 +165,9 @@ class _Search:
         if not fitting:
             return max(self.high // 2, 1)
         is_open = self.high > self._end
-        middle = self._inside(4 * self.low if is_open else (self.low + self.high) // 2)
-        self._aims = len(fitting) > 1 and not self._missed
+        farther = (2 if self._by_halves else 4) * self.low
+        middle = self._inside(farther if is_open else (self.low + self.high) // 2)
+        self._aims = len(fitting) > 1 and not self._missed and not self._by_halves
         if not self._aims:
             return middle
         (before, first), (last, second) = fitting[-2:]

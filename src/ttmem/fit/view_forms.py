@@ -13,8 +13,20 @@ if TYPE_CHECKING:
     from ttmem.fit.lowering import Lowering
 
 _VIEWS = ("view", "_unsafe_view", "reshape", "squeeze", "unsqueeze")
+_STRIDED = ("as_strided", "as_strided_")
 _PRODUCTS = ("mm", "addmm")
 _ALONG = ("cat", "split", "split_with_sizes", "chunk", "slice")
+
+
+def is_unchanged(lowering: Lowering, call: GraphCall) -> bool:
+    """Strides are torch's own affair where every element stays in its place: pooling over one dimension sets them."""
+    if call.case.op not in _STRIDED:
+        return False
+    shape, args = lowering.shape_of(call.takes[0]), call.case.args
+    strides = [prod(shape[at + 1 :]) for at in range(len(shape))]
+    given = args.get("stride") or ()
+    is_same = tuple(args.get("size") or ()) == shape and len(given) == len(shape) and not args.get("storage_offset")
+    return is_same and all(size == 1 or own == new for size, own, new in zip(shape, strides, given, strict=True))
 
 
 def lowered(lowering: Lowering, call: GraphCall) -> bool:

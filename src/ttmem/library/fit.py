@@ -38,10 +38,11 @@ class Fit:
     def fits(self) -> bool:
         return self.prediction.fits
 
-    @property
+    @cached_property
     def profile(self) -> Profile:
-        """Of kind ``predicted``: every report, ``diff`` and ``check`` take it."""
-        return self.prediction.profile
+        """Of kind ``predicted``: every report, ``diff`` and ``check`` take it; the answer itself is among its facts."""
+        told = self.prediction.profile
+        return replace(told, facts={**told.facts, "fit": self.to_json()})
 
     @cached_property
     def capacity(self) -> Capacity | None:

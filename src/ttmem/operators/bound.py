@@ -21,7 +21,9 @@ _FLOATS = ("float32", "bfloat16")
 
 def device_dtype(dtype: str, float_dtype: str | None) -> str:
     """What a recorded type is on the device. Truth values are 0 and 1 in the type of the floats, as masks need them."""
-    known = _DEVICE_TYPES.get(dtype, dtype)
+    if dtype.startswith("complex"):
+        return "float32"  # a pair of bfloat16 takes as much
+    known = "bfloat16" if dtype.startswith("float8") else _DEVICE_TYPES.get(dtype, dtype)
     if known == "bool":
         return float_dtype or "bfloat16"
     return float_dtype if known in _FLOATS and float_dtype else known

@@ -7,9 +7,12 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.operators.case import Case, case_from_json
+from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.tracer.job import TraceJob
 from ttmem.operators.tracing import ask_once
 
+FUSED_HEADS_OF = 32
+"""ttnn's fused attention takes no padding along the heads' size, so it must be whole tiles."""
 PARAMETER, BUFFER, INPUT, CONSTANT = "parameter", "buffer", "input", "constant"
 """What values are that no call makes; a constant is one of the model's own code."""
 
@@ -55,11 +58,12 @@ class Graph:
 
 def trace_graph(job: TraceJob, *, python: str | None = None) -> Graph:
     """One model at one size; one that refuses it is bad input here, because nothing can be said of it."""
-    answer = ask_once(replace(job, as_graph=True), python=python)
+    asked = replace(job, as_graph=True, known=tuple(catalogue().operators), fused_heads_of=FUSED_HEADS_OF)
+    answer = ask_once(asked, python=python)
     if problem := answer.get("problem"):
-        size = job.size_text or "its own size"
+        what = f"the model refuses {job.size_text}" if job.size else "the model does not run"
         hint = "try another --size, --seq or --set, or name its inputs with --inputs FILE.py::FN"
-        raise BadInputError(f"the model refuses {size}: {problem}", where=job.target, hint=hint)
+        raise BadInputError(f"{what}: {problem}", where=job.target, hint=hint)
     return _graph(job, answer)
 
 

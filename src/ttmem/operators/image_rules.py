@@ -41,6 +41,13 @@ def pool_stride(bound: Bound) -> list[int]:
     return spread(bound, "kernel_size" if bound.argument("stride") in (None, []) else "stride")
 
 
+def pool_kernel(bound: Bound) -> list[int]:
+    """torch takes windows that are larger than the image; the library does not, and they see no more."""
+    _, _, *size = image(bound)
+    kernel, padding = spread(bound, "kernel_size"), spread(bound, "padding")
+    return [min(one, side + 2 * pad) for one, side, pad in zip(kernel, size, padding, strict=True)]
+
+
 def _scales(bound: Bound) -> list[float]:
     _, _, height, width = image(bound)
     size = bound.argument("output_size")
@@ -102,7 +109,11 @@ RULES: dict[str, Rule] = {
     "stride_width": lambda bound: spread(bound, "stride", 1)[-1],
     "padding_width": lambda bound: spread(bound, "padding", 1)[-1],
     "dilation_width": lambda bound: spread(bound, "dilation", 1)[-1],
-    "pool_kernel": lambda bound: spread(bound, "kernel_size"),
+    "pool_kernel": pool_kernel,
+    "conv_stride": lambda bound: spread(bound, "stride"),
+    "conv_padding": lambda bound: spread(bound, "padding"),
+    "conv_output_padding": lambda bound: spread(bound, "output_padding"),
+    "conv_dilation": lambda bound: spread(bound, "dilation"),
     "pool_stride": pool_stride,
     "pool_padding": lambda bound: spread(bound, "padding"),
     "pool_dilation": lambda bound: spread(bound, "dilation"),

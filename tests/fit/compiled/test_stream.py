@@ -192,3 +192,44 @@ def test_a_damaged_module_is_read_or_bad_input(seed: int) -> None:
             module_stream(_damaged(text, choose), Request("layer.mlir"))
             read += 1
     assert read  # most damage leaves something to play
+
+
+PROGRAM = """\
+#config = #ttnn.matmul_multi_core_reuse_multi_cast_1d_program_config<
+  compute_with_storage_grid_size = #ttnn.core_coord<8, 2>, in0_block_w = 2,
+  out_subblock_h = 1, out_subblock_w = 2, per_core_m = 2, per_core_n = 2, fuse_batch = true,
+  fused_activation = #ttnn.unary_with_param<op_type = silu>, mcast_in0 = true, hop_cores = #ttnn.core_range_set<>
+>
+"""
+
+
+def test_how_the_compiler_deals_a_program_out_is_passed_on() -> None:
+    # GIVEN a product with a configuration that an alias of several lines stands for
+    text = PROGRAM + linear_layer().replace(
+        "transpose_b = false", "matmul_program_config = #config, compute_config = "
+        "#ttnn.device_compute_kernel_config<math_fidelity = hifi4, fp32_dest_acc_en = true>, transpose_b = false"
+    )  # fmt: skip
+    (product,) = [step for step in steps(stream(text)) if step.get("call") == "ttnn.matmul"]
+    given = product["kwargs"]
+    assert isinstance(given, dict)
+    # THEN the call is given the library's own objects
+    assert given["program_config"]["new"] == "ttnn.MatmulMultiCoreReuseMultiCast1DProgramConfig"
+    assert given["program_config"]["kwargs"] == {
+        "compute_with_storage_grid_size": {"tuple": [8, 2]},
+        "in0_block_w": 2,
+        "out_subblock_h": 1,
+        "out_subblock_w": 2,
+        "per_core_M": 2,
+        "per_core_N": 2,
+        "fuse_batch": True,
+        "mcast_in0": True,
+        "fused_activation": {
+            "new": "ttnn.UnaryWithParam",
+            "args": [{"attribute": "ttnn.UnaryOpType.SILU"}],
+            "kwargs": {},
+        },
+    }
+    assert given["compute_kernel_config"] == {
+        "new": "ttnn.WormholeComputeKernelConfig",
+        "kwargs": {"math_fidelity": {"attribute": "ttnn.MathFidelity.HiFi4"}, "fp32_dest_acc_en": True},
+    }

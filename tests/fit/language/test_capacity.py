@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import ttmem
 from fit.language.configurations import LLAMA_8B
 from support.command_line import call
 from ttmem.fit.language.capacity import capacity_of
@@ -53,3 +54,17 @@ def test_a_context_beyond_the_models_positions_is_not_cut(tmp_path: Path) -> Non
     capacity = capacity_of(Request(str(file), recipe="tt-transformers:performance", users=2, context=4096))
     assert capacity.largest_context > 4096
     assert all(point.is_limit for point in capacity.points)
+
+
+def test_what_does_not_fit_is_told_in_full_and_the_parts_sum_to_it(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(LLAMA_8B))
+    needed = []
+    for users in (1, 2, 8):
+        answer = ttmem.fit(str(config), engine="twin", users=users, context=65536, advice=False).to_json()
+        parts = ("weights_bytes", "kv_cache_bytes", "activations_peak_bytes", "constants_bytes", "reserve_bytes")
+        peak = answer["peak"]["DRAM"]
+        assert not answer["fits"]
+        assert peak["peak_bytes_per_bank"] == sum(answer[part] for part in parts) // peak["banks"]
+        needed.append(peak["peak_bytes_per_bank"])
+    assert needed == sorted(needed)

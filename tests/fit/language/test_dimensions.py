@@ -33,8 +33,9 @@ def test_a_part_for_text_and_the_code_of_a_family_fill_in_what_is_not_written() 
 def test_layers_may_have_heads_of_their_own() -> None:
     text = {**LLAMA_8B, "model_type": "gemma4_text", "sliding_window": 512, "global_head_dim": 512}
     sizes = dimensions_of({**text, "num_global_key_value_heads": 2})
-    assert sizes.layer(4) == {"layer": 4, "is_sliding": True, "head_dim": 256, "key_heads": 8}
-    assert sizes.layer(5) == {"layer": 5, "is_sliding": False, "head_dim": 512, "key_heads": 2}
+    same = {"hidden": 14336, "experts": 0, "shared_hidden": 0}
+    assert sizes.layer(4) == {"layer": 4, "is_sliding": True, "head_dim": 256, "key_heads": 8, **same}
+    assert sizes.layer(5) == {"layer": 5, "is_sliding": False, "head_dim": 512, "key_heads": 2, **same}
 
 
 def test_experts_are_counted() -> None:

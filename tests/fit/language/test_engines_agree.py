@@ -19,6 +19,9 @@ from ttmem.fit.request import L1_SMALL_BYTES, Request
 from ttmem.fit.stream import Stream
 
 BOARDS = ("n150", "t3k", "p150")
+LLAMA_LIKE = ("llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3", "olmo2")
+OTHERS = ("gpt_neox", "starcoder2", "stablelm", "cohere", "olmo", "phi", "opt", "bloom")
+FAMILIES = [*LLAMA_LIKE, *LLAMA_LIKE, *OTHERS]
 
 
 @pytest.fixture(scope="module")
@@ -46,24 +49,24 @@ def _played(engine: Engine, stream: Stream) -> tuple[Any, ...]:
 def _models(draw: st.DrawFn) -> dict[str, Any]:
     key_heads = draw(st.sampled_from([8, 16]))
     experts = draw(st.sampled_from([0, 0, 0, 8]))
-    family = (
-        "mixtral" if experts else draw(st.sampled_from(["llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3"]))
-    )
+    family = draw(st.sampled_from(["mixtral", "qwen2_moe", "gpt_oss"] if experts else FAMILIES))
     return {
         "model_type": family,
         "hidden_size": 256 * draw(st.integers(1, 24)),
-        "head_dim": draw(st.sampled_from([64, 128, 256])),
+        "head_dim": draw(st.sampled_from([64, 128, 256, 80, 96] if family in OTHERS else [64, 128, 256])),
         "num_attention_heads": key_heads * draw(st.sampled_from([1, 2, 4])),
         "num_key_value_heads": key_heads,
         "intermediate_size": 256 * draw(st.integers(1, 60)),
         "num_hidden_layers": draw(st.integers(1, 2)),
         "vocab_size": draw(st.integers(1000, 150_000)),
         "num_local_experts": experts,
+        "num_experts_per_tok": 2,
+        "max_position_embeddings": 8192,
     }
 
 
 @pytest.mark.oracle
-@settings(max_examples=12)
+@settings(max_examples=20)
 @given(
     config=_models(),
     board=st.sampled_from(BOARDS),
@@ -81,6 +84,7 @@ def test_every_recipe_takes_the_same_bytes_on_both(
     context: int,
     phase: str,
 ) -> None:
+    recipe = "generic" if config["model_type"] in OTHERS else recipe
     request = Request("config.json", board=board, recipe=recipe, users=users, context=context, phase=phase)
     stream = language_stream(request, config)
     twin, mock = (_played(engine, stream) for engine in engines[board])

@@ -114,7 +114,9 @@ def test_a_batch_is_users() -> None:
 
 
 def test_a_board_with_too_many_chips_is_used_in_part() -> None:
-    stream = language_stream(_request(board="t3k"), {**LLAMA_8B, "num_attention_heads": 20, "num_key_value_heads": 10})
+    stream = language_stream(
+        _request(board="t3k"), {**LLAMA_8B, "head_dim": 128, "num_attention_heads": 20, "num_key_value_heads": 10}
+    )
     assert stream.facts["chips"] == 2
     assert "10 key-value heads cannot be divided among the board's 8 chips (--chips)" in stream.assumed
 
@@ -194,4 +196,4 @@ def test_a_file_of_ones_own_changes_what_it_names_and_keeps_the_rest(tmp_path: P
 
 
 def test_names_of_our_recipes() -> None:
-    assert recipe_names() == ["gemma4", "generic", ACCURACY, PERFORMANCE]
+    assert recipe_names() == ["gemma4", "generic", "gpt-oss", ACCURACY, PERFORMANCE]

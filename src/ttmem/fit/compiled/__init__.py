@@ -35,6 +35,8 @@ def stream_of(request: Request) -> Stream:
                     raise BadInputError(_MOST, where=request.target, hint=hint)
         except TruncatedSourceError as error:
             raise BadInputError(f"cannot be unpacked: {error.reason}", where=request.target) from error
+        if opened.remarks:
+            raise BadInputError(f"is too much to read whole: {opened.remarks[0]}", where=request.target)
     return module_stream(b"".join(pieces), request)
 
 

@@ -68,9 +68,8 @@ def _call(form: Form, operation: ModuleOperation, operands: Sequence[Held | None
     for prop, convert in form.values:
         if prop in known:
             args.append(convert(known[prop]))
-    kwargs |= {
-        key: convert(known[prop]) for key, (prop, convert) in form.options.items() if known.get(prop) is not None
-    }
+    said = {key: convert(known[prop]) for key, (prop, convert) in form.options.items() if known.get(prop) is not None}
+    kwargs |= {key: value for key, value in said.items() if value is not None}
     kwargs |= form.fixed
     if made is not None:
         first = next((held.form for held in operands if held is not None and held.form), None)

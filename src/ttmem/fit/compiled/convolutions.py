@@ -4,6 +4,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ttmem.fit.compiled.activations import fused_activation
+
 _SIZES = ("in_channels", "out_channels", "batch_size", "input_height", "input_width", "kernel_size", "stride")
 _MORE = ("padding", "dilation", "groups", "output_padding")
 _FLAGS = (
@@ -43,14 +45,8 @@ def _configuration(config: Mapping[str, Any]) -> dict[str, Any]:
         options["shard_layout"] = {"attribute": f"ttnn.TensorMemoryLayout.{str(config['shard_layout']).upper()}"}
     if config.get("output_layout") in ("tile", "row_major"):
         options["output_layout"] = {"layout": config["output_layout"]}
-    activation = config.get("activation")
-    kind = activation.get("op_type") if isinstance(activation, Mapping) else activation
-    if kind:
-        options["activation"] = {
-            "new": "ttnn.UnaryWithParam",
-            "args": [{"attribute": f"ttnn.UnaryOpType.{str(kind).upper()}"}],
-            "kwargs": {},
-        }
+    if activation := fused_activation(config.get("activation")):
+        options["activation"] = activation
     return options
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttmem.fit.compiled.program_configs import attention_config, kernel_config, product_config
+
 Properties = Mapping[str, Any]
 Value = Any
 Convert = Callable[[Any], Value]
@@ -79,9 +81,18 @@ _POOL = {
     **_options(kernel_size="kernel_size", stride="stride", padding=("padding", _padding), ceil_mode="ceil_mode"),
 }
 _NORM = ("", "weight", "bias")
-_MATMUL = _options(transpose_a="transpose_a", transpose_b="transpose_b", activation="activation")
+_KERNEL = _options(compute_kernel_config=("compute_config", kernel_config))
+_MATMUL = {
+    **_options(transpose_a="transpose_a", transpose_b="transpose_b", activation="activation"),
+    **_options(program_config=("matmul_program_config", product_config)),
+    **_KERNEL,
+}
 _HEADS = _options(num_heads="num_heads", num_kv_heads="num_kv_heads", transpose_k_heads="transpose_k_heads")
-_ATTENTION = _options(is_causal="is_causal", scale="scale", sliding_window_size="sliding_window_size")
+_ATTENTION = {
+    **_options(is_causal="is_causal", scale="scale", sliding_window_size="sliding_window_size"),
+    **_options(program_config=("program_config", attention_config)),
+    **_KERNEL,
+}
 
 FORMS: dict[str, Form] = {
     **{name: Form(name) for name in _UNARY.split()},
@@ -109,7 +120,9 @@ FORMS: dict[str, Form] = {
     "pad": Form("pad", values=(("padding", _pairs), ("value", _same))),
     "repeat": Form("repeat", values=(("repeat_dims", lambda dims: {"shape": dims}),)),
     "repeat_interleave": Form("repeat_interleave", values=(("repeats", _same), ("dim", _same))),
-    "softmax": Form("softmax", values=(("dimension", _same),), options=_options(numeric_stable="numericStable")),
+    "softmax": Form(
+        "softmax", values=(("dimension", _same),), options={**_options(numeric_stable="numericStable"), **_KERNEL}
+    ),
     "argmax": Form("argmax", options=_options(dim="dim", keepdim="keep_dim")),
     "cumsum": Form("cumsum", options=_options(dim="dim"), gives_memory=False),
     "sort": Form("sort", options=_options(dim="dim", descending="descending", stable="stable")),
@@ -117,8 +130,8 @@ FORMS: dict[str, Form] = {
     "gather": Form("gather", ("", "index"), values=(("dim", _same),)),
     "matmul": Form("matmul", options=_MATMUL, gives_dtype=True),
     "linear": Form("linear", ("", "", "bias"), options=_MATMUL, gives_dtype=True),
-    "rms_norm": Form("rms_norm", _NORM, options=_options(epsilon="epsilon")),
-    "layer_norm": Form("layer_norm", _NORM, options=_options(epsilon="epsilon")),
+    "rms_norm": Form("rms_norm", _NORM, options={**_options(epsilon="epsilon"), **_KERNEL}),
+    "layer_norm": Form("layer_norm", _NORM, options={**_options(epsilon="epsilon"), **_KERNEL}),
     "batch_norm_inference": Form(
         "batch_norm",
         ("", "running_mean", "running_var", "weight", "bias"),

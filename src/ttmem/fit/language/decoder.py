@@ -17,8 +17,12 @@ from ttmem.hardware import open_board
 _LAST_ROWS = 32
 """Of a prompt, whose logits are made: a row of tiles."""
 _WIDEST_HEAD = 256
+_TILE = 32
+_WHOLE_HEAD = 64
+"""The library rotates and divides heads of whole pairs of tiles; others a port pads, which takes the same memory."""
 ASSUMED_CHIPS = "collectives are counted as their result beside the partial tensor"
 ASSUMED_CHUNKS = "attention of a chunk to the cache is counted as its result alone"
+ASSUMED_HEADS = "heads that are not of whole tiles are counted padded: the library refuses them otherwise"
 ASSUMED_CACHE_WRITE = "writing a row into the cache takes no memory of its own"
 
 
@@ -54,15 +58,23 @@ class Decoder:
         step = _call("embedding", given, made, layout={"layout": "tile"})
         yield ModelCall("ttnn.embedding", (step,), module=module)
         yield self._one("reshape", [made, [1, 1, self._rows, dim // self._chips]], shaped, module, frees=(made,))
-        if self._chips == 1:
-            return shaped
-        yield self._collective("all_gather", hidden, [1, 1, self._rows, dim], module, (shaped,))
-        return hidden
+        if self._chips > 1:
+            yield self._collective("all_gather", hidden, [1, 1, self._rows, dim], module, (shaped,))
+            shaped = hidden
+        sizes = self._layout.dimensions
+        if sizes.position_rows:
+            placed, summed = self._name(), self._name()
+            yield ModelCall("positions", (self._alloc(placed, [1, 1, self._rows, dim]),), (), "model.embed_positions")
+            yield self._one("add", [shaped, placed], summed, "model.embed_positions", frees=(shaped, placed))
+            shaped = summed
+        return (yield from self._normed(shaped, "model.embed_norm")) if sizes.embedding_norm else shaped
 
     # --- a layer ------------------------------------------------------------------------------------------------------
 
     def _layer(self, hidden: str, scope: Scope) -> _Calls:
         module = f"model.layers.{scope.names['layer']}"
+        if self._layout.dimensions.parallel:
+            return (yield from self._parallel_layer(hidden, module, scope))
         post = self._layout.dimensions.norms_per_layer > 2
         normed = self._name()
         yield self._norm(hidden, f"{module}.input_layernorm", normed)
@@ -81,49 +93,86 @@ class Decoder:
         yield self._one("add", [summed, fed], result, module, frees=(summed, fed))
         return result
 
+    def _parallel_layer(self, hidden: str, module: str, scope: Scope) -> _Calls:
+        """Attention and feed-forward of the same input; with two norms each has its own."""
+        first, second, both, result = (self._name() for _ in range(4))
+        yield self._norm(hidden, f"{module}.input_layernorm", first)
+        own = self._layout.dimensions.norms_per_layer > 1
+        yield self._norm(hidden, f"{module}.{'post_attention' if own else 'input'}_layernorm", second)
+        attended = yield from self._attention(first, f"{module}.self_attn", scope)
+        fed = yield from self._feed_forward(second, f"{module}.mlp", scope)
+        yield self._one("add", [attended, fed], both, module, frees=(attended, fed))
+        yield self._one("add", [hidden, both], result, module, frees=(hidden, both))
+        return result
+
     def _normed(self, source: str, module: str) -> _Calls:
         made = self._name()
         yield self._norm(source, module, made, frees=(source,))
         return made
 
     def _norm(self, source: str, module: str, made: str, frees: Sequence[str] = ()) -> ModelCall:
-        step = _call("rms_norm", [{"tensor": source}], made, weight={"tensor": f"{module}.weight"}, epsilon=1e-5)
-        return ModelCall("ttnn.rms_norm", (step,), tuple(frees), module)
+        sizes = self._layout.dimensions
+        name = "layer_norm" if sizes.norm_bias else "rms_norm"
+        given: dict[str, Any] = {"weight": {"tensor": f"{module}.weight"}} if sizes.norms_per_layer else {}
+        if sizes.norm_bias:
+            given["bias"] = {"tensor": f"{module}.bias"}
+        step = _call(name, [{"tensor": source}], made, **given, epsilon=1e-5)
+        return ModelCall(f"ttnn.{name}", (step,), tuple(frees), module)
 
     def _attention(self, normed: str, module: str, scope: Scope) -> _Calls:
         named = scope.names
         heads, key_heads = named["heads"] // self._chips, max(named["key_heads"] // self._chips, 1)
         width = named["head_dim"]
         qkv = self._name()
-        bias = {"bias": {"tensor": f"{module}.qkv_proj.bias"}} if named["qkv_bias"] else {}
+        bias = self._bias(f"{module}.qkv_proj", named["qkv_bias"])
         yield self._linear(normed, f"{module}.qkv_proj", qkv, (normed,), **bias)
         query, key, value = self._name(), self._name(), self._name()
-        step = _call(
-            "experimental.nlp_create_qkv_heads",
-            [{"tensor": qkv}],
-            [query, key, value],
-            num_heads=heads,
-            num_kv_heads=key_heads,
-            transpose_k_heads=False,
-        )
-        yield ModelCall("ttnn.experimental.nlp_create_qkv_heads", (step,), (qkv,), module)
-        if named["qk_norm"]:
+        yield self._split_heads(qkv, (query, key, value), module, (heads, key_heads, width))
+        if named["qk_norm"] and not named["whole_qk_norm"]:
             query = yield from self._normed(query, f"{module}.q_norm")
             key = yield from self._normed(key, f"{module}.k_norm")
-        query = yield from self._rotated(query, module, (heads, width))
-        key = yield from self._rotated(key, module, (key_heads, width))
+        if named["rotary"]:
+            query = yield from self._rotated(query, module, (heads, width))
+            key = yield from self._rotated(key, module, (key_heads, width))
         if self._layout.phase == DECODE:
             context = yield from self._attend_to_cache(query, key, value, module, width)
         else:
             context = yield from self._attend(query, key, value, module, (heads, key_heads, width))
         joined = self._name()
-        yield self._one("experimental.nlp_concat_heads", [context], joined, module, frees=(context,))
+        if width % _WHOLE_HEAD:
+            steps = (self._alloc(joined, [1, 1, self._rows, heads * width]),)
+            yield ModelCall("ttnn.experimental.nlp_concat_heads", steps, (context,), module)
+        else:
+            yield self._one("experimental.nlp_concat_heads", [context], joined, module, frees=(context,))
         made = self._name()
-        yield self._linear(joined, f"{module}.o_proj", made, (joined,))
+        yield self._linear(
+            joined, f"{module}.o_proj", made, (joined,), **self._bias(f"{module}.o_proj", named["o_bias"])
+        )
         return (yield from self._reduced(made, module))
+
+    def _split_heads(self, qkv: str, made: tuple[str, str, str], module: str, sizes: tuple[int, int, int]) -> ModelCall:
+        heads, key_heads, width = sizes
+        name = "experimental.nlp_create_qkv_heads"
+        if width % _WHOLE_HEAD:
+            counts = zip(made, (heads, key_heads, key_heads), strict=True)
+            steps = tuple(self._alloc(tensor, [1, count, self._rows, width]) for tensor, count in counts)
+            return ModelCall(f"ttnn.{name}", steps, (qkv,), module)
+        step = _call(
+            name,
+            [{"tensor": qkv}],
+            list(made),
+            num_heads=heads,
+            num_kv_heads=key_heads,
+            transpose_k_heads=False,
+        )
+        return ModelCall(f"ttnn.{name}", (step,), (qkv,), module)
 
     def _rotated(self, source: str, module: str, sizes: tuple[int, int]) -> _Calls:
         made = self._name()
+        if sizes[1] % _WHOLE_HEAD:
+            steps = (self._alloc(made, [1, sizes[0], self._rows, sizes[1]]),)
+            yield ModelCall("ttnn.experimental.rotary_embedding", steps, (source,), module)
+            return made
         tables = "rope" if sizes[1] == self._layout.dimensions.head_dim else "rope.wide"
         given = [source, f"{tables}.cos", f"{tables}.sin"]
         yield self._one("experimental.rotary_embedding", given, made, module, frees=(source,))
@@ -145,9 +194,10 @@ class Decoder:
             arguments = [{"tensor": f"{module}.{cache}"}, {"tensor": written}, 0]
             yield ModelCall("ttnn.fill_cache", (_call("fill_cache", arguments, ""),), given, module)
         context, frees = self._name(), (query, key, value)
-        if self._rows < -(-self._layout.prompt // 32) * 32:
+        if self._rows < -(-self._layout.prompt // 32) * 32 or sizes[2] % _TILE:
             shape = [1, sizes[0], self._rows, sizes[2]]
-            name = "ttnn.transformer.chunked_scaled_dot_product_attention"
+            chunked = "" if sizes[2] % _TILE else "chunked_"
+            name = f"ttnn.transformer.{chunked}scaled_dot_product_attention"
             yield ModelCall(name, (self._alloc(context, shape),), frees, module)
         elif self._layout.request.attention == EAGER:
             yield from self._eager((query, key, value), context, module, sizes)
@@ -183,6 +233,12 @@ class Decoder:
 
     def _attend_to_cache(self, query: str, key: str, value: str, module: str, width: int) -> _Calls:
         turned, context, back = self._name(), self._name(), self._name()
+        if width % _TILE:
+            heads = self._layout.dimensions.heads // self._chips
+            steps = (self._alloc(back, [1, heads, self._rows, width]),)
+            name = "ttnn.transformer.scaled_dot_product_attention_decode"
+            yield ModelCall(name, steps, (query, key, value), module)
+            return back
         yield self._one("transpose", [query, 1, 2], turned, module, frees=(query, key, value))
         name = "transformer.scaled_dot_product_attention_decode"
         caches = [{"tensor": f"{module}.{cache}"} for cache in ("k_cache", "v_cache")]
@@ -199,14 +255,24 @@ class Decoder:
         return back
 
     def _feed_forward(self, normed: str, module: str, scope: Scope) -> _Calls:
-        if self._layout.dimensions.experts:
+        if scope.names["experts"]:
             return (yield from self._experts(normed, module, scope))
+        sizes = self._layout.dimensions
         gate, up, product, made = self._name(), self._name(), self._name(), self._name()
-        yield self._linear(normed, f"{module}.gate_proj", gate, activation=self._layout.dimensions.activation)
-        yield self._linear(normed, f"{module}.up_proj", up, (normed,))
-        yield self._one("multiply", [gate, up], product, module, frees=(gate, up))
-        yield self._linear(product, f"{module}.down_proj", made, (product,))
+        bias = {part: self._bias(f"{module}.{part}_proj", sizes.mlp_bias) for part in ("gate", "up", "down")}
+        if sizes.gated:
+            yield self._linear(normed, f"{module}.gate_proj", gate, activation=sizes.activation, **bias["gate"])
+            yield self._linear(normed, f"{module}.up_proj", up, (normed,), **bias["up"])
+            yield self._one("multiply", [gate, up], product, module, frees=(gate, up))
+        else:
+            yield self._linear(
+                normed, f"{module}.up_proj", product, (normed,), activation=sizes.activation, **bias["up"]
+            )
+        yield self._linear(product, f"{module}.down_proj", made, (product,), **bias["down"])
         return (yield from self._reduced(made, module))
+
+    def _bias(self, module: str, is_there: bool) -> dict[str, Any]:
+        return {"bias": {"tensor": f"{module}.bias"}} if is_there else {}
 
     def _experts(self, normed: str, module: str, scope: Scope) -> _Calls:
         """The router, then one expert as all of them: each sees every token, and gives way to the next."""
@@ -241,7 +307,9 @@ class Decoder:
             yield self._one("slice", [hidden, begins, ends], last, "model", frees=(hidden,))
         normed, logits = self._name(), "logits"
         yield self._norm(last, "model.norm", normed, frees=(last,))
-        yield self._linear(normed, "lm_head", logits, (normed,))
+        yield self._linear(
+            normed, "lm_head", logits, (normed,), **self._bias("lm_head", self._layout.dimensions.head_bias)
+        )
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -276,6 +344,8 @@ def _call(name: str, arguments: Sequence[Any], out: str | list[str], **named: An
 def _assumed(layout: Layout) -> Iterator[str]:
     if layout.chips > 1:
         yield ASSUMED_CHIPS
+    if layout.dimensions.head_dim % _WHOLE_HEAD:
+        yield ASSUMED_HEADS
     if layout.phase == DECODE:
         yield ASSUMED_CACHE_WRITE
     elif layout.scope.names["chunk"] and layout.scope.number("tokens") < layout.prompt:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.fit.language.dimensions import Dimensions
+from ttmem.fit.language.dimensions import PER_LAYER, Dimensions
 from ttmem.fit.language.recipe import GROUPS, MATRICES, REQUESTED, Choice, HeldTensor, Recipe, StageRecord, TensorRecord
 from ttmem.fit.language.scope import Scope, names_of
 from ttmem.fit.request import DECODE, PREFILL, Request
@@ -52,6 +52,12 @@ class Layout:
                     f"{heads} {what} cannot be divided among {shares} chips",
                     hint=f"--chips {', '.join(map(str, fitting))}",
                 )
+        if not self.scope.holds(self.recipe.only):
+            raise BadInputError(
+                f"the stack of '{self.recipe.name}' has no models like '{self.dimensions.family}'",
+                where=self.request.target,
+                hint="--recipe generic, or a recipe file of your own",
+            )
         if self.phase not in (PREFILL, DECODE):
             raise BadInputError(f"unknown phase {self.phase!r}", hint=f"known: {PREFILL}, {DECODE}")
 
@@ -80,7 +86,7 @@ class Layout:
     def layer_scope(self, number: int) -> Scope:
         """The names inside of a layer; a recipe's own are worked out anew, since they may depend on it."""
         own = self.dimensions.layer(number)
-        changed = [name for name in ("head_dim", "key_heads", "is_sliding") if own[name] != self.scope.names[name]]
+        changed = [name for name in (*PER_LAYER, "is_sliding") if own[name] != self.scope.names[name]]
         scope = self.scope.inside(own)
         return self._with_let(scope) if changed else scope
 

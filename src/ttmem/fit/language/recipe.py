@@ -119,6 +119,8 @@ class Recipe(_Part, frozen=True):
     """Of each DRAM bank, kept free before a model is said to fit."""
     error_percent: float | None = None
     """How far the peak may be off, where somebody measured it."""
+    only: str = ""
+    """A condition on the models that the stack knows; others are refused."""
     assumed: list[Remark] = []
     """Said with every answer."""
     let: dict[str, _Size] = {}
@@ -247,7 +249,9 @@ class _Source:
             index = int(steps[number + 1]) if number + 1 < len(steps) and steps[number + 1].isdigit() else 0
             heading = re.compile(rf"\s*(\[+\s*{re.escape(step)}\s*\]+|\"?{re.escape(step)}\"?\s*=)")
             places = [at for at, text in enumerate(self._lines) if at >= line and heading.match(text)]
-            inside = [at for at, text in enumerate(self._lines) if at >= line and re.search(rf"\b{step}\b", text)]
+            inside = [
+                at for at, text in enumerate(self._lines) if at >= line and re.search(rf"\b{re.escape(step)}\b", text)
+            ]
             found = places[index : index + 1] or places[-1:] or inside[:1]
             line = found[0] if found else line
         return line + 1
@@ -255,6 +259,7 @@ class _Source:
     def check(self, recipe: Recipe) -> None:
         """Expressions that can be read, and data types that exist."""
         known = {*KNOWN_NAMES, *recipe.let, *(_let_of(recipe.extends) if recipe.extends else ())}
+        self._expression(".only", recipe.only, known)
         for name, text in recipe.let.items():
             self._expression(f".let.{name}", text, known)
         for name, word in recipe.types.items():

@@ -34,7 +34,7 @@ def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
             "phase": layout.phase,
             "users": layout.users,
             "context": layout.context,
-            "prefill_tokens": layout.scope.names["tokens"] if layout.phase == "prefill" else None,
+            "prefill_tokens": layout.scope.names.get("tokens") if layout.phase == "prefill" else None,
             "reserve_percent": layout.recipe.reserve_percent or None,
         },
     )
@@ -60,6 +60,9 @@ def _assumed(layout: Layout) -> list[str]:
     if layout.request.chips is None and layout.chips < layout.board_chips:
         heads = layout.dimensions.key_heads
         said.append(f"{heads} key-value heads cannot be divided among the board's {layout.board_chips} chips (--chips)")
+    if layout.chips > layout.board_chips:
+        cards = -(-layout.chips // layout.board_chips)
+        said.append(f"{layout.chips} chips are {cards} boards of {layout.board_chips}, joined to one mesh")
     if layout.request.users is None or (layout.request.context is None and layout.request.sequence is None):
         said.append(f"{layout.users} user{'s' * (layout.users > 1)} of {layout.context:,} tokens (--users, --context)")
     if recipe.reserve_percent:

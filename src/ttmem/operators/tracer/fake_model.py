@@ -6,14 +6,16 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .graph import GraphRecorder
+from .job import TraceJob
 from .recording import Recorder
+from .structures import changed
 
 _CPU = torch.device("cpu")
 _DECLARATIONS = (
@@ -82,14 +84,7 @@ def make_fake(model: Any, mode: Any) -> dict[int, Any]:
 
 def fake_inputs(value: Any, mode: Any) -> Any:
     """The same structure with fakes in place of tensors; a tensor without data is taken to lie on the CPU."""
-    if isinstance(value, torch.Tensor):
-        return FakeTensor(mode, value.detach().to("meta"), _CPU)
-    if isinstance(value, dict):
-        return {key: fake_inputs(item, mode) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [fake_inputs(item, mode) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
+    return changed(value, lambda tensor: FakeTensor(mode, tensor.detach().to("meta"), _CPU))
 
 
 @contextlib.contextmanager
@@ -114,25 +109,39 @@ def module_paths(model: Any, recorder: Recorder) -> Iterator[None]:
             handle.remove()
 
 
-def run(model: Any, inputs: Any, *, eager_attention: bool, as_graph: bool = False) -> dict[str, Any]:
+def run(model: Any, inputs: Any, job: TraceJob) -> dict[str, Any]:
     """What one forward pass did."""
     # Autograd would keep tensors alive, and training mode would add dropout.
     model.eval()
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    recorder = (GraphRecorder if as_graph else Recorder)(make_fake(model, mode))
+    fakes = make_fake(model, mode)
+    recorder = GraphRecorder(fakes, job) if job.as_graph else Recorder(fakes)
     given = fake_inputs(inputs, mode)
     if isinstance(recorder, GraphRecorder):
         recorder.name_parameters(model)
         recorder.name_inputs(given)
     positional, named = (), {}
-    if isinstance(given, dict):
-        named = given
+    if isinstance(given, Mapping):
+        named = {str(name): value for name, value in given.items()}
     else:
         positional = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-    with torch.no_grad(), mode, module_paths(model, recorder), _attention(eager_attention), recorder:
+    with torch.no_grad(), mode, module_paths(model, recorder), _attention(job.eager_attention), _in_aten(), recorder:
         results = model(*positional, **named)
     done = {"graph": recorder.graph(results)} if isinstance(recorder, GraphRecorder) else {"cases": recorder.cases()}
-    return {**done, "calls": recorder.calls}
+    return {**done, "calls": recorder.calls, "told": recorder.stand_ins.remarks()}
+
+
+@contextlib.contextmanager
+def _in_aten() -> Iterator[None]:
+    """Layers as operators: the CPU has recurrent layers and attention blocks in one call each, no other device does."""
+    was = torch._C._get_mkldnn_enabled(), torch.backends.mha.get_fastpath_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(was[0])
+        torch.backends.mha.set_fastpath_enabled(was[1])
 
 
 @contextlib.contextmanager

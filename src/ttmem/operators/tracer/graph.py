@@ -6,11 +6,13 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import torch
-from torch.utils import _pytree
-
+from . import taking_apart
+from .job import TraceJob
 from .recording import Entry, Recorder, given_arguments, tensors_in, type_name
+from .structures import tensors_within
 
+_EAGER_HEADS = "attention whose heads are no multiple of {} is eager: the fused one takes none"
+_NO_RESULTS = "what the model returns holds no tensor: all that it makes and nothing takes counts as its result"
 _QUESTIONS = {"sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_pinned"}
 
 
@@ -19,8 +21,10 @@ class GraphRecorder(Recorder):
 
     no_work = _QUESTIONS
 
-    def __init__(self, parameters: dict[int, Any]) -> None:
+    def __init__(self, parameters: dict[int, Any], job: TraceJob) -> None:
         super().__init__(parameters)
+        self._known = frozenset(job.known)
+        self._heads_of = job.fused_heads_of
         self._values: list[Entry] = []
         self._numbers: dict[int, int] = {}
         """Tensors by identity, as long as they live."""
@@ -40,20 +44,61 @@ class GraphRecorder(Recorder):
 
     def name_inputs(self, given: Any) -> None:
         """What the model is called with."""
-        for path, tensor in _pytree.tree_flatten_with_path(given)[0]:
-            if isinstance(tensor, torch.Tensor):
-                name = ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path)
-                self._number(tensor, role="input", name=f"input {name}".strip())
+        for path, tensor in tensors_within(given):
+            self._number(tensor, role="input", name=f"input {'.'.join(path)}".strip())
 
     def graph(self, results: Any) -> Entry:
         """All of it as plain values; ``results`` is what the model returned."""
-        kept = [leaf for leaf in _pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+        kept = {self._numbers[id(tensor)] for _, tensor in tensors_within(results) if id(tensor) in self._numbers}
+        if not kept and self._steps:
+            self.stand_ins.told[_NO_RESULTS] += 1
+            kept = {made for step in self._steps for made in step["made"]}
+            kept -= {tensor["value"] for step in self._steps for tensor in step["tensors"]}
         return {
             "values": self._values,
             "calls": self._steps,
-            "results": sorted({self._numbers[id(tensor)] for tensor in kept if id(tensor) in self._numbers}),
+            "results": sorted(kept),
             "dropped": [[number, step] for number, step in self._dropped.items()],
         }
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator, or what it is made of where the device has no call for it, and write that down."""
+        namespace, _, name = func._schema.name.partition("::")
+        if namespace in ("prim", "profiler"):
+            return func(*args, **(kwargs or {}))
+        if namespace == "aten" and self._known:
+            if taking_apart.is_attention_of_other_heads(name, args, self._heads_of):
+                self.stand_ins.told[_EAGER_HEADS.format(self._heads_of)] += 1
+                named = dict(given_arguments(func._schema, args, kwargs or {}))
+                with self:
+                    made = taking_apart.attention(named)
+                # The others are for the backward pass.
+                return made, *(made.new_empty(0) for _ in func._schema.returns[1:])
+            args, kwargs = taking_apart.with_rows_of_mask(self, func, name, args, kwargs or {})
+            if name not in self._known | self.no_work and name.removesuffix("_") not in self._known:
+                parts = taking_apart.decomposition(func)
+                if parts is not None and (made := self._in_parts(parts, args, kwargs or {})) is not None:
+                    return made
+        result = self.stand_ins.run(func, args, kwargs or {}, self.module)
+        if name not in self.no_work:
+            shown = name if namespace == "aten" else f"{namespace}::{name}"
+            self._record(shown, func._schema, args, kwargs or {}, result)
+        return result
+
+    def _in_parts(self, parts: Any, args: Any, kwargs: Any) -> Any:
+        """What the pieces give; None, and nothing written down, where one of them has no call either."""
+        steps, calls = len(self._steps), self.calls
+        try:
+            with self:
+                made = parts(*args, **kwargs)
+        except Exception:  # a decomposition may refuse for any reason; then the operator stays whole
+            made = NotImplemented
+        new = [step["op"] for step in self._steps[steps:]]
+        if made is not NotImplemented and len(new) <= taking_apart.MOST_CALLS and self._known.issuperset(new):
+            return made
+        del self._steps[steps:]
+        self.calls = calls
+        return None
 
     def _number(self, tensor: Any, *, role: str = "", name: str = "") -> int:
         key = id(tensor)
@@ -73,6 +118,8 @@ class GraphRecorder(Recorder):
 
     def _record(self, name: str, schema: Any, args: Any, kwargs: Any, result: Any) -> None:
         """A call names values; one that the trace has not seen is a constant of the model's code."""
+        if name not in self._known and name.removesuffix("_") in self._known:
+            name = name.removesuffix("_")  # written in place where only the other form is known: to a new tensor
         given: list[Entry] = []
         for argument, value in given_arguments(schema, args, kwargs):
             for tensor in tensors_in(value):
@@ -83,6 +130,6 @@ class GraphRecorder(Recorder):
         step["tensors"] = [one | more for one, more in zip(step["tensors"], given, strict=True)]
         # Of results that exist for the backward pass alone nothing is made.
         step["made"] = made[: len(step["outputs"])]
-        step["module"] = self.path[-1] if self.path else ""
+        step["module"] = self.module
         self.calls += 1
         self._steps.append(step)

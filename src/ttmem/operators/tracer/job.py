@@ -21,6 +21,10 @@ class TraceJob:
     eager_attention: bool = False
     as_graph: bool = False
     """Every call in order and what feeds it, instead of the distinct cases."""
+    known: tuple[str, ...] = ()
+    """Of a graph: operators that need not be taken apart; those that are not here are, where torch knows how."""
+    fused_heads_of: int = 0
+    """Of a graph: attention whose heads are no multiple of it is taken apart too."""
     describes: bool = False
     """The configuration alone is wanted: nothing is built."""
 

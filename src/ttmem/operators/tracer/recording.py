@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .stand_ins import StandIns
+
 _NO_WORK = {"empty", "empty_strided", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_pinned"}
 """Scratch buffers and questions, not operators of the model."""
 _PLUMBING = {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator"}
@@ -46,14 +48,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self._cases: dict[str, Entry] = {}
         # Tensors are kept by identity: a number may be used again once its tensor is gone.
         self._parameters = dict(parameters)
+        self.stand_ins = StandIns()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator, then write it down."""
-        result = func(*args, **(kwargs or {}))
+        result = self.stand_ins.run(func, args, kwargs or {}, self.module)
         namespace, _, name = func._schema.name.partition("::")
         if namespace == "aten" and name not in self.no_work:
             self._record(name, func._schema, args, kwargs or {}, result)
         return result
+
+    @property
+    def module(self) -> str:
+        """The one that is running."""
+        return self.path[-1] if self.path else ""
 
     def cases(self) -> list[Entry]:
         """In the order of first sight."""
@@ -94,7 +102,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         key = repr((case["op"], named, case["args"]))
         entry = self._cases.setdefault(key, {**case, "count": 0, "modules": []})
         entry["count"] += 1
-        module = self.path[-1] if self.path else ""
+        module = self.module
         if module and module not in entry["modules"] and len(entry["modules"]) < _MOST_MODULES:
             entry["modules"].append(module)
 

@@ -5,8 +5,12 @@ import json
 import os
 import sys
 import time
+import traceback
 import warnings
+from pathlib import Path
 from typing import Any
+
+_HERE = str(Path(__file__).resolve().parent)
 
 
 def main() -> int:
@@ -24,16 +28,26 @@ def main() -> int:
 
 def answer_of(job_json: dict[str, Any]) -> dict[str, Any]:
     """``{"cases": ...}`` or ``{"problem": text, "kind": ...}``."""
-    from .job import REFUSED, TracerError, sentence
+    from .job import MISSING_PACKAGE, REFUSED, TracerError, sentence
 
     started = time.perf_counter()
     try:
         answer = _traced(job_json)
     except TracerError as error:
         answer = {"problem": str(error), "kind": error.kind}
+    except ImportError as error:
+        answer = {"problem": sentence(error), "kind": MISSING_PACKAGE}
     except (Exception, SystemExit) as error:
-        answer = {"problem": sentence(error), "kind": REFUSED}
+        answer = {"problem": sentence(error) + _place(error), "kind": REFUSED}
     return {**answer, "seconds": time.perf_counter() - started}
+
+
+def _place(error: BaseException) -> str:
+    """The line of the user's own file that it came from, if any."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if os.sep + "site-packages" + os.sep not in frame.filename]
+    own = [frame for frame in own if not frame.filename.startswith((_HERE, sys.base_prefix, "<"))]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
 def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
@@ -49,9 +63,9 @@ def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
 
     def run(*, on_meta: bool) -> dict[str, Any]:
         built = fake_model.build(model.load, on_meta=on_meta)
+        targets.check_built(built, job)
         parameters = sum(parameter.numel() for parameter in built.parameters())
-        how = {"eager_attention": job.eager_attention, "as_graph": job.as_graph}
-        return {**fake_model.run(built, model.inputs(built), **how), "parameters": parameters}
+        return {**fake_model.run(built, model.inputs(built), job), "parameters": parameters}
 
     try:
         done = run(on_meta=True)
@@ -60,4 +74,4 @@ def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
         if "meta" not in str(error):
             raise
         done = run(on_meta=False)
-    return {**done, "size": model.size, "remarks": list(model.remarks)}
+    return {**done, "size": model.size, "remarks": [*model.remarks, *done.pop("told")]}

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
-from .job import MISSING_PACKAGE, REFUSED, TraceJob, TracerError, sentence
+from .hf_inputs import make_inputs, own_image_size, set_image_size
+from .job import MISSING_PACKAGE, TraceJob, TracerError, sentence
+from .structures import changed
 
 DEFAULT_SIZE = (224, 224)
 _INPUT_NAMES = ("get_inputs", "load_inputs", "example_inputs")
@@ -44,6 +45,7 @@ def _from_file(job: TraceJob) -> Model:
     load = _function(job.target)
     make = _function(job.inputs) if job.inputs else _neighbour(load)
     if make is not None:
+        _check_size(load, make, job)
         return Model(lambda: _call(load, job), lambda _: _made_inputs(make, job), job.size_text)
     height, width = job.size or DEFAULT_SIZE
     shape = (job.batch, 3, height, width)
@@ -53,6 +55,24 @@ def _from_file(job: TraceJob) -> Model:
         f"{height}x{width}",
         (f"no --inputs: one image {list(shape)}",),
     )
+
+
+_SIZES = ("size", "image_size", "height", "width")
+_LENGTHS = ("seq", "seq_len", "sequence", "sequence_length")
+
+
+def _check_size(load: Any, make: Any, job: TraceJob) -> None:
+    """A size that nobody takes would change nothing, and the answer would look as if it had."""
+    taken = [_parameters(function) for function in (load, make)]
+    if job.size and all(known is not None and known.isdisjoint(_SIZES) for known in taken):
+        named = f"{getattr(load, '__name__', 'the model')} and {getattr(make, '__name__', 'its inputs')}"
+        raise TracerError(f"--size would change nothing: neither of {named} has a parameter {', '.join(_SIZES)}")
+
+
+def check_built(model: Any, job: TraceJob) -> None:
+    """Whatever else a function returns cannot be traced."""
+    if not isinstance(model, torch.nn.Module):
+        raise TracerError(f"{job.target.partition('::')[2]} returns a {type(model).__name__}, not a torch.nn.Module")
 
 
 def _made_inputs(make: Any, job: TraceJob) -> Any:
@@ -67,7 +87,7 @@ def _made_inputs(make: Any, job: TraceJob) -> Any:
             return leaf
         return leaf.expand(job.batch, *leaf.shape[1:]) if leaf.shape[0] == 1 else torch.cat([leaf] * job.batch)
 
-    return _pytree.tree_map(repeated, given)
+    return changed(given, repeated)
 
 
 def _neighbour(load: Any) -> Any:
@@ -96,7 +116,8 @@ def _module(path: Path) -> Any:
         raise TracerError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))  # as if the file were run as a script
+    sys.path[:] = [str(path.parent), *(place for place in sys.path if place != str(path.parent))]
+    # It stays there, as if the file were run as a script: functions import too.
     try:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
@@ -107,8 +128,6 @@ def _module(path: Path) -> Any:
     except BaseException as error:
         del sys.modules[name]
         raise TracerError(f"{path.name} cannot be loaded: {sentence(error)}") from error
-    finally:
-        sys.path.remove(str(path.parent))
     return module
 
 
@@ -126,7 +145,18 @@ def _offered(function: Any, job: TraceJob) -> dict[str, Any]:
     offers: dict[str, Any] = {"batch": job.batch, "batch_size": job.batch}
     if job.size:
         offers |= {"size": job.size, "image_size": job.size, "height": job.size[0], "width": job.size[1]}
+    if job.sequence != TraceJob("").sequence or known & set(_LENGTHS) & _required(function):
+        offers |= dict.fromkeys(_LENGTHS, job.sequence)
     return {name: value for name, value in offers.items() if name in known and name not in job.settings}
+
+
+def _required(function: Any) -> set[str]:
+    """Parameters without a default."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    return {parameter.name for parameter in parameters if parameter.default is parameter.empty}
 
 
 def _parameters(function: Any) -> set[str] | None:
@@ -161,9 +191,16 @@ def _from_transformers(job: TraceJob) -> Model:
         config._attn_implementation = "eager"
 
     def load() -> Any:
-        return found(config) if is_model else transformers.AutoModel.from_config(config)
+        if is_model:
+            return found(config)
+        if type(config) not in transformers.MODEL_MAPPING:
+            stem = type(config).__name__.removesuffix("Config")
+            known = [word for word in dir(transformers) if word.startswith(f"{stem}For") or word == f"{stem}Model"]
+            named = f"name one: {', '.join(f'hf:{word}' for word in known)}" if known else "it has none here"
+            raise TracerError(f"{type(config).__name__} does not say which model is meant; {named}")
+        return transformers.AutoModel.from_config(config)
 
-    return Model(load, lambda model: _hf_inputs(model, config, size, job), _size_text(config, size, job))
+    return Model(load, lambda model: make_inputs(model, config, size, job), _size_text(config, size, job))
 
 
 def _transformers_class(job: TraceJob) -> tuple[Any, Any, bool]:
@@ -198,29 +235,15 @@ def _check_settings(config: Any, job: TraceJob) -> None:
 
 
 def _image_size(config: Any, job: TraceJob) -> tuple[int, int]:
-    """The size to trace at; models that fix it in their configuration must be told before they are built."""
-    own = getattr(config, "image_size", None)
+    """The size to trace at."""
+    own = own_image_size(config)
     if job.size is None:
         if isinstance(own, int):
             return own, own
         return (int(own[0]), int(own[1])) if isinstance(own, (list, tuple)) and len(own) == 2 else DEFAULT_SIZE
-    if own is not None and "image_size" not in job.settings:
-        square = job.size[0] == job.size[1]
-        config.image_size = job.size[0] if isinstance(own, int) and square else list(job.size)
+    if "image_size" not in job.settings:
+        set_image_size(config, job.size)
     return job.size
-
-
-def _hf_inputs(model: Any, config: Any, size: tuple[int, int], job: TraceJob) -> dict[str, Any]:
-    name = getattr(model, "main_input_name", "pixel_values")
-    if name == "pixel_values":
-        channels = getattr(config, "num_channels", None) or 3
-        return {name: torch.empty((job.batch, channels, *size), device="meta")}
-    if name == "input_ids":
-        given = {name: torch.zeros((job.batch, job.sequence), dtype=torch.long)}
-        if getattr(config, "is_encoder_decoder", False):
-            given["decoder_input_ids"] = given[name].clone()
-        return given
-    raise TracerError(f"the model wants '{name}'; write a file with load_model and get_inputs for it", REFUSED)
 
 
 def _size_text(config: Any, size: tuple[int, int], job: TraceJob) -> str:

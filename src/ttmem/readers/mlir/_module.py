@@ -213,7 +213,7 @@ class ModuleFile(NamedTuple):
     arguments: list[Argument]
     bytes: int
     lines: int
-    left_out: str
+    left_out: tuple[str, ...]
     """What was too long to be looked at."""
 
 
@@ -230,7 +230,7 @@ def read_module(path: str | Path) -> ModuleFile:
         except TruncatedSourceError as error:
             hint = "make the file again"
             raise BadInputError(f"cannot be unpacked: {error.reason}", where=opened.name, hint=hint) from error
-    return ModuleFile(registry(items), byte_count, line_count, splitter.long_lines.remark)
+    return ModuleFile(registry(items), byte_count, line_count, (*splitter.long_lines.remarks, *opened.remarks))
 
 
 def read(path: str | Path, options: ReadOptions) -> Profile:
@@ -252,7 +252,7 @@ def read(path: str | Path, options: ReadOptions) -> Profile:
             lines=module.lines,
             warnings=(
                 "a module dump tells the weights of a graph; it does not tell what a run needed",
-                *filter(None, (module.left_out,)),
+                *module.left_out,
             ),
         ),
         arguments=module.arguments,

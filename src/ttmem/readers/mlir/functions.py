@@ -214,23 +214,29 @@ def _is_closed(text: bytes, lines: int) -> bool:
 def _statements(text: bytes, first_line: int, where: str) -> Iterator[tuple[int, bytes]]:
     """Whole statements with their line: a line, or as many as its brackets need."""
     held: list[bytes] = []
-    depth, begin, needs_types = 0, 0, False
+    depth, begin, needs_types, is_alias = 0, 0, False, False
     for number, line in enumerate(text.split(b"\n"), first_line + 1):
         if b"//" in line:
             line = _without_comment(line)
+        if held and is_alias and (_STATEMENT.match(line) or line.startswith(b"module")):
+            yield begin, b" ".join(held)  # an alias that is not closed ends here all the same
+            held = []
         if not held:
             if not _STATEMENT.match(line):
                 continue
             begin, depth, needs_types = number, 0, bool(_GENERIC.match(line))
+            is_alias = _ALIAS.match(line) is not None
         held.append(line.strip() if held else line)
-        depth += _open_brackets(line)
+        depth += _open_brackets(line, angled=is_alias)
         needs_types = needs_types and b"->" not in line
         if depth <= 0 and not needs_types:
             yield begin, b" ".join(held)
             held = []
         elif len(held) > _MOST_LINES:
             break
-    if held:
+    if held and is_alias:
+        yield begin, b" ".join(held)
+    elif held:
         raise BadInputError(
             "the statement that begins here is not closed",
             where=f"{where}:{begin}",
@@ -246,10 +252,12 @@ def _without_comment(line: bytes) -> bytes:
     return line if comment < 0 else line[:comment]
 
 
-def _open_brackets(line: bytes) -> int:
-    """How many round brackets stay open; the others are always inside such ones, but for a function's own."""
+def _open_brackets(line: bytes, *, angled: bool) -> int:
+    """How many round brackets stay open; the others are always inside such ones, but for a function's own and an
+    alias's."""
     plain = _TEXTS.sub(b"", without_escapes(line)) if b'"' in line else line
-    return plain.count(b"(") - plain.count(b")")
+    still_open = plain.count(b"(") - plain.count(b")")
+    return still_open + plain.count(b"<") - plain.count(b">") + plain.count(b"->") if angled else still_open
 
 
 def _function(statement: bytes, found: re.Match[bytes], resolve: Callable[[bytes], bytes], line: int) -> ModuleFunction:

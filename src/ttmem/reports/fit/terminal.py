@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a model fits, for a person: the verdict, what memory goes to, what to change, what was assumed."""
 
+from collections import Counter
+
 from ttmem.fit.request import Capacity
 from ttmem.reports.fit.document import FitBoards, FitDocument, FitPeak
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, mib_column, percent_column, plain, text_column
-from ttmem.reports.kit.units import bytes_text, one_line, percent
+from ttmem.reports.kit.units import bytes_text, counted, one_line, percent
 
 _BAR = 20
 _BOARD_COLUMNS = (
@@ -22,6 +24,9 @@ def render(answer: FitDocument, *, width: int = 100, color: bool = False) -> str
     """The verdict first, the doubts last."""
     report = TextReport(width, color=color)
     verdict = f"fits {answer.board}" if answer.fits else f"DOES NOT FIT {answer.board}"
+    if answer.fits and answer.operations.unknown:
+        unknown = counted(answer.operations.unknown, "operation")
+        verdict += f" as far as is known: of {unknown} only the results are counted"
     chips = f" ({answer.chips} chips; figures are per chip)" if answer.chips > 1 else ""
     report.print(f"{one_line(answer.name)} {verdict}{chips}", style="bold green" if answer.fits else "bold red")
     report.print()
@@ -106,7 +111,9 @@ def _trust(answer: FitDocument) -> list[str]:
     lines = [known]
     if answer.error_bound_percent is not None:
         lines.append(f"a real port's DRAM peak was within {answer.error_bound_percent:g} % where it was measured")
-    lines += [f"no call on the device: {text}" for text in counts.unsupported[:_MOST_UNSUPPORTED]]
-    if len(counts.unsupported) > _MOST_UNSUPPORTED:
-        lines.append(f"... and {len(counts.unsupported) - _MOST_UNSUPPORTED} more (--json has all)")
+    unsupported = Counter(counts.unsupported)
+    for text, count in list(unsupported.items())[:_MOST_UNSUPPORTED]:
+        lines.append(f"only results counted: {text}" + (f" ({count} times)" if count > 1 else ""))
+    if len(unsupported) > _MOST_UNSUPPORTED:
+        lines.append(f"... and {len(unsupported) - _MOST_UNSUPPORTED} more (--json has all)")
     return [one_line(line) for line in (*lines, *(f"assumed: {text}" for text in answer.assumed))]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that do what tutorials do not: they are traced all the same, and what had to be taken for granted is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.command_line import ROOT, call
+from ttmem import _toml
+from ttmem.engines.interpreters import Interpreter
+from ttmem.fit.demand import demands
+from ttmem.fit.playing import play
+from ttmem.fit.request import Prediction, Request
+from ttmem.fit.targets import stream_of
+
+MODELS = ROOT / "tests" / "data" / "unusual_models.py"
+
+
+def _request(model: str, inputs: str) -> Request:
+    return Request(f"{MODELS}::{model}", inputs=f"{MODELS}::{inputs}", engine="twin")
+
+
+def _predicted(model: str, inputs: str) -> Prediction:
+    request = _request(model, inputs)
+    return play(stream_of(request), request)
+
+
+def test_containers_of_any_kind_are_looked_into(torch_python: str) -> None:
+    # GIVEN inputs in a kind of dict that is none, and a dataclass as the answer
+    stream = stream_of(_request("contained", "containers"))
+    # THEN every tensor in them counts
+    assert sorted(one.name for one in stream.residents if one.role == "input") == [
+        "input first",
+        "input others.second.0",
+    ]
+    called = [step["call"] for one in stream.calls for step in one.steps if "call" in step]
+    assert called.count("ttnn.linear") == 2
+    assert "ttnn.multiply" in called
+
+
+def test_what_only_values_decide_is_taken_and_told(torch_python: str) -> None:
+    prediction = _predicted("deciding", "rows")
+    assert "a number that Deciding reads from a tensor is taken as 1.0" in prediction.assumed
+    assert any("selects: all is taken" in text for text in prediction.assumed)
+    # AND the selection, of which the device has no call, is as long as it can be
+    assert prediction.operations.unsupported[0].startswith("index (Deciding)")
+    assert any("only the results are counted" in text for text in prediction.assumed)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        ("translator", "words"),
+        ("recurrent", "tokens"),
+        ("best", "signal"),
+        ("contained", "containers"),
+        ("pooled", "sequences"),
+    ],
+)
+def test_layers_that_torch_fuses_are_operators(
+    model: str, inputs: str, with_ttnn: Interpreter, torch_python: str
+) -> None:
+    request = replace(_request(model, inputs), torch_python=torch_python)
+    stream = stream_of(request)
+    twin, mock = play(stream, request), play(stream, replace(request, engine="mock"))
+    assert not mock.operations.unsupported
+    assert not mock.operations.unknown
+    assert twin.fits
+    assert mock.fits
+    assert demands(twin)["DRAM"].peak_bytes_per_bank == demands(mock)["DRAM"].peak_bytes_per_bank
+
+
+def test_attention_of_odd_heads_is_eager_and_exact(torch_python: str) -> None:
+    prediction = _predicted("translator", "words")
+    told = [text for text in prediction.assumed if text.startswith("attention whose heads")]
+    assert told == ["attention whose heads are no multiple of 32 is eager: the fused one takes none (3 times)"]
+    assert not prediction.operations.unknown
+
+
+def test_an_interval_says_how_often_it_held(torch_python: str) -> None:
+    prediction = _predicted("best", "signal")
+    assert prediction.interval_bytes is not None
+    told = _toml.packaged("ttmem.fit", "measured.toml")
+    assert told["interval"]["ports"] == len(told["port"])
+    (said,) = [text for text in prediction.assumed if "ports of tt-metal" in text]
+    assert said.startswith(
+        f"of {len(told['port'])} ports of tt-metal that were measured {told['interval']['within']} lay"
+    )
+
+
+def test_complex_numbers_are_bounds(torch_python: str) -> None:
+    prediction = _predicted("spectral", "signal")
+    assert prediction.operations.unknown == 3
+    assert any("no complex tensors" in text for text in prediction.operations.unsupported)
+
+
+def test_the_answer_says_what_is_not_known(torch_python: str) -> None:
+    asked = ("--inputs", f"{MODELS}::signal", "--engine", "twin", "--no-store")
+    told = call("fit", f"{MODELS}::spectral", *asked)
+    assert told.code == 0
+    assert "as far as is known: of 3 operations only the results are counted" in " ".join(told.out.split())
+    assert "only results counted: _fft_r2c (Spectral)" in told.out
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("raising", "the model does not run: RuntimeError: trouble of my own (unusual_models.py:"),
+        ("number", "number returns a int, not a torch.nn.Module"),
+        ("nothing", "has no function 'nothing'"),
+    ],
+)
+def test_what_is_no_model_is_bad_input(model: str, said: str, torch_python: str) -> None:
+    told = call("fit", f"{MODELS}::{model}", "--inputs", f"{MODELS}::rows", "--engine", "twin", "--no-store")
+    assert told.code == 2
+    assert said in told.err
+    assert "Traceback" not in told.err
+
+
+def test_a_size_that_nobody_takes_is_bad_input(torch_python: str) -> None:
+    asked = ("--inputs", f"{MODELS}::signal", "--engine", "twin", "--no-store", "--size", "64x64")
+    told = call("fit", f"{MODELS}::best", *asked)
+    assert told.code == 2
+    assert "--size would change nothing: neither of best and signal has a parameter" in told.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--boards", "n150,p150", "--csv"], "--csv and --plot show a --sweep"),
+        (["--boards", "n150,p150", "--html", "page.html"], "--html shows one run"),
+        (["--boards", "n150,p150", "--sweep", "batch=1..2"], "cannot be asked together"),
+    ],
+)
+def test_options_that_would_say_nothing_are_refused(options: list[str], said: str) -> None:
+    told = call("fit", f"{MODELS}::best", *options)
+    assert told.code == 2
+    assert said in " ".join(told.err.split())
