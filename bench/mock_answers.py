@@ -23,7 +23,7 @@ from ttmem.engines.ttnn import TtnnEngine
 from ttmem.results import Outcome
 
 _LOT = 64
-_RESULT_KEYS = (
+RESULT_KEYS = (
     "shape",
     "padded",
     "dtype",
@@ -119,7 +119,7 @@ class Answers:
 def _plain(outcome: Outcome) -> dict[str, Any]:
     kept = outcome._asdict()
     kept["answers"] = [
-        {"ok": answer["ok"], "results": [{name: one[name] for name in _RESULT_KEYS} for one in answer["results"]]}
+        {"ok": answer["ok"], "results": [{name: one[name] for name in RESULT_KEYS} for one in answer["results"]]}
         if "results" in answer
         else {"ok": answer["ok"]}
         for answer in outcome.answers

@@ -61,13 +61,17 @@ def pytest_collection_modifyitems(config, items):
 
 if os.environ.get("SAMPLE_VALUES") == "off":
     sys.path.append(os.environ["SAMPLE_TTMEM"])
+    from contextlib import nullcontext
+    from types import SimpleNamespace
     from ttmem.engines.worker.comparisons import Comparisons
 
-    comparisons = Comparisons()
+    # Nobody follows values here: all may come from the device.
+    comparisons = Comparisons(
+        SimpleNamespace(has_read=True, looked_at=True, holds=lambda _: True, followed=nullcontext, begin=lambda: None)
+    )
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(item):
-        comparisons.has_read = True
         with comparisons.off(item.module):
             yield
 

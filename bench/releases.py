@@ -4,7 +4,7 @@
     ttmem device install --ttnn 0.78.0                  # for every release that shall be there
     python bench/releases.py --quick                    # the examples of the catalogue alone
     python bench/releases.py --cases cases.jsonl        # and a sample of a case file (--whole: all of it)
-    python bench/releases.py --releases 0.80.0,0.81.1
+    python bench/releases.py --releases 0.80.0,0.81.1 --boards n150,p150
     python bench/releases.py --write                    # renew docs/releases.md
 
 Cases are the examples of the catalogue and, of every operator of the 52 models (`ops_extract.py`, extracted once, or
@@ -195,7 +195,7 @@ def text(by_release: dict[str, list[Result]], about: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--releases", help="default: all that are installed")
-    parser.add_argument("--board", default="n150")
+    parser.add_argument("--boards", default="n150", help="one after the other, with commas between")
     parser.add_argument("--cases", type=Path, help="a case file; default: those of the 52 models, extracted once")
     parser.add_argument("--each", type=int, default=4, help="cases of every operator")
     parser.add_argument("--whole", action="store_true", help="all cases of the file")
@@ -215,17 +215,17 @@ def main() -> int:
     chosen = models if options.whole else sample(models, options.each)
     shown = examples()
     cases = list({case.id: case for case in (*shown, *chosen)}.values())
-    rows = list(asked_rows(cases, [options.board], MEMORIES))
+    parts = []
     with Answers(options.answers, is_measured=True) as answers:
-        for release in there:
-            answers.ask([replace(row.question, release=release) for row in rows])
-        by_release = {release: results(rows, answers, release) for release in there}
-    named = {model for case in models for model in case.models}
-    about = (
-        f"{len(cases)} cases ({len(shown)} examples of the catalogue, {len(chosen)} of {len(models)} cases of "
-        f"{len(named)} models) on a mock {options.board}, each with its tensors in DRAM and in L1."
-    )
-    table = text(by_release, about)
+        for board in options.boards.split(","):
+            rows = list(asked_rows(cases, [board], MEMORIES))
+            for release in there:
+                answers.ask([replace(row.question, release=release) for row in rows])
+            share = f"{len(chosen)} of {len(models)} cases of models"
+            about = f"{len(cases)} cases ({len(shown)} examples of the catalogue, {share}) on a mock {board}, "
+            about = f"## {board}\n\n{about}each with its tensors in DRAM and in L1."
+            parts.append(text({release: results(rows, answers, release) for release in there}, about))
+    table = "\n".join(parts)
     print(table)
     if options.write:
         before, _, rest = PAGE.read_text("utf-8").partition(_BEGINS)

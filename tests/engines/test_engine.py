@@ -17,6 +17,7 @@ import pytest
 
 from engines.operator_cells import alloc, call, t
 from ttmem import TtmemError
+from ttmem.allocator.operations import RECORDS
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import EngineSettings, TtnnEngine
 from ttmem.results import Outcome
@@ -233,6 +234,19 @@ def test_eight_workers_at_once_share_a_cold_cache(ttnn_interpreter: Interpreter,
                 return [outcome.status for outcome in worker.ask_all(cases)]
 
         assert list(pool.map(work, range(8))) == [["pass"] * 3] * 8
+
+
+@pytest.mark.parametrize(("board", "mesh"), [("n300", (1, 2)), ("p300", (1, 2)), ("t3k", (1, 8))])
+@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter", "all_reduce"])
+def test_chips_work_together_in_a_copy_too(
+    engine: Callable[..., TtnnEngine], board: str, mesh: tuple[int, int], name: str
+) -> None:
+    # GIVEN an operation that has a program for each chip
+    steps = [{**step, "shape": [1, 1, 64, 512]} if "alloc" in step else step for step in RECORDS.find(name).example]
+    # WHEN it is asked of a copy of the process, then of the process itself
+    isolated, plain = (engine(board=board, mesh=mesh).ask(steps, isolated=one, timeout=20.0) for one in (True, False))
+    # THEN both come to the same end
+    assert (isolated.status, isolated.peak_bytes_per_bank) == ("pass", plain.peak_bytes_per_bank)
 
 
 def test_a_mesh_has_the_memory_map_of_one_chip(engine: Callable[..., TtnnEngine]) -> None:

@@ -47,6 +47,20 @@ def test_moves_keep_their_order_and_launches_know_their_program() -> None:
     ]
 
 
+def test_a_program_that_ends_is_not_launched_once_more() -> None:
+    cleared = node("circular_buffer_deallocate_all", device_id=1)
+    # WITHOUT a cache a program ends with its operation; that of a closed device may end at any time
+    alone = device_operation("Softmax", cleared, node("program_execution"), cleared, hit=False)
+    assert moves_of([cleared, *alone, cleared]) == [Move(LAUNCH, program=SOFTMAX)]
+    inside = [node("function_start", name="Tensor::cpu"), cleared, node("function_end", name="Tensor::cpu")]
+    assert moves_of(inside) == []
+    # TWO programs of one operation are two, and older releases do not name a device operation as one
+    twice = device_operation("Softmax", cleared, node("program_execution"), cleared, node("program_execution"))
+    assert moves_of(twice) == [Move(LAUNCH, program=SOFTMAX)] * 2
+    old = [node("function_start", name="Pool2D"), cleared, node("function_end", name="Pool2D")]
+    assert moves_of(old) == [Move(LAUNCH)]
+
+
 def test_needs_are_those_of_the_worst_core_without_borrowed_buffers() -> None:
     # GIVEN buffers on overlapping cores, two of them laid over tensors
     nodes = device_operation(

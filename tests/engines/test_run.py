@@ -520,6 +520,62 @@ def test_an_error_that_the_script_catches_is_told_and_survived(run: Running) -> 
     assert (found.failure_class, found.survived) == ("oom/too-big", True)
 
 
+@pytest.mark.parametrize(
+    ("then", "ends_with"),
+    [
+        ("pass", ("oom/too-big", True)),
+        ("raise ValueError('no model') from error", ("oom/too-big", False)),
+        ("raise SystemExit(3)", ("oom/too-big", False)),
+        ("other = True", ("none", False)),
+    ],
+)
+def test_an_error_in_the_last_operation_ends_a_script_only_if_it_led_to_its_end(
+    run: Running, then: str, ends_with: tuple[str, bool]
+) -> None:
+    body = f"""\
+    x = make(1, 1, 64, 64)
+    other = False
+    try:
+        make(1, 1, 131072, 131072)
+    except RuntimeError as error:
+        {then}
+    if other:
+        raise KeyError("something else")
+    """
+    found = failure(run(body).profile)
+    assert found is not None
+    assert (found.failure_class, found.survived) == ends_with
+
+
+def test_the_program_cache_is_the_programs(run: Running) -> None:
+    body = """\
+    x = make(1, 1, 64, 64)
+    ttnn.add(x, x)
+    device.set_program_cache_misses_allowed(False)
+    ttnn.add(x, x)
+    try:
+        ttnn.matmul(x, x)
+    except RuntimeError as error:
+        assert "cache misses are forbidden" in str(error)
+    else:
+        raise SystemExit(3)
+    device.set_program_cache_misses_allowed(True)
+    device.disable_and_clear_program_cache()
+    ttnn.add(x, x)
+    assert device.num_program_cache_entries() == 0
+    device.enable_program_cache()
+    ttnn.add(x, x)
+    assert device.num_program_cache_entries() == 1
+    """
+    captured = run(body)
+    assert captured.status == 0
+    assert not captured.profile.source.warnings
+    needs = captured.profile.timelines[0].programs_l1
+    assert needs is not None
+    # THE same addition needs the same, with a cache and without
+    assert len({int(needs.circular_buffers[index]) for index in (1, 2, 4, 5)}) == 1
+
+
 def test_a_refused_program_is_told_with_what_it_needed(run: Running) -> None:
     body = """\
     x = make(1, 1, 1024, 1024)

@@ -63,6 +63,19 @@ def test_expected(device):
 def test_expected_of_values(device):
     values = numpy.array(ones(device, 32).cpu().to_list())
     assert numpy.allclose(values, values + 1)
+
+
+@pytest.fixture
+def broken():
+    raise ValueError("no such thing")
+
+
+def test_without_its_fixture(broken, device):
+    pass
+
+
+def test_without_a_device():
+    pass
 """
 HANGING = """
 import os
@@ -97,6 +110,8 @@ OUTCOMES = {
     "test_too_much": "failed",
     "test_expected": "skipped",
     "test_expected_of_values": "skipped",
+    "test_without_its_fixture": "error",
+    "test_without_a_device": "passed",
 }
 WORDS = ("test", "test_suite.py", "-q", "-p", "no:cacheprovider")
 SMALL = ("-k", "add or steady")
@@ -169,6 +184,21 @@ def test_the_report_of_a_suite(here: Path) -> None:
     assert rows["test_too_much"]["failure"]["class"] == "oom/too-big"
     assert rows["test_expected"]["expected_failure"] == "known to be so"
     assert rows["test_expected_of_values"]["skipped_comparisons"] == 1
+    assert rows["test_without_its_fixture"]["failure"]["message"] == "ValueError: no such thing"
+    # EVERY row has every figure, also where a test took nothing
+    assert told["board"] == "n150"
+    for row in told["tests"]:
+        assert {"DRAM", "L1"} <= row["memories"].keys()
+        assert all(
+            type(one) is int
+            for one in (
+                row["operations"],
+                row["skipped_comparisons"],
+                row["unmeasured_programs"],
+                row["memories"]["DRAM"]["peak_bytes_per_bank"],
+                row["memories"]["L1"]["peak_with_programs_bytes_per_core"],
+            )
+        )
     # THE table stays within 80 columns, with names apart
     table = done.err[done.err.index("peak memory per test") :].splitlines()
     table = table[: table.index("(no room for Fullest in, Why)")]
@@ -192,7 +222,7 @@ def test_the_report_of_a_suite(here: Path) -> None:
     # WHAT pytest's process counted is what the recording tells
     profile = ttmem.read("nightly")
     for row in rows.values():
-        if row["outcome"] == "passed":
+        if row["outcome"] == "passed" and row["operations"]:
             alone = select(profile, run=row["run"])
             found = peaks(alone)
             assert {memory: peak.peak_bytes_per_bank for memory, peak in found.items()} == {

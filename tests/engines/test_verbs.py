@@ -269,7 +269,7 @@ class TestSuites:
     def test_peaks_limits_and_skipped_comparisons(self, suite: Path) -> None:
         done = call("test", "test_suite.py", "-p", "no:cacheprovider", "--board", "n300", "--json")
         told = json.loads(done.out)
-        assert (done.code, told["status"], told["board"]) == (1, 1, "mock n300")
+        assert (done.code, told["status"], told["board"]) == (1, 1, "n300")
         rows = {row["test"].partition("::")[2]: row for row in told["tests"]}
         assert {name: row["outcome"] for name, row in rows.items()} == {
             "test_compared": "passed",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem run``: Run a ttnn script on a mock board and tell what it did to the memory."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 
 from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._output import note, warn
+from ttmem.commands._output import note, stderr_descriptor, warn
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
@@ -80,7 +79,7 @@ def command(
         note("running on the card", quiet=quiet)
     elif cards():
         note(f"running on a mock {settings['board']}; --card uses the card of this machine", quiet=quiet)
-    printed = sys.stderr.fileno()
+    printed = stderr_descriptor()
     run = ttmem.run(
         script, arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
     )

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem test``: Run a ttnn test suite on a mock board, with the peak memory of every test."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 
 from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._output import emit, json_text, looks, note, warn
+from ttmem.commands._output import emit, json_text, looks, note, stderr_descriptor, warn
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
@@ -84,7 +83,7 @@ def command(
     options.refuse_overwriting("-", junit, html_path, sarif_path)
     if name is not None:
         name = store.check_name(name)
-    printed = sys.stderr.fileno() if as_json else None
+    printed = stderr_descriptor() if as_json else None
     suite: Suite = ttmem.test(
         arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
     )

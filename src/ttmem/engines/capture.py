@@ -54,6 +54,10 @@ class Capture:
         elif "exit" in message:
             self.has_ended = True
             self.exit_error = message["error"]
+            led_here = [] if message["exit"] == 0 else [" ".join(text.split()) for text in message.get("chain", [])]
+            if led_here or message["exit"] == 0:
+                for track in self._tracks.values():
+                    track.catch(but=led_here)
         elif "hello" in message:
             self.hello = message
 

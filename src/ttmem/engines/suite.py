@@ -45,6 +45,8 @@ class _Process:
     """It was ended because it did nothing."""
     unfinished: set[str] = field(default_factory=set)
     """Tests that it told of before they had ended."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Comparisons that were not made, by test."""
 
 
 def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str, timed_out: bool) -> RecordedSuite:
@@ -59,6 +61,7 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
     for process in processes:
         for test, _ in process.parts:
             rows.setdefault(test, _cut_off(test, timed_out))
+            rows[test].setdefault("skipped_comparisons", process.skipped.get(test, 0))
         _tell_end(rows[process.parts[-1][0]], process)
     timelines: list[Timeline] = []
     warnings: dict[str, None] = {}
@@ -92,6 +95,8 @@ def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]])
             (process.unfinished.discard if message.get("ended", True) else process.unfinished.add)(test)
         elif "hung" in message:
             process.hung = True
+        elif "skipped" in message and process.parts:
+            process.skipped[process.parts[-1][0]] = message["skipped"]
         elif "test" in message:
             process.parts.append((message["test"], process.capture.part_ends()))
         else:

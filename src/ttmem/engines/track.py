@@ -9,7 +9,8 @@ import os
 import re
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -295,6 +296,13 @@ class Track:
         if operation >= 0 and (freed := self._operations[operation].freed):
             flat = f"{flat}\n{freed}"
         self._failures.append(FailureText(flat, line, operation, len(self._operations), is_exception=True))
+
+    def catch(self, *, but: Sequence[str]) -> None:
+        """The program has ended, and not for any of its failures so far ``but`` those that have one of these texts."""
+        self._failures = [
+            replace(failure, is_caught=not any(text in failure.text or failure.text in text for text in but))
+            for failure in self._failures
+        ]
 
     def fail_running(self, text: str) -> None:
         """A failure of the operation that has not ended, if there is one."""

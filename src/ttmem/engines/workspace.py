@@ -163,6 +163,8 @@ def _mock_variables(interpreter: Interpreter, board: Board, folder: Path, number
         "TT_METAL_HOME": str(root),  # releases before the variable above
         "TT_METAL_CACHE": str(cache / "kernels"),
         "TT_METAL_MOCK_CLUSTER_DESC_PATH": str(described),
+        # A mesh has a thread for every chip, and in a forked copy they are gone: what waits for them waits for ever.
+        "TT_MESH_PASS_THROUGH_THREAD_POOL": "1",
         **({} if number else {"TT_METAL_SHM_TRACKING_DISABLED": "1"}),
     }
 

@@ -1,37 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program run with changes that nobody wrote down: calls get other options, tensors are freed behind them.
+"""A program run with changes that nobody wrote down: calls get other options, run in parts or at another time, tensors
+are freed behind them.
 
 Operations are named by their index, which a change does not move: what is done here is not recorded as an operation.
+What cannot be done is told in a note that begins with ``NOT_MADE``, and the call is made as it was written.
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .library import Library
+from .values import Values
 
-_MEMORY, _DTYPE, _INPLACE, _FREE = "memory", "dtype", "inplace", "free"
+_MEMORY, _DTYPE, _INPLACE, _FREE, _CHUNK, _ORDER = "memory", "dtype", "inplace", "free", "chunk", "order"
+NOT_MADE = "an edit was not made: "
+_FIRST = "first"
+_OURS = 3
+"""References to a placeholder that are not the program's: the table's, a variable here, and the one that counts."""
+
+Call = Callable[..., Any]
 
 
 class Editing:
     """What is to be done at which operation."""
 
-    def __init__(self, library: Library, edits: Sequence[Mapping[str, Any]]) -> None:
-        self._library = library
+    def __init__(self, library: Library, edits: Sequence[Mapping[str, Any]], note: Callable[[str], None]) -> None:
+        self._library, self._note = library, note
         self._options: dict[int, list[Mapping[str, Any]]] = {}
         self._made_by: dict[int, list[Mapping[str, Any]]] = {}
         self._held: dict[int, list[Any]] = {}
         """Tensors that are to be freed, by the operation after which that is."""
+        self._first: dict[int, Any] = {}
+        """Tensors that are there already when their operation comes."""
+        self._late: dict[int, tuple[Any, Any]] = {}
+        """What the program got in the place of a tensor that is not there yet, by identity, and the call or tensor."""
+        self._wanted_first = [edit for edit in edits if edit["kind"] == _ORDER and edit["value"] == _FIRST]
         for edit in edits:
             place = self._made_by if edit["kind"] == _FREE else self._options
             place.setdefault(edit["operation"], []).append(edit)
 
+    def begin(self, device: Any) -> None:
+        """The first operation of a device is about to run: what is uploaded before everything is made now."""
+        values = Values(self._library, {}, lambda: device)
+        for edit in self._wanted_first:
+            self._first[edit["operation"]] = values.allocate(edit["tensor"])
+        self._wanted_first = []
+
+    def given(self, values: Any) -> Any:
+        """Arguments as they are to be used: tensors whose upload was put off are made when they are read first."""
+        if not self._late:
+            return values
+        for key, (placeholder, _) in list(self._late.items()):
+            if sys.getrefcount(placeholder) <= _OURS:  # the program has dropped it
+                del self._late[key]
+        return self._replaced(values)
+
+    def _replaced(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self._replaced, value)) if type(value) in (list, tuple) else value
+        if isinstance(value, dict):
+            return {key: self._replaced(one) for key, one in value.items()}
+        if id(value) not in self._late:
+            return value
+        placeholder, made = self._late[id(value)]
+        if not isinstance(made, self._library.ttnn.Tensor):
+            made = made()
+            self._late[id(value)] = (placeholder, made)
+        return made
+
     def before(
-        self, index: int, arguments: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        self, index: int, function: Call, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
         """The call as it is to be made."""
         for edit in self._options.get(index, ()):
-            arguments, options = self._changed(edit, arguments, options)
-        return arguments, options
+            if edit["kind"] == _CHUNK:
+                function = self._in_parts(edit, function)
+            elif edit["kind"] == _ORDER:
+                function = self._at_another_time(edit, function)
+            else:
+                arguments, options = self._changed(edit, arguments, options)
+        return function, arguments, options
 
     def _changed(
         self, edit: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]
@@ -41,21 +90,91 @@ class Editing:
             first = next(iter(self._library.tensors_in((arguments, options))), None)
             return arguments, {**options, "output_tensor": first}
         if edit["kind"] == _MEMORY:
-            name, type_, value = "memory_config", ttnn.MemoryConfig, getattr(ttnn, f"{edit['value']}_MEMORY_CONFIG")
+            placement = {"memory": edit["value"], "shard": edit.get("shard")}
+            value = Values(self._library, {}, _nothing).memory_config(placement)
+            name, type_ = "memory_config", ttnn.MemoryConfig
         else:
             name, type_, value = "dtype", ttnn.DataType, getattr(ttnn, edit["value"])
+            if edit.get("on_host") and any(map(self._is_on_host, arguments)):
+                return self._of_another_type(arguments, value), options
         place = next((at for at, given in enumerate(arguments) if isinstance(given, type_)), None)
         if place is None:
             return arguments, {**options, name: value}
         return (*arguments[:place], value, *arguments[place + 1 :]), options
 
+    def _of_another_type(self, arguments: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+        """An upload that does not change types gets a host tensor of that type."""
+        ttnn = self._library.ttnn
+        return tuple(ttnn.to_dtype(one, dtype) if self._is_on_host(one) else one for one in arguments)
+
+    def _is_on_host(self, value: Any) -> bool:
+        return isinstance(value, self._library.ttnn.Tensor) and not self._library.is_on_device(value)
+
+    def _at_another_time(self, edit: Mapping[str, Any], function: Call) -> Call:
+        def later(*arguments: Any, **options: Any) -> Any:
+            if edit["operation"] in self._first:
+                return self._first.pop(edit["operation"])
+            values, tensor = Values(self._library, {}, _nothing), edit["tensor"]
+            dtype, layout = values.data_type(tensor["dtype"]), values.layout(tensor["layout"])
+            placeholder = self._library.ttnn.zeros(list(tensor["shape"]), dtype=dtype, layout=layout)
+            self._late[id(placeholder)] = (placeholder, lambda: function(*arguments, **options))
+            return placeholder
+
+        return later
+
+    def _in_parts(self, edit: Mapping[str, Any], function: Call) -> Call:
+        """The operation piece by piece along one dimension, and the pieces put together."""
+        ttnn, library = self._library.ttnn, self._library
+
+        def in_parts(*arguments: Any, **options: Any) -> Any:
+            dimension, size = edit["dimension"], edit["pieces"][-1][1]
+            given = list(library.tensors_in((arguments, options)))
+            rank = len(given[0].shape)
+            if edit["keeps_last"] and dimension % rank == int(options.get("dim", -1)) % rank:
+                self._note(f"{NOT_MADE}{edit['edit']}: the operation needs all of the dimension that would be cut")
+                return function(*arguments, **options)
+            results = []
+            for begin, end in edit["pieces"]:
+                parts: dict[int, Any] = {}
+                for place, tensor in enumerate(given):
+                    own = len(tensor.shape) + dimension
+                    if (place == 0 or edit["cuts_all"]) and own >= 0 and tensor.shape[own] == size:
+                        starts, ends = [0] * len(tensor.shape), list(tensor.shape)
+                        starts[own], ends[own] = begin, end
+                        parts.setdefault(
+                            id(tensor), ttnn.slice(tensor, starts, ends, memory_config=tensor.memory_config())
+                        )
+                words = _with_parts((arguments, options), parts)
+                results.append(function(*words[0], **words[1]))
+                for part in parts.values():
+                    ttnn.deallocate(part)
+            where = results[0].memory_config()  # else it lies in DRAM
+            whole = ttnn.concat(results, dim=len(results[0].shape) + dimension, memory_config=where)
+            for part in results:
+                ttnn.deallocate(part)
+            return whole
+
+        return in_parts
+
     def after(self, index: int, results: Any) -> None:
         """Hold what is to be freed later, and free what is to be freed now."""
-        made = self._made_by.get(index, ())
-        tensors = self._library.device_tensors(results) if made else []
-        for edit in made:
+        for edit in self._made_by.get(index, ()):
+            tensors = [results] if id(results) in self._late else self._library.device_tensors(results)
             if edit["position"] < len(tensors):
                 self._held.setdefault(edit["after"], []).append(tensors[edit["position"]])
-        for tensor in self._held.pop(index, ()):
-            if self._library.is_on_device(tensor):
+        for held in self._held.pop(index, ()):
+            tensor = self._late[id(held)][1] if id(held) in self._late else held
+            if isinstance(tensor, self._library.ttnn.Tensor) and self._library.is_on_device(tensor):
                 self._library.ttnn.deallocate(tensor)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _with_parts(value: Any, parts: Mapping[int, Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_with_parts(one, parts) for one in value)
+    if isinstance(value, dict):
+        return {key: _with_parts(one, parts) for key, one in value.items()}
+    return parts.get(id(value), value)

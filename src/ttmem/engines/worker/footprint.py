@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .library import Library, address_key
-from .nodes import Node, ProgramNeeds, made_programs, needs_of
+from .nodes import Node, ProgramNeeds, made_programs, needs_of, new_needs_of
 from .protocol import error_text
 
 _MISS = "cache misses are forbidden"
@@ -79,6 +79,8 @@ class Footprints:
         """Answers about programs of which there is one alone."""
         self._moves: dict[str, set[ProgramNeeds]] = {}
         """Of moves, by key: what they needed when they were made."""
+        self._moves_seen: dict[tuple[str, ...], dict[str, ProgramNeeds]] = {}
+        """The same of moves inside operations of several programs, for releases that name no factory."""
         self.moved = False
         """A second run's results lie elsewhere than the first's: the account of buffers has to be compared."""
 
@@ -98,7 +100,9 @@ class Footprints:
         question = (tuple(launched), tuple(sorted(keys)), described or "")
         if described and not made and question in self._certain:
             return Measured(self._certain[question], "", call.results)
-        answer, results = self._asked(call, launched), call.results
+        moves_seen = self._moves_seen.setdefault(tuple(launched), {})
+        moves_seen |= new_needs_of(nodes, _MOVE)
+        answer, results = self._asked(call, launched, moves_seen), call.results
         known = self._known.setdefault(tuple(launched), set())
         is_doubtful = answer.problem or any(self._made[key] > 1 for key in keys)
         if is_doubtful and self._may_repeat and results is not None and not self._has_eaten(call):
@@ -106,7 +110,7 @@ class Footprints:
             places = [address_key(tensor) for tensor in own]
             for tensor in own:
                 self._library.ttnn.deallocate(tensor)
-            without_results = self._asked(call, launched)
+            without_results = self._asked(call, launched, moves_seen)
             results = call.function(*call.arguments, **call.options)
             again = [address_key(tensor) for tensor in _not_there_before(self._library, call._replace(results=results))]
             self.moved = self.moved or places != again
@@ -117,13 +121,13 @@ class Footprints:
                 self._certain[question] = answer.needs
         return answer._replace(results=results)
 
-    def _asked(self, call: Call, launched: list[str]) -> Measured:
-        """The answer with memory as it is now, and what is wrong with it."""
+    def _asked(self, call: Call, launched: list[str], moves_seen: Mapping[str, ProgramNeeds]) -> Measured:
+        """The answer with memory as it is now, and what is wrong with it. ``moves_seen``: in the run itself."""
         library, device = self._library, self._device
         nodes: list[Node] = []
         problem = ""
         cached = device.num_program_cache_entries() > 0  # a program may have switched the cache off
-        with _garbage_kept(), _misses_forbidden(device if cached else None):
+        with _garbage_kept(), _misses_forbidden(library, device if cached else None):
             library.graph.begin_graph_capture(library.graph.RunMode.NO_DISPATCH)
             try:
                 arguments = _revived(library, call.arguments, device)
@@ -135,7 +139,10 @@ class Footprints:
                 problem = "another program was made without dispatch" if missed else told
             finally:
                 nodes = list(library.graph.end_graph_capture())
-        needs = align(launched, needs_of(nodes))
+        needs = tuple(
+            moves_seen.get(name) if need is None else need
+            for name, need in zip(launched, align(launched, needs_of(nodes)), strict=True)
+        )
         missing = sum(need is None for need in needs)
         if missing and not problem:
             problem = f"{missing} of {len(launched)} programs were not seen without dispatch"
@@ -197,16 +204,18 @@ def _chosen(with_results: Measured, without: Measured, known: set[_Needs]) -> Me
 
 
 @contextmanager
-def _misses_forbidden(device: Any) -> Iterator[None]:
-    """None: there is no cache that could be missed. Releases that cannot forbid it make the program anew."""
+def _misses_forbidden(library: Library, device: Any) -> Iterator[None]:
+    """None: there is no cache that could be missed. Releases that cannot forbid it make the program anew. Afterwards it
+    is as the program wants it."""
     if not hasattr(device, "set_program_cache_misses_allowed"):
         yield
         return
+    wanted = device.id() not in library.forbids_misses
     device.set_program_cache_misses_allowed(False)
     try:
         yield
     finally:
-        device.set_program_cache_misses_allowed(True)
+        device.set_program_cache_misses_allowed(wanted)
 
 
 @contextmanager

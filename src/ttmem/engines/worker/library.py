@@ -43,6 +43,8 @@ class Library:
         self.graph: Any = self.core.graph
         self.is_mock = "TT_METAL_MOCK_CLUSTER_DESC_PATH" in os.environ
         """Nothing is computed here, so an operation may be done twice."""
+        self.forbids_misses: set[int] = set()
+        """Numbers of the devices whose program cache may not be missed."""
         self._types = {name: getattr(self.ttnn.BufferType, name) for name in MEMORIES}
 
     @property
@@ -114,6 +116,18 @@ class Library:
         elif depth < _DEEPEST and isinstance(value, (list, tuple, dict)):
             for item in value.values() if isinstance(value, dict) else value:
                 yield from self.things_in(item, depth + 1)
+
+    def watch_misses(self, patches: "Patches") -> None:
+        """Know whether the program forbids that its cache is missed: the library does not tell."""
+
+        def make(original: Any) -> Any:
+            def set_allowed(device: Any, allowed: bool) -> Any:
+                (self.forbids_misses.discard if allowed else self.forbids_misses.add)(device.id())
+                return original(device, allowed)
+
+            return set_allowed
+
+        patches.replace(self.ttnn.MeshDevice, "set_program_cache_misses_allowed", make)
 
     def device_tensors(self, value: Any) -> list[Any]:
         """Those that have a buffer on a device."""

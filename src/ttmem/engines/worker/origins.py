@@ -2,41 +2,74 @@
 """Which host tensor an upload came from, so that one that is uploaded twice is known again."""
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from .library import Library
 
+_SAMPLED = 4096
+_LEAST_DIFFERENT = 16
+"""Values among the sample: masks, zeros and ones are alike without being the same."""
+
 
 class Origins:
-    """Numbers for host tensors. A number means one object as long as it lives: addresses are used again, it is not."""
+    """Numbers for host tensors: the same for the same values, however often the program has made a copy of them."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
-        self._next = 2
+        self._objects: dict[int, tuple[weakref.ref[Any], int]] = {}
+        """By identity, which is used again: a token means one object as long as it lives."""
+        self._numbers: dict[Hashable, int] = {}
+        self._made: dict[int, int] = {}
+        """Host tensors of the library that were made from another host tensor: its number."""
 
     def of(self, arguments: Iterable[Any]) -> int:
-        """Of the first host tensor among the arguments, a view counted as what it looks at; 0 when there is none.
+        """Of the first host tensor among the arguments; 0 when there is none.
 
         Those of torch get even numbers, the library's own, which count themselves, odd ones.
         """
-        ttnn = self._library.ttnn
         for argument in arguments:
-            if isinstance(argument, ttnn.Tensor) and argument.storage_type() != ttnn.DEVICE_STORAGE_TYPE:
-                return 2 * int(getattr(argument, "tensor_id", 0)) + 1
+            if self._is_ours(argument):
+                own = int(getattr(argument, "tensor_id", 0))
+                return self._made.get(own, 2 * own + 1)
             if type(argument).__module__.partition(".")[0] == "torch" and hasattr(argument, "data_ptr"):
-                base = getattr(argument, "_base", None)
-                return self._number(argument if base is None else base)
+                return self._number(argument)
         return 0
 
+    def passed_on(self, result: Any, origin: int) -> None:
+        """An operation made a host tensor from another one: another form of the same values."""
+        if origin and self._is_ours(result):
+            self._made[int(getattr(result, "tensor_id", 0))] = origin
+
+    def _is_ours(self, value: Any) -> bool:
+        ttnn = self._library.ttnn
+        return isinstance(value, ttnn.Tensor) and value.storage_type() != ttnn.DEVICE_STORAGE_TYPE
+
     def _number(self, tensor: Any) -> int:
-        known = self._known.get(id(tensor))
-        if known is not None and known[0]() is tensor:
-            return known[1]
-        try:
-            self._known[id(tensor)] = (weakref.ref(tensor), self._next)
-        except TypeError:
-            return 0
-        self._next += 2
-        return self._next - 2
+        """A view counts as the part that it shows of what it looks at."""
+        key: Hashable = _content(tensor)
+        if key is None:
+            base = getattr(tensor, "_base", None)
+            shown = () if base is None else (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+            key = (self._token(tensor if base is None else base), shown)
+        return self._numbers.setdefault(key, 2 * len(self._numbers) + 2)
+
+    def _token(self, tensor: Any) -> int:
+        known = self._objects.get(id(tensor))
+        if known is None or known[0]() is not tensor:
+            known = self._objects[id(tensor)] = (weakref.ref(tensor), len(self._numbers))
+        return known[1]
+
+
+def _content(tensor: Any) -> tuple[Hashable, ...] | None:
+    """A few thousand of its values, spread over all of it; None where they are too few, or too much alike, to tell."""
+    try:
+        count = tensor.numel()
+        if count < _SAMPLED:
+            return None
+        values = tensor.detach().reshape(-1)[:: count // _SAMPLED][:_SAMPLED].tolist()
+    except Exception:  # what stands for a tensor of torch may have no values
+        return None
+    if len(set(values)) < _LEAST_DIFFERENT:
+        return None
+    return tuple(tensor.shape), str(tensor.dtype), hash(tuple(values))

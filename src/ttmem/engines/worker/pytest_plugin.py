@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from .comparisons import Comparisons
+from .device_values import DeviceValues
 from .devices import OpenOptions
 from .environment import show
 from .events import Events
@@ -127,9 +128,10 @@ class MemoryPlugin:
         """False in a worker of xdist."""
         self._peaks = Peaks()
         self._isolated = IsolatedTests(seconds_per_test, begun=lambda: self._peaks.begun, in_copy=self._follow_here)
-        self._comparisons = Comparisons()
         # Before any test or conftest.py loads ttnn, so that what they import is the recorded one.
         self._library = Library()
+        self._device_values = DeviceValues(self._library.ttnn)
+        self._comparisons = Comparisons(self._device_values, lambda skipped: self._events.write({"skipped": skipped}))
         self._events = Events(events, self._library.version)
         self._limits = dict(limits or {})
         show(environment or {})
@@ -143,6 +145,7 @@ class MemoryPlugin:
         self._recorder = Recorder(
             self._library, self._hear, options=OpenOptions(**self._options), measure_programs=self._measure
         )
+        self._recorder.gave = self._device_values.came
         self._recorder.install()
         config.pluginmanager.register(self._isolated, "ttmem-isolated-tests")
 
@@ -153,7 +156,6 @@ class MemoryPlugin:
     def _hear(self, message: dict[str, Any]) -> None:
         self._events.write(message)
         self._peaks.hear(message)
-        self._comparisons.heard(message)
         self._isolated.heard(message)
 
     def pytest_unconfigure(self) -> None:
@@ -213,20 +215,24 @@ class MemoryPlugin:
         outcome: Any = yield
         report = outcome.get_result()
         if report.when != "call":
+            if report.failed and call.excinfo:  # a fixture
+                report.user_properties.append((FAILURE, self._failure(call.excinfo.value)))
             return
         if report.failed and not self._values:
             self._spare(report, call.excinfo)
         measured = self._measured().items()
         properties: list[tuple[str, object]] = [(f"{_PREFIX}{name}", value) for name, value in measured]
         if report.failed and call.excinfo:
-            failure = {"text": error_message(call.excinfo.value), "operation": self._peaks.failed}
-            properties.append((FAILURE, json.dumps(failure)))
+            properties.append((FAILURE, self._failure(call.excinfo.value)))
         report.user_properties += properties
         item.user_properties += properties  # 'pytest --junitxml' takes them from the report of the teardown
         broken = self._broken_limits(item)
         if broken and report.passed:
             report.outcome = "failed"
             report.longrepr = "\n".join(broken)
+
+    def _failure(self, error: BaseException) -> str:
+        return json.dumps({"text": error_message(error), "operation": self._peaks.failed})
 
     def _spare(self, report: Any, raised: Any) -> None:
         """A failure that only tells that nothing was computed is none."""
@@ -287,7 +293,8 @@ class MemoryPlugin:
                 row["outcome"] = report.outcome
         elif report.failed:
             row["outcome"] = CRASHED if report.when == _CRASHED_WORKER else "error"
-            row["failure"] = json.dumps({"text": report.longreprtext, "operation": None})
+            told = dict(report.user_properties).get(FAILURE)
+            row["failure"] = told or json.dumps({"text": report.longreprtext, "operation": None})
         elif report.skipped:
             row["outcome"] = "skipped"
         if hasattr(report, "wasxfail"):

@@ -77,8 +77,10 @@ class Recorder:
         """Those that called operations; a second one is told of."""
         self._patches = Patches()
         self._origins = Origins(library)
-        self._editing = Editing(library, edits)
+        self._editing = Editing(library, edits, self._note_once)
         self._gaps = MockGaps(library, lambda text: self._send({"note": text}))
+        self.gave: Callable[[str, tuple[Any, ...], Any], None] = lambda *_: None
+        """Hears of every operation's arguments and results."""
 
     def install(self) -> None:
         """Put the recorder between the program and the library."""
@@ -91,6 +93,7 @@ class Recorder:
             self._wrap_function(function)
         self._captures.watch_program(self._library, self._patches)
         self._gaps.install(self._patches)
+        self._library.watch_misses(self._patches)
         opened, closing = self.device_opened, self.device_closing
         watch_devices(self._library, self._options, self._patches, opened=opened, closing=closing)
 
@@ -147,9 +150,11 @@ class Recorder:
         with self._lock:
             if os.getpid() == self._process:
                 for place, watch in enumerate(self._followed.closing(device)):
-                    if not place:
+                    state = watch.state()
+                    # What is gone has no name any more: most tests have dropped everything by now.
+                    if not place and any(any(one.account.live.values()) for one in self._followed.all()):
                         self._send_paths()
-                    self._send({"closed": True, "rank": watch.rank, **state_message(watch.state())})
+                    self._send({"closed": True, "rank": watch.rank, **state_message(state)})
                     self._gaps.device_closed()
 
     def finish(self) -> None:
@@ -177,9 +182,11 @@ class Recorder:
         with self._lock:
             self._depth.inside = True
             try:
-                return self._recorded(name, function, arguments, options)
+                results = self._recorded(name, function, arguments, options)
             finally:
                 self._depth.inside = False
+        self.gave(name, arguments, results)
+        return results
 
     def _site(self, name: str) -> Site:
         return self._sites.of_caller(name)
@@ -194,6 +201,7 @@ class Recorder:
             if len(self._threads) > 1:
                 self._note_once(_THREADS_NOTE)
         site = self._site(name)
+        arguments, options = self._editing.given((arguments, options))
         watch = self._followed.of_call((arguments, options))
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
         started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
@@ -205,8 +213,10 @@ class Recorder:
             except BaseException as error:
                 self._send({"end": index, "error": error_message(error)})
                 raise
+            self._origins.passed_on(results, started["origin"])
             self._send({"end": index})
             return results
+        self._editing.begin(watch.device)
         state = state_message(watch.state())
         self._send({**started, "rank": watch.rank, **state, **self._inputs(watch, (arguments, options))})
         if index >= self._next_walk:
@@ -220,8 +230,8 @@ class Recorder:
         def ended(seen: Seen) -> None:
             self._end(index, watch, site, seen._replace(problem=POINT_TO_POINT_NOTE) if stand_in else seen)
 
-        arguments, options = self._editing.before(index, arguments, options)
-        results = watch.call(stand_in or function, arguments, options, ended, after_state=True)
+        function, arguments, options = self._editing.before(index, stand_in or function, arguments, options)
+        results = watch.call(function, arguments, options, ended, after_state=True)
         self._editing.after(index, results)
         return results
 

@@ -20,6 +20,7 @@ from .library import Library
 from .recorder import Recorder
 
 _FIRST_DESCRIPTOR = 200
+_LONGEST_CHAIN = 20
 
 
 def main(words: list[str]) -> int:
@@ -38,10 +39,10 @@ def main(words: list[str]) -> int:
         library, send, options=options, measure_programs=settings["measure"], edits=settings.get("edits", ())
     )
     recorder.install()
-    status, error = _run(file, arguments)
+    status, error, chain = _run(file, arguments)
     with contextlib.suppress(BrokenPipeError):
         recorder.finish()
-        send({"exit": status, "error": error})
+        send({"exit": status, "error": error, "chain": chain})
     recorder.uninstall()
     return status
 
@@ -69,24 +70,33 @@ class _Events:
         return found.st_dev, found.st_ino
 
 
-def _run(file: str, arguments: list[str]) -> tuple[int, str]:
-    """The status a plain interpreter would have ended with, and the text of what was not caught."""
+def _run(file: str, arguments: list[str]) -> tuple[int, str, list[str]]:
+    """The status a plain interpreter would have ended with, the text of what was not caught, and those of all errors
+    that led to it."""
     sys.argv = [file, *arguments]
     sys.path.insert(0, str(Path(file).resolve().parent))
     try:
         runpy.run_path(file, run_name="__main__")
     except SystemExit as leaving:
-        return _status_of(leaving), ""
+        return _status_of(leaving), "", _chain(leaving)
     except KeyboardInterrupt:
         _print_error(file)
-        return 128 + signal.SIGINT, "KeyboardInterrupt"
+        return 128 + signal.SIGINT, "KeyboardInterrupt", []
     except BaseException as error:
         _print_error(file)
-        return 1, f"{type(error).__name__}: {protocol.error_text(error)}"
+        return 1, f"{type(error).__name__}: {protocol.error_text(error)}", _chain(error)
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
-    return 0, ""
+    return 0, "", []
+
+
+def _chain(error: BaseException | None) -> list[str]:
+    texts: list[str] = []
+    while error is not None and len(texts) < _LONGEST_CHAIN:
+        texts.append(protocol.error_message(error))
+        error = error.__cause__ or error.__context__
+    return texts
 
 
 def _status_of(leaving: SystemExit) -> int:

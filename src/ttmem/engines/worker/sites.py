@@ -5,6 +5,7 @@ import ast
 import linecache
 import os
 import sys
+import sysconfig
 from functools import lru_cache
 from types import FrameType
 from typing import NamedTuple
@@ -17,13 +18,26 @@ _OPERATORS = {
     ast.MatMult: "matmul",
     ast.Pow: "pow",
 }
-_INSTALLED = (os.path.realpath(sys.base_prefix) + os.sep, os.path.realpath(sys.prefix) + os.sep)
+_INSTALLED = tuple(
+    os.path.realpath(folder) + os.sep
+    for folder in (
+        *(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")),
+        os.path.join(sys.base_prefix, "bin"),  # noqa: PTH118 - of texts
+    )
+)
+"""Not all of the prefix: a program may live in ``/usr/src``."""
 HANDED_ON = ("<handed on>",)
 _MOST_HANDED_ON = 8
 _DEEPEST_PATH = 24
 _METHODS_CALLED_AS_OBJECTS = ("__call__", "forward")
 """``y = self.mlp(x)`` runs one of these, so the call's own name says nothing."""
 _SYNONYMS = {"sub": "subtract", "mul": "multiply", "div": "divide"}
+
+
+def is_installed(file: str) -> bool:
+    """Whether it belongs to Python or to a package."""
+    path = os.path.realpath(file)
+    return path.startswith(_INSTALLED) or "site-packages" in path or "dist-packages" in path
 
 
 class Site(NamedTuple):
@@ -71,8 +85,7 @@ class Sites:
     def is_users(self, file: str) -> bool:
         """Whether a file belongs to the program itself: not ours, not the library's, not installed."""
         if file not in self._is_users:
-            installed = os.path.realpath(file).startswith(_INSTALLED) or "site-packages" in file
-            self._is_users[file] = not (installed or self._skipped(file))
+            self._is_users[file] = not (is_installed(file) or self._skipped(file))
         return self._is_users[file]
 
     def _skipped(self, file: str) -> bool:

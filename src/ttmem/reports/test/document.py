@@ -18,6 +18,7 @@ from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
 
 _MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
+_ALWAYS = ("DRAM", "L1")
 _MOST_LETTERS = 2000
 
 
@@ -66,14 +67,15 @@ class SuiteTest(Document, frozen=True, kw_only=True):
     l1_small_bank_bytes: int | UnsetType = UNSET
     trace_bank_bytes: int | UnsetType = UNSET
     l1_with_programs_bytes_per_core: int | UnsetType = UNSET
-    operations: int | None = None
-    skipped_comparisons: int | None = None
+    operations: int = 0
+    skipped_comparisons: int = 0
     """Comparisons of values: a mock computes nothing."""
-    unmeasured_programs: int | None = None
+    unmeasured_programs: int = 0
     """Operations whose programs could not be measured in L1."""
     id: str
     """pytest's name of the test."""
     memories: dict[str, MemoryPeak]
+    """DRAM and L1 always (a test that took nothing has peaks of 0), the others where the device has them."""
     failure: FailureFacts | None
     run: int | None
     """Its number in the stored report: ``ttmem profile NAME --run N``."""
@@ -121,6 +123,8 @@ class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
     status: int
     """pytest's own, 128 + signal when it was killed; 1 when only the baseline's limit does not hold."""
     board: str
+    """Its name; ``card`` where the tests ran on one."""
+    engine: str
     ttnn: str
     tests: tuple[SuiteTest, ...]
     """The fullest first; empty when pytest did not get as far as a test."""
@@ -128,6 +132,11 @@ class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
     baseline: Baseline | None
     findings: tuple[TestFinding, ...] | UnsetType = UNSET
     """Leaks and waste that were asked for and found; there when they were asked for."""
+
+    @property
+    def place(self) -> str:
+        """What the tests ran on, in the words of a report: ``mock n150``, ``card``."""
+        return self.board if self.board == self.engine else f"{self.engine} {self.board}"
 
 
 def findings_of(found: Mapping[str, Sequence[Finding]]) -> tuple[TestFinding, ...]:
@@ -143,7 +152,7 @@ def with_findings(suite: SuiteRun, found: Sequence[TestFinding], wanted: Mapping
 
 def document(
     status: int,
-    board: str,
+    place: str,
     rows: Sequence[Mapping[str, Any]],
     measured: Mapping[str, MemoryOfTest],
     *,
@@ -151,13 +160,15 @@ def document(
     timed_out: bool,
     baseline: Baseline | None,
 ) -> SuiteRun:
-    """``rows`` is what pytest said, a mapping per test, ``measured`` what the recording of the suite tells."""
+    """``place`` is ``SuiteRun.place``, ``rows`` what pytest said, a mapping per test, ``measured`` what the recording
+    of the suite tells."""
     told = [_test(row, measured.get(row["test"])) for row in rows]
     tests = msgspec.convert(told, tuple[SuiteTest, ...], from_attributes=True)
     ordered = tuple(sorted(tests, key=lambda test: (-test.fullness, test.id)))
     if baseline is not None and baseline.grown:
         status = status or 1
-    return SuiteRun(status, board, ttnn, ordered, timed_out, baseline)
+    engine, _, board = place.partition(" ")
+    return SuiteRun(status, board or engine, engine, ttnn, ordered, timed_out, baseline)
 
 
 def baseline_of(name: str, max_growth: str, growth: SuiteGrowth) -> Baseline:
@@ -213,12 +224,11 @@ def _memories(row: Mapping[str, Any], memory: MemoryOfTest | None) -> dict[str, 
             **(_causes(name, memory.peaks.get(name), memory) if memory else {}),
         }
         for name in _MEMORIES
-        if (peak := row.get(f"{name.lower()}_peak_bytes_per_bank")) is not None
+        if (peak := row.get(f"{name.lower()}_peak_bytes_per_bank", 0 if name in _ALWAYS else None)) is not None
     }
-    if "L1" in found:
-        found["L1"]["peak_with_programs_bytes_per_core"] = row.get("l1_with_programs_bytes_per_core", 0)
-        if memory and memory.programs:
-            found["L1"] |= {"peak_with_programs_at": _at(memory.programs), "parts": dict(memory.programs.parts)}
+    found["L1"]["peak_with_programs_bytes_per_core"] = row.get("l1_with_programs_bytes_per_core", 0)
+    if memory and memory.programs:
+        found["L1"] |= {"peak_with_programs_at": _at(memory.programs), "parts": dict(memory.programs.parts)}
     return found
 
 

@@ -27,7 +27,7 @@ def render(suite: SuiteRun) -> str:
         "time": f"{sum(test.seconds for test in suite.tests):.3f}",
     }
     suites = ElementTree.Element("testsuites", counts)
-    element = ElementTree.SubElement(suites, "testsuite", {"name": f"ttmem test ({suite.board})", **counts})
+    element = ElementTree.SubElement(suites, "testsuite", {"name": f"ttmem test ({suite.place})", **counts})
     for test in suite.tests:
         _add(element, test, grown.get(test.id, []))
     ElementTree.indent(suites)

@@ -36,7 +36,7 @@ def render(suite: SuiteRun, *, width: int = 100, color: bool = False) -> str:
         left_out = (
             f"and {thousands(len(tests) - len(shown))} more (--json lists all)" if len(tests) > len(shown) else ""
         )
-        title = f"peak memory per test ({suite.board}), ttnn {suite.ttnn or 'unknown'}"
+        title = f"peak memory per test ({suite.place}), ttnn {suite.ttnn or 'unknown'}"
         home = _home([test.id for test in tests])
         if home:
             title += f", in {one_line(home.rstrip(':/'))}"
