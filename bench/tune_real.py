@@ -26,7 +26,11 @@ SCRIPTS = (
     "ttnn/ttnn/examples/usage/run_op_on_device.py",
     "ttnn/ttnn/examples/usage/debugging_intermediate_tensors.py",
     "ttnn/ttnn/examples/usage/program_cache.py",
-    "ttnn/ttnn/examples/bert/bert.py",
+    "ttnn/tutorials/basic_python/ttnn_add_tensors.py",
+    "ttnn/tutorials/basic_python/ttnn_basic_operations.py",
+    "ttnn/tutorials/basic_python/ttnn_basic_matrix_multiplication.py",
+    "ttnn/tutorials/basic_python/ttnn_basic_conv.py",
+    "ttnn/tutorials/basic_python/ttnn_multihead_attention.py",
 )
 HEAD = "| script | operations | edits | in the patch | DRAM peak before | promised | on the mock | patched and run |"
 
@@ -45,13 +49,13 @@ def row(script: Path, board: str, python: str | None) -> str:
     measured = found.verified.dram_peak_bytes_per_bank if found.verified else 0
     patched = "nothing to patch"
     if patch.text:
-        Path("tune.diff").write_text(patch.text)
-        subprocess.run(["patch", "-p1", "-i", "tune.diff"], check=True, capture_output=True)
-        again = ttmem.run(script.name, board=board, python=python, output=nowhere, timeout=240)
-        peak = again.profile.to_json()["memories"].get("DRAM", {}).get("peak_bytes_per_bank")
         promised = ttmem.whatif(
             run.profile, [one.edit for one in found.applied if str(one.edit) not in patch.left_out]
         ).after.dram_peak_bytes_per_bank
+        Path("tune.diff").write_bytes(patch.text.encode())
+        subprocess.run(["patch", "-p1", "-i", "tune.diff"], check=True, capture_output=True)
+        again = ttmem.run(script.name, board=board, python=python, output=nowhere, timeout=240)
+        peak = again.profile.to_json()["memories"].get("DRAM", {}).get("peak_bytes_per_bank")
         kept = "as promised" if peak == promised else f"not {promised:,} B"
         patched = f"status {again.status}, {peak:,} B, {kept}"
     cells = (count, len(found.steps), applied, f"{before:,} B", f"{after:,} B", f"{measured:,} B", patched)

@@ -19,7 +19,7 @@ from ttmem.profile import Profile, storage
 from ttmem.tune.draft import as_captured
 from ttmem.tune.figures import figures
 from ttmem.tune.history import history
-from tune.conftest import captured
+from tune.conftest import HEAD, captured
 
 pytestmark = pytest.mark.oracle
 
@@ -90,6 +90,44 @@ def test_whatif_says_what_changes_and_stores_it(model: Profile, tmp_path: Path) 
     assert "before" in call("whatif", "model.ttmem", "free:hidden@17").out
 
 
+def test_an_option_says_the_same_as_its_edit(model: Profile) -> None:
+    written = {
+        ("--free-early", "hidden@17"): "free:hidden@17",
+        ("--inplace", "active"): "inplace:active",
+        ("--memory", "wide=DRAM"): "memory:wide=DRAM",
+        ("--dtype", "weights=bfloat8_b"): "dtype:weights=bfloat8_b",
+        ("--shard", "wide=height:32x1024@8x8"): "shard:wide=height:32x1024@8x8",
+        ("--chunk", "gelu@18:4"): "chunk:gelu@18=4",
+        ("--order", "wide=first"): "order:wide=first",
+        ("--region", "TRACE=1048576"): "region:TRACE=1048576",
+        ("--board", "p150"): "board=p150",
+    }
+    for words, edit in written.items():
+        done = call("whatif", "model.ttmem", *words, "--json")
+        assert json.loads(done.out) == json.loads(call("whatif", "model.ttmem", edit, "--json").out)
+    together = [("--free-early", "hidden@17"), ("--memory", "wide=DRAM"), ("--chunk", "gelu@18:4"), ("--board", "p150")]
+    done = call("whatif", "model.ttmem", *(word for pair in together for word in pair), "--json")
+    assert [one["edit"] for one in json.loads(done.out)["edits"]] == [written[pair] for pair in together]
+    for words in (("--chunk", "gelu@18"), ("--memory", "wide"), ("--free-early", "nobody")):
+        done = call("whatif", "model.ttmem", *words)
+        assert (done.code, done.out) == (2, "")
+
+
+def test_a_trace_region_without_a_trace_is_given_back(
+    with_ttnn: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a device whose trace region leaves too little for the tensors, and a program that captures no trace
+    monkeypatch.chdir(tmp_path)
+    head = HEAD.replace("device_id=0", "device_id=0, trace_region_size=11 * 1024**3")
+    profile = captured("x = make(1, 32, 4096, 4096)\ny = ttnn.relu(x)\nz = ttnn.relu(y)\n", head=head)
+    # THEN that is what is found and what is to be changed, as the mock says
+    found = ttmem.tune(profile, target="fits", verify=True, output=2)
+    assert [(one.kind, one.memory) for one in found.findings] == [("unused-region", "TRACE")]
+    assert [str(one.edit) for one in found.applied] == ["region:TRACE=0"]
+    assert found.reached and found.verified is not None and found.verified.agrees  # noqa: PT018
+    assert "trace_region_size=0)" in found.patch().text
+
+
 def test_an_edit_that_means_nothing_is_bad_input(model: Profile) -> None:
     for edit, said in {
         "free:hiden@17": "did you mean hidden",
@@ -102,6 +140,7 @@ def test_an_edit_that_means_nothing_is_bad_input(model: Profile) -> None:
         "shard:wide=odd": "height:64x512@8x8",
         "board=n15o": "n15o",
         "order:small=last": "only uploads",
+        "dtype:active=float32": "change its inputs",
     }.items():
         with pytest.raises(ttmem.TtmemError) as raised:
             ttmem.whatif(model, [edit])

@@ -15,11 +15,12 @@ import numpy as np
 
 from ttmem._errors import BadInputError
 from ttmem.analysis._frees import freeing_operations
+from ttmem.analysis._lasting import lasting_rows
 from ttmem.analysis.budget import BYTES, Limit, parse_limit
 from ttmem.analysis.peaks import Peak, operation_place, peaks_of
 from ttmem.analysis.runs import runs_of
 from ttmem.analysis.select import select
-from ttmem.profile import MEMORIES, START, TAKE, USE, VIEW_TOTAL, WITHIN_OPERATION, BufferTable, Profile, Timeline
+from ttmem.profile import MEMORIES, START, TAKE, USE, WITHIN_OPERATION, BufferTable, Profile, Timeline
 
 LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KINDS = (
     "leak",
@@ -39,6 +40,12 @@ _LEAST_HELD = 2
 _LEAST_PADDING = 1.0
 """Padding that at least doubles a tensor."""
 _WIDE = ("float32",)
+REGIONS = {"L1_SMALL": "l1_small_size", "TRACE": "trace_region_size"}
+"""Memories that a program sets aside when it opens a device, and the option that says how much."""
+_TRACED = "a trace was captured"
+"""How the recorder's note on it begins."""
+_BEFORE_OTHERS = (DOUBLE_UPLOAD, GROWTH)
+"""Of findings that cost the same these say more of the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,9 @@ def parse_kinds(text: str) -> dict[str, int]:
 
 
 def _largest(found: list[Finding]) -> list[Finding]:
-    found.sort(key=lambda one: (-one.bytes_per_bank, KINDS.index(one.kind)))  # among equals, what was made first
+    found.sort(
+        key=lambda one: (-one.bytes_per_bank, one.kind not in _BEFORE_OTHERS, KINDS.index(one.kind))
+    )  # among equals, what was made first
     counts = dict.fromkeys(KINDS, 0)
     kept = []
     for one in found:
@@ -121,7 +130,7 @@ class _Look:
     ) -> None:
         self.profile, self.timeline, self.buffers = profile, timeline, buffers
         self.peaks = {memory: peak for memory, peak in peaks.items() if peak.peak_bytes_per_bank}
-        self.weights = {argument.name for argument in profile.arguments}
+        self.lasting = lasting_rows(profile, timeline)
         self.last_state = last_state
         self.last_read = _last_reads(profile, timeline)
 
@@ -187,7 +196,7 @@ class _Look:
             if buffers.tensor_type[row] >= 0
             and max(self.last_read.get(row, -1), int(buffers.producer[row])) < moment
             and row in self.last_read
-            and self._name(row) not in self.weights
+            and row not in self.lasting
         ]
         for rows in self._grouped(dead).values():
             held = max(self._held(row) for row in rows)
@@ -254,16 +263,22 @@ class _Look:
                 yield from self._made(GROWTH, memory, peak, rows, words)
 
     def _unused_regions(self) -> Iterator[Finding]:
-        """A region that was set aside and never touched; a mock records no trace, so the trace region is not judged."""
-        column = MEMORIES.index("L1_SMALL")
-        views = self.timeline.state_view[:, column]
-        seen = views[views >= 0]
-        if not len(seen) or "L1_SMALL" in self.peaks:
-            return
-        size = int(self.profile.views[seen[0], VIEW_TOTAL])
-        if size:
-            words = f"l1_small_size={size} takes that much of every core's L1 and nothing was put there"
-            yield Finding(UNUSED_REGION, "", "L1_SMALL", "", size, 0, 0, words)
+        """Regions that were set aside and never touched."""
+        events = self.timeline.events
+        assert events is not None
+        sizes = dict(zip(MEMORIES, (pool[2] for pool in events.pools), strict=False))
+        for region, option in REGIONS.items():
+            size = sizes.get(region, 0)
+            if not size or region in self.peaks or (region == "TRACE" and captures_traces(self.profile)):
+                continue
+            whole = "every core's L1" if region == "L1_SMALL" else "every bank of DRAM"
+            words = f"{option} takes {size:,} B of {whole} and nothing was put there"
+            yield Finding(UNUSED_REGION, "", region, "", size, 0, 0, words)
+
+
+def captures_traces(profile: Profile) -> bool:
+    """Whether the program captured a trace; a mock does not tell how large it was."""
+    return any(note.startswith(_TRACED) for note in profile.source.warnings)
 
 
 def _without_places(name: str) -> str:

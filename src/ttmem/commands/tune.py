@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem tune``: What to change so that a captured run fits, with a proof."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, looks, note
+from ttmem.commands._output import emit, json_text, looks, note, stderr_descriptor
 from ttmem.commands._runner import verb
 
 _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
@@ -50,15 +49,16 @@ def command(
     Nothing is written but the patch, whose paths are relative to the current folder ('git apply', 'patch -p1').
     """
     import ttmem
+    from ttmem._atomic import write_bytes
     from ttmem.commands import _profiles
     from ttmem.reports.tune import sarif, terminal
 
     _profiles.protect(source, outputs=(output, patch_path, sarif_path))
-    found = ttmem.tune(source, verify=verify, output=sys.stderr.fileno(), **settings)
+    found = ttmem.tune(source, verify=verify, output=stderr_descriptor(), **settings)
     answer = found.document()
     if patch_path is not None:
         patch = found.patch()
-        emit(patch.text, patch_path)
+        write_bytes(patch_path, patch.text.encode())  # as it is: a carriage return of the source is part of its lines
         note(f"wrote {patch_path}", quiet=quiet)
         for edit in patch.left_out:
             note(f"not in the patch, make it by hand: {edit}", quiet=quiet)

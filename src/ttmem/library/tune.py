@@ -12,20 +12,21 @@ from ttmem.analysis.findings import Finding, findings
 from ttmem.engines.interpreters import chosen_python
 from ttmem.library.read import Source, read
 from ttmem.profile import MEMORIES, Profile
-from ttmem.tune.applying import EXACT, Applied, apply
+from ttmem.tune.applied import Applied
+from ttmem.tune.applying import apply
 from ttmem.tune.draft import as_captured
 from ttmem.tune.figures import DRAM, L1, Figures
 from ttmem.tune.groups import chosen
 from ttmem.tune.history import History, history
 from ttmem.tune.patching import Patch, patch
 from ttmem.tune.search import Found, FrontierPoint, Goal, Step, is_reached, search
-from ttmem.tune.verifying import Plan, Verified, compare, plan, run_again
+from ttmem.tune.verifying import Plan, Verified, certainty, compare, gets_further, plan, run_again
 
 if TYPE_CHECKING:
     from ttmem.reports.tune.document import TuneDocument
 
 FITS = "fits"
-_MOST_ROUNDS = 8
+_MOST_ROUNDS = 12
 """How often a run that gets further and fails again is tuned on from there."""
 
 
@@ -69,6 +70,8 @@ class Tuned:
             verified=self.verified,
             patch=self.patch(),
             tried=self.tried,
+            proven_smallest=self.found.proven_smallest,
+            programs_doubt=self.found.programs_doubt,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -137,11 +140,17 @@ def _verified(
     for _ in range(_MOST_ROUNDS):
         again = run_again(profile, tried, python=python, output=output)
         run = history(again)
-        is_exact = all(one.confidence == EXACT for one in answer.applied)
-        found = compare(answer.found.draft, answer.after, tried, is_exact=is_exact, run=run)
+        found = compare(
+            answer.found.draft,
+            answer.after,
+            tried,
+            confidence=certainty(answer.applied),
+            run=run,
+            programs_doubt=answer.found.programs_doubt,
+        )
         kept = kept and found.agrees is not False
         answer = replace(answer, verified=found if kept else replace(found, agrees=False))
-        if len(run.operations) <= len(answer.history.operations):
+        if not gets_further(answer.history, run):
             break
         answer, more = _further(answer, run, goal, most)
         if not more:

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.library.read import Source, read
 from ttmem.profile import Profile
-from ttmem.tune.applying import Applied, apply
+from ttmem.tune.applied import Applied
+from ttmem.tune.applying import apply
 from ttmem.tune.draft import Draft, as_captured
-from ttmem.tune.edits import BOARD, Edit, parse_edit
+from ttmem.tune.edits import BOARD, CHUNK, Edit, parse_edit
 from ttmem.tune.figures import Figures, figures
 from ttmem.tune.history import history
 from ttmem.tune.playing import profile_of
+from ttmem.tune.programs import with_programs
 
 if TYPE_CHECKING:
     from ttmem.reports.whatif.document import WhatIfDocument
+
+_LAST = (CHUNK, BOARD)
+"""Parts are those of the tensors as all other edits leave them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +33,8 @@ class WhatIf:
     after: Figures
     applied: tuple[Applied, ...]
     draft: Draft
+    programs_doubt: str = ""
+    """Why what programs need in L1 is not certain; empty when it is."""
 
     def profile(self, name: str | None = None) -> Profile:
         """The changed run as a Profile: ``diff`` it, ``check`` it, store it."""
@@ -37,7 +44,7 @@ class WhatIf:
         """The answer of ``ttmem whatif``."""
         from ttmem.reports.whatif.document import document
 
-        return document(self.before, self.after, self.applied, self.draft)
+        return document(self.before, self.after, self.applied, self.draft, self.programs_doubt)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem whatif --json``."""
@@ -52,9 +59,11 @@ def whatif(source: Source, edits: Sequence[str | Edit], *, board: str | None = N
     chosen = [parse_edit(one) if isinstance(one, str) else one for one in edits]
     if board is not None:
         chosen.append(Edit(BOARD, value=board))
+    chosen.sort(key=lambda edit: _LAST.index(edit.kind) if edit.kind in _LAST else -1)
     start = draft = as_captured(history(read(source)))
     applied: list[Applied] = []
     for edit in chosen:
         draft, one = apply(draft, edit)
         applied.append(one)
-    return WhatIf(figures(start), figures(draft), tuple(applied), draft)
+    draft, doubt = with_programs(draft)
+    return WhatIf(figures(start), figures(draft), tuple(applied), draft, doubt)

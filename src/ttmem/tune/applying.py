@@ -3,51 +3,47 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import RECORDS
 from ttmem.allocator.replay import read_shard
-from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, MemoryMap, OpenSettings, open_board
+from ttmem.hardware import DATA_TYPES, MEMORIES
 from ttmem.profile import GIVEN, TensorType
 from ttmem.profile import MEMORIES as MEMORY_NAMES
-from ttmem.tensors import LAYOUTS, InvalidSpecError, Placement, TensorSpec, place
+from ttmem.tensors import InvalidSpecError, Placement, TensorSpec, place
 from ttmem.tune import edits
-from ttmem.tune.draft import GONE, Change, Draft, Piece
+from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tune.cutting import Cut, cut_of, cut_pieces, temporaries_of
+from ttmem.tune.draft import GONE, Draft, Piece
 from ttmem.tune.edits import Edit
 from ttmem.tune.groups import Group, chosen, free_point
 from ttmem.tune.history import History, Life
+from ttmem.tune.reopening import on_board, with_region
+from ttmem.tune.specs import spec_of
 
-EXACT, BOUNDED = "exact", "bounded"
+UNKNOWN_BECAUSE = "no bound: "
+"""How a doubt begins that leaves nothing to promise."""
 FIRST, LAST = "first", "last"
 _OWN_MEMORY = frozenset({"matmul", "linear", "embedding", "conv2d", "max_pool2d", "scaled_dot_product_attention"})
 """Operations whose result does not follow the memory of their first input."""
-_REGIONS = ("L1_SMALL", "TRACE")
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """One edit, and how certain its effect is."""
-
-    edit: Edit
-    change: Change
-    groups: tuple[Group, ...]
-    confidence: str
-    why_bounded: str = ""
-    written_over: Mapping[int, int] = field(default_factory=dict)
+_CREATORS = ("from_torch", "as_tensor", "zeros", "ones", "full", "empty", "allocate_tensor_on_device")
+_LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "typecast", "clone", "to_layout", "embedding")
+TAKES_DTYPE = frozenset({*_CREATORS, *_LIKE, "matmul", "linear", "add", "subtract", "multiply", "divide"})
+"""Calls that say themselves which data type they make; others have it from their inputs."""
 
 
 def apply(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
     """The draft with one more edit; what the edit means is refused where the run has no such thing."""
     if edit.kind == edits.BOARD:
-        return _on_board(draft, edit)
+        return on_board(draft, edit)
     if edit.kind == edits.REGION:
-        return _with_region(draft, edit)
+        return with_region(draft, edit)
     groups = chosen(draft.history, edit)
     applied = effect(draft, edit, groups)
-    return draft.with_change(applied.change, applied.written_over), applied
+    return draft.with_change(applied.change, applied.written_over, applied.in_parts), applied
 
 
 def effect(draft: Draft, edit: Edit, groups: Sequence[Group]) -> Applied:
@@ -55,28 +51,38 @@ def effect(draft: Draft, edit: Edit, groups: Sequence[Group]) -> Applied:
     change: dict[int, Piece] = {}
     doubts: dict[str, None] = {}
     over: dict[int, int] = {}
+    cuts: dict[int, Cut] = {}
     for group in groups:
         if edit.kind == edits.INPLACE:
             found, doubt = _inplace(draft, group, over), ""
+        elif edit.kind == edits.CHUNK:
+            found, doubt = _chunk(draft, edit, group, cuts)
         else:
-            found, doubt = _KINDS[edit.kind](draft, edit, group)
+            try:
+                found, doubt = _KINDS[edit.kind](draft, edit, group, change)
+            except BadInputError:
+                if len(groups) == 1:
+                    raise
+                continue  # of many that a pattern means, those that cannot be so stay as they are
         change |= found
         if doubt:
             doubts[doubt] = None
     if not change:
         raise BadInputError(f"'{edit}' changes nothing", hint=_NOTHING[edit.kind])
-    return Applied(edit, change, tuple(groups), BOUNDED if doubts else EXACT, "; ".join(doubts), over)
+    is_unknown = any(doubt.startswith(UNKNOWN_BECAUSE) for doubt in doubts)
+    confidence = UNKNOWN if is_unknown else BOUNDED if doubts else EXACT
+    return Applied(edit, change, tuple(groups), confidence, "; ".join(doubts), over, cuts)
 
 
 _Found = tuple[dict[int, Piece], str]
 
 
-def _free(draft: Draft, _: Edit, group: Group) -> _Found:
+def _free(draft: Draft, _: Edit, group: Group, _known: Mapping[int, Piece]) -> _Found:
     change: dict[int, Piece] = {}
     for number, operation in free_point(draft.history, group).after:
         piece = draft.piece(number)
-        if draft.is_shared(number):
-            continue  # others lie in the same buffer
+        if draft.is_shared(number) or operation >= len(draft.history.operations):
+            continue  # others lie in the same buffer, or the run ended before
         end = (draft.history.ends[operation] if operation >= 0 else piece.take_at) + 1
         if end < piece.give_at:
             change[number] = piece._replace(give_at=end)
@@ -88,7 +94,12 @@ def _inplace(draft: Draft, group: Group, over: dict[int, int]) -> dict[int, Piec
     change: dict[int, Piece] = {}
     for life in group.lives:
         reused = reusable_input(draft.history, life)
-        if reused is None or not draft.piece(life.number).is_there or life.number in draft.written_over:
+        if (
+            life.producer in draft.cut
+            or reused is None
+            or not draft.piece(life.number).is_there
+            or life.number in draft.written_over
+        ):
             continue
         root = draft.buffer_of(reused.number)
         while root in over:
@@ -128,23 +139,46 @@ def _reusable(history: History, life: Life) -> Life | None:
     return None
 
 
-def _memory(draft: Draft, edit: Edit, group: Group) -> _Found:
+def _memory(draft: Draft, edit: Edit, group: Group, known: Mapping[int, Piece]) -> _Found:
     memory = MEMORIES.find(edit.value)
-    return _moved(draft, edit, group, lambda spec: replace(spec, memory=memory, shard=None), "memory_config")
+    return _moved(draft, edit, group, known, lambda spec: replace(spec, memory=memory, shard=None), "memory_config")
 
 
-def _dtype(draft: Draft, edit: Edit, group: Group) -> _Found:
+def _dtype(draft: Draft, edit: Edit, group: Group, known: Mapping[int, Piece]) -> _Found:
     dtype = DATA_TYPES.find(edit.value)
-    return _moved(draft, edit, group, lambda spec: replace(spec, dtype=dtype), "dtype")
+    if any(_depends(draft.history, life) and not _makes_any_type(draft.history, life) for life in group.lives):
+        raise BadInputError(f"'{edit}': its call takes no dtype", hint="change its inputs, or write ttnn.typecast")
+    return _moved(draft, edit, group, known, lambda spec: replace(spec, dtype=dtype), "dtype")
 
 
-def _shard(draft: Draft, edit: Edit, group: Group) -> _Found:
-    shard = None if edit.value == edits.INTERLEAVED else read_shard(_shard_words(edit))
-    return _moved(draft, edit, group, lambda spec: replace(spec, shard=shard), "memory_config")
+def _shard(draft: Draft, edit: Edit, group: Group, known: Mapping[int, Piece]) -> _Found:
+    words = _shard_words(edit)
+    shard = None if words is None else read_shard(words)
+    change, doubt = _moved(draft, edit, group, known, lambda spec: replace(spec, shard=shard), "memory_config")
+    if shard is not None and not all(_takes_shards(draft.history, draft.history.lives[number]) for number in change):
+        doubt = doubt or f"{UNKNOWN_BECAUSE}an operation that reads it may not take shards"
+    return change, doubt
 
 
-def _shard_words(edit: Edit) -> dict[str, object]:
-    """``height:64x512@8x8`` as ``ttmem tensor --shard`` takes it."""
+def _takes_shards(history: History, life: Life) -> bool:
+    """Whether all that touch it work element by element: they take any form, and hand it on."""
+    names = [history.operations[index].name.removeprefix("ttnn.") for index in life.uses]
+    return all(name in RECORDS and RECORDS.find(name).family in ("unary", "binary", "clone") for name in names)
+
+
+def written_shard(edit: Edit) -> dict[str, object] | None:
+    """As the steps of engines write it; None: interleaved."""
+    words = _shard_words(edit)
+    if words is None:
+        return None
+    columns, rows = words.pop("grid")
+    return {**words, "ranges": [[0, 0, columns - 1, rows - 1]]}
+
+
+def _shard_words(edit: Edit) -> dict[str, Any] | None:
+    """``height:64x512@8x8`` as ``ttmem tensor --shard`` takes it; None: interleaved."""
+    if edit.value == edits.INTERLEAVED:
+        return None
     kind, _, rest = edit.value.partition(":")
     shape, _, grid = rest.partition("@")
     try:
@@ -154,14 +188,21 @@ def _shard_words(edit: Edit) -> dict[str, object]:
         raise BadInputError(f"'{edit}' is no way to lay a tensor out", hint=hint) from None
 
 
-def _moved(draft: Draft, edit: Edit, group: Group, changed: Callable[[TensorSpec], TensorSpec], option: str) -> _Found:
-    """The tensors in another form, and those whose form follows theirs."""
+def _moved(
+    draft: Draft,
+    edit: Edit,
+    group: Group,
+    known: Mapping[int, Piece],
+    changed: Callable[[TensorSpec], TensorSpec],
+    option: str,
+) -> _Found:
+    """The tensors in another form, and those whose form follows theirs; what is ``known`` to follow is done."""
     change: dict[int, Piece] = {}
     doubt = ""
     todo = list(group.lives)
     while todo:
         life = todo.pop()
-        if life.number in change or life.type is None:
+        if life.number in change or life.number in known or life.type is None:
             continue
         piece = draft.piece(life.number)
         if not piece.is_there or piece.type is None:
@@ -170,6 +211,8 @@ def _moved(draft: Draft, edit: Edit, group: Group, changed: Callable[[TensorSpec
         is_sharded = piece.type.shard_bytes > 0
         if spec is None or ((spec_changed := changed(spec)) == spec and not (is_sharded and edit.kind == edits.SHARD)):
             continue
+        if draft.cut.intersection((*life.uses, life.producer)):
+            raise BadInputError(f"'{edit}': an operation that touches it runs in parts", hint="write chunk:... last")
         placement = _placed(spec_changed, draft, edit)
         scaled = is_sharded and option == "dtype"
         taken = _scaled(piece, spec_changed, draft) if scaled else placement.taken_bytes_per_bank
@@ -181,18 +224,11 @@ def _moved(draft: Draft, edit: Edit, group: Group, changed: Callable[[TensorSpec
             piece.take_at,
             piece.give_at,
         )
-        doubt = doubt or _doubt(draft.history, life, sharded=is_sharded)
+        doubt = doubt or _doubt(draft.history, life, option, sharded=is_sharded)
+        if option == "dtype" and life in group.lives and not _makes_any_type(draft.history, life):
+            doubt = doubt or f"{UNKNOWN_BECAUSE}its call may take temporaries for another type"
         todo += _followers(draft.history, life, option)
     return change, doubt
-
-
-def spec_of(type_: TensorType) -> TensorSpec | None:
-    """As the twin writes it; sharding is not known in full, so it is left out."""
-    if type_.dtype not in DATA_TYPES or not type_.layout or type_.memory not in MEMORY_NAMES:
-        return None
-    return TensorSpec(
-        type_.shape, DATA_TYPES.find(type_.dtype), LAYOUTS.find(type_.layout), MEMORIES.find(type_.memory)
-    )
 
 
 def _placed(spec: TensorSpec, draft: Draft, edit: Edit) -> Placement:
@@ -242,58 +278,63 @@ def _follows(result: TensorType, own: TensorType, option: str) -> bool:
     return result.dtype == own.dtype if option == "dtype" else result.memory == own.memory
 
 
-def _doubt(history: History, life: Life, *, sharded: bool) -> str:
+def _doubt(history: History, life: Life, option: str, *, sharded: bool) -> str:
     """Why the promise is a bound: an operation that reads or makes the tensor may then do other things."""
     touching = [history.operations[index] for index in (*life.uses, *([life.producer] if life.producer >= 0 else []))]
     for operation in touching:
         name = operation.name.rpartition(".")[2]
+        if name in _COPIES_IF_NEEDED[option]:
+            return f"{UNKNOWN_BECAUSE}{operation.name} copies only what is not so yet"
         if name not in RECORDS and name not in _PLAIN:
-            return f"what {operation.name} takes besides its result may change"
-    return "a sharded tensor may be cut otherwise" if sharded else ""
+            return f"{UNKNOWN_BECAUSE}what {operation.name} takes besides its result may change"
+    return f"{UNKNOWN_BECAUSE}a sharded tensor may be cut otherwise" if sharded else ""
 
 
+def _makes_any_type(history: History, life: Life) -> bool:
+    """Whether the call that makes a tensor takes nothing besides it, whatever its type (``rand`` does)."""
+    name = history.operations[life.producer].name.rpartition(".")[2] if life.producer >= 0 else ""
+    return name in TAKES_DTYPE or name == "to_device"
+
+
+_COPIES_IF_NEEDED = {
+    "memory_config": frozenset({"to_memory_config", "move", "reallocate", "sharded_to_interleaved", "reshard"}),
+    "dtype": frozenset({"typecast", "to_dtype"}),
+}
+"""Option -> calls that hand on what they are given where it has the wanted form, and make another tensor else."""
 _PLAIN = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
 
 
-def _chunk(draft: Draft, edit: Edit, group: Group) -> _Found:
-    """Its temporaries shrink; a part of the input and of the result is there besides while it runs."""
+def _chunk(draft: Draft, edit: Edit, group: Group, cuts: dict[int, Cut]) -> _Found:
+    """Its temporaries shrink; parts of its inputs and all parts of its result are there besides while it runs."""
     history = draft.history
     if not edit.value.isdigit() or int(edit.value) < 2:
         raise BadInputError(f"'{edit}': into how many parts?", hint="write chunk:#47=4")
-    parts = int(edit.value)
     change: dict[int, Piece] = {}
     quantum = history.memory_map.quantum_bytes
     added = draft.free_number()
-
-    def part(size: int) -> int:
-        return -(-size // (parts * quantum)) * quantum
-
+    doubt = ""
     for index in dict.fromkeys(life.producer for life in group.lives if life.producer >= 0):
-        first, last = history.starts[index], history.ends[index]
-        inside = [
-            life
-            for life in history.lives[_first_taken(history, first) :]
-            if life.taken_at <= last and life.given_at <= last + 1 and life.taken_at > first
-        ]
-        for life in inside:
-            piece = draft.piece(life.number)
-            change[life.number] = piece._replace(bytes_per_bank=part(piece.bytes_per_bank))
-        kept = [*(history.lives[number] for number in history.operations[index].inputs[:1]), *history.results(index)]
-        for life in kept:
-            piece = draft.piece(life.number)
-            if piece.is_there:
-                size = part(piece.bytes_per_bank)
-                change[added] = Piece(piece.memory, size, piece.total_bytes // parts, None, first, last + 1)
+        if index in draft.cut or any(life.number in draft.written_over for life in history.results(index)):
+            raise BadInputError(
+                f"'{edit}': operation {index} runs in parts or writes in place already", hint="write one edit of it"
+            )
+        cut = cut_of(draft, index, int(edit.value))
+        if cut is None:
+            doubt = f"{UNKNOWN_BECAUSE}nobody knows how {history.operations[index].name} is cut"
+        else:
+            cuts[index] = cut
+            for piece in cut_pieces(draft, index, cut):
+                change[added] = piece
                 added += 1
-    return change, "a part of the input and of the result is counted as long as the operation runs"
+        share = cut.share if cut is not None else 1 / int(edit.value)
+        for life in temporaries_of(history, index):
+            piece = draft.piece(life.number)
+            size = -(-int(piece.bytes_per_bank * share + 1) // quantum) * quantum
+            change[life.number] = piece._replace(bytes_per_bank=min(size, piece.bytes_per_bank))
+    return change, doubt or "all parts of the result are counted as long as the operation runs"
 
 
-def _first_taken(history: History, position: int) -> int:
-    taken: list[int] = history.cache.setdefault("taken", [life.taken_at for life in history.lives])
-    return bisect.bisect_left(taken, position)
-
-
-def _order(draft: Draft, edit: Edit, group: Group) -> _Found:
+def _order(draft: Draft, edit: Edit, group: Group, _known: Mapping[int, Piece]) -> _Found:
     """Uploads happen before everything else, or each right before its first use."""
     if edit.value not in (FIRST, LAST):
         raise BadInputError(f"'{edit}': when?", hint=f"write ={FIRST} or ={LAST} (right before its first use)")
@@ -313,60 +354,11 @@ def _depends(history: History, life: Life) -> bool:
     return life.producer >= 0 and bool(history.operations[life.producer].inputs)
 
 
-def _with_region(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
-    name = edit.target.upper()
-    if name not in _REGIONS or not edit.value.isdigit():
-        raise BadInputError(f"'{edit}' is no region", hint="write region:L1_SMALL=0 or region:TRACE=0, in bytes")
-    assert draft.memory_map is not None
-    settings = draft.memory_map.settings
-    size = int(edit.value)
-    settings = (
-        replace(settings, l1_small_bytes=size) if name == "L1_SMALL" else replace(settings, trace_region_bytes=size)
-    )
-    opened = open_board(draft.memory_map.board_name, settings)
-    return _reopened(draft, opened), Applied(edit, {}, (), EXACT)
-
-
-def _reopened(draft: Draft, opened: MemoryMap) -> Draft:
-    pools = tuple((pool.banks, pool.base_address, pool.bytes_per_bank) for pool in opened.pools)
-    return replace(draft, memory_map=opened, pools=pools)
-
-
-def _on_board(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
-    """Tensors spread over other banks; what programs need there is not known, so it is taken as it was."""
-    board = BOARDS.find(edit.value)
-    assert draft.memory_map is not None
-    settings = draft.memory_map.settings
-    regions = OpenSettings(l1_small_bytes=settings.l1_small_bytes, trace_region_bytes=settings.trace_region_bytes)
-    opened = open_board(board, regions)
-    moved = _reopened(draft, opened)
-    change: dict[int, Piece] = {}
-    for number in draft.numbers():
-        piece = draft.piece(number)
-        if piece.is_there:
-            change[number] = _elsewhere(piece, draft.pools[piece.memory][0], opened)
-    why = "what programs need in L1 and where shards lie is taken as it was"
-    return moved.with_change(change), Applied(edit, change, (), BOUNDED, why)
-
-
-def _elsewhere(piece: Piece, banks: int, opened: MemoryMap) -> Piece:
-    memory = MEMORIES.find(MEMORY_NAMES[piece.memory])
-    pool, quantum = opened.pool(memory), opened.quantum_bytes
-    if piece.type is not None and piece.type.page_bytes:
-        size = piece.type.bytes_per_bank(pool.banks, opened.page_alignment_bytes(memory))
-    elif pool.banks:
-        size = -(-piece.bytes_per_bank * banks // pool.banks)
-    else:
-        size = piece.bytes_per_bank
-    return piece._replace(bytes_per_bank=max(-(-size // quantum) * quantum, quantum))
-
-
-_KINDS: dict[str, Callable[[Draft, Edit, Group], _Found]] = {
+_KINDS: dict[str, Callable[[Draft, Edit, Group, Mapping[int, Piece]], _Found]] = {
     edits.FREE: _free,
     edits.MEMORY: _memory,
     edits.DTYPE: _dtype,
     edits.SHARD: _shard,
-    edits.CHUNK: _chunk,
     edits.ORDER: _order,
 }
 _NOTHING = {

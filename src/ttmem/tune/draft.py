@@ -6,7 +6,7 @@ Nothing is copied: a draft is the history and what differs from it, so that a se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -52,10 +52,13 @@ class Draft:
     changed: Change = field(default_factory=dict)
     pools: tuple[tuple[int, int, int], ...] = ()
     memory_map: MemoryMap | None = None
-    static_bytes: Mapping[int, int] = field(default_factory=dict)
-    """Operation -> the static buffers of its programs, where that changed."""
+    static_bytes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Operation -> the static buffers of each of its programs, where that changed."""
     written_over: Mapping[int, int] = field(default_factory=dict)
     """A tensor that has no buffer of its own any more -> the buffer that it is written into."""
+
+    cut: frozenset[int] = frozenset()
+    """Operations that run in parts."""
 
     def buffer_of(self, number: int) -> int:
         """Where a tensor lies: in its own buffer, or in the one that it is written over."""
@@ -86,10 +89,12 @@ class Draft:
         """For one more buffer."""
         return max([len(self.history.lives) - 1, *self.changed]) + 1
 
-    def with_change(self, change: Change, written_over: Mapping[int, int] | None = None) -> Draft:
+    def with_change(
+        self, change: Change, written_over: Mapping[int, int] | None = None, cut: Iterable[int] = ()
+    ) -> Draft:
         """One more edit."""
         over = {**self.written_over, **written_over} if written_over else self.written_over
-        return replace(self, changed={**self.changed, **change}, written_over=over)
+        return replace(self, changed={**self.changed, **change}, written_over=over, cut=self.cut.union(cut))
 
     def curves(self) -> list[Curve]:
         """How full each memory is after every event, the allocation that failed left out."""
@@ -117,8 +122,9 @@ class Draft:
         at, operation, static = launch_columns(self.history)
         if self.static_bytes:
             static = static.copy()
-            for number, size in self.static_bytes.items():
-                static[operation == number] = size
+            for number, sizes in self.static_bytes.items():
+                rows = np.flatnonzero(operation == number)
+                static[rows] = sizes[: len(rows)]
         return curves[L1_NUMBER][at] + static, operation
 
 

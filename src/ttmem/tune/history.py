@@ -12,6 +12,7 @@ import numpy as np
 
 from ttmem._errors import BadInputError
 from ttmem.analysis._frees import freeing_operations
+from ttmem.analysis._lasting import lasting_rows
 from ttmem.analysis.failure import RunFailure, failure
 from ttmem.hardware import BOARDS, MemoryMap, OpenSettings, open_board
 from ttmem.profile import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, Profile, TensorType, Timeline
@@ -61,6 +62,8 @@ class Life:
     """The operation that gave it back, -1 when that happened outside operations (a variable went, the end)."""
     outlives: bool
     """It was there until the device was closed."""
+    is_lasting: bool
+    """Objects keep it from call to call: weights, caches."""
 
     @property
     def last_use(self) -> int:
@@ -112,16 +115,17 @@ class History:
 
 def history(profile: Profile) -> History:
     """The run of a profile that knows its events; others are refused with what to do."""
-    timelines = [timeline for timeline in profile.timelines if timeline.events is not None]
-    if len(profile.timelines) != 1 or not timelines:
+    known = [one for one in profile.timelines if one.events is not None]
+    if not known:
         raise BadInputError(
             f"'{profile.name}' does not tell in which order memory was taken and given back", hint=_HINT
         )
-    (timeline,) = timelines
+    opened = [one for one in known if one.events is not None and one.events.pools]
+    if not opened:
+        raise BadInputError(f"'{profile.name}' opened no device: there is nothing to change", hint=_HINT)
+    timeline = opened[0] if len(opened) == 1 else max(opened, key=_fullness)
     events = timeline.events
     assert events is not None
-    if not events.pools:
-        raise BadInputError(f"'{profile.name}' opened no device: there is nothing to change", hint=_HINT)
     rows = _Rows(profile, timeline)
     operations, ends, starts = rows.operations()
     lives = tuple(rows.lives())
@@ -143,6 +147,24 @@ def history(profile: Profile) -> History:
         ended,
         made,
     )
+
+
+def _fullness(timeline: Timeline) -> tuple[bool, float]:
+    """Of several devices the worst is looked at: the one that failed, else the one that came nearest to the end."""
+    events = timeline.events
+    assert events is not None
+    sizes = [int(pool[2]) for pool in events.pools]
+    taken = dict(zip(events.buffer[events.kind == TAKE].tolist(), np.flatnonzero(events.kind == TAKE), strict=True))
+    shares = []
+    for memory, size in enumerate(sizes):
+        steps = np.zeros(len(events), np.int64)
+        own = np.flatnonzero((events.kind == TAKE) & (events.memory == memory))
+        steps[own] = events.bytes_per_bank[own]
+        for at in np.flatnonzero(events.kind == GIVE).tolist():
+            start = taken[int(events.buffer[at])]
+            steps[at] -= events.bytes_per_bank[start] if events.memory[start] == memory else 0
+        shares.append(float(np.cumsum(steps).max(initial=0)) / size if size else 0.0)
+    return bool(timeline.failures), max(shares)
 
 
 class _Rows:
@@ -194,6 +216,7 @@ class _Rows:
         events, buffers, types = self.events, self.timeline.buffers, self.profile.tensor_types
         memory, address, row = events.memory.tolist(), events.address.tolist(), events.row.tolist()
         size, total = events.bytes_per_bank.tolist(), events.total_bytes.tolist()
+        lasting = lasting_rows(self.profile, self.timeline)
         for at in np.flatnonzero(events.kind == TAKE).tolist():
             number = self.buffer[at]
             entry = row[at] if buffers is not None else -1
@@ -214,11 +237,19 @@ class _Rows:
                 given,
                 self.operation[given] if place == 1 else -1,
                 place == CLOSING,
+                entry in lasting,
             )
 
     def launches(self) -> Iterator[Launch]:
-        for at in np.flatnonzero(self.events.kind == LAUNCH).tolist():
-            yield Launch(at, self.operation[at], int(self.events.bytes_per_bank[at]))
+        found = np.flatnonzero(self.events.kind == LAUNCH).tolist()
+        ended = failure(self.profile)
+        for at in found:
+            static, index = int(self.events.bytes_per_bank[at]), self.operation[at]
+            if at == found[-1] and ended is not None and ended.operation_index == index:
+                while at and self.kind[at - 1] == GIVE and self.operation[at - 1] == index:
+                    at -= 1  # a program that was refused: what the operation had taken was given back because of that
+                at -= at != found[-1]
+            yield Launch(at, index, static)
 
 
 def _memory_map(profile: Profile, pools: Sequence[tuple[int, int, int]]) -> MemoryMap:

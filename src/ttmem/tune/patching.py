@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem.tune import edits
-from ttmem.tune.applying import Applied
-from ttmem.tune.groups import Group, free_point
+from ttmem.tune.applied import Applied
+from ttmem.tune.groups import FreePoint, Group, free_point, is_as_captured
 from ttmem.tune.history import History
-from ttmem.tune.proposals import first_argument
+from ttmem.tune.proposals import overwritten
 from ttmem.tune.source import Place, Source, place_of, source_of
 
+_RESULT = "_result"
 _OPENING = ("open_device", "open_mesh_device", "CreateDevice")
 _TYPES = ("float32", "bfloat16", "bfloat8_b", "bfloat4_b", "uint8", "uint16", "uint32", "int32")
 
@@ -33,6 +34,8 @@ class Replacement(NamedTuple):
     column: int
     end_line: int
     end_column: int
+    order: int
+    """Among those at the same place."""
     text: str
 
 
@@ -49,15 +52,38 @@ def patch(history: History, chosen: Sequence[Applied]) -> Patch:
     changes: dict[str, list[Replacement]] = {}
     left_out: list[str] = []
     for applied in chosen:
-        found = _replacement(history, applied)
-        if found is None:
+        file, replacements = _replacements(history, applied)
+        if not replacements:
             left_out.append(str(applied.edit))
-        else:
-            file, replacement = found
-            if replacement not in changes.setdefault(file, []):
-                changes[file].append(replacement)
-    text = "".join(_diff(file, replacements) for file, replacements in sorted(changes.items()))
+        known = changes.setdefault(file, [])
+        known += [one for one in replacements if one not in known]
+    text = "".join(_diff(file, replacements) for file, replacements in sorted(changes.items()) if replacements)
     return Patch(text, tuple(left_out))
+
+
+def _replacements(history: History, applied: Applied) -> tuple[str, list[Replacement]]:
+    """Of one edit, in one file; none where it cannot be written."""
+    if applied.edit.kind == edits.FREE and len(applied.groups) == 1:
+        return _free(free_point(history, applied.groups[0]))
+    found = _replacement(history, applied)
+    return (found[0], [found[1]]) if found is not None else ("", [])
+
+
+def _free(point: FreePoint) -> tuple[str, list[Replacement]]:
+    """A line behind a statement; ``return f(x)`` becomes three."""
+    if not point.can_be_written:
+        return "", []
+    behind = point.place.line + 1
+
+    def line(order: int, text: str) -> Replacement:
+        return Replacement(behind, 0, behind, 0, order, f"{point.indent}{text}\n")
+
+    found = [line(0, point.code)]
+    if point.returned is not None:
+        number, column = point.returned
+        begins = len(point.indent.encode())
+        found += [Replacement(number, begins, number, column, 0, f"{_RESULT} = "), line(1, f"return {_RESULT}")]
+    return point.place.file, found
 
 
 def _replacement(history: History, applied: Applied) -> tuple[str, Replacement] | None:
@@ -67,19 +93,13 @@ def _replacement(history: History, applied: Applied) -> tuple[str, Replacement] 
     if len(applied.groups) != 1:
         return None
     (group,) = applied.groups
-    if edit.kind == edits.FREE:
-        point = free_point(history, group)
-        if not point.expression:
-            return None
-        line = " " * point.column + f"ttnn.deallocate({point.expression})\n"
-        return point.place.file, Replacement(point.place.line + 1, 0, point.place.line + 1, 0, line)
     if edit.kind == edits.INPLACE:
-        value = first_argument(history, group)
+        value = overwritten(history, group)
         return _option(history, group, "output_tensor", value) if value else None
     if edit.kind == edits.MEMORY:
-        return _option(history, group, "memory_config", f"ttnn.{edit.value.upper()}_MEMORY_CONFIG")
+        return _option(history, group, "memory_config", f"{edit.value.upper()}_MEMORY_CONFIG")
     if edit.kind == edits.DTYPE:
-        return _option(history, group, "dtype", f"ttnn.{edit.value}")
+        return _option(history, group, "dtype", edit.value)
     return None
 
 
@@ -99,7 +119,13 @@ def _option(history: History, group: Group, option: str, value: str) -> tuple[st
     source = source_of(place.file)
     name = history.operations[next(iter(producers))].name
     call = _call(source, place, name)
-    return (place.file, _set(call, option, value)) if call is not None else None
+    if source is None or call is None or not is_as_captured(history, place.file):
+        return None
+    if option != "output_tensor":
+        if not source.ttnn:
+            return None
+        value = f"{source.ttnn}.{value}"
+    return place.file, _set(call, option, value)
 
 
 def _call(source: Source | None, place: Place, name: str) -> ast.Call | None:
@@ -114,7 +140,7 @@ def _set(call: ast.Call, option: str, value: str) -> Replacement:
     given = next((word.value for word in call.keywords if word.arg == option), None)
     given = given or next((argument for argument in call.args if _is(argument, option)), None)
     if given is not None:
-        return Replacement(given.lineno, given.col_offset, given.end_lineno or 0, given.end_col_offset or 0, value)
+        return Replacement(given.lineno, given.col_offset, given.end_lineno or 0, given.end_col_offset or 0, 0, value)
     last = max(
         [*call.args, *(word.value for word in call.keywords)],
         key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0),
@@ -122,9 +148,9 @@ def _set(call: ast.Call, option: str, value: str) -> Replacement:
     )
     if last is None:
         line, column = call.end_lineno or 0, (call.end_col_offset or 1) - 1
-        return Replacement(line, column, line, column, f"{option}={value}")
+        return Replacement(line, column, line, column, 0, f"{option}={value}")
     line, column = last.end_lineno or 0, last.end_col_offset or 0
-    return Replacement(line, column, line, column, f", {option}={value}")
+    return Replacement(line, column, line, column, 0, f", {option}={value}")
 
 
 def _is(argument: ast.expr, option: str) -> bool:
@@ -150,16 +176,20 @@ def _region(history: History, applied: Applied) -> tuple[str, Replacement] | Non
 def _diff(file: str, replacements: Sequence[Replacement]) -> str:
     source = source_of(file)
     assert source is not None
+    before = [source.mark + line if not number else line for number, line in enumerate(source.lines)]
     lines = [line.encode() for line in source.lines]
-    if lines and not lines[-1].endswith(b"\n"):
-        lines[-1] += b"\n"
+    if lines and not lines[-1].endswith(b"\n") and any(one.line > len(lines) for one in replacements):
+        lines[-1] += source.newline.encode()
     for one in sorted(replacements, reverse=True):
+        text = one.text.replace("\n", source.newline).encode()
         if one.line > len(lines):
-            lines.append(one.text.encode())
+            lines.append(text)
             continue
         head = lines[one.line - 1][: one.column]
         tail = lines[one.end_line - 1][one.end_column :]
-        lines[one.line - 1 : one.end_line] = [head + one.text.encode() + tail]
-    changed = b"".join(lines).decode().splitlines(keepends=True)
+        lines[one.line - 1 : one.end_line] = [head + text + tail]
+    changed = Source(source.mark + b"".join(lines).decode())  # it is Python still, or this is a mistake of ours
+    after = [changed.mark + line if not number else line for number, line in enumerate(changed.lines)]
     relative = os.path.relpath(Path(file).resolve()).replace(os.sep, "/")
-    return "".join(difflib.unified_diff(source.lines, changed, f"a/{relative}", f"b/{relative}"))
+    told = difflib.unified_diff(before, after, f"a/{relative}", f"b/{relative}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in told)

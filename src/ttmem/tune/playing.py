@@ -24,6 +24,14 @@ from ttmem.tune.draft import L1_NUMBER, Draft, wanted
 from ttmem.tune.history import Operation, is_want_of_memory
 
 
+class L1AtLaunch(NamedTuple):
+    """L1 when an operation's first program starts."""
+
+    lowest_address: int | None
+    """Of its tensors."""
+    allocated_bytes: int
+
+
 class Action(NamedTuple):
     """One thing that happens in a draft."""
 
@@ -66,6 +74,8 @@ class Played:
     programs_peak: int
     """Tensors and static buffers in L1 together, bytes per core."""
     programs_peak_at: int
+    l1_at_launch: dict[int, L1AtLaunch]
+    """By operation."""
 
     @property
     def fits(self) -> bool:
@@ -97,8 +107,11 @@ def actions(draft: Draft) -> list[Action]:
                 continue  # it was never given back
             else:
                 found.append(Action(at, order, kind, count, 0, number))
+    launched: dict[int, int] = {}
     for launch in history.launches:
-        static = draft.static_bytes.get(launch.operation, launch.static_bytes_per_core)
+        changed = draft.static_bytes.get(launch.operation)
+        place = launched[launch.operation] = launched.get(launch.operation, -1) + 1
+        static = launch.static_bytes_per_core if changed is None else changed[place]
         found.append(Action(launch.at, 2, LAUNCH, launch.operation, 1, static))
     missing = wanted(history)
     if missing is not None:
@@ -120,6 +133,7 @@ class _Memories:
         self.peaks, self.peak_at = [0] * len(MEMORIES), [-1] * len(MEMORIES)
         self.programs_peak, self.programs_peak_at = 0, -1
         self.shortfalls: list[Shortfall] = []
+        self.l1_at_launch: dict[int, L1AtLaunch] = {}
 
     def do(self, action: Action) -> bool:
         """False when it does not fit."""
@@ -153,6 +167,7 @@ class _Memories:
     def _launch(self, action: Action) -> bool:
         """Static buffers grow from the base of L1 and end below the lowest tensor, as every enqueue checks."""
         lowest = self.lists[L1_NUMBER].lowest_taken_address
+        self.l1_at_launch.setdefault(action.operation, L1AtLaunch(lowest, self.lists[L1_NUMBER].allocated_bytes))
         self._together(self.lists[L1_NUMBER].allocated_bytes + max(action.number, 0), action.operation)
         base, size = self.draft.pools[L1_NUMBER][1:]
         end = base + action.number
@@ -192,6 +207,7 @@ def play(draft: Draft) -> Played:
         tuple(memories.peak_at),
         memories.programs_peak,
         memories.programs_peak_at,
+        memories.l1_at_launch,
     )
 
 

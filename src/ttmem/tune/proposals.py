@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,19 +12,23 @@ import numpy as np
 
 from ttmem._errors import TtmemError
 from ttmem.analysis.amounts import megabytes
-from ttmem.profile import MEMORIES
+from ttmem.profile import MEMORIES, TensorType
 from ttmem.tune import edits
-from ttmem.tune.applying import LAST, Applied, effect, reusable_input
+from ttmem.tune.applied import Applied
+from ttmem.tune.applying import LAST, TAKES_DTYPE, effect, reusable_input
 from ttmem.tune.draft import Draft
 from ttmem.tune.edits import Edit
-from ttmem.tune.groups import Group, free_point, groups_of, written
+from ttmem.tune.groups import Group, free_point, groups_of, objection, written
 from ttmem.tune.history import History
-from ttmem.tune.source import place_of, source_of
+from ttmem.tune.source import place_of, source_of, targets_of
 
-_MOST_GROUPS = 64
+_TILE = 32
+MOST_GROUPS = 64
 """Tensors that are looked at for one moment, the largest first."""
 _NARROWER = {"float32": "bfloat16", "bfloat16": "bfloat8_b", "bfloat8_b": "bfloat4_b"}
-_CHUNKS = 4
+_PARTS = ("2", "4", "8", "16", "32")
+_SHARD_GRID = (8, 8)
+"""Cores that every board has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,15 @@ def proposals(draft: Draft, memory: int, position: int, kinds: tuple[str, ...]) 
                     applied = effect(draft, edit, (group,))
                 except TtmemError:
                     continue
+                if kind == edits.CHUNK and not applied.cuts:
+                    continue  # nobody could make it
                 if saved_at(draft, applied, memory, position) > 0:
                     yield Proposal(applied, group)
 
 
 def _can_be_written(history: History, group: Group) -> bool:
     """A free that no line of the source can say is not cheap: something has to be rearranged for it."""
-    return bool(free_point(history, group).expression) or source_of(group.site.file) is None
+    return free_point(history, group).can_be_written or source_of(group.site.file) is None
 
 
 def saved_at(draft: Draft, applied: Applied, memory: int, position: int) -> int:
@@ -107,7 +114,7 @@ def _alive(draft: Draft, memory: int, position: int) -> list[Group]:
     for row in rows.tolist():
         sums[int(number_of_group[row])] = sums.get(int(number_of_group[row]), 0) + int(size[row])
     groups = groups_of(history)
-    largest = sorted(sums, key=lambda number: (-sums[number], number))[:_MOST_GROUPS]
+    largest = sorted(sums, key=lambda number: (-sums[number], number))[:MOST_GROUPS]
     return [groups[number] for number in largest]
 
 
@@ -127,10 +134,18 @@ def _values(history: History, kind: str, group: Group, memory: int) -> tuple[str
     if kind == edits.ORDER:
         return (LAST,) if _is_upload(history, group) and all(life.uses for life in group.lives) else ()
     if kind == edits.SHARD:
-        return (edits.INTERLEAVED,) if first.type is not None and first.type.shard_bytes else ()
+        return (edits.INTERLEAVED, _spread(first.type)) if first.type is not None and first.type.shard_bytes else ()
     if kind == edits.CHUNK:
-        return (str(_CHUNKS),) if first.producer >= 0 and len(group.lives) == 1 else ()
+        return _PARTS if first.producer >= 0 and len(group.lives) == 1 else ()
     return ()
+
+
+def _spread(type_: TensorType) -> str:
+    """Height shards over all cores."""
+    rows = math.ceil(math.prod(type_.shape[:-1]) / _TILE)
+    columns = math.ceil((type_.shape or (1,))[-1] / _TILE) * _TILE
+    wide, high = _SHARD_GRID
+    return f"height:{math.ceil(rows / (wide * high)) * _TILE}x{columns}@{wide}x{high}"
 
 
 def _is_upload(history: History, group: Group) -> bool:
@@ -141,6 +156,8 @@ def _narrower(history: History, group: Group) -> tuple[str, ...]:
     """For uploads in tiles. A block format is for weights: what is computed from a first input would follow it."""
     type_ = group.lives[0].type
     if type_ is None or type_.layout != "tile" or not _is_upload(history, group):
+        return ()
+    if not all(history.operations[life.producer].name.rpartition(".")[2] in TAKES_DTYPE for life in group.lives):
         return ()
     narrower = _NARROWER.get(type_.dtype)
     if narrower is None:
@@ -164,9 +181,10 @@ def instruction(draft: Draft, applied: Applied) -> Instruction:
     made = _call_place(history, group)
     if edit.kind == edits.FREE:
         point = free_point(history, group)
-        last = max((operation for _, operation in point.after), default=-1)
+        last = max((one for _, one in point.after if one < len(history.operations)), default=-1)
         place = str(point.place) or (history.operations[last].location if last >= 0 else made)
-        return Instruction(place, f"ttnn.deallocate({point.expression or group.name})", "none")
+        cost = f"none, if {point.why_not} does not hold" if point.why_not else "none"
+        return Instruction(place, point.code or f"ttnn.deallocate({group.name})", cost)
     if edit.kind == edits.INPLACE:
         other = reusable_input(history, group.lives[0])
         name = other.name if other is not None else "its input"
@@ -193,6 +211,32 @@ def _call_place(history: History, group: Group) -> str:
     """The call that makes it, which may stand further in than the statement that names it."""
     producer = group.lives[0].producer
     return history.operations[producer].location if producer >= 0 else str(group.site)
+
+
+def overwritten(history: History, group: Group) -> str:
+    """What ``output_tensor=`` may say in the source: an input that no path of the program reads afterwards, else empty.
+
+    That input may be freed behind the very statement, and nothing frees it later.
+    """
+    name = first_argument(history, group)
+    inputs = {reused.number for life in group.lives if (reused := reusable_input(history, life)) is not None}
+    place = place_of(_call_place(history, group))
+    source = source_of(place.file)
+    statement = source.statement_at(place.line) if source is not None else None
+    if not name or source is None or statement is None:
+        return ""
+    for other in groups_of(history):
+        if inputs & {life.number for life in other.lives}:
+            made = source.statement_at(other.site.line) if other.site.file == place.file else None
+            if made is None or name not in targets_of(made):
+                return ""
+            if source.function_of(made) is not source.function_of(statement):
+                return ""
+            if name not in targets_of(statement) and source.behind(made, statement) is not statement:
+                return ""
+            if objection(history, other, made, name, statement, overwrites=True):
+                return ""
+    return name
 
 
 def first_argument(history: History, group: Group) -> str:

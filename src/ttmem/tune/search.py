@@ -11,14 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ttmem._errors import TtmemError
+from ttmem.analysis.findings import captures_traces
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits
-from ttmem.tune.applying import Applied, apply, effect
+from ttmem.tune.applied import Applied
+from ttmem.tune.applying import apply, effect
 from ttmem.tune.draft import L1_NUMBER, Draft, as_captured, launch_columns
 from ttmem.tune.edits import Edit
+from ttmem.tune.exhaustive import Exhaustive, TooFull
 from ttmem.tune.figures import DRAM, L1, Figures, figures
 from ttmem.tune.history import History
 from ttmem.tune.playing import play
+from ttmem.tune.programs import with_programs
 from ttmem.tune.proposals import Proposal, proposals, saved_at
 
 _TIERS = (
@@ -32,6 +36,17 @@ _ALL = _TIERS[-1]
 MOST_EDITS = 24
 _LEAST_GAIN = 0.005
 """Of a peak; what lowers it by less is not worth a line."""
+_WORTH = {
+    edits.FREE: 1.0,
+    edits.INPLACE: 0.5,
+    edits.REGION: 0.5,
+    edits.MEMORY: 0.5,
+    edits.ORDER: 0.5,
+    edits.DTYPE: 0.4,
+    edits.SHARD: 0.3,
+    edits.CHUNK: 0.3,
+}
+"""Without a target: of what an edit brings, what is left when one counts what it costs to make it."""
 _PRUNED_BY_PLAYING = 12
 _MOST_TOGETHER = 6
 
@@ -81,13 +96,10 @@ class Found:
     frontier: tuple[FrontierPoint, ...]
     tried: int
     """Candidates that were judged."""
-
-
-@dataclass(frozen=True, slots=True)
-class _TooFull:
-    memory: int
-    position: int
-    excess_bytes_per_bank: int
+    proven_smallest: bool = False
+    """No smaller set of the candidates reaches the target: all of them were tried."""
+    programs_doubt: str = ""
+    """Why what programs need in L1 is not certain; empty when it is."""
 
 
 def is_reached(goal: Goal, *, fits: bool, peaks: Mapping[str, int]) -> bool:
@@ -101,12 +113,18 @@ class _Search:
     def __init__(self, history: History, goal: Goal, most: int) -> None:
         self.history, self.goal, self.most = history, goal, most
         self.tried = 0
+        self.is_proven = False
 
     def run(self, start: Draft) -> Found:
         before = figures(start)
         chosen = self._towards_target(start) if not self.goal.is_open else self._downwards(start)
         draft, after, steps, frontier = self._replayed(start, before, chosen)
-        return Found(draft, tuple(steps), self._is_reached(after), before, after, tuple(frontier), self.tried)
+        draft, doubt = with_programs(draft)
+        if draft.static_bytes:
+            after = figures(draft)
+            frontier[-1] = _point(len(steps), after)
+        reached = self._is_reached(after)
+        return Found(draft, tuple(steps), reached, before, after, tuple(frontier), self.tried, self.is_proven, doubt)
 
     def _is_reached(self, found: Figures) -> bool:
         return is_reached(self.goal, fits=found.fits, peaks={memory: found.peak(memory) for memory in (DRAM, L1)})
@@ -119,36 +137,55 @@ class _Search:
             while len(chosen) < self.most:
                 full = self._too_full(now)
                 if full is None:
-                    return self._pruned(draft, chosen)
+                    return self._smallest(draft, self._pruned(draft, chosen), kinds)
                 proposal = self._best(now, full, kinds)
                 if proposal is None:
                     break
                 now = _extended(now, proposal)[0]
                 chosen.append(proposal)
             if self._too_full(now) is None:
-                return self._pruned(draft, chosen)
+                return self._smallest(draft, self._pruned(draft, chosen), kinds)
             best = chosen or best
         return best
 
-    def _too_full(self, draft: Draft) -> _TooFull | None:
+    def _smallest(self, draft: Draft, chosen: list[Proposal], kinds: tuple[str, ...]) -> list[Proposal]:
+        """A smaller set that reaches the target too, where there is one; all of them are tried while time allows."""
+        exhaustive = Exhaustive(self._too_full, lambda now, full: self._candidates(now, full, kinds), _extended)
+        for count in range(len(chosen)):
+            found = exhaustive.within(draft, count)
+            if found is not None:
+                chosen = found
+                break
+        self.tried += exhaustive.tried
+        self.is_proven = exhaustive.is_complete
+        return chosen
+
+    def _candidates(self, draft: Draft, full: TooFull, kinds: tuple[str, ...]) -> list[tuple[int, Proposal]]:
+        """What makes room at a moment, and how much of it, the most first."""
+        found = [*proposals(draft, full.memory, full.position, kinds), *_regions(draft, full.memory, kinds)]
+        saved = [saved_at(draft, one.applied, full.memory, full.position) or _region_gain(draft, one) for one in found]
+        return sorted(zip(saved, found, strict=True), key=lambda one: (-one[0], edits.KINDS.index(one[1].edit.kind)))
+
+    def _too_full(self, draft: Draft) -> TooFull | None:
         """The first requirement that does not hold, and the moment of it. Sums are asked first: they are cheap."""
         curves = draft.curves()
         for memory, limit in (self.goal.limits or {}).items():
             number = MEMORIES.index(memory)
             peak = int(curves[number].max(initial=0))
             if peak > limit:
-                return _TooFull(number, int(curves[number].argmax()), peak - limit)
+                return TooFull(number, int(curves[number].argmax()), peak - limit)
             totals, _ = draft.programs_curve(curves)
             if memory == L1 and len(totals) and int(totals.max()) > limit:
                 row = int(totals.argmax())
                 at, _, _ = launch_columns(self.history)
-                return _TooFull(number, int(at[row]), int(totals[row]) - limit)
+                return TooFull(number, int(at[row]), int(totals[row]) - limit)
         short = None if self.goal.is_open else play(draft).shortfall
         if short is None:
             return None
-        return _TooFull(MEMORIES.index(short.memory), short.at, short.needed_bytes_per_bank)
+        missing = short.needed_bytes_per_bank - short.free_bytes_per_bank
+        return TooFull(MEMORIES.index(short.memory), short.at, max(missing, 1), is_scattered=missing <= 0)
 
-    def _best(self, draft: Draft, full: _TooFull, kinds: tuple[str, ...]) -> Proposal | None:
+    def _best(self, draft: Draft, full: TooFull, kinds: tuple[str, ...]) -> Proposal | None:
         """What leaves most room at that moment without filling another memory; the cheaper kind on a tie."""
         capacity = [pool[2] for pool in draft.pools]
         limits = {MEMORIES.index(memory): limit for memory, limit in (self.goal.limits or {}).items()}
@@ -163,7 +200,15 @@ class _Search:
                 continue
             saved = saved_at(draft, proposal.applied, full.memory, full.position) or _region_gain(draft, proposal)
             found.append((-saved, edits.KINDS.index(proposal.edit.kind), proposal))
-        return min(found, key=lambda one: one[:2])[2] if found else None
+        best = min(found, key=lambda one: one[:2])[2] if found else None
+        if best is None or best.edit.kind != edits.CHUNK:
+            return best
+        enough = [
+            (int(one.edit.value), one)
+            for saved, _, one in found
+            if one.edit.kind == edits.CHUNK and one.group is best.group and -saved >= full.excess_bytes_per_bank
+        ]
+        return min(enough, key=lambda one: one[0])[1] if enough else best  # the fewest parts that will do
 
     def _pruned(self, draft: Draft, chosen: list[Proposal]) -> list[Proposal]:
         """Without the edits that are not needed, the least useful looked at first."""
@@ -211,7 +256,7 @@ class _Search:
                 lowers = gain > _LEAST_GAIN
                 if not lowers:
                     gain = saved_at(draft, proposal.applied, memory, position) / peak
-                key = (not lowers, -gain, edits.KINDS.index(proposal.edit.kind))
+                key = (not lowers, -gain * _WORTH[proposal.edit.kind], edits.KINDS.index(proposal.edit.kind))
                 if gain > _LEAST_GAIN and (best is None or key < best[0]):
                     best = (key, proposal)
         return (not best[0][0], best[1]) if best is not None else None
@@ -248,7 +293,7 @@ def _extended(draft: Draft, proposal: Proposal) -> tuple[Draft, Applied | None]:
         applied = effect(draft, proposal.edit, proposal.applied.groups)
     except TtmemError:
         return draft, None
-    return draft.with_change(applied.change, applied.written_over), applied
+    return draft.with_change(applied.change, applied.written_over, applied.in_parts), applied
 
 
 def _with(draft: Draft, chosen: list[Proposal]) -> Draft:
@@ -257,21 +302,30 @@ def _with(draft: Draft, chosen: list[Proposal]) -> Draft:
     return draft
 
 
+_TAKEN_FROM = {"L1_SMALL": L1, "TRACE": DRAM}
+
+
 def _regions(draft: Draft, memory: int, kinds: tuple[str, ...]) -> list[Proposal]:
-    """L1 that was set aside for small buffers and is not used."""
-    name, number = "L1_SMALL", MEMORIES.index("L1_SMALL")
-    size = draft.pools[number][2]
-    if edits.REGION not in kinds or memory != L1_NUMBER or not size:
-        return []
-    used = int(draft.curves()[number].max(initial=0))
-    if used >= size:
-        return []
-    return [Proposal(apply(draft, Edit(edits.REGION, name, "", str(used)))[1], None)]
+    """What was set aside of a memory and is not used."""
+    found = []
+    for name, whole in _TAKEN_FROM.items():
+        number = MEMORIES.index(name)
+        used = int(draft.curves()[number].max(initial=0))
+        if edits.REGION not in kinds or MEMORIES[memory] != whole or used >= draft.pools[number][2]:
+            continue
+        if name == "TRACE" and captures_traces(draft.history.profile):
+            continue  # how much of it a trace takes is not known on a mock
+        wanted = used * (draft.pools[number][0] if name == "TRACE" else 1)
+        found.append(Proposal(apply(draft, Edit(edits.REGION, name, "", str(wanted)))[1], None))
+    return found
 
 
 def _region_gain(draft: Draft, proposal: Proposal) -> int:
-    edit = proposal.edit
-    return draft.pools[MEMORIES.index("L1_SMALL")][2] - int(edit.value) if edit.kind == edits.REGION else 0
+    """What is left of a bank more than before."""
+    if proposal.edit.kind != edits.REGION:
+        return 0
+    number = MEMORIES.index(_TAKEN_FROM[proposal.edit.target.upper()])
+    return apply(draft, proposal.edit)[0].pools[number][2] - draft.pools[number][2]
 
 
 def _point(count: int, found: Figures) -> FrontierPoint:

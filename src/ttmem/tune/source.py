@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
-_ENDING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_ENDING = (ast.Raise, ast.Continue, ast.Break)
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _MOST_BYTES = 4_000_000
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 class Place(NamedTuple):
@@ -32,11 +36,20 @@ def place_of(step: str) -> Place:
     return Place(file, int(line)) if file and line.isdigit() else Place("", 0)
 
 
+class Block(NamedTuple):
+    """A place in a list of statements that run one after the other."""
+
+    statements: list[ast.stmt]
+    place: int
+
+
 class Source:
     """One parsed file."""
 
     def __init__(self, text: str) -> None:
-        self.lines = text.splitlines(keepends=True)
+        self.mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
+        text = text.removeprefix(self.mark)
+        self.lines = io.StringIO(text, newline="").readlines()  # str.splitlines knows more ends than Python does
         self.tree = ast.parse(text)
         self._parents: dict[ast.AST, ast.AST] = {}
         self._statements: list[ast.stmt] = []
@@ -45,6 +58,45 @@ class Source:
                 self._parents[child] = node
             if isinstance(node, ast.stmt):
                 self._statements.append(node)
+
+    @cached_property
+    def newline(self) -> str:
+        """How its lines end."""
+        first = self.lines[0] if self.lines else "\n"
+        return "\r\n" if first.endswith("\r\n") else "\n"
+
+    @cached_property
+    def ttnn(self) -> str | None:
+        """What the file calls the library; None when it does not import it whole."""
+        for node in self.tree.body:
+            for alias in node.names if isinstance(node, ast.Import) else ():
+                if alias.name == "ttnn":
+                    return alias.asname or alias.name
+        return None
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """What a node stands in."""
+        return self._parents.get(node)
+
+    def indent(self, statement: ast.stmt) -> str | None:
+        """The white space before a statement; None when something else stands there (``if x: y = f()``)."""
+        before = self.lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
+        return before if not before.strip() else None
+
+    def is_alone_at_its_end(self, statement: ast.stmt) -> bool:
+        """Whether nothing but a comment follows on its last line."""
+        line = self.lines[(statement.end_lineno or statement.lineno) - 1].encode()
+        rest = line[statement.end_col_offset or 0 :].decode().strip()
+        return not rest or rest.startswith("#")
+
+    def block_of(self, statement: ast.stmt) -> Block | None:
+        """The list of statements that a statement stands in."""
+        above = self._parents.get(statement)
+        for name in _BLOCKS:
+            each = getattr(above, name, None)
+            if isinstance(each, list) and statement in each:
+                return Block(each, each.index(statement))
+        return None
 
     def statement_at(self, line: int) -> ast.stmt | None:
         """The innermost statement that spans a line; None where two share it (``a = f(); b = g()``)."""
@@ -86,28 +138,21 @@ class Source:
     def behind(self, made: ast.stmt, used: ast.stmt) -> ast.stmt | None:
         """The statement after which what ``made`` defines is not needed, when ``used`` is the last that reads it.
 
-        A use inside a loop or a branch that the definition stands outside of frees behind the whole of it. None where
-        nothing can stand behind (``return``), or the use comes around a loop to before the definition.
+        It stands in the same list of statements, so that whoever passes it has passed ``made``: a use inside a loop
+        or a branch frees behind the whole of it. None where there is no such one, or nothing can stand behind it; what
+        is behind ``return f(x)`` comes between the call and the return.
         """
-        above = {made, *self.ancestors(made)}
-        statement: ast.AST = used
-        while (parent := self._parents.get(statement)) is not None and parent not in above:
-            statement = parent
-        if not isinstance(statement, ast.stmt) or isinstance(statement, _ENDING) or parent is None:
+        block = self.block_of(made)
+        if block is None:
             return None
-        if isinstance(statement, ast.ClassDef) or statement.lineno < made.lineno:
+        statement: ast.AST | None = used
+        while statement is not None and statement not in block.statements:
+            statement = self._parents.get(statement)
+        if not isinstance(statement, ast.stmt) or isinstance(statement, (*_ENDING, ast.ClassDef)):
             return None
-        return statement
-
-    def rebinds(self, name: str, first_line: int, last_line: int, made: ast.stmt) -> bool:
-        """Whether a name gets another value on these lines, other than where it is made."""
-        function = self.function_of(made)
-        for node in self._statements:
-            if node is made or not first_line <= node.lineno <= last_line or self.function_of(node) is not function:
-                continue
-            if name in targets_of(node):
-                return True
-        return False
+        if isinstance(used, ast.Return) and (statement is not used or used.value is None):
+            return None  # only one of its branches passes here
+        return statement if block.statements.index(statement) >= block.place else None
 
 
 def targets_of(statement: ast.stmt) -> tuple[str, ...]:
@@ -142,6 +187,10 @@ def _parsed(path: Path, _: int, size: int) -> Source | None:
     if size > _MOST_BYTES:
         return None
     try:
-        return Source(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+        if encoding not in ("utf-8", "utf-8-sig", "ascii"):
+            return None  # a diff in another encoding could not be applied
+        return Source(content.decode("utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None

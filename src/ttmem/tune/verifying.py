@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,18 @@ from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.engines.capture import KIND
 from ttmem.engines.running import RunSettings, run_script
-from ttmem.profile import MEMORIES, Profile
+from ttmem.engines.worker.editing import NOT_MADE
+from ttmem.profile import MEMORIES, Profile, TensorType
 from ttmem.tune import edits
-from ttmem.tune.applying import Applied
+from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tune.applying import TAKES_DTYPE, written_shard
+from ttmem.tune.cutting import Cut
 from ttmem.tune.draft import Draft, as_captured
+from ttmem.tune.edits import Edit
 from ttmem.tune.figures import DRAM, L1, Figures
 from ttmem.tune.groups import free_point
-from ttmem.tune.history import History
+from ttmem.tune.history import History, Life
 
-_AT_CALLS = (edits.FREE, edits.INPLACE, edits.MEMORY, edits.DTYPE)
 _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}
 
 
@@ -36,7 +39,8 @@ class Verified:
     fits: bool
     """It came to its end."""
     agrees: bool | None
-    """Equal to the byte where every edit is exact, not more than promised otherwise. None: not all edits were made."""
+    """Equal to the byte where every edit is exact, not more than promised where they are bounded. None: not all edits
+    were made, or nobody knows a bound of one."""
     promised_operations: int
     """For how many operations there was a promise before the run; one that had failed is known only up to there."""
     not_made: tuple[str, ...]
@@ -60,36 +64,60 @@ class Plan:
 
 
 def _can_be_made(applied: Applied) -> bool:
-    """Not what is no change of a call, nor tensors that no call made."""
-    edit = applied.edit
-    if edit.kind in (edits.REGION, edits.BOARD):
+    """Not for tensors that no call made."""
+    if applied.edit.kind in (edits.REGION, edits.BOARD):
         return True
-    is_option = edit.kind in _AT_CALLS or (edit.kind == edits.SHARD and edit.value == edits.INTERLEAVED)
     changed = [life for group in applied.groups for life in group.lives if life.number in applied.change]
-    return is_option and all(life.producer >= 0 and life.type is not None for life in changed)
+    if applied.edit.kind == edits.CHUNK:
+        return bool(applied.cuts)
+    return all(life.producer >= 0 and life.type is not None for life in changed)
 
 
 def plan(history: History, chosen: Sequence[Applied]) -> Plan:
     """What the recorder is told, of the edits that can be made at a call."""
     calls: list[Mapping[str, Any]] = []
     settings: dict[str, Any] = {}
+    types = {number: piece.type for one in chosen for number, piece in one.change.items() if piece.type is not None}
     for applied in filter(_can_be_made, chosen):
         edit = applied.edit
         if edit.kind == edits.BOARD:
             settings["board"] = edit.value
         elif edit.kind == edits.REGION:
             settings[_REGIONS[edit.target.upper()]] = int(edit.value)
+        elif edit.kind == edits.CHUNK:
+            calls += [_in_parts(edit, operation, cut) for operation, cut in applied.cuts.items()]
         for group in applied.groups:
             if edit.kind == edits.FREE:
                 calls += _frees(history, applied, dict(free_point(history, group).after))
-            else:
-                kind = edits.MEMORY if edit.kind == edits.SHARD else edit.kind
+            elif edit.kind != edits.CHUNK:
                 for life in group.lives:
                     if life.number in applied.change:
-                        memory = MEMORIES[applied.change[life.number].memory]
-                        value = memory if kind == edits.MEMORY else edit.value
-                        calls.append({"kind": kind, "operation": life.producer, "value": value})
+                        calls.append(_at_call(history, applied, life, types.get(life.number)))
     return Plan(tuple(calls), settings, tuple(str(one.edit) for one in chosen if not _can_be_made(one)))
+
+
+def _at_call(history: History, applied: Applied, life: Life, changed: TensorType | None) -> Mapping[str, Any]:
+    """One call with other options, or at another time; then of the type that all edits together give it."""
+    edit = applied.edit
+    assert life.type is not None
+    told: dict[str, Any] = {"kind": edit.kind, "operation": life.producer, "value": edit.value}
+    if edit.kind in (edits.MEMORY, edits.SHARD):
+        shard = written_shard(edit) if edit.kind == edits.SHARD else None
+        memory = MEMORIES[applied.change[life.number].memory]
+        return {**told, "kind": edits.MEMORY, "value": memory, **({"shard": shard} if shard else {})}
+    if edit.kind == edits.DTYPE:
+        name = history.operations[life.producer].name.rpartition(".")[2]
+        return {**told, "on_host": name not in TAKES_DTYPE}
+    if edit.kind == edits.ORDER:
+        type_ = changed or life.type
+        tensor = {"shape": type_.shape, "dtype": type_.dtype, "layout": type_.layout, "memory": type_.memory}
+        return {**told, "tensor": tensor}
+    return told
+
+
+def _in_parts(edit: Edit, operation: int, cut: Cut) -> Mapping[str, Any]:
+    place = {"kind": edits.CHUNK, "operation": operation, "edit": str(edit), "dimension": cut.dimension}
+    return {**place, "pieces": cut.pieces, "cuts_all": cut.cuts_all, "keeps_last": cut.keeps_last}
 
 
 def _frees(history: History, applied: Applied, after: Mapping[int, int]) -> list[Mapping[str, Any]]:
@@ -111,6 +139,11 @@ def run_again(profile: Profile, what: Plan, *, python: str | None = None, output
             f"'{profile.name}' cannot be run again: its script {script!r} is not here",
             hint="verify where 'ttmem run' was called, or capture it again",
         )
+    if sum(one.events is not None and bool(one.events.pools) for one in profile.timelines) > 1:
+        raise BadInputError(
+            f"'{profile.name}' used several devices: edits are counted per device and cannot be made in a run yet",
+            hint="leave out --verify; the answer is that of the fullest device",
+        )
     settings: dict[str, Any] = {"board": profile.facts.get("board", "n150"), **(what.settings or {})}
     arguments = [str(word) for word in profile.facts.get("arguments", ())]
     run = run_script(
@@ -119,10 +152,18 @@ def run_again(profile: Profile, what: Plan, *, python: str | None = None, output
     return run.profile
 
 
-def compare(draft: Draft, promised: Figures, tried: Plan, *, is_exact: bool, run: History) -> Verified:
+def certainty(applied: Sequence[Applied]) -> str:
+    """Of several edits together: that of the least certain."""
+    return max((one.confidence for one in applied), key=(EXACT, BOUNDED, UNKNOWN).index, default=EXACT)
+
+
+def compare(
+    draft: Draft, promised: Figures, tried: Plan, *, confidence: str, run: History, programs_doubt: str = ""
+) -> Verified:
     """What was captured with what was promised before the run.
 
     A run that had failed and gets further now is compared up to the operation that failed: that is what was known.
+    What programs need in L1 is compared where the records of all operations that changed tell it.
     """
     profile = run.profile
     found, together, ended = peaks(profile), programs_peak(profile), failure(profile)
@@ -130,14 +171,39 @@ def compare(draft: Draft, promised: Figures, tried: Plan, *, is_exact: bool, run
     programs = together.total_bytes_per_core if together is not None else l1
     fits = ended is None or ended.survived
     known = len(draft.history.operations)
-    if len(run.operations) > known:
+    measured: tuple[int, ...]
+    told: tuple[int, ...]
+    if gets_further(draft.history, run):
         measured, told = _peaks_before(as_captured(run), known - 1), _peaks_before(draft, known - 1)
         as_told = promised.fits
     else:
         measured, told = (dram, l1), (promised.dram_peak_bytes_per_bank, promised.l1_peak_bytes_per_bank)
         as_told = fits == promised.fits
+        if not programs_doubt and confidence == EXACT:
+            measured, told = (*measured, programs), (*told, promised.l1_peak_with_programs_bytes_per_core)
+    is_exact = confidence == EXACT
     as_told &= measured == told if is_exact else all(one <= other for one, other in zip(measured, told, strict=True))
-    return Verified(dram, l1, programs, fits, None if tried.not_made else as_told, known, tried.not_made, profile)
+    not_made = (*tried.not_made, *_refused(profile))
+    agrees = None if not_made or confidence == UNKNOWN else as_told
+    return Verified(dram, l1, programs, fits, agrees, known, not_made, profile)
+
+
+def _refused(profile: Profile) -> Iterator[str]:
+    """Edits that the recorder could not make."""
+    for note in profile.source.warnings:
+        if note.startswith(NOT_MADE):
+            yield note.removeprefix(NOT_MADE)
+
+
+def gets_further(before: History, after: History) -> bool:
+    """Whether a run came to what the other one did not: another operation, or a later step of its last one."""
+    if len(after.operations) != len(before.operations):
+        return len(after.operations) > len(before.operations)
+    one, other = before.failure, after.failure
+    if one is None or other is None or one.survived or other.survived:
+        return False
+    has_room_now = one.failure_class.startswith("oom/") and other.failure_class.startswith("buffers/")
+    return has_room_now and one.operation_index == other.operation_index == len(after.operations) - 1
 
 
 def _peaks_before(draft: Draft, operation: int) -> tuple[int, ...]:

@@ -71,6 +71,10 @@ class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"
     verified: VerifiedRun | None
     tried: int
     """Candidates that were judged."""
+    proven_smallest: bool
+    """No set of fewer of the edits that were looked at reaches the target; false where not all sets were tried."""
+    programs_doubt: str
+    """Why ``peak_with_programs_bytes_per_core`` is not certain; empty when it is as certain as the edits."""
     not_in_patch: list[str]
     """Edits that are not plain text: they have to be made by hand."""
 
@@ -87,6 +91,8 @@ def document(
     verified: Verified | None,
     patch: Patch,
     tried: int,
+    proven_smallest: bool,
+    programs_doubt: str,
 ) -> TuneDocument:
     """The answer."""
     return TuneDocument(
@@ -100,6 +106,8 @@ def document(
         first_failure=first_failure(draft, after),
         verified=None if verified is None else VerifiedRun.of(verified),
         tried=tried,
+        proven_smallest=proven_smallest,
+        programs_doubt=programs_doubt,
         not_in_patch=list(patch.left_out),
     )
 

@@ -9,7 +9,7 @@ from ttmem.explain import find_failures
 from ttmem.profile import MEMORIES
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
-from ttmem.tune.applying import Applied
+from ttmem.tune.applied import Applied
 from ttmem.tune.draft import Draft
 from ttmem.tune.figures import Figures, Limiting
 
@@ -46,7 +46,8 @@ class AppliedEdit(Document, frozen=True):
     tensors: int
     """How many buffers of the run it means."""
     confidence: str
-    """``exact``: to the byte. ``bounded``: see ``why_bounded``."""
+    """``exact``: to the byte. ``bounded``: the run takes at most what ``after`` says, see ``why_bounded``. ``unknown``:
+    no bound is known, and ``after`` is a guess."""
     why_bounded: str
 
 
@@ -61,6 +62,8 @@ class WhatIfDocument(Document, frozen=True, tag_field="schema", tag="ttmem.whati
     edits: list[AppliedEdit]
     first_failure: FailureFacts | None
     """The first thing that does not fit after the edits."""
+    programs_doubt: str
+    """Why ``peak_with_programs_bytes_per_core`` is not certain; empty when it is as certain as the edits."""
 
 
 def run_figures(found: Figures) -> RunFigures:
@@ -99,7 +102,9 @@ def first_failure(draft: Draft, found: Figures) -> FailureFacts | None:
     )
 
 
-def document(before: Figures, after: Figures, applied: Sequence[Applied], draft: Draft) -> WhatIfDocument:
+def document(
+    before: Figures, after: Figures, applied: Sequence[Applied], draft: Draft, programs_doubt: str = ""
+) -> WhatIfDocument:
     """The answer."""
     return WhatIfDocument(
         name=draft.history.profile.name,
@@ -117,4 +122,5 @@ def document(before: Figures, after: Figures, applied: Sequence[Applied], draft:
             for one in applied
         ],
         first_failure=first_failure(draft, after),
+        programs_doubt=programs_doubt,
     )

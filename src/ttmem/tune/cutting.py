@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operation in parts: where it may be cut, and what is in memory while its pieces run and are put together."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from ttmem.allocator.operations import RECORDS
+from ttmem.profile import TensorType
+from ttmem.tensors import InvalidSpecError, place
+from ttmem.tune.draft import Draft, Piece
+from ttmem.tune.history import History, Life
+from ttmem.tune.specs import spec_of
+
+_ELEMENTWISE = ("unary", "binary", "comparison", "typecast", "clone", "where")
+_PRODUCTS = ("matmul", "linear")
+_ALONG_THE_LAST = ("softmax", "layer_norm", "rms_norm")
+_TILE = 32
+
+
+class Cut(NamedTuple):
+    """How one call is cut."""
+
+    dimension: int
+    """Of the first input and of the result, counted from the end."""
+    pieces: tuple[tuple[int, int], ...]
+    cuts_all: bool
+    """Every input that has the dimension is cut, not only the first."""
+    keeps_last: bool
+    """It looks along one dimension, which must not be the one that is cut."""
+
+    @property
+    def share(self) -> float:
+        """Of the largest piece."""
+        (begin, end), size = self.pieces[0], self.pieces[-1][1]
+        return (end - begin) / size
+
+
+def cut_of(draft: Draft, index: int, parts: int) -> Cut | None:
+    """Along the outermost dimension that has as many parts; None where nobody knows how to cut the operation."""
+    history = draft.history
+    name = history.operations[index].name.removeprefix("ttnn.")
+    family = RECORDS.find(name).family if name in RECORDS else ""
+    results = [life for life in history.results(index) if life.type is not None]
+    types = [draft.piece(number).type for number in history.operations[index].inputs]
+    if not types or len(results) != 1 or not (family in _ELEMENTWISE or name in (*_PRODUCTS, *_ALONG_THE_LAST)):
+        return None
+    first, result = types[0], results[0].type
+    if first is None or result is None or len(first.shape) != len(result.shape):
+        return None
+    if any(type_ is None or type_.shard_bytes for type_ in (*types, result)):
+        return None  # pieces of shards lie elsewhere
+    best: tuple[int, int, int] | None = None
+    for dimension in range(-len(first.shape), -1):
+        size = first.shape[dimension]
+        if size != result.shape[dimension] or (name in _PRODUCTS and _is_batch_of(types[1:], dimension)):
+            continue
+        unit = _TILE if dimension == -2 and first.layout == "tile" else 1
+        units = -(-size // unit)
+        if best is None or min(units, parts) > best[0]:
+            best = (min(units, parts), dimension, unit)
+    if best is None or best[0] < 2:
+        return None
+    count, dimension, unit = best
+    size = first.shape[dimension]
+    step = math.ceil(math.ceil(size / unit) / count) * unit
+    pieces = tuple((begin, min(begin + step, size)) for begin in range(0, size, step))
+    return Cut(dimension, pieces, family in _ELEMENTWISE, name in _ALONG_THE_LAST)
+
+
+def _is_batch_of(others: list[TensorType | None], dimension: int) -> bool:
+    """Whether another operand of a product has the dimension too."""
+    return dimension < -2 and any(
+        one is not None and len(one.shape) >= -dimension and one.shape[dimension] != 1 for one in others
+    )
+
+
+def cut_pieces(draft: Draft, index: int, cut: Cut) -> Iterator[Piece]:
+    """The buffers that are there besides: a part of each input that is cut, and all parts of the result."""
+    history = draft.history
+    first, end = history.starts[index], history.ends[index] + 1
+    inputs = list(history.operations[index].inputs)
+    size = cut.pieces[-1][1]
+    for number in inputs if cut.cuts_all else inputs[:1]:
+        type_ = draft.piece(number).type
+        if type_ is not None and len(type_.shape) >= -cut.dimension and type_.shape[cut.dimension] == size:
+            yield from _parts(draft, draft.piece(number), cut, cut.pieces[:1], first, end)
+    for life in history.results(index):
+        yield from _parts(draft, draft.piece(life.number), cut, cut.pieces, first, end)
+
+
+def _parts(
+    draft: Draft, whole: Piece, cut: Cut, pieces: tuple[tuple[int, int], ...], first: int, end: int
+) -> Iterator[Piece]:
+    spec = spec_of(whole.type) if whole.type is not None else None
+    if spec is None or draft.memory_map is None:
+        return
+    for begin, stop in pieces:
+        shape = list(spec.shape)
+        shape[cut.dimension] = stop - begin
+        try:
+            placed = place(replace(spec, shape=tuple(shape)), draft.memory_map)
+        except InvalidSpecError:
+            return
+        yield Piece(whole.memory, placed.taken_bytes_per_bank, placed.total_bytes, None, first, end)
+
+
+def temporaries_of(history: History, index: int) -> list[Life]:
+    """What an operation takes and gives back itself."""
+    first, last = history.starts[index], history.ends[index]
+    taken: list[int] = history.cache.setdefault("taken", [life.taken_at for life in history.lives])
+    behind = history.lives[bisect.bisect_left(taken, first) : bisect.bisect_right(taken, last)]
+    return [life for life in behind if life.given_at <= last + 1 and life.taken_at > first]

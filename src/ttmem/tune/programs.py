@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs need in L1 when their inputs are others: asked of the twin's records of operations.
+
+A capture does not keep a call's plain arguments. So a record is believed where it gives, for the tensors that were
+there, exactly the static buffers and temporaries that were captured; then it is asked again with those of the draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ttmem._errors import TtmemError
+from ttmem.allocator.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
+from ttmem.allocator.programs import end_of_stack
+from ttmem.hardware import MEMORIES as MEMORY_RECORDS
+from ttmem.hardware import MemoryMap
+from ttmem.profile import GIVEN, MEMORIES, TensorType
+from ttmem.tensors import TensorSpec, place
+from ttmem.tune.cutting import temporaries_of
+from ttmem.tune.draft import Change, Draft, Piece, as_captured, originals
+from ttmem.tune.history import History
+from ttmem.tune.playing import L1AtLaunch, play
+from ttmem.tune.specs import spec_of
+
+_MAKERS = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
+_SIZED_BY_SPACE = frozenset({"matmul", "linear"})
+"""Their blocks are as large as the room below the lowest tensor allows."""
+
+
+def with_programs(draft: Draft) -> tuple[Draft, str]:
+    """The draft with what its programs need then, and why that is not certain; empty when it is."""
+    history = draft.history
+    touched = _touched(draft)
+    if not touched:
+        return draft, ""
+    if draft.memory_map is None or draft.memory_map.board_name != history.memory_map.board_name:
+        return draft, "what programs need on another board is taken as it was"
+    before = play(as_captured(history)).l1_at_launch
+    after = play(draft).l1_at_launch
+    static: dict[int, tuple[int, ...]] = {}
+    change: dict[int, Piece] = {}
+    doubt = ""
+    for index in sorted(touched):
+        captured = _static(history, index)
+        if not captured:
+            continue
+        is_same = index not in _retyped(draft, touched)
+        if is_same and (before.get(index) == after.get(index) or not _is_sized_by_space(history, index)):
+            continue
+        found = _again(draft, index, captured, before.get(index), after.get(index))
+        if found is None:
+            name = history.operations[index].name
+            doubt = doubt or f"what {name} (operation {index}) needs in L1 is taken as it was"
+            continue
+        static[index], temporaries = found
+        change |= temporaries
+    changed = replace(draft, static_bytes={**draft.static_bytes, **static})
+    return changed.with_change(change) if change else changed, doubt
+
+
+def _touched(draft: Draft) -> dict[int, bool]:
+    """Operations that read or make a tensor that is another one now, and those that the room in L1 may matter to."""
+    history, before = draft.history, originals(draft.history)
+    found: dict[int, bool] = {}
+    moves_l1 = False
+    for number, piece in draft.changed.items():
+        if number >= len(history.lives):
+            continue
+        life, was = history.lives[number], before[number]
+        moves_l1 |= "L1" in (MEMORIES[piece.memory], MEMORIES[was.memory])
+        is_other = piece.is_there and (piece.memory, piece.type) != (was.memory, was.type)
+        if is_other:
+            found |= dict.fromkeys((*life.uses, life.producer), True)
+    found.pop(-1, None)
+    if moves_l1:
+        for operation in history.operations:
+            if _is_sized_by_space(history, operation.index):
+                found.setdefault(operation.index, False)
+    return found
+
+
+def _retyped(draft: Draft, touched: Mapping[int, bool]) -> set[int]:
+    return {index for index, is_other in touched.items() if is_other}
+
+
+def _is_sized_by_space(history: History, index: int) -> bool:
+    return history.operations[index].name.removeprefix("ttnn.") in _SIZED_BY_SPACE
+
+
+def _static(history: History, index: int) -> tuple[int, ...]:
+    """Of the programs that an operation launched."""
+    known: dict[int, list[int]] | None = history.cache.get("static")
+    if known is None:
+        known = history.cache["static"] = {}
+        for launch in history.launches:
+            known.setdefault(launch.operation, []).append(launch.static_bytes_per_core)
+    return tuple(known.get(index, ()))
+
+
+_Found = tuple[tuple[int, ...], Change]
+
+
+def _again(
+    draft: Draft, index: int, captured: tuple[int, ...], before: L1AtLaunch | None, after: L1AtLaunch | None
+) -> _Found | None:
+    """Static bytes of each program and the temporaries, where a record tells them."""
+    history = draft.history
+    name = history.operations[index].name.removeprefix("ttnn.")
+    if name in _MAKERS or name not in RECORDS:
+        return None
+    was = as_captured(history)
+    results = [life for life in history.results(index) if life.type is not None]
+    if len(results) != 1:
+        return None
+    temporaries = temporaries_of(history, index)
+    for call in _calls(was, index, results[0].number):
+        plan = _planned(call, history.memory_map, before)
+        if plan is None or _needs(plan, history.memory_map) != captured:
+            continue
+        if plan.results and plan.results[0][1].shape != call_result(was, results[0].number):
+            continue
+        if _sizes(plan, history.memory_map) != [life.bytes_per_bank for life in temporaries]:
+            continue
+        other = _alike(call, draft, index, results[0].number)
+        plan = _planned(other, history.memory_map, after) if other is not None else None
+        if plan is None or draft.memory_map is None:
+            return None
+        sizes = _sizes(plan, draft.memory_map)
+        needs = _needs(plan, draft.memory_map)
+        if len(sizes) != len(temporaries) or len(needs) != len(captured):
+            return None
+        changed = {
+            life.number: draft.piece(life.number)._replace(bytes_per_bank=size)
+            for life, size in zip(temporaries, sizes, strict=True)
+            if size != life.bytes_per_bank
+        }
+        return needs, changed
+    return None
+
+
+def call_result(draft: Draft, number: int) -> tuple[int, ...]:
+    """The shape of a result."""
+    type_ = draft.piece(number).type
+    return type_.shape if type_ is not None else ()
+
+
+def _specs(draft: Draft, index: int) -> tuple[TensorSpec, ...] | None:
+    types: list[TensorType | None] = [draft.piece(number).type for number in draft.history.operations[index].inputs]
+    specs = [spec_of(type_) for type_ in types if type_ is not None and not type_.shard_bytes]
+    known = tuple(spec for spec in specs if spec is not None)
+    return known if known and len(known) == len(types) else None
+
+
+def _calls(draft: Draft, index: int, result: int) -> Iterator[Call]:
+    """Calls that this one may have been: a capture keeps the tensors alone."""
+    operation = draft.history.operations[index]
+    specs, type_ = _specs(draft, index), draft.piece(result).type
+    if specs is None or type_ is None or type_.shard_bytes:
+        return
+    record = RECORDS.find(operation.name.removeprefix("ttnn."))
+    names = {argument.name for argument in record.arguments}
+    plain: dict[str, Any] = {"dtype": type_.dtype} if operation.given & GIVEN["dtype"] and "dtype" in names else {}
+    memory = MEMORY_RECORDS.find(type_.memory) if operation.given & GIVEN["memory_config"] else None
+    in_place = bool(operation.given & GIVEN["output_tensor"])
+    rank = len(specs[0].shape)
+    tried: list[dict[str, Any]] = [{}]
+    if "dim" in names:
+        tried += [{"dim": -1 - place} for place in range(rank)]
+        if "keepdim" in names:
+            tried += [{"dim": -1 - place, "keepdim": True} for place in range(rank)]
+    for arguments in tried:
+        for keywords in ((), ("bias",)) if len(specs) == 3 else ((),):
+            yield Call(record.name, specs, {**plain, **arguments}, memory, in_place, (), keywords)
+
+
+def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
+    """The same call with the tensors of a draft."""
+    specs, type_ = _specs(draft, index), draft.piece(result).type
+    if specs is None or type_ is None or type_.shard_bytes:
+        return None
+    arguments = {**call.arguments, "dtype": type_.dtype} if "dtype" in call.arguments else call.arguments
+    own, was = MEMORY_RECORDS.find(type_.memory), draft.history.lives[result].type
+    is_moved = was is not None and was.memory != own.name
+    if call.memory is None and (not is_moved or specs[0].memory is own):
+        return replace(call, inputs=specs, arguments=arguments)  # it follows its first input there
+    return replace(call, inputs=specs, arguments=arguments, memory=own)
+
+
+def _planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
+    try:
+        lowest = room.lowest_address if room is not None else None
+        plan = plan_call(call, memory_map, lambda _: lowest, room.allocated_bytes if room is not None else 0)
+    except TtmemError:
+        return None
+    return plan if plan.confidence == EXACT and plan.results else None
+
+
+def _needs(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
+    base = memory_map.l1_base_address
+    launches = [step for step in plan.steps if isinstance(step, Launch)]
+    return tuple(end_of_stack(step.buffer_bytes, memory_map) - base if step.buffer_bytes else 0 for step in launches)
+
+
+def _sizes(plan: Plan, memory_map: MemoryMap) -> list[int]:
+    """Of the temporaries, in order; tables that programs keep are not among them."""
+    kept = {slot for slot, _ in plan.results}
+    steps = [step for step in plan.steps if isinstance(step, Allocate) and step.slot not in kept]
+    return [place(step.spec, memory_map).taken_bytes_per_bank for step in steps if step.cache_key is None]
