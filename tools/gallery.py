@@ -19,8 +19,9 @@ EXAMPLES, CAPTURES = ROOT / "docs" / "examples", ROOT / "tests" / "data" / "capt
 PICTURES = {
     "overview": ("oom", "", 1160, "light"),
     "timeline": ("five", "#view=timeline", 1160, "light"),
-    "tensors": ("oom", "#view=tensors", 1160, "dark"),
+    "tensors": ("oom", "#tensor=0&view=tensors", 1160, "dark"),
     "lifetimes": ("capture", "#view=lifetimes", 1160, "light"),
+    "stacked": ("five", "#view=lifetimes", 1160, "light"),
     "map": ("capture", "#op=12&memory=L1&view=map", 1160, "dark"),
     "operations": ("five", "#op=170&view=operations", 1160, "light"),
     "compare": ("compare", "#view=compare", 1160, "light"),
@@ -63,6 +64,8 @@ def main() -> int:
             page = browser.new_page(viewport={"width": width, "height": 760}, color_scheme=colours)
             page.goto(f"{file.as_uri()}{place}")
             page.wait_for_selector("#ttmem-report[data-ready=true]", state="attached")
+            if name == "stacked":
+                page.click("[data-mode=stacked]")
             page.wait_for_timeout(400)  # what comes into sight is drawn then
             target = ROOT / "docs" / "images" / f"page-{name}.png"
             page.screenshot(path=target)

@@ -64,6 +64,7 @@ def test_the_document() -> None:
                 "reason": "larger",
                 "before": {"shape": [32, 32], "dtype": "bfloat16", "bytes": 2048},
                 "after": {"shape": [64, 32], "dtype": "bfloat16", "bytes": 4096},
+                "counterpart": "",
             }
         ],
         "shrank": [],

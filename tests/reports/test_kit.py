@@ -7,9 +7,11 @@ import json
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.page import Outline, blocks
-from ttmem.reports.kit import charts, sarif, tables
+from ttmem.reports.kit import charts, documents, sarif, tables
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.tables import Table, mib_column, name_column, number_column, percent_column, text_column
@@ -199,3 +201,17 @@ def test_units() -> None:
     assert [bounds_text((28.91, 82.5)), bounds_text((3, 3), 0)] == ["28.9-82.5", "3"]
     assert [shape_list((1, 2)), shape_list(())] == ["[1, 2]", "-"]
     assert [share(1, 3), share(1, 0)] == ["33.3%", "-"]
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3) | st.floats(),
+    lambda inner: st.lists(inner, max_size=7) | st.dictionaries(st.text(max_size=3), inner, max_size=7),
+    max_leaves=60,
+)
+
+
+@given(_VALUES, st.integers(1, 3))
+def test_a_document_in_pieces_is_the_same_document(value: object, indent: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "_ENTRIES", 2)
+        assert "".join(documents.indented_pieces(value, indent)) == documents.indented(value, indent)

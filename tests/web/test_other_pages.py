@@ -6,7 +6,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import ttmem
+from analysis.test_same_model import PORTED, PREDICTED, program
+from fit.language.configurations import LLAMA_8B
 from reports.stories import two_layers
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, call
@@ -64,6 +68,20 @@ def test_a_report_from_disk_is_laid_under_this_one(opened: Opened, tmp_path: Pat
     assert [row[1] for row in rows(page, "grew")] == ["%2"]
 
 
+def test_a_prediction_lies_over_a_port_of_the_same_model(opened: Opened) -> None:
+    before, after = program("said", PREDICTED, "features.{}.<b>conv"), program("seen", PORTED, "tt/model.py:{}")
+    found = ttmem.diff(before, after)
+    page = opened(found.to_html())
+    steps = rows(page, "steps")
+    assert [(row[0].split()[0], row[3].split()[0]) for row in steps] == [("#0", "#2"), ("#3", "#4"), ("#4", "#5")]
+    assert steps[0][1] == "features.0.<b>conv"
+    levels = [[float(cell) for cell in (row[2], row[5], row[6])] for row in steps]
+    assert all(abs(now - then - change) < 0.0015 for then, now, change in levels)
+    page.fill("[data-role=search]", "features.3")
+    page.wait_for_selector("[data-view=compare] [data-role=count]:has-text('1 of 3')")
+    assert problems(page) == []
+
+
 def test_profiles_of_other_programs_can_be_compared_too(opened: Opened) -> None:
     page = opened(ttmem.diff(FIVE_RUNS, BLACKHOLE_OOM).to_html(), width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -97,6 +115,43 @@ def test_the_page_of_a_sweep_is_a_matrix_and_its_tables(opened: Opened, tmp_path
     label = page.get_attribute("[data-role=matrix] canvas", "aria-label") or ""
     assert "1 rows, 3 columns" in label
     assert rows(page, "operators")[0][0] == "silu"
+    assert problems(page) == []
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1280, "dark")])
+def test_pages_of_limits_and_buffers_begin_with_the_answer(
+    opened: Opened, tmp_path: Path, width: int, theme: str
+) -> None:
+    limits, simulated = tmp_path / "limits.html", tmp_path / "cb.html"
+    told = json.loads(call("sweep", "limits", "--op", "silu", "--board", "n150", "--json", "--html", limits).out)
+    call("cb", "simulate", 8, 8, "--html", simulated)
+    page = opened(limits.read_text("utf-8"), width=width, color_scheme=theme)
+    cards = page.locator("[data-view=overview] .card").all_inner_texts()
+    assert len(cards) == len(told["limits"])
+    for card, limit in zip(cards, told["limits"], strict=True):
+        assert str(limit["shape"][-2]) in card
+    other = opened(simulated.read_text("utf-8"), width=width, color_scheme=theme)
+    assert "Recommended" in other.inner_text("[data-view=overview]")
+    for one in (page, other):
+        assert one.evaluate("document.documentElement.scrollWidth") <= width
+        assert problems(one) == []
+
+
+def test_the_page_of_a_language_model_shows_what_else_would_fit(opened: Opened, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(LLAMA_8B))
+    found = ttmem.fit(str(config), board="n150", engine="twin", recipe="tt-transformers:performance", context=16384)
+    answer = found.to_json()
+    page = opened(html.render(found.profile))
+    points = answer["capacity"]["points"]
+    told = [[row[0], row[1]] for row in rows(page, "capacity")]
+    assert told == [[f"{point['users']:,}", f"{point['context']:,}"] for point in points]
+    label = page.get_attribute("[data-view=fit] canvas", "aria-label") or ""
+    assert all(f"{point['users']} x {point['context']:,}" in label for point in points)
+    parts = {row[0]: row[1] for row in rows(page, "fit-parts")}
+    assert parts["weights"] == f"{answer['weights_bytes'] / 2**20:,.3f}"
+    settle(page)
+    assert problems(page) == []
 
 
 def test_a_notebook_shows_the_page_in_small(opened: Opened) -> None:

@@ -154,6 +154,15 @@ def test_the_cursor_moves_everything(opened: Opened) -> None:
     assert bytes_here == profile.views[timeline.state_view[state, 0], 2]
 
 
+def test_a_key_that_is_held_is_followed_to_its_end(opened: Opened) -> None:
+    """Browsers refuse to change an address without end; the page does not ask for it."""
+    page = opened(text_of(FIVE_RUNS), "#op=0&view=timeline")
+    for _ in range(260):
+        page.keyboard.press("ArrowRight")
+    assert cursor(page) == 260
+    page.wait_for_function("() => location.hash.includes('op=260&')")
+
+
 def test_zoom_by_dragging_and_back(opened: Opened) -> None:
     page = opened(text_of(FIVE_RUNS))
     box = chart_of(page)
@@ -384,9 +393,57 @@ def test_it_is_accessible_and_fits_the_screen(opened: Opened, width: int, theme:
     assert problems(page) == []
 
 
+def test_a_chosen_tensor_is_told_and_marked_everywhere(opened: Opened) -> None:
+    page = opened(text_of(CAPTURE))
+    known = profile_of(CAPTURE).to_json()["consumers"][0]
+    assert "Choose a tensor" in (page.text_content("[data-role=why]") or "")
+    page.click('[data-table="consumers"] tbody tr:first-child td:first-child a')
+    settle(page)
+    told = page.inner_text("[data-role=why]")
+    assert f"Why is {known['tensor']} alive?" in told
+    assert f"{mib(known['bytes_per_bank'])} MB/bank" in told
+    assert f"#{known['alive'][0]} to #{known['alive'][1]}" in told
+    if known["producer"]["index"] is not None:
+        assert f"#{known['producer']['index']} {known['producer']['name']}" in told
+    link = page.evaluate("location.hash")
+    assert "tensor=" in link
+    assert page.locator('[data-table="consumers"] tr[aria-current]').count() == 1
+    # the link opens with the same tensor marked; x takes the mark off
+    other = opened(text_of(CAPTURE), link)
+    assert f"Why is {known['tensor']} alive?" in other.inner_text("[data-role=why]")
+    other.keyboard.press("x")
+    settle(other)
+    assert "Choose a tensor" in other.inner_text("[data-role=why]")
+    assert "tensor=" not in other.evaluate("location.hash")
+    other.evaluate("() => { location.hash = '#tensor=99999999' }")
+    settle(other)
+    assert "Choose a tensor" in other.inner_text("[data-role=why]")
+
+
+def test_lifetimes_are_stacked_and_a_click_on_one_chooses_it(opened: Opened) -> None:
+    page = opened(text_of(CAPTURE), "#view=lifetimes")
+    page.click("[data-mode=stacked]")
+    settle(page)
+    drawing = page.locator("[data-view=lifetimes] canvas")
+    box = drawing.bounding_box()
+    assert box is not None
+    drawing.click(position={"x": box["width"] * 0.9, "y": box["height"] - 26})
+    settle(page)
+    assert "Why is " in page.inner_text("[data-role=why]")
+
+
+def test_the_verdict_counts_what_programs_take(opened: Opened) -> None:
+    l1 = profile_of(CAPTURE).to_json()["memories"]["L1"]
+    share = 100 * l1["peak_with_programs_bytes_per_core"] / l1["bytes_per_bank"]
+    page = opened(text_of(CAPTURE))
+    assert f"{share:.1f}% of a core" in (page.text_content("[data-role=verdict]") or "")
+
+
 def test_it_prints(opened: Opened) -> None:
-    page = opened(text_of(FIVE_RUNS))
-    page.emulate_media(media="print")
+    page = opened(text_of(FIVE_RUNS), color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    paper = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--panel')")
+    assert paper.strip() == "#fff" or paper.strip() == "#ffffff"
     assert not page.is_visible(".dock")
     assert page.is_visible('[data-table="weights"]')
     assert len(page.pdf()) > 20_000

@@ -3,7 +3,7 @@
 
 import type { Session } from "./session";
 import { color, h, perFrame } from "./ui/dom";
-import { mib, percent, signedMib, thousands } from "./ui/format";
+import { mib, percent, placeText, signedMib, thousands } from "./ui/format";
 import { CanvasPen } from "./ui/pen";
 
 export function dock(session: Session): { element: HTMLElement; redraw: () => void } {
@@ -71,7 +71,7 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
       );
     if (change) parts.push(`${signedMib(change)} by it`);
     const place = timeline.location(operation);
-    if (place) parts.push(place);
+    if (place) parts.push(placeText(place));
     text.dataset["op"] = String(operation);
     text.dataset["state"] = String(state);
     if (figures) text.dataset["bytes"] = String(figures[2]);

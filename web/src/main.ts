@@ -14,6 +14,7 @@ import { h } from "./ui/dom";
 import { compare } from "./views/compare";
 import { compareWith } from "./views/compare_with";
 import { documentViews, type DocumentHeader } from "./views/document";
+import { fit } from "./views/fit";
 import { lifetimes } from "./views/lifetimes";
 import { map } from "./views/map";
 import { operations } from "./views/operations";
@@ -83,6 +84,7 @@ function profileAt(blocks: Block<Header>[], at: number): Profile {
   );
 }
 
+const MOST_CHANGES = 100;
 const FOOT = "MB means 2^20 bytes · figures are per bank unless they say otherwise";
 const KEYS: [string, string][] = [
   ["n, p", "next, previous peak"],
@@ -90,6 +92,7 @@ const KEYS: [string, string][] = [
   ["Home, End", "first, last operation"],
   ["+, -, 0", "zoom in, out, whole run"],
   ["m", "next memory"],
+  ["x", "take the mark off a tensor"],
 ];
 
 function profilePage(root: HTMLElement, profile: Profile): void {
@@ -101,6 +104,7 @@ function profilePage(root: HTMLElement, profile: Profile): void {
     : [
         ...(header.suite ? [tests] : []),
         overview,
+        ...(header.document.facts.fit ? [fit] : []),
         ...(hasTime ? [timeline, tensors, lifetimes, map] : []),
         padding,
         ...(hasTime ? [operations] : []),
@@ -112,8 +116,19 @@ function profilePage(root: HTMLElement, profile: Profile): void {
   const bar = hasTime ? dock(session) : null;
   root.classList.toggle("small", header.small);
   let moving = false;
+  // Browsers let an address be changed so many times in so many seconds; a key that is held asks for more.
+  const changed: number[] = [];
+  let waiting = 0;
   const remember = () => {
     if (moving) return;
+    clearTimeout(waiting);
+    const now = performance.now();
+    while (changed.length && now - changed[0]! > 30_000) changed.shift();
+    if (changed.length >= MOST_CHANGES && now - changed.at(-1)! < 500) {
+      waiting = window.setTimeout(remember, 500);
+      return;
+    }
+    changed.push(now);
     try {
       history.replaceState(null, "", session.hash(shell.current));
     } catch {
@@ -135,15 +150,19 @@ function profilePage(root: HTMLElement, profile: Profile): void {
     root.append(bar.element);
     bar.redraw();
   }
-  const follow = () => {
+  const follow = (hash: string) => {
     moving = true;
-    const view = session.follow(location.hash);
+    const view = session.follow(hash);
     moving = false;
     if (view) requestAnimationFrame(() => shell.go(view));
   };
-  session.on(["cursor", "range", "memory"], remember);
-  window.addEventListener("hashchange", follow);
-  if (location.hash.length > 1) follow();
+  session.on(["cursor", "range", "memory", "tensor"], remember);
+  // The event comes late: by then a scroll may have written the place where the page was into the address.
+  window.addEventListener("hashchange", (event) => {
+    follow(new URL(event.newURL).hash);
+    remember();
+  });
+  if (location.hash.length > 1) follow(location.hash);
   if (hasTime) document.addEventListener("keydown", (event) => moveByKey(event, session));
 }
 
@@ -167,6 +186,7 @@ function moveByKey(event: KeyboardEvent, session: Session): void {
     "=": () => session.zoomBy(0.5),
     "-": () => session.zoomBy(2),
     "0": () => session.zoomOut(),
+    x: () => session.chooseTensor(-1),
     m: () =>
       memories.length && session.chooseMemory(memories[(memories.indexOf(session.memory) + 1) % memories.length]!),
   };

@@ -4,7 +4,7 @@
 
 import { type Memory, MEMORIES, type Profile, type Timeline } from "./data/profile";
 
-type Topic = "cursor" | "range" | "search" | "memory" | "theme";
+type Topic = "cursor" | "range" | "search" | "memory" | "theme" | "tensor";
 
 export class Session {
   timelineNumber = 0;
@@ -13,6 +13,8 @@ export class Session {
   state = -1;
   range: [number, number];
   words: string[] = [];
+  /** The tensor that is looked at in all drawings; -1: none. */
+  tensor = -1;
   /** The memory that the page opens with. */
   private readonly home: Memory;
   private readonly listeners = new Map<Topic, Set<() => void>>();
@@ -108,6 +110,11 @@ export class Session {
     this.state = this.timeline.stateBefore(this.operation);
     this.tell("memory", "cursor", "range");
   }
+  /** Mark a tensor in all drawings; once more takes the mark away. */
+  chooseTensor(row: number): void {
+    this.tensor = row === this.tensor || row >= this.profile.lives.count ? -1 : row;
+    this.tell("tensor");
+  }
   search(text: string): void {
     this.words = text.toLowerCase().split(/\s+/).filter(Boolean);
     this.tell("search");
@@ -118,6 +125,7 @@ export class Session {
     if (view) parts.push(`view=${view}`);
     if (this.memory !== this.home) parts.push(`memory=${this.memory}`);
     if (this.timelineNumber !== 0) parts.push(`process=${this.timelineNumber}`);
+    if (this.tensor >= 0) parts.push(`tensor=${this.tensor}`);
     const [first, last] = this.timeline?.range ?? [0, 1];
     if (this.range[0] !== first || this.range[1] !== last)
       parts.push(`from=${Math.round(this.range[0])}&to=${Math.round(this.range[1])}`);
@@ -140,6 +148,8 @@ export class Session {
     if (from !== null && to !== null && from < to) this.zoom(from, to);
     const operation = whole("op");
     if (operation !== null && operation !== this.operation) this.toOperation(operation);
+    const tensor = whole("tensor");
+    if (tensor !== null && tensor !== this.tensor) this.chooseTensor(tensor);
     return asked.get("view") ?? "";
   }
 }

@@ -103,7 +103,12 @@ export class Shell {
     );
     root.append(
       h("a", { class: "skip", href: "#report" }, "Skip to the report"),
-      h("header", { class: "top" }, h("div", { class: "top-row" }, h("h1", {}, options.title), tools), nav),
+      h(
+        "header",
+        { class: "top" },
+        h("div", { class: "top-row" }, h("h1", { title: options.title }, options.title), tools),
+        nav,
+      ),
       main,
       h("footer", { class: "muted" }, options.foot),
       told,
@@ -111,7 +116,9 @@ export class Shell {
     );
     for (const view of options.views) view.redraw?.();
     document.addEventListener("keydown", (event) => this.key(event));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
+    // Paper is white, whatever the screen was.
+    for (const media of ["print", "(prefers-color-scheme: dark)"])
+      matchMedia(media).addEventListener("change", () => this.recolour());
     this.watch();
   }
 

@@ -4,7 +4,7 @@ import { bytesOf, inflated, Texts, unpacked } from "../src/data/columns";
 import { fragments } from "../src/data/bank";
 import { Levels } from "../src/data/levels";
 import { lowerBound, moduleOf } from "../src/data/lookup";
-import { amount, clean, mib, shapeText, short, signedMib } from "../src/ui/format";
+import { amount, byteSteps, byteTicks, clean, mib, placeText, shapeText, short, signedMib } from "../src/ui/format";
 import { csv, markdown } from "../src/ui/save";
 import { squarified } from "../src/ui/treemap";
 
@@ -108,7 +108,7 @@ describe("words", () => {
   it("the module of a location", () => {
     expect(moduleOf("layers.0.dot.2")).toBe("layers.0");
     expect(moduleOf("12|Linear[fc]|model.py:120|forward|131|aten__mm")).toBe("fc");
-    expect(moduleOf("examples/a.py:47")).toBe("examples/a.py:47");
+    expect(moduleOf("/home/me/examples/a.py:47")).toBe("a.py:47");
     expect(moduleOf("")).toBe("(no location)");
   });
 });
@@ -162,5 +162,21 @@ describe("fragmentation", () => {
       [1, 0],
       [2, 0],
     ]);
+  });
+});
+
+describe("axes and places", () => {
+  it("the ticks of an axis of bytes are all in one unit, and whole where the step is", () => {
+    expect(byteTicks([0, 209715.2, 419430.4], 209715.2)).toEqual(["0", "0.2 MB", "0.4 MB"]);
+    expect(byteTicks([0, 2048], 2048)).toEqual(["0", "2 KB"]);
+    expect(byteTicks([536870912, 1610612736], 536870912)).toEqual(["0.5 GB", "1.5 GB"]);
+    expect([...byteSteps()].sort((a, b) => a - b)).toEqual(byteSteps());
+  });
+  it("a place in a file keeps its last folder, anything else stays", () => {
+    expect(placeText("/work/me/models/demo/tt/block.py:41")).toBe("tt/block.py:41");
+    expect(placeText("models/demo/tt/block.py:41")).toBe("tt/block.py:41");
+    expect(placeText("block.py:41")).toBe("block.py:41");
+    expect(placeText("encoder.layer.0.output/dense")).toBe("encoder.layer.0.output/dense");
+    expect(placeText("")).toBe("");
   });
 });

@@ -8,9 +8,11 @@ than before, new, or the same as before but now alive at the peak.
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from ttmem.analysis._alignment import partners, result_types
+from ttmem.analysis._same_model import counterparts, is_other_program
 from ttmem.analysis.architecture import different_places
 from ttmem.analysis.consumers import LiveSet, alive_at_peak
 from ttmem.analysis.distribution import distribution
@@ -21,6 +23,8 @@ from ttmem.profile import MEMORIES, Profile, TensorType
 
 LARGER, NEW, ALIVE_LONGER = "larger", "new", "alive longer"
 SMALLER, GONE, FREED_EARLIER = "smaller", "gone", "freed earlier"
+_ALIKE = 1.5
+"""Elements of a tensor over those of its counterpart in another program, from which on it is another tensor."""
 _SUSPICION = (LARGER, NEW, ALIVE_LONGER, SMALLER, GONE, FREED_EARLIER)
 """A tensor that outgrew itself explains more than one that another moment merely found alive."""
 
@@ -117,6 +121,8 @@ class TensorChange:
     operation_name: str
     location: str
     program: str
+    counterpart: str = ""
+    """What the other profile calls it; empty where that is the same, or where it has none."""
 
     def describe(self) -> str:
         """``4x32x64 bfloat16 (was 2x32x64 bfloat16)``."""
@@ -147,6 +153,8 @@ class MemoryDiff:
     shrank: tuple[TensorChange, ...]
     operation_counts: tuple[CountChange, ...]
     """Operations that ran more or less often, largest difference first."""
+    pairs: tuple[tuple[int, int], ...] = ()
+    """Operations of both that are the same step of a model, where two different programs ran it."""
     remarks: tuple[str, ...] = ()
     """Why the figures may not compare: another board, chip or way to open the device."""
 
@@ -165,11 +173,12 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
     memories: dict[str, MemoryChange] = {}
     changes: list[TensorChange] = []
     programs = programs_peak(before), programs_peak(after)
+    steps = _Steps(before, after) if is_other_program(before, after) else None
     for memory in MEMORIES:
         first, second = alive_at_peak(before, memory), alive_at_peak(after, memory)
         if first is None and second is None:
             continue
-        changes += _Comparison(memory, before, after, first, second).changes()
+        changes += _Comparison(memory, before, after, first, second, steps).changes()
         left_before, left_after = (live.unattributed_bytes_per_bank if live else 0 for live in (first, second))
         memories[memory] = MemoryChange(
             memory,
@@ -188,6 +197,7 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
         grew=tuple(change for change in changes if change.reason in _SUSPICION[:3]),
         shrank=tuple(change for change in changes if change.reason in _SUSPICION[3:]),
         operation_counts=_count_changes(before, after),
+        pairs=tuple(steps.pairs(0, 0)) if steps else (),
         remarks=different_places(before, after),
     )
 
@@ -209,13 +219,41 @@ class _Alive(NamedTuple):
     """Which result of that operation."""
 
 
+class _Steps:
+    """Two different programs of one model: which operation of the one is which of the other."""
+
+    def __init__(self, before: Profile, after: Profile) -> None:
+        self._before, self._after = before, after
+        self._known: dict[tuple[int, int], list[tuple[int, int]]] = {}
+
+    def pairs(self, first: int, second: int) -> list[tuple[int, int]]:
+        """Of these timelines of the two."""
+        if not (first < len(self._before.timelines) and second < len(self._after.timelines)):
+            return []
+        if (first, second) not in self._known:
+            timelines = self._before.timelines[first], self._after.timelines[second]
+            found = counterparts(self._before, timelines[0], self._after, timelines[1])
+            self._known[first, second] = found
+        return self._known[first, second]
+
+
 class _Comparison:
     """The tensors alive at one memory's peak in both profiles, paired up."""
 
     def __init__(
-        self, memory: str, before: Profile, after: Profile, live_before: LiveSet | None, live_after: LiveSet | None
+        self,
+        memory: str,
+        before: Profile,
+        after: Profile,
+        live_before: LiveSet | None,
+        live_after: LiveSet | None,
+        steps: _Steps | None = None,
     ) -> None:
         self._memory, self._before = memory, before
+        self._same_step: dict[int, int] | None = None
+        if steps is not None and live_before is not None and live_after is not None:
+            pairs = steps.pairs(live_before.peak.timeline, live_after.peak.timeline)
+            self._same_step = {second: first for first, second in pairs}
         self._gone = _identified(before, live_before)
         self._arrived = _identified(after, live_after)
         names = {item.life.producer_name for item in (*self._gone, *self._arrived) if item.form is not None}
@@ -223,6 +261,8 @@ class _Comparison:
         self._known_before = set(self._partner.values())
 
     def changes(self) -> list[TensorChange]:
+        if self._same_step is not None:
+            return self._changes_of_a_model(self._same_step)
         same = self._pair(
             lambda item: (item.form, item.result) if item.form is not None else item.life.name,
             lambda item: (self._partner.get(item.form, -1), item.result) if item.form is not None else item.life.name,
@@ -231,6 +271,31 @@ class _Comparison:
         # Another moment of the run holds other tensors of the same kind: they replace each other byte for byte.
         self._pair(lambda item: (item.life.producer_name, item.life.type))
         self._pair(lambda item: item.life.type)
+        found += [self._arrival(item) for item in self._arrived]
+        found += [self._departure(item) for item in self._gone]
+        return [change for change in found if change is not None]
+
+    def _changes_of_a_model(self, same_step: dict[int, int]) -> list[TensorChange]:
+        """Another program of the same model: what belongs to the same step and has about as many elements is the same.
+
+        A weight belongs to the operation that reads it, anything else to the one that makes it.
+        """
+        waiting: dict[int, list[_Alive]] = defaultdict(list)
+        for item in self._gone:
+            if (step := _step_of(item.life)) is not None:
+                waiting[step].append(item)
+        pairs: list[tuple[_Alive, _Alive]] = []
+        for item in sorted(self._arrived, key=lambda item: -_elements(item)):
+            candidates = waiting.get(same_step.get(_step_of(item.life) or -1, -1), [])
+            best = min(candidates, key=lambda other: _ratio(item, other), default=None)
+            if best is not None and _ratio(item, best) <= _ALIKE:
+                candidates.remove(best)
+                pairs.append((best, item))
+        taken = {id(item) for pair in pairs for item in pair}
+        self._gone = [item for item in self._gone if id(item) not in taken]
+        self._arrived = [item for item in self._arrived if id(item) not in taken]
+        pairs += self._pair(lambda item: (item.life.weight, _elements(item)))
+        found = [self._resized(old, new) for old, new in pairs]
         found += [self._arrival(item) for item in self._arrived]
         found += [self._departure(item) for item in self._gone]
         return [change for change in found if change is not None]
@@ -259,7 +324,8 @@ class _Comparison:
         if not delta and not per_bank:
             return None
         reason = LARGER if (per_bank, delta) > (0, 0) else SMALLER
-        return self._change(reason, new, old.life.type, new.life.type, delta, per_bank)
+        other = old.life.name if old.life.name != new.life.name else ""
+        return self._change(reason, new, old.life.type, new.life.type, delta, per_bank, other)
 
     def _arrival(self, item: _Alive) -> TensorChange:
         now, former = item.life.type, self._former_type(item)
@@ -280,7 +346,14 @@ class _Comparison:
         return types[item.result] if item.result < len(types) else None
 
     def _change(
-        self, reason: str, item: _Alive, old: TensorType | None, new: TensorType | None, delta: int, per_bank: int
+        self,
+        reason: str,
+        item: _Alive,
+        old: TensorType | None,
+        new: TensorType | None,
+        delta: int,
+        per_bank: int,
+        counterpart: str = "",
     ) -> TensorChange:
         return TensorChange(
             memory=self._memory,
@@ -294,7 +367,25 @@ class _Comparison:
             operation_name=item.life.producer_name,
             location=item.life.location,
             program=item.life.program,
+            counterpart=counterpart,
         )
+
+
+def _step_of(life: TensorLife) -> int | None:
+    """The operation that a tensor belongs to."""
+    if life.weight or life.producer_index is None:
+        return life.last_use_index if life.last_use_index is not None else life.producer_index
+    return life.producer_index
+
+
+def _elements(item: _Alive) -> int:
+    return prod(item.life.type.shape)
+
+
+def _ratio(one: _Alive, other: _Alive) -> float:
+    """How many times the larger has the elements of the smaller; a prepared weight is rounded up in its own way."""
+    small, large = sorted((_elements(one), _elements(other)))
+    return large / small if small else float(large + 1)
 
 
 def _identified(profile: Profile, live: LiveSet | None) -> list[_Alive]:

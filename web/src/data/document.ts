@@ -45,8 +45,32 @@ export interface RunEntry {
   peak_dram_bytes_per_bank: number | null;
 }
 
+/** What `ttmem fit --json` says, as far as it is shown. */
+export interface FitAnswer {
+  fits: boolean;
+  board: string;
+  chips: number;
+  weights_bytes: number;
+  kv_cache_bytes: number;
+  activations_peak_bytes: number;
+  constants_bytes: number;
+  reserve_bytes: number;
+  error_bound_percent: number | null;
+  assumed: string[];
+  advice: { do: string; peak_bytes_per_bank: number; fits: boolean; saves_bytes: number }[];
+  capacity?: {
+    users: number;
+    context: number;
+    largest_users: number;
+    largest_context: number;
+    points: { users: number; context: number; is_limit: boolean }[];
+  };
+}
+
 export interface ProfileDocument {
   name: string;
+  source: { kind: string };
+  facts: { fit?: FitAnswer };
   operations: { executed: number; compute: number; by_name: Record<string, number> };
   programs: { name: string; executions: number; operations: number; const_eval: boolean }[];
   runs: number;
@@ -205,6 +229,7 @@ export interface TensorChange {
   reason: string;
   before: TypeEntry | null;
   after: TypeEntry | null;
+  counterpart: string;
 }
 
 export interface DiffHeader {
@@ -225,5 +250,7 @@ export interface DiffHeader {
   };
   /** Operations of both runs that are the same one: [before, after] at every place where the distance changes. */
   anchors: [number, number][];
+  /** The same step of a model in both, where two different programs ran it; else empty. */
+  pairs: [number, number][];
   ttmem: string;
 }

@@ -22,7 +22,7 @@ export function moduleOf(location: string): string {
     const names = modules.map((field) => field.slice(field.indexOf("[") + 1).replace(/\].*$/, ""));
     return names.join(".") || place.split("|")[1] || place;
   }
-  if (/\.py:\d+|\//.test(place)) return place;
+  if (/\.py:\d+|\//.test(place)) return place.replace(/^.*\//, "");
   const parts = place.replace(/\.\d+$/, "").split(".");
   return parts.length > 1 ? parts.slice(0, Math.min(2, parts.length - 1)).join(".") : place;
 }

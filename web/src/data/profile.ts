@@ -3,7 +3,7 @@
 
 import { type Block, type Column, Texts } from "./columns";
 import type { ProfileHeader, TypeRow } from "./document";
-import { clean } from "../ui/format";
+import { clean, short } from "../ui/format";
 import { Levels } from "./levels";
 import { lowerBound } from "./lookup";
 
@@ -222,7 +222,7 @@ export class Timeline {
     const operation = this.stateOperation[state]!;
     const kind = this.stateKind[state]!;
     if (operation < 0) return STATE_NAMES[kind] ?? "";
-    return `${kind === WITHIN ? "within" : "before"} ${this.label(operation)}`;
+    return `${kind === WITHIN ? "within" : "before"} ${short(this.label(operation), 140)}`;
   }
 
   label(operation: number): string {
@@ -298,6 +298,7 @@ export class Profile {
   readonly textsLeftOut: number;
   private readonly locations: Texts | null;
   private readonly values: Texts | null;
+  private lastAlive: { key: string; rows: number[] } = { key: "", rows: [] };
 
   constructor(
     private readonly block: Block<ProfileHeader>,
@@ -370,6 +371,9 @@ export class Profile {
     const peak = this.header.peak_states[memory];
     const listed = this.header.alive_at_peak[memory];
     if (listed && peak && peak[0] === timeline && peak[1] === state) return listed;
+    // Several views ask for the same moment.
+    const key = `${timeline} ${memory} ${state}`;
+    if (this.lastAlive.key === key) return this.lastAlive.rows;
     const { lives } = this;
     const number = MEMORIES.indexOf(memory);
     const found: number[] = [];
@@ -382,7 +386,9 @@ export class Profile {
       )
         found.push(row);
     }
-    return found.sort((a, b) => lives.bytes[b]! - lives.bytes[a]! || lives.first[a]! - lives.first[b]!);
+    found.sort((a, b) => lives.bytes[b]! - lives.bytes[a]! || lives.first[a]! - lives.first[b]!);
+    this.lastAlive = { key, rows: found };
+    return found;
   }
 
   /** Figures of one memory in one state: [banks, total, allocated, free, largest free], bytes per bank. */

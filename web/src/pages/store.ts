@@ -37,7 +37,8 @@ export function address(path: string, more: Record<string, string> = {}): string
 export function storePage(root: HTMLElement, header: StoreHeader): void {
   const chosen: string[] = [];
   const choices = h("div", { class: "choices", "data-role": "chosen", "aria-live": "polite" });
-  let { reports } = header;
+  // The newest first: it is what most come for.
+  let reports = [...header.reports].sort((a, b) => (b.stored_at ?? "").localeCompare(a.stored_at ?? ""));
   function actions(one: Report): HTMLElement[] {
     return [
       h(
@@ -76,6 +77,7 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
         text: (one) => one.name,
         link: (one) => address(`report/${encodeURIComponent(one.name)}`),
       },
+      { head: "Actions", kind: "text", text: () => "" },
       { head: "Stored (UTC)", kind: "text", text: (one) => one.stored_at?.replace("T", " ").replace("Z", "") ?? "-" },
       { head: "Kind", kind: "text", text: (one) => one.kind ?? "-" },
       {
@@ -98,9 +100,9 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
         bar: (one) => (one.peak_dram_percent ?? 0) / 100,
       },
       { head: "On disk", kind: "number", text: (one) => amount(one.bytes_on_disk), value: (one) => one.bytes_on_disk },
-      { head: "Actions", kind: "text", text: () => "" },
     ],
-    onDraw: (rows, elements) => rows.forEach((one, at) => fill(elements[at]!.lastElementChild!, ...actions(one))),
+    empty: "No report is kept yet: 'ttmem profile LOG' and 'ttmem run SCRIPT' keep one.",
+    onDraw: (rows, elements) => rows.forEach((one, at) => fill(elements[at]!.cells[1]!, ...actions(one))),
   });
   const choose = (name: string) => {
     const at = chosen.indexOf(name);

@@ -62,3 +62,33 @@ export function perFrame(work: () => void): () => void {
     });
   };
 }
+
+const REST = 250;
+
+/** Work on something that may be out of sight: done at once where it is seen, else when it comes into sight, is printed,
+ * or the cursor rests. A cursor moves often, and must not wait for what nobody looks at. */
+export function whenSeen(element: Element, work: () => void): () => void {
+  let [inSight, isStale, waiting] = [false, false, 0];
+  const run = () => {
+    isStale = false;
+    clearTimeout(waiting);
+    work();
+  };
+  const late = () => {
+    if (isStale) run();
+  };
+  new IntersectionObserver(
+    (seen) => {
+      inSight = seen.at(-1)!.isIntersecting;
+      if (inSight) late();
+    },
+    { rootMargin: "200px" },
+  ).observe(element);
+  window.addEventListener("beforeprint", late);
+  return () => {
+    if (inSight) return run();
+    isStale = true;
+    clearTimeout(waiting);
+    waiting = window.setTimeout(late, REST);
+  };
+}

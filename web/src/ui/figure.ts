@@ -5,17 +5,21 @@ import { color, h, perFrame } from "./dom";
 import { clean } from "./format";
 import { CanvasPen, type Pen, SvgPen } from "./pen";
 import { download, fileName } from "./save";
+import type { Box } from "./treemap";
 
 export interface FigureOptions {
   label: string;
   file: string;
   height: number | ((width: number) => number);
   draw: (pen: Pen) => void;
+  /** What the colours stand for, below the drawing. */
+  legend?: HTMLElement;
   /** What a reader without eyes for it is told. */
   describe?: () => string;
 }
 
 const SVG_WIDTH = 1100;
+const printed = matchMedia("print");
 
 export class Figure {
   readonly canvas: HTMLCanvasElement;
@@ -31,7 +35,12 @@ export class Figure {
       "figure",
       { class: "figure" },
       this.canvas,
-      exportTools(options.file, options.label, this.canvas, () => this.svg()),
+      h(
+        "div",
+        { class: "chart-foot" },
+        options.legend ?? null,
+        exportTools(options.file, options.label, this.canvas, () => this.svg()),
+      ),
     );
     this.redraw = perFrame(() => this.draw());
     new ResizeObserver((seen) => {
@@ -58,7 +67,7 @@ export class Figure {
     this.isStale = true;
     // The height is kept even unseen, so that nothing jumps when it is drawn.
     if (this.width >= 10) this.canvas.style.height = `${this.height(this.width)}px`;
-    if (this.inSight) this.paint();
+    if (this.inSight || printed.matches) this.paint();
   }
 
   private paint(): void {
@@ -103,6 +112,25 @@ export function exportTools(
     h("button", { type: "button", class: "quiet", "aria-label": `Save ${label} as PNG`, click: savePng }, "PNG"),
   );
 }
+
+/** The part of a drawing that stays while a cursor moves over it: painted once, and again when its key is another. */
+export class Kept {
+  private readonly canvas = document.createElement("canvas");
+  private key = "";
+  draw(pen: Pen, key: string, paint: (pen: Pen) => void): void {
+    if (!(pen instanceof CanvasPen)) return paint(pen);
+    const whole = `${key} ${pen.width} ${pen.height} ${color("panel")}`;
+    if (whole !== this.key) {
+      paint(new CanvasPen(this.canvas, pen.width, pen.height));
+      this.key = whole;
+    }
+    pen.image(this.canvas);
+  }
+}
+
+/** Around what was chosen. */
+export const outline = (pen: Pen, { x, y, w, h: high }: Box): void =>
+  pen.line([x, y, x + w, y, x + w, y + high, x, y + high, x, y - 1], color("text"), 2);
 
 /** A box that follows the pointer and says what is under it. */
 export class Tip {

@@ -42,6 +42,28 @@ export function amount(bytes: number): string {
   return size >= 10240 ? `${fixed(bytes / 1024, 1)} KB` : `${fixed(bytes, 0)} B`;
 }
 
+/** Steps of an axis of bytes that read well, each in one unit. */
+export function byteSteps(): number[] {
+  const steps = [1, 2, 5, 10, 20, 50, 100, 200];
+  return [...steps, 500].concat(
+    steps.slice(0, 6).map((step) => step * 1024),
+    [0.1, 0.2, 0.5, ...steps].map((step) => step * MIB),
+    [0.5, ...steps, 500].map((step) => step * 1024 * MIB),
+  );
+}
+
+/** What stands at the ticks of such an axis: all in the unit of its step. */
+export function byteTicks(values: readonly number[], step: number): string[] {
+  const [unit, name] =
+    step >= 512 * MIB ? [1024 * MIB, "GB"] : step >= MIB / 10 ? [MIB, "MB"] : step >= 1024 ? [1024, "KB"] : [1, "B"];
+  const decimals = step / unit < 1 ? 1 : 0;
+  return values.map((value) => (value ? `${fixed(value / unit, decimals)} ${name}` : "0"));
+}
+
+/** A place in a file without the folders that all of them share: the last one and the file. */
+export const placeText = (location: string): string =>
+  location.replace(/(?:[^\s/:|"']*\/)+([^\s/:|"']+\/[^\s/:|"']+\.\w+)(?=:\d|$)/g, "$1");
+
 export const shapeText = (shape: readonly number[], dtype = ""): string =>
   (shape.join("x") || "scalar") + (dtype ? ` (${SHORT[dtype] ?? dtype})` : "");
 

@@ -11,6 +11,8 @@ export interface TableColumn<Row> {
   /** What is sorted by; a column without one sorts by its text. */
   value?: (row: Row) => number;
   text: (row: Row) => string;
+  /** The same, short enough to be looked at; exports and the search have the whole. */
+  shown?: (row: Row) => string;
   /** Where the cell leads: the hash of a link. */
   link?: (row: Row) => string | null;
   /** Part of the longest bar, from 0 to 1. */
@@ -26,6 +28,8 @@ export interface TableOptions<Row> {
   /** The rows with all these words; for tables so long that texts are looked up once per distinct row. */
   match?: (words: string[]) => ArrayLike<Row>;
   leftOut?: string;
+  /** What is said instead of an empty table. */
+  empty?: string;
   height?: number;
   onDraw?: (rows: readonly Row[], elements: HTMLTableRowElement[]) => void;
 }
@@ -49,6 +53,9 @@ export class Table<Row> {
   /** How far it is scrolled, remembered: to ask the browser would make it lay the page out. */
   private top = 0;
   private readonly height: number;
+  /** What stands there when there is no row at all, and what stands there else. */
+  private readonly nothing: HTMLElement;
+  private readonly full: HTMLElement[];
 
   constructor(private options: TableOptions<Row>) {
     this.shown = options.rows;
@@ -70,10 +77,20 @@ export class Table<Row> {
       this.table,
     );
     if (options.height) this.scroller.style.maxHeight = `${options.height}px`;
+    const frame = h("div", { class: "table-frame" }, this.scroller);
     this.scroller.addEventListener("scroll", () => {
       this.top = this.scroller.scrollTop;
       later();
+      hint();
     });
+    // Columns beyond the edge are hinted at; asked only when the browser has laid the page out anyway.
+    const hint = () => {
+      const { scrollWidth, clientWidth, scrollLeft } = this.scroller;
+      frame.classList.toggle("more", scrollWidth - clientWidth - scrollLeft > 8);
+    };
+    const watched = new ResizeObserver(hint);
+    watched.observe(this.scroller);
+    watched.observe(this.table);
     const tools = h(
       "div",
       { class: "table-tools" },
@@ -89,7 +106,9 @@ export class Table<Row> {
         "Copy as Markdown",
       ),
     );
-    this.element = h("div", { class: "table-block" }, tools, this.scroller, this.note);
+    this.nothing = h("p", { class: "muted empty" });
+    this.element = h("div", { class: "table-block" }, this.nothing, tools, frame, this.note);
+    this.full = [tools, frame];
     this.refresh();
   }
 
@@ -112,6 +131,7 @@ export class Table<Row> {
     if (this.sorted) this.order();
     const all = thousands(rows.length);
     this.count.textContent = this.words.length ? `${thousands(this.shown.length)} of ${all}` : all;
+    this.count.dataset["unit"] = rows.length === 1 ? "row" : "rows";
     this.note.textContent = this.options.leftOut ?? "";
     this.note.hidden = !this.options.leftOut;
     this.draw();
@@ -204,15 +224,24 @@ export class Table<Row> {
     const below = whole - above - (last - first) * ROW;
     fill(this.body, above > 0 && spacer(above), elements, count > SMALL && below > 0 && spacer(below));
     this.table.setAttribute("aria-rowcount", String(count + 1));
-    if (!count) fill(this.body, h("tr", {}, h("td", { colspan: wide, class: "muted" }, "nothing here")));
+    const isEmpty = this.options.rows.length === 0;
+    this.nothing.hidden = !isEmpty;
+    for (const part of this.full) part.hidden = isEmpty;
+    if (isEmpty) this.nothing.textContent = this.options.empty ?? "Nothing to list.";
+    if (!count)
+      fill(
+        this.body,
+        h("tr", {}, h("td", { colspan: wide, class: "muted" }, "No row has all the words searched for.")),
+      );
     this.options.onDraw?.(drawn, elements);
   }
 
   private rowElement(row: Row, at: number): HTMLTableRowElement {
     const element = h("tr", { "aria-rowindex": at + 2 });
     for (const column of this.options.columns) {
-      const text = short(column.text(row));
-      const cell = h("td", { class: column.kind, title: text.length > 40 ? text : null });
+      const whole = short(column.text(row));
+      const text = column.shown ? short(column.shown(row)) : whole;
+      const cell = h("td", { class: column.kind, title: text !== whole || text.length > 40 ? whole : null });
       const link = column.link?.(row);
       append(cell, link ? h("a", { href: link }, text) : text);
       const bar = column.bar?.(row);

@@ -7,11 +7,11 @@ import { lowerBound } from "../data/lookup";
 import { type Memory, MEMORIES, type Profile } from "../data/profile";
 import { color, fill, h, perFrame } from "../ui/dom";
 import { canvasIn, exportTools } from "../ui/figure";
-import { amount, mib, percent, shapeText, signedMib, thousands } from "../ui/format";
+import { amount, mib, percent, placeText, shapeText, short, signedMib, thousands } from "../ui/format";
 import { SvgPen } from "../ui/pen";
 import { Table } from "../ui/table";
 import { cards } from "./overview";
-import { axes } from "./timeline";
+import { axes } from "./bands";
 import { choice, section, type View } from "./view";
 
 const MOST_POINTS = 1500;
@@ -28,8 +28,7 @@ export function compare(
 ): View & { filter: (words: string[]) => void; step: (direction: 1 | -1) => void } {
   const known = header.document;
   const shown = MEMORIES.filter((memory) => memory in known.memories);
-  let memory: Memory = shown[0] ?? "DRAM";
-  let range: [number, number] | null = null;
+  let memory: Memory = mostChanged(header, shown);
   let plot: uPlot | null = null;
   const choices = h("div", { class: "choices", role: "group", "aria-label": "Memory" });
   const host = h("div", { class: "plot" });
@@ -58,6 +57,13 @@ export function compare(
     );
     return [Math.min(...ranges.map((r) => r[0]!)), Math.max(...ranges.map((r) => r[1]!), 1)];
   };
+  /** What both programs have; uploads before it would take half of the drawing. */
+  const common = (): [number, number] | null => {
+    const [first, last] = whole();
+    const start = header.pairs[0]?.[1];
+    return start === undefined || start - first < 3 ? null : [start - Math.ceil((last - start) / 50), last];
+  };
+  let range: [number, number] | null = common();
   const curve = (profile: Profile, side: number): Curve => {
     const series = timelineOf(profile)?.series(memory);
     if (!series) return { x: [], y: [] };
@@ -128,10 +134,11 @@ export function compare(
       data,
       host,
     );
-    plot.over.addEventListener("dblclick", () => {
-      range = null;
-      update();
-    });
+    plot.over.addEventListener("dblclick", () => wholeRuns());
+  };
+  const wholeRuns = () => {
+    range = null;
+    update();
   };
   const update = perFrame(() => {
     plot?.setData(joined().data);
@@ -148,7 +155,12 @@ export function compare(
       else high = middle;
     }
     const found = Math.max(0, low - 1);
-    return { bytes: series.allocated[found]!, label: timeline.stateLabel(series.states[found]!) };
+    const state = series.states[found]!;
+    const place2 = placeText(timeline.location(timeline.stateOperation[state]!));
+    return {
+      bytes: series.allocated[found]!,
+      label: `${timeline.stateLabel(state)}${place2 ? ` (${short(place2, 60)})` : ""}`,
+    };
   };
   const tell = (place: number) => {
     operation = Math.round(place);
@@ -166,13 +178,15 @@ export function compare(
           one === memory,
           () => {
             memory = one;
-            range = null;
+            range = common();
             choose();
             make();
+            steps?.redraw();
           },
           { "data-memory": one },
         ),
       ),
+      h("button", { type: "button", class: "choice", "data-role": "zoom-out", click: () => wholeRuns() }, "Whole runs"),
     );
   choose();
 
@@ -187,9 +201,13 @@ export function compare(
       label: title,
       file: header.title,
       rows: list.map((_, at) => at),
+      empty: key === "grew" ? "Nothing takes more." : "Nothing takes less.",
       columns: [
         { head: "Memory", kind: "text", text: (at) => list[at]!.memory },
         { head: "Tensor", kind: "name", text: (at) => list[at]!.tensor },
+        ...(list.some((one) => one.counterpart)
+          ? [{ head: "In the other run", kind: "name" as const, text: (at: number) => list[at]!.counterpart || "-" }]
+          : []),
         { head: "Why", kind: "text", text: (at) => list[at]!.reason },
         { head: "Shape", kind: "text", text: (at) => typeText(list[at]!) },
         {
@@ -210,7 +228,12 @@ export function compare(
           text: (at) =>
             `${list[at]!.operation.index === null ? "" : `#${list[at]!.operation.index} `}${list[at]!.operation.name}`,
         },
-        { head: "Location", kind: "name", text: (at) => list[at]!.operation.location || "-" },
+        {
+          head: "Location",
+          kind: "name",
+          text: (at) => list[at]!.operation.location || "-",
+          shown: (at) => placeText(list[at]!.operation.location) || "-",
+        },
       ],
     });
   };
@@ -235,6 +258,7 @@ export function compare(
       },
     ],
   });
+  const steps = header.pairs.length ? stepsTable(header, before, after, () => memory) : null;
   const grew = changes(known.grew, "grew", "What takes more of a peak");
   const shrank = changes(known.shrank, "shrank", "What takes less of a peak");
   const swatch = (name: string, text: string) => {
@@ -268,7 +292,14 @@ export function compare(
     return pen.root;
   };
   const figure = h("div", { class: "chart" }, host);
-  figure.append(exportTools(`${header.title}-compare`, "comparison", canvasIn(host), svg));
+  const legend = h(
+    "div",
+    { class: "legend" },
+    swatch("before", `before: ${known.before}`),
+    swatch("after", `after: ${known.after}`),
+  );
+  const exports = exportTools(`${header.title}-compare`, "comparison", canvasIn(host), svg);
+  figure.append(h("div", { class: "chart-foot" }, legend, exports));
   const element = section(
     "compare",
     "What changed?",
@@ -289,20 +320,18 @@ export function compare(
     ),
     choices,
     figure,
-    h(
-      "div",
-      { class: "legend" },
-      swatch("before", `before: ${known.before}`),
-      swatch("after", `after: ${known.after}`),
-    ),
     readout,
     h(
       "p",
       { class: "muted" },
-      header.anchors.length
-        ? "Operations of both runs that are the same one lie above each other."
-        : "Operations are counted from the start of each run.",
+      steps
+        ? "Two programs of one model: steps with the same operator and the same number of elements lie above each other."
+        : header.anchors.length
+          ? "Operations of both runs that are the same one lie above each other."
+          : "Operations are counted from the start of each run.",
     ),
+    steps && h("h3", { class: "sub" }, "Step by step"),
+    steps && steps.element,
     h("h3", { class: "sub" }, "What takes more of a peak"),
     grew.element,
     h("h3", { class: "sub" }, "What takes less of a peak"),
@@ -323,8 +352,50 @@ export function compare(
       tell(operation);
     },
     filter: (words) => {
-      for (const table of [grew, shrank, counts]) table.filter(words);
+      for (const table of [grew, shrank, counts, steps]) table?.filter(words);
     },
     step: (direction) => tell(operation + direction),
   };
+}
+
+/** What the page opens with: the first memory whose peak changed, else the first that holds anything. */
+function mostChanged({ document: known }: DiffHeader, shown: Memory[]): Memory {
+  const changed = shown.filter((memory) => known.memories[memory]!.delta_bytes_per_bank !== 0);
+  const held = shown.filter((memory) => (known.memories[memory]!.before || known.memories[memory]!.after || 0) > 0);
+  return changed[0] ?? held[0] ?? shown[0] ?? "DRAM";
+}
+
+/** Every step that both programs have: what ran there, and how full the memory was before it. */
+function stepsTable(header: DiffHeader, before: Profile, after: Profile, memory: () => Memory): Table<number> {
+  const { pairs } = header;
+  const sides = [before.timelines[0]!, after.timelines[0]!];
+  const level = (side: 0 | 1, at: number): number | null => {
+    const [profile, timeline] = [side ? after : before, sides[side]!];
+    return profile.figures(0, memory(), timeline.stateBefore(pairs[at]![side]))?.[2] ?? null;
+  };
+  const delta = (at: number) => (level(1, at) ?? 0) - (level(0, at) ?? 0);
+  const columns = ([0, 1] as const).flatMap((side) => {
+    const name = side ? "After" : "Before";
+    const operation = (at: number) => sides[side]!.label(pairs[at]![side]);
+    const place = (at: number) => sides[side]!.location(pairs[at]![side]) || "-";
+    const bytes = (at: number) => level(side, at);
+    return [
+      { head: `${name}: operation`, kind: "name" as const, text: operation, value: (at: number) => at },
+      { head: "Where", kind: "name" as const, text: place, shown: (at: number) => placeText(place(at)) },
+      {
+        head: "MB/bank",
+        kind: "number" as const,
+        text: (at: number) => (bytes(at) === null ? "-" : mib(bytes(at)!)),
+        value: (at: number) => bytes(at) ?? -1,
+      },
+    ];
+  });
+  return new Table<number>({
+    key: "steps",
+    label: "Steps that both have",
+    file: header.title,
+    rows: pairs.map((_, at) => at),
+    height: 360,
+    columns: [...columns, { head: "Difference", kind: "number", text: (at) => signedMib(delta(at)), value: delta }],
+  });
 }

@@ -89,6 +89,7 @@ export function difference(before: Profile, after: Profile): DiffHeader {
     subtitle: `${first} under ${second}.`,
     document,
     anchors: [],
+    pairs: [],
     ttmem: after.header.ttmem,
   };
 }
@@ -112,6 +113,7 @@ function change(profile: Profile, row: number, memory: string, reason: string, s
     memory,
     reason,
     before: sign < 0 ? entry : null,
+    counterpart: "",
     after: sign > 0 ? entry : null,
   };
 }

@@ -246,8 +246,8 @@ function matrix(data: Matrix, file: string): Figure {
             names(pen.width) + column * cell + cell / 2 - 0.5,
             y + side / 2 - 1,
             signs[look.level],
-            color("on-band"),
-            { align: "center" },
+            color("panel"),
+            { align: "center", bold: true },
           );
       });
     });
@@ -273,8 +273,8 @@ function lanes(data: Lanes, file: string): Figure {
   const tip = new Tip();
   const [left, height] = [110, 24];
   const fills: Record<string, string> = {
-    busy: "band-activations",
-    wait_front: "alarm",
+    busy: "band-programs",
+    wait_front: "band-activations",
     reserve_back: "band-temporaries",
     held: "band-uploads",
     full: "band-weights",

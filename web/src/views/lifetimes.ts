@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lifetimes: every tensor as a bar over the operations, largest first; what lay unused before it was freed is marked.
+// Lifetimes: every tensor as a bar over the operations, largest first, or all of them stacked; what lay unused before
+// it was freed is marked.
 
 import { KINDS, MEMORIES } from "../data/profile";
 import type { Session } from "../session";
-import { color, h, perFrame } from "../ui/dom";
-import { Figure, Tip } from "../ui/figure";
-import { amount, mib, shapeText, thousands } from "../ui/format";
+import { color, fill, h, perFrame } from "../ui/dom";
+import { Figure, Kept, outline, Tip } from "../ui/figure";
+import { amount, thousands } from "../ui/format";
 import type { Pen } from "../ui/pen";
-import { bandColor } from "./timeline";
-import { section, type View } from "./view";
+import { FOOT, paintStacked, type Piece } from "./stacked";
+import { bandColor } from "./bands";
+import { LEFT, legendOf, RIGHT } from "./tracks";
+import { choice, section, type View } from "./view";
+import { unusedFor, whyLines } from "./why";
 
 const ROW = 16;
 const LATE = 8; // operations without a use, from which on a free counts as late
@@ -18,15 +22,21 @@ export function lifetimes(session: Session): View {
   const { lives } = profile;
   const about = h("p", { class: "muted", "data-role": "lifetimes-about" });
   const more = h("button", { type: "button", class: "choice" }, "Show more");
+  const modes = h("div", { class: "choices", role: "group", "aria-label": "Drawn as" });
+  const legend = h("div", { class: "legend" });
   const tip = new Tip();
   let most = 40;
+  let found: number[] = [];
   let rows: number[] = [];
   let labels = 160;
+  let isStacked = false;
+  let pieces: Piece[] = [];
+  const stack = new Kept();
 
   const choose = () => {
     const [from, to] = session.range;
     const memory = MEMORIES.indexOf(session.memory);
-    const found: number[] = [];
+    found = [];
     for (let row = 0; row < lives.count; row++) {
       if (lives.memory[row] !== memory || lives.timeline[row] !== session.timelineNumber) continue;
       if (lives.last[row]! >= from && lives.first[row]! <= to && has(row)) found.push(row);
@@ -35,12 +45,21 @@ export function lifetimes(session: Session): View {
     const late = found.filter(isLate);
     const bytes = late.reduce((sum, row) => sum + lives.bytes[row]!, 0);
     rows = found.slice(0, most);
-    about.textContent =
-      `${thousands(found.length)} tensors of ${session.memory} live in this stretch; the ${thousands(rows.length)} largest are drawn.` +
-      (late.length
-        ? ` ${thousands(late.length)} lay unused for ${LATE} operations or more before their end (hatched), together ${amount(bytes)} per bank.`
-        : "");
-    more.hidden = rows.length >= found.length;
+    about.textContent = !found.length
+      ? `No tensor of ${session.memory} is known to live in this stretch${session.words.length ? " and to have all the words searched for" : ""}.`
+      : `${thousands(found.length)} tensors of ${session.memory} live in this stretch` +
+        (isStacked ? "." : `; the ${thousands(rows.length)} largest are drawn.`) +
+        (late.length
+          ? ` ${thousands(late.length)} lay unused for ${LATE} operations or more before their end${isStacked ? "" : " (hatched)"}, together ${amount(bytes)} per bank.`
+          : "");
+    more.hidden = isStacked || rows.length >= found.length;
+    figure.element.hidden = !found.length;
+    const seen = KINDS.filter((_, kind) => found.some((row) => lives.kind[row] === kind));
+    fill(
+      legend,
+      ...legendOf(seen.map((kind) => [kind, bandColor(kind)])),
+      ...(late.length && !isStacked ? legendOf([["unused before its end", color("alarm")]]) : []),
+    );
   };
   const has = (row: number) => {
     if (!session.words.length) return true;
@@ -48,38 +67,60 @@ export function lifetimes(session: Session): View {
       `${profile.nameOf(row)} ${session.timeline.label(lives.producer[row]!)} ${session.timeline.location(lives.producer[row]!)}`.toLowerCase();
     return session.words.every((word) => text.includes(word));
   };
-  const isLate = (row: number) =>
-    lives.kind[row] !== 0 && lives.lastUse[row]! >= 0 && lives.last[row]! - lives.lastUse[row]! >= LATE;
+  const isLate = (row: number) => lives.lastUse[row]! >= 0 && (unusedFor(session, row) ?? 0) >= LATE;
   const scale = (width: number) => {
     const [from, to] = session.range;
     labels = width < 500 ? 84 : 170;
     return (operation: number) =>
       labels + ((Math.min(Math.max(operation, from), to) - from) / (to - from || 1)) * (width - labels - 60);
   };
-  const draw = (pen: Pen) => {
+  const drawBars = (pen: Pen) => {
     const x = scale(pen.width);
     rows.forEach((row, at) => {
       const y = at * ROW + 2;
       const [left, right] = [x(lives.first[row]!), Math.max(x(lives.first[row]!) + 2, x(lives.last[row]! + 1))];
-      pen.text(labels - 6, y + 7, profile.nameOf(row), color("text"), { align: "right", most: labels - 8, size: 10.5 });
-      const fill = bandColor(KINDS[lives.kind[row]!]!);
-      pen.rect(left, y, right - left, ROW - 3, fill);
+      const isChosen = row === session.tensor;
+      pen.text(labels - 6, y + 7, profile.nameOf(row), color("text"), {
+        align: "right",
+        most: labels - 8,
+        size: 10.5,
+        bold: isChosen,
+      });
+      pen.rect(left, y, right - left, ROW - 3, bandColor(KINDS[lives.kind[row]!]!));
       if (isLate(row)) {
         const idle = Math.max(left, x(lives.lastUse[row]! + 1));
         pen.rect(idle, y, Math.max(0, right - idle), ROW - 3, color("panel"), 0.62);
         for (let hatch = idle + 2; hatch < right - 1; hatch += 6)
           pen.line([hatch, y + ROW - 3, Math.min(right, hatch + 4), y], color("alarm"), 1);
       }
+      if (isChosen) outline(pen, { x: left, y, w: right - left, h: ROW - 3 });
       pen.text(right + 5, y + 7, amount(lives.bytes[row]!), color("muted"), { size: 10 });
     });
+    const [from, to] = session.range;
+    const foot = rows.length * ROW + 11;
+    const [first, last] = [Math.ceil(from), Math.floor(to)];
+    pen.text(x(first), foot, `#${thousands(first)}`, color("muted"));
+    pen.text(x(last), foot, `#${thousands(last)}`, color("muted"), { align: "right" });
     const at = x(session.operation);
-    pen.line([at, 0, at, rows.length * ROW], color("accent"), 1.2, [3, 3]);
+    pen.line([at, 0, at, rows.length * ROW + 2], color("text"), 1.2, [3, 3]);
+  };
+  const draw = (pen: Pen) => {
+    if (!isStacked) return drawBars(pen);
+    const key = [session.memory, session.timelineNumber, ...session.range, ...session.words].join();
+    stack.draw(pen, key, (surface) => {
+      pieces = paintStacked(surface, session, found);
+    });
+    for (const piece of pieces) if (piece.row === session.tensor) outline(pen, piece);
+    const [from, to] = session.range;
+    const at = LEFT + ((session.operation - from) / (to - from || 1)) * (pen.width - LEFT - RIGHT);
+    pen.line([at, 0, at, pen.height - FOOT], color("text"), 1.2, [3, 3]);
   };
   const figure = new Figure({
     label: "Lifetimes of tensors",
     file: `${profile.header.title}-lifetimes`,
-    height: () => Math.max(1, rows.length) * ROW + 4,
+    height: () => (isStacked ? 360 : Math.max(1, rows.length) * ROW + 20),
     draw,
+    legend,
     describe: () =>
       rows
         .slice(0, 5)
@@ -87,24 +128,20 @@ export function lifetimes(session: Session): View {
         .join(", "),
   });
   figure.element.append(tip.element);
-  const under = (event: MouseEvent) => rows[Math.floor((figure.place(event)[1] - 2) / ROW)];
+  const under = (event: MouseEvent) => {
+    const [x, y] = figure.place(event);
+    if (!isStacked) return rows[Math.floor((y - 2) / ROW)];
+    return pieces.findLast((one) => x >= one.x && x < one.x + one.w && y >= one.y && y < one.y + one.h)?.row;
+  };
   figure.canvas.addEventListener("pointermove", (event) => {
     const row = under(event);
-    if (row === undefined) return tip.hide();
-    const type = profile.typeOf(row);
-    const use = lives.lastUse[row]! < 0 ? "never read" : `last read by ${session.timeline.label(lives.lastUse[row]!)}`;
-    tip.show(event, [
-      profile.nameOf(row),
-      `${shapeText(type[0], type[1])} · ${mib(lives.bytes[row]!)} MB/bank`,
-      lives.producer[row]! < 0 ? "resident before the run" : `made by ${session.timeline.label(lives.producer[row]!)}`,
-      use,
-      `freed after #${lives.last[row]!}`,
-    ]);
+    if (row === undefined) tip.hide();
+    else tip.show(event, whyLines(session, row));
   });
   figure.canvas.addEventListener("pointerleave", () => tip.hide());
   figure.canvas.addEventListener("click", (event) => {
     const row = under(event);
-    if (row !== undefined) session.toOperation(Math.max(session.timeline.first, lives.producer[row]!));
+    if (row !== undefined) session.chooseTensor(row);
   });
   const update = perFrame(() => {
     choose();
@@ -114,25 +151,28 @@ export function lifetimes(session: Session): View {
     most *= 3;
     update();
   });
+  const chooseMode = (stacked: boolean) => {
+    isStacked = stacked;
+    fill(
+      modes,
+      choice("Bars", !stacked, () => chooseMode(false)),
+      choice("Stacked", stacked, () => chooseMode(true), { "data-mode": "stacked" }),
+    );
+    if (session.timeline) {
+      choose();
+      figure.draw();
+    }
+  };
   session.on(["range", "memory", "search", "theme"], update);
-  session.on(["cursor"], figure.redraw);
+  session.on(["cursor", "tensor"], figure.redraw);
   const element = section(
     "lifetimes",
-    "Lifetimes",
-    "How long each tensor stayed, largest first; a bar begins with its producer and ends where it is freed.",
+    "How long?",
+    "How long each tensor stayed: as bars, largest first, or stacked as they filled the memory. Click one to mark it everywhere.",
     about,
+    modes,
     figure.element,
     more,
   );
-  return {
-    name: "lifetimes",
-    title: "Lifetimes",
-    element,
-    redraw: () => {
-      if (session.timeline) {
-        choose();
-        figure.draw();
-      }
-    },
-  };
+  return { name: "lifetimes", title: "Lifetimes", element, redraw: () => chooseMode(isStacked) };
 }

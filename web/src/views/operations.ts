@@ -4,8 +4,8 @@
 import type { TypeRow } from "../data/document";
 import { MEMORIES, type Timeline } from "../data/profile";
 import type { Session } from "../session";
-import { fill, h, perFrame } from "../ui/dom";
-import { amount, mib, shapeText, short, signedMib, thousands } from "../ui/format";
+import { fill, h, perFrame, whenSeen } from "../ui/dom";
+import { amount, mib, placeText, shapeText, short, signedMib, thousands } from "../ui/format";
 import { announce, copy } from "../ui/save";
 import { Table } from "../ui/table";
 import { choice, section, type View } from "./view";
@@ -65,7 +65,12 @@ export function operations(session: Session): View {
         text: (at) => signedMib(change("L1", at)),
         value: (at) => change("L1", at),
       },
-      { head: "Location", kind: "name", text: (at) => session.timeline.location(at + first()) || "-" },
+      {
+        head: "Location",
+        kind: "name",
+        text: (at) => session.timeline.location(at + first()) || "-",
+        shown: (at) => placeText(session.timeline.location(at + first())) || "-",
+      },
       { head: "Program", kind: "name", text: programName },
       {
         head: "Line",
@@ -113,7 +118,18 @@ export function operations(session: Session): View {
   choose("all");
   const show = () => {
     if (session.timeline) fill(details, ...described(session));
-    table.reveal((at) => at + first() === session.operation, session.operation - first());
+    reveal();
+  };
+  let revealed = -1;
+  const bring = () => {
+    if (revealed !== session.operation)
+      table.reveal((at) => at + first() === session.operation, session.operation - first());
+    revealed = session.operation;
+  };
+  const reveal = whenSeen(table.element, bring);
+  const redraw = () => {
+    show();
+    bring();
   };
   session.on(["cursor"], perFrame(show));
   let shown = session.timelineNumber;
@@ -142,7 +158,7 @@ export function operations(session: Session): View {
     h("div", { class: "two" }, table.element, details),
     h("details", {}, h("summary", {}, "How often each operation ran"), distribution.element),
   );
-  return { name: "operations", title: "Operations", element, redraw: show };
+  return { name: "operations", title: "Operations", element, redraw };
 }
 
 const makers = new WeakMap<Timeline, Map<number, number[]>>();
@@ -215,10 +231,9 @@ function described(session: Session): (Node | null)[] {
   const program = timeline.header.program_names[timeline.program[at]!];
   const { lives } = profile;
   const made = madeBy(session).get(operation) ?? [];
-  const done: string[] = [];
+  const done: number[] = [];
   for (let row = 0; row < lives.count; row++)
-    if (lives.lastUse[row] === operation && lives.timeline[row] === session.timelineNumber)
-      done.push(profile.nameOf(row));
+    if (lives.lastUse[row] === operation && lives.timeline[row] === session.timelineNumber) done.push(row);
   const state = timeline.stateBefore(operation);
   const table = h(
     "table",
@@ -267,7 +282,7 @@ function described(session: Session): (Node | null)[] {
       }),
     ].join("\n");
   return [
-    h("h3", {}, timeline.label(operation)),
+    h("h3", {}, short(timeline.label(operation), 400)),
     h(
       "p",
       { class: "muted" },
@@ -284,25 +299,17 @@ function described(session: Session): (Node | null)[] {
       : h("pre", { class: "ir", tabindex: "0", "aria-label": "The operation with its values and types" }, irText(form)),
     typeList("Inputs", form.operands, form.operandTypes),
     typeList("Outputs", form.results, form.resultTypes),
-    made.length
-      ? h(
-          "p",
-          {},
-          h("span", { class: "muted" }, "Makes "),
-          made
-            .map((row) => `${profile.nameOf(row)} (${amount(lives.bytes[row]!)}/bank, until #${lives.last[row]!})`)
-            .join(", "),
-        )
-      : null,
-    done.length ? h("p", {}, h("span", { class: "muted" }, "Last to read "), short(done.join(", "), 300)) : null,
-    h("p", { class: "muted" }, "MB per bank"),
+    tensorList(session, "Makes", made),
+    tensorList(session, "Is the last to use", done),
+    h("h4", {}, "Memory, MB per bank"),
     table,
+    programs.length ? h("h4", {}, "Its program's buffers in L1, per core") : null,
     programs.length
       ? h(
-          "p",
-          {},
-          h("span", { class: "muted" }, "Its program's buffers in L1, per core: "),
-          programs.map(([part, bytes]) => `${part} ${amount(bytes)}`).join(", "),
+          "dl",
+          { class: "facts tight" },
+          programs.flatMap(([part, bytes]) => [h("dt", {}, part), h("dd", {}, amount(bytes))]),
+          programs.length > 1 ? [h("dt", {}, "together"), h("dd", {}, amount(timeline.programBytes(operation)))] : [],
         )
       : null,
     h("h4", {}, "Around it"),
@@ -335,6 +342,37 @@ function described(session: Session): (Node | null)[] {
       ),
     ),
   ];
+}
+
+const MOST_LISTED = 12;
+
+/** Tensors that are connected with an operation; a click marks one in all drawings. */
+function tensorList(session: Session, title: string, rows: number[]): HTMLElement | null {
+  if (!rows.length) return null;
+  const { profile, operation } = session;
+  const { lives } = profile;
+  const entry = (row: number) =>
+    h(
+      "li",
+      {},
+      h("a", { href: `#op=${operation}&tensor=${row}&view=tensors` }, short(profile.nameOf(row), 60)),
+      h(
+        "span",
+        { class: "muted" },
+        ` ${amount(lives.bytes[row]!)}/bank of ${MEMORIES[lives.memory[row]!]!}, until #${lives.last[row]!}`,
+      ),
+    );
+  return h(
+    "div",
+    {},
+    h("h4", {}, title),
+    h(
+      "ul",
+      {},
+      rows.slice(0, MOST_LISTED).map(entry),
+      rows.length > MOST_LISTED && h("li", { class: "muted" }, `and ${thousands(rows.length - MOST_LISTED)} more`),
+    ),
+  );
 }
 
 function typeText(type: TypeRow | null): string {

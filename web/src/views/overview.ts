@@ -5,7 +5,7 @@ import type { Card, FailureStory, ProfileHeader } from "../data/document";
 import type { Session } from "../session";
 import { color, h } from "../ui/dom";
 import { Figure } from "../ui/figure";
-import { amount, mib, percent, thousands } from "../ui/format";
+import { amount, mib, percent, placeText, thousands } from "../ui/format";
 import type { Pen } from "../ui/pen";
 import { Table } from "../ui/table";
 import { operationLink, section, type View } from "./view";
@@ -55,8 +55,17 @@ function verdictText(header: ProfileHeader): string {
   if (!shares.length) return "No memory state was recorded, so nothing can be said about how full it got.";
   shares.sort((a, b) => b[1].peak_percent! - a[1].peak_percent!);
   const [memory, peak] = shares[0]!;
-  const room = `${memory} came closest: ${percent(peak.peak_percent)} of a bank, ${amount(peak.free_bytes_at_peak)} free in each`;
-  return failed ? `It went on after a failure. ${room}.` : `It fit. ${room}.`;
+  let room = `${memory} came closest: ${percent(peak.peak_percent)} of a bank, ${amount(peak.free_bytes_at_peak)} free in each`;
+  // What programs take beside the tensors counts too, where it is known: there an operation clashes.
+  const l1 = header.document.memories["L1"];
+  const together = l1?.peak_with_programs_bytes_per_core ?? 0;
+  if (l1?.bytes_per_bank && (100 * together) / l1.bytes_per_bank > peak.peak_percent!) {
+    const at = l1.peak_with_programs_at;
+    const where = at ? ` at ${at.index === null ? "" : `#${at.index} `}${at.name}` : "";
+    room = `L1 came closest: tensors and a program's buffers took ${percent((100 * together) / l1.bytes_per_bank)} of a core${where}, ${amount(Math.max(0, l1.bytes_per_bank - together))} were left`;
+  }
+  if (failed) return `It went on after a failure. ${room}.`;
+  return header.document.source.kind === "predicted" ? `It fits, as predicted. ${room}.` : `It fit. ${room}.`;
 }
 
 function peaksTable(session: Session): Table<string> {
@@ -92,7 +101,12 @@ function peaksTable(session: Session): Table<string> {
         text: (m) => label(of(m).caused_by),
         link: (m) => operationLink(of(m).caused_by?.index),
       },
-      { head: "Location", kind: "name", text: (m) => of(m).caused_by?.location || "-" },
+      {
+        head: "Location",
+        kind: "name",
+        text: (m) => of(m).caused_by?.location || "-",
+        shown: (m) => placeText(of(m).caused_by?.location || "-"),
+      },
       {
         head: "State",
         kind: "name",
@@ -146,7 +160,16 @@ function failure(story: FailureStory): { element: HTMLElement; redraw: () => voi
       story.survived ? "Failed, but the process went on " : "The run failed ",
       h("span", { class: "tag" }, story.failure_class + (story.memory ? ` · ${story.memory}` : "")),
     ),
-    h("p", {}, place, h("span", { class: "muted" }, story.line ? ` line ${thousands(story.line)}` : "")),
+    h(
+      "p",
+      {},
+      place,
+      h(
+        "span",
+        { class: "muted" },
+        story.line && !story.place.endsWith(`:${story.line}`) ? ` line ${thousands(story.line)}` : "",
+      ),
+    ),
     story.headline && h("p", { class: "strong", "data-role": "diagnosis" }, story.headline),
     story.findings.map((text) => h("p", {}, text)),
     drawn?.element,

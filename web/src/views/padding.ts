@@ -2,8 +2,9 @@
 // How much is waste? Padding and alignment by tensor, and which tensor splits what is free.
 
 import { bankAt, type Fragment, fragments } from "../data/bank";
+import { MEMORIES } from "../data/profile";
 import type { Session } from "../session";
-import { h, perFrame } from "../ui/dom";
+import { h, perFrame, whenSeen } from "../ui/dom";
 import { amount, counted, mib, percent, shapeText } from "../ui/format";
 import { Table } from "../ui/table";
 import { operationLink, section, type View } from "./view";
@@ -12,21 +13,29 @@ export function padding(session: Session): View {
   const { profile } = session;
   const { lives, header } = profile;
   const { logical_bytes, padded_bytes, overhead_percent } = header.document.padding;
-  const banks = header.document.memories["DRAM"]?.banks ?? 0;
+  const memoryOf = (row: number) => MEMORIES[lives.memory[row]!]!;
   const wasted = (row: number) => Math.max(0, profile.typeOf(row)[6] - profile.typeOf(row)[5]);
-  const aligned = (row: number) => Math.max(0, lives.bytes[row]! * banks - profile.typeOf(row)[6]);
-  const rows = (header.alive_at_peak["DRAM"] ?? []).filter((row) => wasted(row) + aligned(row) > 0);
+  // Shards lie on the cores of a grid, not on all banks: what rounding costs them is in their padding.
+  const aligned = (row: number) => {
+    const banks = header.document.memories[memoryOf(row)]?.banks ?? 0;
+    return /shard/.test(profile.typeOf(row)[4]) ? 0 : Math.max(0, lives.bytes[row]! * banks - profile.typeOf(row)[6]);
+  };
+  const rows = MEMORIES.flatMap((memory) => header.alive_at_peak[memory] ?? []).filter(
+    (row) => wasted(row) + aligned(row) > 0,
+  );
   rows.sort((a, b) => wasted(b) + aligned(b) - wasted(a) - aligned(a));
   const overhead = (row: number) => (profile.typeOf(row)[5] ? (100 * wasted(row)) / profile.typeOf(row)[5] : 0);
   const most = Math.max(1, ...rows.slice(0, 5000).map(wasted));
-  const alignment = rows.reduce((sum, row) => sum + aligned(row), 0);
+  const alignment = rows.reduce((sum, row) => sum + (memoryOf(row) === "DRAM" ? aligned(row) : 0), 0);
   const table = new Table<number>({
     key: "padding",
-    label: "Padding of the tensors alive at the DRAM peak",
+    label: "Padding of the tensors alive at the peaks",
     file: header.title,
     rows,
+    empty: "No tensor that is known to be alive at a peak takes more than its elements.",
     columns: [
       { head: "Tensor", kind: "name", text: (row) => profile.nameOf(row) },
+      { head: "Memory", kind: "text", text: memoryOf },
       { head: "Shape", kind: "text", text: (row) => shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1]) },
       {
         head: "Logical MB",
@@ -80,6 +89,7 @@ export function padding(session: Session): View {
         { class: "remarks" },
         header.fragmentation.map((text) => h("li", {}, text)),
       ),
+    h("h3", { class: "sub" }, "Padding and alignment by tensor, at the peak of each memory"),
     table.element,
     ...split.elements,
   );
@@ -119,9 +129,7 @@ function fragmentation(session: Session): { elements: HTMLElement[]; update: () 
       },
     ],
   });
-  let [inSight, isStale] = [false, false];
   const update = () => {
-    isStale = false;
     const figures = session.timeline ? profile.figures(session.timelineNumber, session.memory, session.state) : null;
     const bank = figures && bankAt(session);
     const [, , , free = 0, largest = 0] = figures ?? [];
@@ -130,7 +138,7 @@ function fragmentation(session: Session): { elements: HTMLElement[]; update: () 
     if (bank) {
       const found = fragments(bank).filter((one) => one.below + one.above > 0);
       const splitting = found.filter((one) => one.gain > 0).length;
-      about.textContent = `${told}. ${counted(found.length, "tensor")} border on free memory; of ${splitting} of them, freeing that one alone would make the largest free block larger.`;
+      about.textContent = `${told}. ${counted(found.length, "tensor")} ${found.length === 1 ? "borders" : "border"} on free memory; ${splitting ? `to free ${splitting === 1 ? "one" : `any of ${splitting}`} of them would make the largest free block larger` : "none of them alone keeps it small"}.`;
       table.setRows(found);
     } else {
       about.textContent = figures
@@ -140,19 +148,8 @@ function fragmentation(session: Session): { elements: HTMLElement[]; update: () 
     }
     table.element.hidden = !bank;
   };
-  // The cursor moves often, and this looks at every buffer: unseen, it waits.
-  const whenSeen = () => {
-    if (inSight) update();
-    else isStale = true;
-  };
-  const sight = new IntersectionObserver((seen) => {
-    inSight = seen.at(-1)!.isIntersecting;
-    if (inSight && isStale) update();
-  });
   const seen = h("div", {}, about, table.element);
-  sight.observe(seen);
-  window.addEventListener("beforeprint", () => isStale && update());
-  session.on(["cursor", "memory"], perFrame(whenSeen));
+  session.on(["cursor", "memory"], perFrame(whenSeen(seen, update)));
   session.on(["search"], () => table.filter(session.words));
   return { elements: [h("h3", { class: "sub" }, "Fragmentation by tensor"), seen], update };
 }

@@ -4,13 +4,14 @@
 import { moduleOf } from "../data/lookup";
 import { KINDS } from "../data/profile";
 import type { Session } from "../session";
-import { color, fill, h, perFrame } from "../ui/dom";
-import { Figure, Tip } from "../ui/figure";
-import { amount, mib, percent, shapeText, thousands } from "../ui/format";
+import { color, fill, h, perFrame, whenSeen } from "../ui/dom";
+import { Figure, outline, Tip } from "../ui/figure";
+import { amount, mib, percent, placeText, shapeText, thousands } from "../ui/format";
 import type { Pen } from "../ui/pen";
 import { Table } from "../ui/table";
 import { type Box, squarified } from "../ui/treemap";
 import { choice, operationLink, section, type View } from "./view";
+import { producerText, unusedFor, whyCard, whyLines } from "./why";
 
 const GROUPS = ["module", "producer", "shape", "kind"] as const;
 type Group = (typeof GROUPS)[number];
@@ -26,11 +27,8 @@ export function tensors(session: Session): View {
   let total = 0;
   let areas: (Box & { row: number })[] = [];
 
-  const producer = (row: number) =>
-    lives.producer[row]! < 0 ? "resident before the run" : session.timeline.label(lives.producer[row]!);
+  const producer = (row: number) => producerText(session, row);
   const location = (row: number) => (lives.producer[row]! < 0 ? "" : session.timeline.location(lives.producer[row]!));
-  const unused = (row: number) =>
-    lives.lastUse[row]! < 0 ? lives.last[row]! - lives.first[row]! : lives.last[row]! - lives.lastUse[row]!;
   const groupOf = (row: number): string => {
     if (group === "shape") return shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1]);
     if (group === "kind") return KINDS[lives.kind[row]!]!;
@@ -45,7 +43,12 @@ export function tensors(session: Session): View {
     file: `${header.title}-tensors`,
     rows: [],
     columns: [
-      { head: "Tensor", kind: "name", text: (row) => profile.nameOf(row) },
+      {
+        head: "Tensor",
+        kind: "name",
+        text: (row) => profile.nameOf(row),
+        link: (row) => `#op=${session.operation}&tensor=${row}&view=tensors`,
+      },
       { head: "Shape", kind: "text", text: (row) => shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1]) },
       { head: "MB/bank", kind: "number", text: (row) => mib(lives.bytes[row]!), value: (row) => lives.bytes[row]! },
       {
@@ -56,7 +59,12 @@ export function tensors(session: Session): View {
         bar: (row) => (rows.length ? lives.bytes[row]! / Math.max(1, lives.bytes[rows[0]!]!) : 0),
       },
       { head: "Producer", kind: "name", text: producer, link: (row) => operationLink(lives.producer[row]!) },
-      { head: "Location", kind: "name", text: (row) => location(row) || "-" },
+      {
+        head: "Location",
+        kind: "name",
+        text: (row) => location(row) || "-",
+        shown: (row) => placeText(location(row)) || "-",
+      },
       {
         head: "Alive",
         kind: "text",
@@ -73,11 +81,18 @@ export function tensors(session: Session): View {
       {
         head: "Unused before its end",
         kind: "number",
-        text: (row) => (lives.kind[row] === 0 ? "-" : thousands(Math.max(0, unused(row)))),
-        value: unused,
+        text: (row) => {
+          const unused = unusedFor(session, row);
+          return unused === null ? "-" : thousands(unused);
+        },
+        value: (row) => unusedFor(session, row) ?? -1,
       },
       { head: "Kind", kind: "text", text: (row) => ["weight", "upload", "activation", "temporary"][lives.kind[row]!]! },
     ],
+    onDraw: (drawn, elements) =>
+      drawn.forEach((row, index) => {
+        if (row === session.tensor) elements[index]!.setAttribute("aria-current", "true");
+      }),
   });
 
   const figure = new Figure({
@@ -92,6 +107,8 @@ export function tensors(session: Session): View {
         groupOf,
         (row) => profile.nameOf(row),
       );
+      const marked = areas.find((area) => area.row === session.tensor);
+      if (marked) outline(pen, marked);
     },
     describe: () =>
       rows
@@ -107,22 +124,12 @@ export function tensors(session: Session): View {
   figure.canvas.addEventListener("pointermove", (event) => {
     const area = under(event);
     if (!area) return tip.hide();
-    const row = area.row;
-    tip.show(
-      event,
-      [
-        profile.nameOf(row),
-        `${shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1])} · ${mib(lives.bytes[row]!)} MB/bank`,
-        producer(row),
-        location(row),
-        `alive #${lives.first[row]!} to #${lives.last[row]!}`,
-      ].filter(Boolean),
-    );
+    tip.show(event, whyLines(session, area.row));
   });
   figure.canvas.addEventListener("pointerleave", () => tip.hide());
   figure.canvas.addEventListener("click", (event) => {
     const area = under(event);
-    if (area && lives.producer[area.row]! >= 0) session.toOperation(lives.producer[area.row]!);
+    if (area) session.chooseTensor(area.row);
   });
 
   const chooseGroup = () =>
@@ -139,6 +146,12 @@ export function tensors(session: Session): View {
     );
   chooseGroup();
 
+  let listed: number[] | null = null; // rows that are there already stay: a pointer may be on its way to one of them
+  const list = () => {
+    if (listed !== rows) table.setRows(rows);
+    listed = rows;
+  };
+  const fillTable = whenSeen(table.element, list);
   const update = () => {
     const figures = profile.figures(session.timelineNumber, session.memory, session.state);
     rows = session.timeline ? profile.alive(session.timelineNumber, session.memory, session.state) : [];
@@ -156,13 +169,17 @@ export function tensors(session: Session): View {
           : `${mib(total)} MB/bank in ${session.memory} ${where}. The tensors of this run were not followed for this page; choose it with --run.`,
     );
     about.dataset["unattributed"] = String(rest);
-    table.setRows(rows);
+    fillTable();
     figure.element.hidden = rows.length === 0;
     figure.redraw();
   };
   session.on(["cursor", "memory"], perFrame(update));
   session.on(["search"], () => table.filter(session.words));
-  session.on(["theme"], figure.redraw);
+  session.on(["theme", "tensor"], figure.redraw);
+  session.on(
+    ["tensor"],
+    perFrame(() => table.redraw()),
+  );
   const element = section(
     "tensors",
     "What?",
@@ -170,6 +187,7 @@ export function tensors(session: Session): View {
     about,
     groups,
     figure.element,
+    whyCard(session),
     table.element,
   );
   return {
@@ -178,6 +196,7 @@ export function tensors(session: Session): View {
     element,
     redraw: () => {
       update();
+      list();
       figure.draw();
     },
   };

@@ -4,7 +4,7 @@
 import type { Place, SuiteMemory, SuiteTest } from "../data/document";
 import type { Session } from "../session";
 import { h } from "../ui/dom";
-import { counted, mib, percent, signedMib, thousands } from "../ui/format";
+import { counted, mib, percent, placeText, signedMib, thousands } from "../ui/format";
 import { Table, type TableColumn } from "../ui/table";
 import { section, type View } from "./view";
 
@@ -34,12 +34,23 @@ export function tests(session: Session): View {
     file: session.profile.header.title,
     rows: all,
     columns: [
-      { head: "Test", kind: "name", text: (test) => test.id, link: (test) => stretch(suite.places, test) },
+      {
+        head: "Test",
+        kind: "name",
+        text: (test) => test.id,
+        shown: (test) => testName(test.id),
+        link: (test) => stretch(suite.places, test),
+      },
       { head: "Outcome", kind: "text", text: outcome },
       amount("DRAM MB/bank", "DRAM"),
       amount("L1 MB/bank", "L1"),
       amount("L1 with programs MB/core", "programs"),
-      { head: "Fullest in", kind: "name", text: (test) => told(fullest(test)) },
+      {
+        head: "Fullest in",
+        kind: "name",
+        text: (test) => told(fullest(test)),
+        shown: (test) => placeText(told(fullest(test))),
+      },
       { head: "Largest tensors", kind: "name", text: largest },
       count("Operations", (test) => test.operations),
       { head: "Seconds", kind: "number", text: (test) => test.seconds.toFixed(2), value: (test) => test.seconds },
@@ -79,6 +90,7 @@ function growth(session: Session): HTMLElement | null {
         head: "Test",
         kind: "name",
         text: (one) => one.id,
+        shown: (one) => testName(one.id),
         link: (one) => stretch(places, byId.get(one.id)!),
       },
       { head: "Memory", kind: "text", text: (one) => one.memory },
@@ -100,6 +112,9 @@ function growth(session: Session): HTMLElement | null {
   });
   return h("div", {}, h("h3", {}, `Grew more than ${baseline.max_growth} since ${baseline.name}`), table.element);
 }
+
+/** Without the folders of its file. */
+const testName = (id: string): string => id.replace(/^[^:]*\/(?=[^/:]+::)/, "");
 
 const count = (head: string, of: (test: SuiteTest) => number | null): TableColumn<SuiteTest> => ({
   head,

@@ -7,25 +7,15 @@ import { lowerBound } from "../data/lookup";
 import { KINDS, type Memory } from "../data/profile";
 import type { Session } from "../session";
 import { color, fill, h, perFrame } from "../ui/dom";
-import { canvasIn, exportTools } from "../ui/figure";
-import { amount, mib, percent, short, signedMib, thousands } from "../ui/format";
-import { type Pen, SvgPen } from "../ui/pen";
+import { canvasIn, exportTools, Tip } from "../ui/figure";
+import { amount, counted, mib, percent, placeText, short, signedMib, thousands } from "../ui/format";
+import { axes, bandColor, BANDS, type Drawn, marks, svgOf, visible } from "./bands";
 import { processChoice, ranksTable, runsTable } from "./runs";
 import { rankFigure, RIGHT, spark, trackFigure } from "./tracks";
 import { choice, section, type View } from "./view";
 
 const MOST_POINTS = 3000;
 const CAPACITY_FROM = 0.4; // below this the line of the full bank would press the curve flat against the floor
-
-interface Drawn {
-  x: number[];
-  /** Lines from the lowest to the highest: sums of the bands, then the total, then with programs. */
-  lines: number[][];
-  total: number[];
-}
-
-export const BANDS = [...KINDS, "unattributed", "programs"] as const;
-export const bandColor = (name: string): string => color(name === "unattributed" ? "band-none" : `band-${name}`);
 
 export function timeline(session: Session): View {
   const host = h("div", { class: "plot" });
@@ -34,6 +24,7 @@ export function timeline(session: Session): View {
   const memories = h("div", { class: "choices memories", role: "group", "aria-label": "Memory" });
   const processes = processChoice(session);
   const zoomed = h("span", { class: "muted", "data-role": "range" });
+  const tip = new Tip();
   const sparks = session.profile.memories.map((memory) => spark(session, memory));
   let plot: uPlot | null = null;
 
@@ -102,6 +93,13 @@ export function timeline(session: Session): View {
       if (at >= 0) session.toState(session.timeline.series(session.memory)!.states[at]!);
     });
     plot.over.addEventListener("dblclick", () => session.zoomOut());
+    plot.over.addEventListener("pointermove", (event) => {
+      const box = plot!.over.getBoundingClientRect();
+      const lines = momentLines(session, nearest(session, plot!.posToVal(event.clientX - box.left, "x")));
+      if (lines.length && !event.buttons) tip.show(event, lines);
+      else tip.hide();
+    });
+    plot.over.addEventListener("pointerleave", () => tip.hide());
   };
   const hover = (u: uPlot) => {
     const left = u.cursor.left ?? -1;
@@ -185,9 +183,15 @@ export function timeline(session: Session): View {
     "div",
     { class: "chart" },
     host,
-    exportTools(`${session.profile.header.title}-${session.memory}`, "timeline", canvasIn(host), () =>
-      svgOf(session, capacity(), highest()),
+    h(
+      "div",
+      { class: "chart-foot" },
+      legend,
+      exportTools(`${session.profile.header.title}-${session.memory}`, "timeline", canvasIn(host), () =>
+        svgOf(session, capacity(), highest()),
+      ),
     ),
+    tip.element,
   );
   const runs = runsTable(session);
   const ranks = ranksTable(session);
@@ -199,7 +203,6 @@ export function timeline(session: Session): View {
     memories,
     zoomTools,
     frame,
-    legend,
     readout,
     tracks.element,
     ranked && ranked.element,
@@ -225,31 +228,6 @@ export function timeline(session: Session): View {
   return { name: "timeline", title: "Timeline", element, redraw };
 }
 
-/** Steps of an axis of bytes that read well in KB, MB and GB. */
-/** Operations below, megabytes on the left: the same for every curve over operations. */
-export const axes = (): uPlot.Axis[] => [
-  {
-    stroke: () => color("muted"),
-    size: 34,
-    grid: { stroke: () => color("grid"), width: 1 },
-    ticks: { show: false },
-    values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")),
-  },
-  {
-    stroke: () => color("muted"),
-    grid: { stroke: () => color("grid"), width: 1 },
-    ticks: { show: false },
-    size: 64,
-    values: (_, at) => at.map((v) => (v ? amount(v) : "0")),
-    incrs: increments,
-  },
-];
-
-export function increments(): number[] {
-  const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500];
-  return [1, 1024, 1048576, 1073741824].flatMap((unit) => steps.map((step) => step * unit));
-}
-
 function lineNames(drawn: Drawn): string[] {
   const names: string[] = [...KINDS, "total"];
   if (drawn.lines.length > names.length) names.push("programs");
@@ -259,37 +237,6 @@ function lineNames(drawn: Drawn): string[] {
 /** x, a floor, the sums of the bands upwards, the total once more as a line. */
 function data(drawn: Drawn): uPlot.AlignedData {
   return [drawn.x, drawn.x.map(() => 0), ...drawn.lines, drawn.total] as uPlot.AlignedData;
-}
-
-function visible(session: Session, most: number): Drawn | null {
-  const series = session.timeline?.series(session.memory);
-  if (!series) return null;
-  const bands = session.timeline.bands(session.memory);
-  const from = Math.max(0, lowerBound(series.places, Math.floor(session.range[0])) - 1);
-  const to = Math.min(series.places.length, lowerBound(series.places, Math.ceil(session.range[1]) + 1) + 1);
-  const picked = series.levels.pick(from, to, most);
-  const drawn: Drawn = { x: [], lines: KINDS.map(() => []), total: [] };
-  drawn.lines.push([]);
-  if (bands.programs) drawn.lines.push([]);
-  for (const at of picked) {
-    const total = series.allocated[at]!;
-    drawn.x.push(series.places[at]!);
-    let sum = 0;
-    KINDS.forEach((_, kind) => {
-      sum = Math.min(total, sum + bands.held[kind]![at]!);
-      drawn.lines[kind]!.push(sum);
-    });
-    drawn.lines[KINDS.length]!.push(total);
-    if (bands.programs) drawn.lines[KINDS.length + 1]!.push(total + bands.programs[at]!);
-    drawn.total.push(total);
-  }
-  // The last level holds until the end of the stretch.
-  if (drawn.x.length && drawn.x.at(-1)! < session.range[1]) {
-    drawn.x.push(session.range[1]);
-    for (const line of drawn.lines) line.push(line.at(-1)!);
-    drawn.total.push(drawn.total.at(-1)!);
-  }
-  return drawn;
 }
 
 function legendItems(drawn: Drawn | null): HTMLElement[] {
@@ -317,129 +264,34 @@ function stateAt(session: Session): number {
   return series ? Math.min(lowerBound(series.states, session.state), series.states.length - 1) : -1;
 }
 
-function momentText(session: Session, at: number): string {
+/** A moment in words: how full, before what, where that is in the program, what it changes, who is alive. */
+function momentLines(session: Session, at: number): string[] {
   const series = session.timeline?.series(session.memory);
-  if (!series || at < 0) return "";
+  if (!series || at < 0) return [];
+  const { timeline, memory, profile } = session;
   const state = series.states[at]!;
-  const operation = session.timeline.stateOperation[state]!;
-  const change = operation >= session.timeline.first ? session.timeline.changeAt(session.memory, operation) : 0;
-  const location = operation >= 0 ? session.timeline.location(operation) : "";
-  const parts = [`${mib(series.allocated[at]!)} MB/bank ${session.timeline.stateLabel(state)}`];
-  if (location) parts.push(location);
-  if (change) parts.push(`it changes ${session.memory} by ${signedMib(change)} MB`);
-  if (session.timeline.isFollowed(state)) {
-    const alive = session.profile.alive(session.timelineNumber, session.memory, state);
+  const operation = timeline.stateOperation[state]!;
+  const change = operation >= timeline.first ? timeline.changeAt(memory, operation) : 0;
+  const location = operation >= 0 ? placeText(timeline.location(operation)) : "";
+  const parts = [`${mib(series.allocated[at]!)} MB/bank ${short(timeline.stateLabel(state), 120)}`];
+  if (location) parts.push(short(location, 120));
+  if (operation >= 0 && operation === profile.header.failure?.operation) parts.push("it failed");
+  else if (change) parts.push(`it changes ${memory} by ${signedMib(change)} MB`);
+  const programs = memory === "L1" ? timeline.programBytes(operation) : 0;
+  if (programs) parts.push(`its program's buffers take ${amount(programs)} more of a core`);
+  if (timeline.isFollowed(state)) {
+    const alive = profile.alive(session.timelineNumber, memory, state);
     const largest = alive
       .slice(0, 3)
-      .map((row) => `${short(session.profile.nameOf(row), 40)} ${amount(session.profile.lives.bytes[row]!)}`);
-    parts.push(`${thousands(alive.length)} tensors alive${largest.length ? `, most in ${largest.join(", ")}` : ""}`);
+      .map((row) => `${short(profile.nameOf(row), 40)} ${amount(profile.lives.bytes[row]!)}`);
+    parts.push(`${counted(alive.length, "tensor")} alive${largest.length ? `, most in ${largest.join(", ")}` : ""}`);
   }
-  return parts.join(" · ");
+  return parts;
 }
+
+const momentText = (session: Session, at: number): string => momentLines(session, at).join(" · ");
 
 function peakText(session: Session, memory: Memory): string {
   const peak = session.profile.header.document.memories[memory]!;
   return `peak ${mib(peak.peak_bytes_per_bank)} MB (${percent(peak.peak_percent)})`;
-}
-
-function marks(u: uPlot, session: Session, capacity: number): void {
-  const { ctx, bbox } = u;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-  ctx.clip();
-  const ratio = uPlot.pxRatio;
-  const vertical = (operation: number, stroke: string, dash: number[], label = "") => {
-    const x = u.valToPos(operation, "x", true);
-    ctx.strokeStyle = stroke;
-    ctx.lineWidth = 1.5 * ratio;
-    ctx.setLineDash(dash.map((d) => d * ratio));
-    ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
-    ctx.stroke();
-    if (label) {
-      ctx.fillStyle = stroke;
-      ctx.font = `${11 * ratio}px system-ui, sans-serif`;
-      ctx.textAlign = x > bbox.left + bbox.width / 2 ? "right" : "left";
-      ctx.fillText(label, x + (ctx.textAlign === "right" ? -5 : 5) * ratio, bbox.top + 12 * ratio);
-    }
-  };
-  if (capacity && capacity <= (u.scales["y"]?.max ?? 0)) {
-    const y = u.valToPos(capacity, "y", true);
-    ctx.strokeStyle = color("alarm");
-    ctx.setLineDash([6 * ratio, 4 * ratio]);
-    ctx.lineWidth = 1.5 * ratio;
-    ctx.beginPath();
-    ctx.moveTo(bbox.left, y);
-    ctx.lineTo(bbox.left + bbox.width, y);
-    ctx.stroke();
-    ctx.fillStyle = color("alarm");
-    ctx.font = `${11 * ratio}px system-ui, sans-serif`;
-    ctx.textAlign = "right";
-    ctx.fillText("full bank", bbox.left + bbox.width - 4 * ratio, y + 13 * ratio);
-  }
-  const failed = session.profile.header.failure?.operation;
-  if (failed !== null && failed !== undefined) vertical(failed, color("alarm"), [], "failed");
-  vertical(session.operation, color("accent"), [3, 3]);
-  const peak = session.peak(session.memory);
-  if (peak && peak[0] === session.timelineNumber) {
-    const place = session.timeline.places[peak[1]]!;
-    const bytes = session.profile.header.document.memories[session.memory]!.peak_bytes_per_bank;
-    ctx.setLineDash([]);
-    ctx.beginPath();
-    ctx.arc(u.valToPos(place, "x", true), u.valToPos(bytes, "y", true), 4.5 * ratio, 0, 2 * Math.PI);
-    ctx.fillStyle = color("panel");
-    ctx.fill();
-    ctx.strokeStyle = color("alarm");
-    ctx.lineWidth = 2.2 * ratio;
-    ctx.stroke();
-  }
-  ctx.restore();
-}
-
-/** The same chart for an export. */
-function svgOf(session: Session, capacity: number, highest: number): SVGSVGElement {
-  const pen = new SvgPen(
-    1100,
-    380,
-    `${session.memory} over operations of ${session.profile.header.title}`,
-    color("panel"),
-  );
-  const drawn = visible(session, 1500);
-  if (drawn) paint(pen, session, drawn, capacity, highest);
-  return pen.root;
-}
-
-function paint(pen: Pen, session: Session, drawn: Drawn, capacity: number, highest: number): void {
-  const [left, right, top, bottom] = [70, pen.width - 16, 26, pen.height - 36];
-  const [from, to] = session.range;
-  const x = (operation: number) => left + ((operation - from) / (to - from || 1)) * (right - left);
-  const y = (bytes: number) => bottom - (bytes / (highest * 1.06)) * (bottom - top);
-  const steps = (line: number[]) =>
-    line.flatMap((value, at) => [x(drawn.x[at]!), at ? y(line[at - 1]!) : y(value), x(drawn.x[at]!), y(value)]);
-  BANDS.slice(0, drawn.lines.length).forEach((name, at) => {
-    const lower = at ? steps(drawn.lines[at - 1]!) : [right, bottom, x(drawn.x[0]!), bottom];
-    const back: number[] = [];
-    if (at) for (let i = lower.length - 2; i >= 0; i -= 2) back.push(lower[i]!, lower[i + 1]!);
-    pen.area([...steps(drawn.lines[at]!), ...(at ? back : lower)], bandColor(name));
-  });
-  pen.line(steps(drawn.total), color("text"), 1.4);
-  for (let tick = 0; tick <= 4; tick++) {
-    const bytes = (highest * tick) / 4;
-    pen.line([left, y(bytes), right, y(bytes)], color("grid"), 0.7);
-    pen.text(left - 6, y(bytes), amount(bytes), color("muted"), { align: "right" });
-    const operation = Math.round(from + ((to - from) * tick) / 4);
-    pen.text(x(operation), bottom + 14, `#${thousands(operation)}`, color("muted"), {
-      align: tick === 4 ? "right" : "center",
-    });
-  }
-  if (capacity <= highest * 1.06) pen.line([left, y(capacity), right, y(capacity)], color("alarm"), 1.5, [6, 4]);
-  pen.text(
-    left,
-    12,
-    `${session.memory}, bytes per bank over operations: ${session.profile.header.title}`,
-    color("text"),
-    { bold: true, size: 12 },
-  );
 }

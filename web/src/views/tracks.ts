@@ -5,12 +5,33 @@ import type { Memory } from "../data/profile";
 import type { Session } from "../session";
 import { color, h } from "../ui/dom";
 import { Figure } from "../ui/figure";
-import { amount, counted } from "../ui/format";
+import { amount, counted, thousands } from "../ui/format";
 import { CanvasPen, type Pen } from "../ui/pen";
 
 /** Where the chart begins, behind its axis, and how far from the right edge it ends. */
 export const [LEFT, RIGHT] = [64, 22];
 const MOST_RANKS = 64;
+
+/** Numbers of operations below a drawing that begins and ends where the chart does. */
+export function operationAxis(pen: Pen, from: number, to: number, y: number): void {
+  const room = pen.width - LEFT - RIGHT;
+  const least = ((to - from) / Math.max(1, room)) * 84;
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  const step = Math.max(1, [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least) ?? 1);
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step)
+    pen.text(LEFT + ((at - from) / (to - from || 1)) * room, y, `#${thousands(at)}`, color("muted"), {
+      align: "center",
+    });
+}
+
+/** What each colour of a drawing stands for. */
+export function legendOf(entries: [string, string][]): HTMLElement[] {
+  return entries.map(([name, fill]) => {
+    const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
+    swatch.style.background = fill;
+    return h("span", { class: "legend-item" }, swatch, name);
+  });
+}
 
 /** One memory in small, for the button that chooses it. */
 export function spark(session: Session, memory: Memory): { canvas: HTMLCanvasElement; draw: () => void } {

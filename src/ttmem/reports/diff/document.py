@@ -57,6 +57,8 @@ class TensorChangeEntry(Document, frozen=True):
     reason: str
     before: TensorTypeEntry | None
     after: TensorTypeEntry | None
+    counterpart: str
+    """What the first profile calls it, where two different programs ran the same model."""
 
 
 class DiffDocument(Document, frozen=True, tag_field="schema", tag="ttmem.diff/1"):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two profiles on one page: curves over one another, what appeared, grew, went."""
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
@@ -14,6 +16,7 @@ from ttmem.reports.kit.columns import Packed
 from ttmem.reports.kit.units import short
 from ttmem.reports.profile import html
 
+_MOST_PAIRS = 5000
 _MOST_ALIGNED = 200_000
 """Operations of a profile from which on curves are laid over one another by number."""
 
@@ -28,16 +31,29 @@ def render(before: Profile, after: Profile, changes: MemoryDiff, *, regression: 
     else:
         verb = "grew" if grown.delta_bytes_per_bank > 0 else "shrank"
         subtitle = f"The peak of {grown.memory} {verb} from {names[0]} to {names[1]}."
+    if changes.pairs:
+        kinds = ["predicted" if profile.source.kind == "predicted" else "measured" for profile in (before, after)]
+        subtitle = f"{names[0]} ({kinds[0]}) and {names[1]} ({kinds[1]}) are two programs of one model. {subtitle}"
     header = {
         "part": "compare",
         "title": title,
         "subtitle": subtitle,
         "document": msgspec.to_builtins(document(changes, regression)),
-        "anchors": _anchors(before, after),
+        "anchors": _shifts(changes.pairs) if changes.pairs else _anchors(before, after),
+        "pairs": list(changes.pairs[:_MOST_PAIRS]),
     }
     first = Packed(app.header(header)).compressed()
     sides = [html.blocks(profile, side=side) for side, profile in enumerate((before, after))]
     return app.frame("compare", title, [first, *sides[0], *sides[1]], plain=terminal.render(changes))
+
+
+def _shifts(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those after which the distance between the two is another one."""
+    kept: list[tuple[int, int]] = []
+    for pair in pairs:
+        if not kept or pair[1] - pair[0] != kept[-1][1] - kept[-1][0]:
+            kept.append(pair)
+    return kept
 
 
 def _anchors(before: Profile, after: Profile) -> list[tuple[int, int]]:

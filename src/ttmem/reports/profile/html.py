@@ -199,7 +199,7 @@ def _facts(profile: Profile, known: Analyses) -> list[tuple[str, str]]:
     size = f"{thousands(source.bytes)} bytes, {thousands(source.lines)} lines{damaged}"
     facts = [
         ("Source", f"{_name(source.name)} ({size})"),
-        *((_name(str(key)), _name(str(value))) for key, value in list(profile.facts.items())[:20]),
+        *((_name(key), _name(value)) for key, value in sentences.short_facts(profile)[:20]),
         ("Load", sentences.load_text(known)),
         ("Growth", sentences.growth_text(known)),
         ("Rounding", sentences.rounding_note(profile)),

@@ -89,7 +89,7 @@ class _Report:
         if len(ranks) > 1:
             more = f" and {len(ranks) - 16} more" if len(ranks) > 16 else ""
             lines.append(f"- Ranks: {', '.join(map(str, ranks[:16]))}{more}; each memory shows its worst rank")
-        lines += [f"- {self._name(key)}: {self._name(str(value))}" for key, value in list(profile.facts.items())[:8]]
+        lines += [f"- {self._name(key)}: {self._name(value)}" for key, value in sentences.short_facts(profile)[:8]]
         units = "MB = 2^20 bytes; per bank unless marked device (device = per bank x banks)"
         lines.append(f"- Units: {'; '.join(filter(None, (units, sentences.rounding_note(profile))))}")
         lines += [f"- Warning: {short(warning, self._detail.name_width * 2)}" for warning in source.warnings[:5]]

@@ -193,6 +193,11 @@ def _padding(known: Analyses) -> str:
     return f"Padding overhead {percent(share)} is above 50%: prefer trailing dimensions that are multiples of 32"
 
 
+def short_facts(profile: Profile) -> list[tuple[str, str]]:
+    """What a line can tell; a whole answer among the facts has a view of its own."""
+    return [(str(key), str(value)) for key, value in profile.facts.items() if not isinstance(value, dict)]
+
+
 def board_text(profile: Profile) -> str:
     """``a mock n150 (1 chip)``, or ``wormhole`` by its banks; empty when nothing tells."""
     facts = profile.facts
