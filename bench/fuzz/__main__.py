@@ -19,9 +19,10 @@ from pathlib import Path
 from queue import Queue
 
 from fuzz.children import Child, Limits, Ran
+from fuzz.kind import ROOT, Kind
 from fuzz.mutations import mutated
 from fuzz.patterns import LINES, draw
-from fuzz.sources import ROOT, Kind, kinds
+from fuzz.sources import kinds
 
 KEPT = ROOT / ".cache" / "fuzz"
 _LIMITS = Limits(cpu_seconds=20, wall_seconds=240.0)
@@ -29,6 +30,7 @@ _MOST_SECONDS, _MOST_BYTES = 6.0, 500 << 20
 _BATCH = 50
 _PATTERN_BYTES = (2_000, 20_000, 200_000)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_FAULT_OF_OURS = re.compile(rb"\\b(?:Attribute|Type|Key|Index|ZeroDivision|Recursion|Assertion|UnboundLocal)Error\\b")
 _TEXT_COMMANDS_HIDE = ("--json", "--html", "--to ")
 
 
@@ -37,15 +39,14 @@ class Case:
     """One input and the command line that reads it; both follow from the seed."""
 
     seed: int
-    kind: str
+    kind: Kind
     content: bytes
-    ending: str
     command: str
 
 
 def cases(first_seed: int, sources: list[Kind]) -> Iterator[Case]:
     """Endlessly."""
-    logs = [kind for kind in sources if kind.ending in (".log", ".mlir")]
+    logs = [kind for kind in sources if kind.ending in (".log", ".mlir")] or sources
     seed = first_seed
     while True:
         chance = random.Random(seed)
@@ -59,8 +60,8 @@ def cases(first_seed: int, sources: list[Kind]) -> Iterator[Case]:
             lines = (chance.choice(LINES).format(i=chance.randrange(9), n=chance.randrange(9)) for _ in range(60))
             content = mutated(chance, "\n".join(lines).encode())
         else:
-            content = mutated(chance, kind.content)
-        yield Case(seed, kind.name, content, kind.ending, chance.choice(kind.commands))
+            content = kind.change(chance, kind.content)
+        yield Case(seed, kind, content, chance.choice(kind.commands))
         seed += 1
 
 
@@ -69,15 +70,14 @@ def warm(child: Child, sources: list[Kind]) -> None:
     samples = {command: kind for kind in sources for command in kind.commands}
     lines = []
     for number, (command, kind) in enumerate(samples.items()):
-        path = child.folder / f"warm{number}{kind.ending}"
-        path.write_bytes(kind.content)
-        lines.append(words(command, path))
+        folder = child.folder / f"warm{number}"
+        lines.append(words(command, kind.written(kind.content, folder), folder))
     child.warm(lines)
 
 
-def words(command: str, path: Path) -> list[str]:
+def words(command: str, path: Path, folder: Path) -> list[str]:
     """The command line, with the input in its place."""
-    return [word.replace("{}", str(path)) for word in command.split()]
+    return [word.replace("{}", str(path)).replace("{dir}", str(folder)) for word in command.split()]
 
 
 def judge(case: Case, ran: Ran) -> str:
@@ -86,6 +86,8 @@ def judge(case: Case, ran: Ran) -> str:
         return "traceback"
     if b"internal error" in ran.err:
         return "internal error"
+    if (found := _FAULT_OF_OURS.search(ran.err + ran.out)) and found[0] not in case.kind.content + case.content:
+        return f"told as {found[0].decode()}"
     if ran.cpu_seconds > _MOST_SECONDS or ran.code in (-9, -14, -24):
         return f"time: {ran.cpu_seconds:.1f} s"
     if ran.code not in (0, 1, 2, 3):
@@ -93,8 +95,8 @@ def judge(case: Case, ran: Ran) -> str:
     if ran.peak_bytes > _MOST_BYTES:
         return f"memory: {ran.peak_bytes >> 20} MiB"
     shown = ran.err if any(mark in case.command for mark in _TEXT_COMMANDS_HIDE) else ran.out + b"\n" + ran.err
-    if found := _CONTROL.search(shown.decode("utf-8", "surrogateescape")):
-        return f"control character {found[0]!a}"
+    if control := _CONTROL.search(shown.decode("utf-8", "surrogateescape")):
+        return f"control character {control[0]!a}"
     return ""
 
 
@@ -103,20 +105,19 @@ def run(case: Case, child: Child) -> tuple[Ran, str]:
     folder = child.folder / "case"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    path = folder / f"input{case.ending}"
-    path.write_bytes(case.content)
-    ran = child.run(words(case.command, path), limits=_LIMITS)
+    ran = child.run(words(case.command, case.kind.written(case.content, folder), folder), limits=_LIMITS)
     return ran, judge(case, ran)
 
 
 def keep(case: Case, ran: Ran, what: str) -> Path:
     """The input, and beside it how it failed."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    path = KEPT / f"{case.seed}{case.ending}"
+    path = KEPT / f"{case.seed}{case.kind.ending}"
     path.write_bytes(case.content)
     path.with_name(path.name + ".txt").write_text(
-        f"{what}\nttmem {case.command.replace('{}', path.name)}\nkind {case.kind}, seed {case.seed}, exit {ran.code}, "
-        f"{ran.cpu_seconds:.2f} s CPU, {ran.peak_bytes >> 20} MiB\n\n{ran.err[-2000:].decode('utf-8', 'replace')}\n"
+        f"{what}\nttmem {case.command.replace('{}', path.name)}\nkind {case.kind.name}, seed {case.seed}, exit "
+        f"{ran.code}, {ran.cpu_seconds:.2f} s CPU, {ran.peak_bytes >> 20} MiB\n\n"
+        f"{ran.err[-2000:].decode('utf-8', 'replace')}\n"
     )
     return path
 
@@ -127,12 +128,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first input")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--nice", type=int, default=10)
+    parser.add_argument("--only", default="", help="sources whose name has this in it")
     asked = parser.parse_args()
     started, failed, ends = time.monotonic(), Counter[str](), Counter[int]()
     slowest, largest, done = 0.0, 0, 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        sources = list(kinds(folder))
+        sources = [kind for kind in kinds(folder) if asked.only in kind.name]
         pending = cases(asked.seed, sources)
         children = [Child(folder / str(number), nice=asked.nice) for number in range(asked.workers)]
         free: Queue[Child] = Queue()

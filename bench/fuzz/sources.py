@@ -7,11 +7,10 @@ import gzip
 import json
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-_DATA = ROOT / "tests" / "data"
+from fuzz.kind import DATA, ROOT, Kind
+from fuzz.model_sources import model_kinds
 
 _PROFILE = (
     *(
@@ -32,16 +31,6 @@ _CASES = (
     *("ops map {} --json", "ops map {}", "ops tests {} -o {}.tests --engine none", "sweep run {} -o {}.results --json"),
     *("ops extract {} -o {}.jsonl",),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Valid content, the ending of its file's name, and the verbs that take it; ``{}`` is the file."""
-
-    name: str
-    content: bytes
-    ending: str
-    commands: tuple[str, ...]
 
 
 def _unpacked(path: Path) -> bytes:
@@ -103,29 +92,29 @@ _PROFILER = (
 def kinds(folder: Path) -> Iterator[Kind]:
     """All of them; ``folder`` is for what has to be made."""
     texts = _PROFILE + _EXPLAIN + _FACTS
-    for path in (*sorted((_DATA / "logs").glob("*.log.gz")), *sorted((_DATA / "logs" / "real").glob("*"))):
+    for path in (*sorted((DATA / "logs").glob("*.log.gz")), *sorted((DATA / "logs" / "real").glob("*"))):
         lines = _unpacked(path).splitlines(keepends=True)
         start = len(lines) // 3
         content = b"".join(lines[:150] + lines[start : start + 100] + lines[-60:])
         yield Kind(path.name, content, path.suffixes[0], texts)
-    for path in sorted((_DATA / "captures").glob("n150-*.json.gz")):
+    for path in sorted((DATA / "captures").glob("n150-*.json.gz")):
         if "truth" not in path.name and "python_io" not in path.name:
             yield Kind(path.name, _unpacked(path), ".json", _PROFILE + _FACTS + _EXPLAIN[:2])
-    yield Kind("cb capture", (_DATA / "cb" / "captured.json").read_bytes(), ".json", _PROFILE[:4] + _FACTS)
-    script = _unpacked(_DATA / "visualizer" / "n150-report.sql.gz")
+    yield Kind("cb capture", (DATA / "cb" / "captured.json").read_bytes(), ".json", _PROFILE[:4] + _FACTS)
+    script = _unpacked(DATA / "visualizer" / "n150-report.sql.gz")
     yield Kind("database", _database(script, folder), ".sqlite", _PROFILE + _FACTS[:1])
-    yield Kind("saved profile", _saved(next(iter((_DATA / "logs").glob("transformer*.log.gz")))), ".ttmem", _PROFILE)
-    for path in sorted((_DATA / "captures" / "memory-report").glob("*.csv")):
+    yield Kind("saved profile", _saved(next(iter((DATA / "logs").glob("transformer*.log.gz")))), ".ttmem", _PROFILE)
+    for path in sorted((DATA / "captures" / "memory-report").glob("*.csv")):
         yield Kind(path.name, path.read_bytes(), ".csv", _PROFILE[:6] + _FACTS[:1])
-    for path in sorted((_DATA / "sweep" / "older_logs").glob("*.txt")):
+    for path in sorted((DATA / "sweep" / "older_logs").glob("*.txt")):
         yield Kind(path.name, path.read_bytes(), ".txt", _RESULTS)
     yield Kind("junit", _JUNIT, ".xml", _RESULTS)
     yield Kind("results", json.dumps(_RESULT).encode() + b"\n", ".jsonl", _RESULTS)
     yield Kind("cases", json.dumps(_CASE).encode() + b"\n", ".jsonl", _CASES)
-    for path in sorted((_DATA / "operators").glob("*.[cj]*")):
+    for path in sorted((DATA / "operators").glob("*.[cj]*")):
         yield Kind(path.name, path.read_bytes(), path.suffix, (*_CASES, *_RESULTS[:1]))
     yield Kind("steps", _STEPS, ".jsonl", ("replay {}", "replay {} --json", "replay {} --strict --board p150"))
-    for path in sorted((_DATA / "cb").rglob("*.cpp")):
+    for path in sorted((DATA / "cb").rglob("*.cpp")):
         yield Kind(path.name, path.read_bytes(), ".cpp", _CODE)
     yield Kind("watcher", _WATCHER, ".log", _FACTS)
     yield Kind("profiler", _PROFILER, ".csv", _FACTS)
@@ -135,3 +124,4 @@ def kinds(folder: Path) -> Iterator[Kind]:
         ".log",
         ("tensor 32x32 --like {}", *_EXPLAIN),
     )
+    yield from model_kinds()

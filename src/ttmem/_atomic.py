@@ -3,13 +3,15 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from ttmem._errors import BadInputError
-from ttmem._gate import visible
+from ttmem._gate import Styled, visible
+
+_PIECE = 1 << 20
 
 
 def check_target(path: Path) -> None:
@@ -23,9 +25,14 @@ def check_target(path: Path) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file so that no reader ever sees half of it."""
+    write_pieces(path, (content,))
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """The same, of what is made piece by piece."""
     try:
         with new_file(path) as stream:
-            stream.write(content)
+            stream.writelines(pieces)
     except BrokenPipeError:
         raise  # nobody reads any more: not a fault of the place
     except OSError as error:
@@ -34,7 +41,25 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text that people or their editors read, through the gate."""
-    write_bytes(path, visible(text).encode("utf-8"))
+    write_texts(path, (text,))
+
+
+def write_texts(path: Path, texts: Iterable[str]) -> None:
+    """The same, of a text that is made piece by piece; a piece does not end within a line break."""
+    write_pieces(path, (piece for text in texts for piece in _shown(text)))
+
+
+def _shown(text: str) -> Iterator[bytes]:
+    """Through the gate in pieces: a report may have a hundred megabytes, and each step would hold it once more."""
+    if isinstance(text, Styled):
+        yield text.encode("utf-8")
+        return
+    start = 0
+    while start < len(text):
+        end = start + _PIECE
+        end += text[end - 1 : end + 1] == "\r\n"
+        yield visible(text[start:end]).encode("utf-8")
+        start = end
 
 
 @contextmanager

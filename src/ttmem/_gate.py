@@ -12,8 +12,10 @@ _ASCII_CONTROLS = bytes((*range(9), *range(11, 32), 127))
 _HOSTILE = re.compile(
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and newline: escape sequences begin with them
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"  # marks without width, or of direction
+    "\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"  # marks without width, of direction
+    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # that join or format
     "\ud800-\udfff"  # half of a pair: bytes that were no UTF-8
     "\U000e0000-\U000e0fff]"  # invisible letters
 )
@@ -34,6 +36,14 @@ def visible(text: str) -> str:
         if len(raw.translate(None, _ASCII_CONTROLS)) == len(raw):
             return text
     return _HOSTILE.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The same for what is said in one line: a name with a line break in it must not begin a line of its own.
+
+    What runs ttmem may obey such a line: ``::error::`` in the log of a GitHub workflow is a command.
+    """
+    return visible(text).replace("\n", "\\n")
 
 
 def visible_json(encoded: bytes) -> bytes:

@@ -16,10 +16,16 @@ FACT_LINE_BYTES = 1 << 20
 
 UNPACKED_PIECE_BYTES = 1 << 20
 """Unpacked at once, however well a file was packed."""
-UNPACKED_FREE_BYTES = 1 << 30
-UNPACKED_RATIO = 2_000
-"""Beyond the first GiB, a packed file may unpack to so many times its size: gzip cannot do more than 1,032, and logs
-unpack to 30 to 300 times theirs."""
+UNPACKED_FREE_BYTES, UNPACKED_RATIO = 3 << 29, 300
+"""A packed file may unpack to 1.5 GiB, and beyond that to so many times its size: logs unpack to 30 to 300 times
+theirs. What lies beyond is left out."""
+UNPACKED_LINE_BYTES = 100
+"""What a line counts at least, for that: it is lines that take time, and those of logs are longer on average."""
+UNPACKED_WHOLE_BYTES, REPEATED_BYTES = 64 << 20, 16 << 10
+"""Beyond the first 64 MiB, what says nothing but a text of at most 16 KiB over and over is left out of a packed file,
+but for two times of it: a small file may hold a GB of that. Runs of programs count, however alike they are."""
+REPEATED_COST = 4
+"""To unpack what is left out costs so many times less than to read it."""
 DOCUMENT_BYTES = 1 << 28
 """A source that is one document (JSON, a module dump, a folder's table) and has to be read as a whole."""
 DOCUMENT_VALUES = 4_000_000
@@ -60,6 +66,13 @@ TENSOR_DIMENSIONS = 1_024
 
 LITERAL_CHARACTERS = 1 << 16
 """A value that is written as Python writes it (``(1, 32)``): its parser takes a thousand bytes for each character."""
+TESTS_READ = 150_000
+"""Tests of other tools' results that one report is made of: each costs some 40 microseconds, whatever it says."""
+NAMES_TOLD_APART, BOARDS_TOLD_APART = 5_000, 50
+"""Operators, models, error sentences (and boards) of test results that have a row of their own, the rest shares one:
+there are a few hundred real operators, and a dozen boards."""
+ROWS_FOR_PEOPLE = 2_000
+"""Of a table in a text or a page; the JSON and CSV beside it have all."""
 FOLDED_TESTS = 100_000
 """Tests that a pytest summary folds into lines such as ``SKIPPED [12] reason``, all of them together."""
 

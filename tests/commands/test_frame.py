@@ -262,6 +262,9 @@ def test_completion_of_verbs_and_stored_names(home: Path) -> None:
     assert complete("ttmem profile be", 2) == ["plain,bert"]
     assert complete("ttmem profile ./be", 2) == ["file,./be"]
     assert complete("ttmem diff bert be", 3) == ["plain,bert"]
+    assert complete("ttmem fit x --recipe gen", 4) == ["plain,generic"]
+    assert complete("ttmem fit x --boards n150,p1", 4)[0] == "plain,n150,p100"
+    assert complete("ttmem fit x --kv-cache bfloat8", 4) == ["plain,bfloat8_b"]
     assert complete("ttmem explain be", 2) == ["plain,bert"]
     assert complete("ttmem reports rm be", 3) == ["plain,bert"]
     assert complete("ttmem check bert --baseline be", 4) == ["plain,bert"]

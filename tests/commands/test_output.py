@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import REAL_OOM, call
-from ttmem import _atomic
+from ttmem import _atomic, _gate
 from ttmem._errors import BadInputError
 from ttmem.commands import _output
 
@@ -166,3 +166,10 @@ def test_colour(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], term
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert _output.color_wanted(Stream()) is wanted  # type: ignore[arg-type]
+
+
+def test_a_text_is_the_same_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_atomic, "_PIECE", 3)
+    for text in ("", "ab\r\ncd\r\n\r\r\nx\u202e\ud800\U0001f600\n", "\r\n" * 9, "a\r\n" * 9):
+        _atomic.write_text(tmp_path / "text", text)
+        assert (tmp_path / "text").read_bytes() == _gate.visible(text).encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from ttmem.reports.kit.documents import indented
 
 _MEMORY = 500 << 20
 _DIGITS = b"9" * 6_000
+_LINES = re.compile(r"\(([\d,]+) lines\)")
 _SENTENCE = (
     b"Out of Memory: Not enough space to allocate NUMBER B DRAM buffer across NUMBER banks, "
     b"where each bank needs to store NUMBER B"
@@ -100,7 +102,10 @@ def _in_pieces(path: Path) -> int:
         return sum(map(len, opened.chunks()))
 
 
-def test_every_piece_is_bounded_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_every_piece_is_bounded_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ttmem.readers import byte_source
+
+    monkeypatch.setattr(byte_source, "UNPACKED_WHOLE_BYTES", 1 << 40)
     plain = zlib.compress(b"x", 1) * 100_000 + b"\n" * (3 << 20)
     for name, packed in (("a.gz", gzip.compress(plain)), ("a.zst", zstandard.ZstdCompressor().compress(plain) * 2)):
         path = tmp_path / name
@@ -116,10 +121,12 @@ def test_one_line_over_and_over(child: Child, line: bytes, tmp_path: Path) -> No
     path = tmp_path / "lines.log.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(state + line * copies + state)
-    # WHEN / THEN it costs what unpacking costs, and every line is counted
+    # WHEN / THEN it costs what unpacking costs, and every line is counted: as read, or as left out
     ran = ask(child, "profile", "--no-store", "--json", path)
     assert ran.cpu_seconds < 2
-    assert json.loads(ran.out)["source"]["lines"] == copies + 2
+    source = json.loads(ran.out)["source"]
+    (left_out,) = (int(found[1].replace(",", "")) for text in source["warnings"] if (found := _LINES.search(text)))
+    assert source["lines"] + left_out == copies + 2
 
 
 @pytest.mark.parametrize("step", [7, 4_000, 1 << 20])
@@ -140,6 +147,93 @@ def test_lines_that_are_counted_lose_nothing(step: int) -> None:
     assert found.lines == expected.lines
     assert found.line.tolist() == expected.line.tolist()
     assert found.tables.failures == expected.tables.failures
+
+
+_STATE = b"   Always |  INFO | Device memory state before submit\n"
+_OPERATION = (
+    b'   RuntimeTTNN |    DEBUG | Executing operation: %1 = "ttnn.add"(%1) : (tensor<4x4xf32>) -> tensor<4x4xf32> '
+    b'loc("a")\n'
+)
+REPEATED = {
+    "two lines": b"a\nb\n",
+    "a hundred lines": b"".join(b"step %d of it\n" % (number * number) for number in range(100)),
+    "operations": _OPERATION,
+    "half a line": b"x" * 700,
+    "long lines": b"y" * 9_000 + b"\n",
+}
+LINE_VERBS = (
+    *(("profile", "--no-store", "--json", "{}"), ("explain", "{}"), ("cb", "profile", "{}"), ("check", "--json", "{}")),
+    *(("cb", "analyze", "{}"), ("diff", "{}", "{}", "--json"), ("export", "{}", "--to", "perfetto", "-o", "{}.out")),
+    *(("tensor", "32x32", "--like", "{}"), ("fit", "{}", "--engine", "twin", "--no-store")),
+)
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_what_repeats_itself_is_left_out_of_every_verb(child: Child, name: str, tmp_path: Path) -> None:
+    # GIVEN a small file of half a GB that says little
+    text = REPEATED[name]
+    path = tmp_path / "bomb.log.zst"
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    with path.open("wb") as file:
+        file.write(packer.compress(_STATE + _OPERATION))
+        many = text * ((4 << 20) // len(text))
+        for _ in range(128):
+            file.write(packer.compress(many))
+        file.write(packer.compress(_STATE) + packer.flush())
+    # WHEN / THEN every verb that reads lines ends soon, and says what it did not look at
+    for verb in LINE_VERBS:
+        ran = ask(child, *(word.replace("{}", str(path)) for word in verb))
+        assert ran.cpu_seconds < 6, (verb, ran.cpu_seconds)
+        if verb[0] in ("profile", "explain", "cb"):
+            assert b"over and over were left out" in b" ".join((ran.out + ran.err).split()), verb
+
+
+def test_runs_that_are_alike_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ttmem
+    from ttmem.readers import byte_source
+
+    # GIVEN a small program in a loop that prints the same text every time, packed, beyond what is read in any case
+    monkeypatch.setattr(byte_source, "UNPACKED_WHOLE_BYTES", 1 << 20)
+    line = b"   RuntimeTTNN |    DEBUG | %s execution of program: main\n"
+    run = line % b"Starting" + _OPERATION * 3 + line % b"Finished"
+    copies = (4 << 20) // len(run)
+    path = tmp_path / "loop.log.zst"
+    path.write_bytes(zstandard.ZstdCompressor().compress(_STATE + run * copies))
+    # THEN every run counts
+    document = ttmem.read(path).to_json()
+    assert (document["runs"], document["operations"]["executed"]) == (copies, 3 * copies)
+
+
+def test_lines_without_end_that_do_not_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ttmem.readers import byte_source
+
+    # GIVEN less room than there is, and short lines
+    monkeypatch.setattr(byte_source, "UNPACKED_FREE_BYTES", 8 << 20)
+    monkeypatch.setattr(byte_source, "UNPACKED_RATIO", 1)
+    path = tmp_path / "lines.log.gz"
+    path.write_bytes(gzip.compress(_STATE + b"".join(b"%d\n" % number for number in range(1_000_000)), 9))
+    # WHEN it is read
+    with byte_source.OpenedSource(path) as opened:
+        lines = sum(chunk.count(b"\n") for chunk in opened.chunks())
+        # THEN lines count as long as lines usually are, and what is missing is said
+        assert lines < 300_000
+        assert "was left out" in opened.remarks[0]
+
+
+@pytest.mark.parametrize("period", [1, 2, 63, 700, 16_000])
+def test_what_is_left_out_is_whole_lines(period: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ttmem.readers import byte_source
+
+    monkeypatch.setattr(byte_source, "UNPACKED_WHOLE_BYTES", 1 << 20)
+    text = (b"%d," % period) * period
+    line = text[: period - 1] + b"\n"
+    path = tmp_path / "a.zst"
+    path.write_bytes(zstandard.ZstdCompressor().compress(b"head\n" + line * ((9 << 20) // period) + b"tail\n"))
+    with byte_source.OpenedSource(path) as opened:
+        found = b"".join(opened.chunks())
+        assert opened.remarks
+    assert set(found.split(b"\n")) == {b"head", b"tail", line[:-1], b""}
+    assert len(found) < 6 << 20
 
 
 # --- documents ------------------------------------------------------------------------------------------------------
@@ -310,6 +404,17 @@ def test_results_that_multiply(child: Child, tmp_path: Path, name: str, content:
     ran = ask(child, "sweep", "report", path, "-o", tmp_path / "reports")
     assert told in ran.err
     assert ran.cpu_seconds < 6
+
+
+def test_a_table_of_failures_alone(child: Child, tmp_path: Path) -> None:
+    """Reports tell of each failure up to five times; only one of them is held at a time, and that in pieces."""
+    path = tmp_path / "rows.csv"
+    rows = (f"fail,a{number},x{number},Out of Memory\n" for number in range(60_000))
+    path.write_text("status,op_name,input_hash,exception\n" + "".join(rows))
+    ran = ask(child, "sweep", "report", path, "-o", tmp_path / "reports")
+    written = sum(file.stat().st_size for file in (tmp_path / "reports").iterdir())
+    assert written > 80 << 20
+    assert ran.peak_bytes < 2 * written, "as much as two of them at once"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ import json
 import os
 import random
 import re
+import shlex
 import sqlite3
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -20,13 +23,17 @@ from bad_values import HOSTILE, KINDS, Kind
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz.kind import Kind as MadeKind
+from fuzz.model_sources import model_kinds
 from live.regions import region
-from support.command_line import ROOT
+from support.command_line import ROOT, environment
 from ttmem._gate import Styled, visible, visible_json
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
 
 SOURCE = ROOT / "src" / "ttmem"
+RUN = ROOT / "tests" / "data" / "fuzz" / "run.ttmem"
+MODEL_KINDS = {kind.name: kind for kind in model_kinds()}
 OURS = re.compile(r"\x1b\[[0-9;]*m")
 DATA_FILES = {".ttmem", ".sqlite", ".parquet", ".zst", ".sqlite-wal", ".sqlite-shm"}
 """For programs: they hold what was read."""
@@ -48,6 +55,10 @@ def test_nothing_invisible_comes_through(text: str) -> None:
     assert visible(shown) == shown
     if not bad_characters(text):
         assert shown == text
+
+
+def test_no_character_of_unicode_is_forgotten() -> None:
+    assert [hex(number) for number in range(sys.maxunicode + 1) if bad_characters(visible(chr(number)))] == []
 
 
 @given(st.text(), st.sampled_from(["\x7f", "\x9b", "\u202e", "\u200b", "\U000e0041"]))
@@ -77,6 +88,8 @@ def _planted_document(document: Any, random_: random.Random, share: float, name:
     if isinstance(document, dict):
         return {key: _planted_document(value, random_, share, name) for key, value in document.items()}
     if isinstance(document, list):
+        if len(document) == 3 and isinstance(document[2], bytes):  # a column of numbers: its kind is no name
+            return document
         return [_planted_document(value, random_, share, name) for value in document]
     if isinstance(document, str) and random_.random() < share:
         return document + name
@@ -167,6 +180,63 @@ def _check_outputs(verb: str, out: bytes, err: bytes, folder: Path, *, in_color:
         assert bad_characters(shown) == set(), (verb, name, shown[:300])
 
 
+PWN = "\n::error::pwn\n"
+"""A line that a GitHub workflow would obey."""
+
+
+@pytest.mark.parametrize("kind", MODEL_KINDS.values(), ids=MODEL_KINDS)
+def test_no_verb_that_predicts_or_plays_passes_it_on_either(kind: MadeKind, tmp_path: Path) -> None:
+    """``fit``, ``tune``, ``whatif``, ``check``, ``diff``, ``sweep diff``, and the files that they write."""
+    name = HOSTILE.replace("\0", "").replace("\ud800", "")
+    answered = 0
+    for number, verb in enumerate(dict.fromkeys(kind.commands)):
+        for share in (0.5, 0.1, 0.03, 0.01):
+            # GIVEN hostile names in the source, in a folder that is called so too (lists name it, in words of a shell)
+            folder = tmp_path / (f"{number}-{share}" if "--list" in kind.commands[0] else f"{number} {share} {name}")
+            folder.mkdir()
+            path, random_ = kind.written(kind.content, folder), random.Random(f"{verb}{share}")
+            if kind.ending == ".ttmem":
+                document = bad_values.profile_document(path)
+                bad_values.write_profile(path, _planted_document(document, random_, share, PWN + name))
+            elif kind.ending in (".json", ".jsonl"):
+                lines = [path.read_text()] if kind.ending == ".json" else path.read_text().splitlines()
+                planted = (_planted_document(json.loads(line), random_, share, PWN + name) for line in lines)
+                path.write_text("\n".join(map(json.dumps, planted)))
+            else:
+                text = path.read_text().replace(str(folder), "FOLDER")
+                path.write_text(_planted_text(text, random_, share, name).replace("FOLDER", str(folder)), newline="")
+            given_files = {place: place.read_bytes() for place in folder.rglob("*") if place.is_file()}
+            # WHEN a verb reads it
+            words = [word.replace("{}", str(path)).replace("{dir}", str(folder)) for word in verb.split()]
+            code, out, err = bad_values.run(words, TTMEM_HOME=str(tmp_path / "home"), COLUMNS="100", NO_COLOR="1")
+            # THEN nothing of it is obeyed, by a terminal or by what keeps the log
+            assert b"internal error" not in err
+            assert not re.search(rb"^\s*::error::pwn", err, re.MULTILINE), err
+            made = (place for place in folder.rglob("*") if place.is_file() and place not in given_files)
+            texts = [place.read_bytes() for place in made if place.suffix not in {*DATA_FILES, ".db"}]
+            for text in (out, err, *texts):
+                assert bad_characters(text.decode("utf-8")) == set(), (verb, text[:300])
+            if code in (0, 1):
+                answered += 1
+                break
+    assert answered > len(set(kind.commands)) // 2, "hardly anything of it was read: the test says little"
+
+
+@pytest.mark.parametrize("words", [["boards"], ["profile", "nowhere.log"], ["tune", str(RUN)], ["--help"]], ids=str)
+def test_streams_that_were_closed(words: list[str], tmp_path: Path) -> None:
+    """An answer that cannot be given is exit code 2; what was closed is not replaced by another stream or a file."""
+    code = "import sys; from ttmem.commands import main; sys.exit(main(sys.argv[1:]))"
+    line = shlex.join([sys.executable, "-c", code, *words])
+    env = environment(TTMEM_HOME=str(tmp_path))
+    usual = subprocess.run(line, shell=True, env=env, capture_output=True, check=False)
+    for closed in (">&-", "2>&-", "<&-", "<&- >&- 2>&-"):
+        done = subprocess.run(f"{line} {closed}", shell=True, env=env, capture_output=True, check=False)
+        assert done.returncode == (2 if " >&-" in f" {closed}" else usual.returncode), (closed, done.stderr)
+        assert b"Traceback" not in done.stderr
+        assert b"internal error" not in done.stderr
+        assert done.stdout == (b"" if " >&-" in f" {closed}" else usual.stdout)
+
+
 def test_names_of_processes_are_shown_as_they_are_not(tmp_path: Path) -> None:
     name = HOSTILE.replace("\0", "").replace("\ud800", "")
     held = (1 << 20, 0, 0, 0, 0)
@@ -211,6 +281,7 @@ _WRITERS = {
     "commands/__init__.py": "our own help",
     "commands/_group.py": "our own help",
     "commands/_child.py": "a program's own output, passed through",
+    "commands/tune.py": "a patch holds the lines of the user's own source to the byte, or it does not apply",
     "exports/csv_files.py": "through the gate, cell by cell",
     "exports/perfetto.py": "JSON in ASCII",
     "exports/visualizer.py": "JSON in ASCII, and a database",

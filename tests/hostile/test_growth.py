@@ -66,3 +66,43 @@ def test_a_log_that_is_followed(child: Child, name: str, tmp_path: Path) -> None
 def test_results_of_a_sweep(child: Child, name: str, tmp_path: Path) -> None:
     ending, pattern = RESULTS[name]
     _check(child, ("sweep", "report", "--json", "-o", "{}"), pattern, tmp_path, ending)
+
+
+_MODULE = """\
+#dram = #ttnn.buffer_type<dram>
+#a = #ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<2x2x!ttcore.tile<32x32, bf16>, #dram>, <interleaved>>
+module @m attributes {{ttcore.meshes = #ttcore.meshes<[<"mesh" = 1x1>]>}} {{
+  ttcore.device_module {{
+    builtin.module @m {{
+      func.func @main(%arg0: {t} {{ttcore.argument_type = #ttcore.argument_type<input>, ttir.name = "x"}}) -> {t} {{
+{body}
+        return %{last} : {t} loc(unknown)
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def _chain(length: int) -> str:
+    """A module of operations, each on the result of the one before, and nothing is freed."""
+    t = "tensor<64x64xbf16, #a>"
+    inputs = ["%arg0", *(f"%{number}" for number in range(length))]
+    body = "\n".join(f'        %{n} = "ttnn.relu"({inputs[n]}) : ({t}) -> {t} loc(unknown)' for n in range(length))
+    return _MODULE.format(t=t, body=body, last=length - 1)
+
+
+@pytest.mark.parametrize("edit", ["dtype:*=bfloat8_b", "memory:*=L1", "free:*"])
+def test_an_edit_of_every_tensor_of_a_long_run(child: Child, edit: str, tmp_path: Path) -> None:
+    # GIVEN predicted runs of 1,000 and 2,000 operations, where every tensor's form follows the one before
+    for length in (1_000, 2_000):
+        path = tmp_path / f"chain{length}.mlir"
+        path.write_text(_chain(length))
+        ran = child.run(["fit", str(path), "--engine", "twin", "--name", f"chain{length}"], limits=_LIMITS)
+        assert ran.code == 0, ran.err
+    # WHEN an edit means all of them, THEN it takes a moment: the first 1,000 took six seconds
+    for length in (1_000, 2_000):
+        ran = child.run(["whatif", f"chain{length}", edit, "--json"], limits=_LIMITS)
+        assert ran.code in (0, 1, 2), ran.err
+        assert b"internal error" not in ran.err
+        assert ran.cpu_seconds < 2.5

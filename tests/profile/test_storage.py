@@ -32,6 +32,8 @@ from ttmem.profile import (
     Timeline,
     storage,
 )
+from ttmem.profile.model import MEMORIES
+from ttmem.profile.tensor_type import HOST
 
 HEADER = struct.Struct("<8sIQQ16s")
 
@@ -135,7 +137,9 @@ def timelines(draw: st.DrawFn, form_count: int, views: int) -> Timeline:
 @st.composite
 def profiles(draw: st.DrawFn) -> Profile:
     shape = st.lists(st.integers(0, 4096), max_size=4).map(tuple)
-    kinds = tuple(draw(st.lists(st.builds(TensorType, shape, *[TEXT] * 4, *[COUNT] * 4), max_size=3)))
+    places = st.sampled_from(("", HOST, *MEMORIES))
+    texts = (TEXT, TEXT, places, TEXT)
+    kinds = tuple(draw(st.lists(st.builds(TensorType, shape, *texts, *[COUNT] * 4), max_size=3)))
     view_count = draw(st.integers(0, 4))
     views = draw(column("int64", -(2**63), 2**63 - 1, view_count * 5)).reshape(view_count, 5)
     operation_forms = draw(forms(len(kinds)))
@@ -319,6 +323,7 @@ BROKEN = {
     "no timelines": lambda d: d.pop("timelines"),
     "program of nowhere": lambda d: d["timelines"][0]["programs"][0].update(parent=3),
     "program beyond the end": lambda d: d["timelines"][0]["programs"][0].update(end_operation=99),
+    "tensor in no memory": lambda d: d["tensor_types"][0].update(memory="L2"),
     "memory state beyond the end": lambda d: d["timelines"][0]["programs"][0].update(end_state=9),
     "tensor type of nowhere": lambda d: d["forms"].update(signatures=[[[5], []]]),
     "text where a number belongs": lambda d: d["source"].update(bytes="many"),

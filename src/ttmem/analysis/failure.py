@@ -19,7 +19,7 @@ class RunFailure(Failure):
     operation_location: str = ""
     rank: int = -1
     survived: bool = False
-    """Operations were started after it: the process went on."""
+    """Operations were started after it, or the program caught it at its end: the process went on."""
 
 
 def failures(profile: Profile) -> list[RunFailure]:
@@ -34,7 +34,8 @@ def failures(profile: Profile) -> list[RunFailure]:
             found_here = find_failures(text.text, first_line=text.line, include_other=True)
             if not found_here and text.is_exception:  # of a wording that nobody knows
                 found_here = [Failure("none", None, " ".join(text.text.split()), "", line=text.line)]
-            seen += [(failure, text.operation, text.next_operation) for failure in found_here]
+            started = -1 if text.is_caught else text.next_operation
+            seen += [(failure, text.operation, started) for failure in found_here]
         places = _Places(seen)
         # A message may be known from one of its prints and cut in another: the same failure must keep its first place.
         for failure in deduplicate([failure for failure, _, _ in seen]):

@@ -59,7 +59,10 @@ SOURCE = Known("source", lambda: _room("store.store").names(), about="stored rep
 
 _OF_OPTIONS = {
     "--board": BOARD,
+    "--boards": Known("board", lambda: ["all", *_names(_room("hardware").BOARDS)]),
     "--dtype": DATA_TYPE,
+    "--kv-cache": DATA_TYPE,
+    "--recipe": Known("recipe", lambda: _room("fit.language.recipe").recipe_names()),
     "--layout": Known("layout", lambda: _names(_room("tensors").LAYOUTS)),
     "--memory": Known("memory", lambda: _names(_room("hardware").MEMORIES)),
     "--release": Known("version", lambda: _names(_room("hardware").RELEASES)),

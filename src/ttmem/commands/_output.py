@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from ttmem._gate import visible
+from ttmem._gate import one_line, visible
 
 NARROWEST_COLUMNS = 60
 
@@ -41,12 +41,20 @@ def note(text: str, *, quiet: bool = False) -> None:
 
 def warn(text: str) -> None:
     """Something that did not go as asked but does not change the answer."""
-    say(f"ttmem: warning: {text}")
+    say(f"ttmem: warning: {one_line(text)}")
 
 
 def say(text: str, *, end: str = "\n", before: str = "") -> None:
     """Everything that goes to stderr, through the gate; ``before`` is our own (it clears a line)."""
     print(f"{before}{visible(text)}", end=end, file=sys.stderr, flush=True)
+
+
+def stderr_descriptor() -> int:
+    """Where a program that we start may print: our stderr, also when something in this process took its place."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return 2
 
 
 def json_text(document: Any) -> str:

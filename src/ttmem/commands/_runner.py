@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ttmem._errors import TtmemError
+from ttmem._gate import one_line
 from ttmem.commands._known import give_words
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -87,6 +88,7 @@ def exit_code_of(command: click.Command, argv: Sequence[str] | None, *, prog_nam
     """Parse, invoke, flush; whatever is raised becomes an exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     settings.debug = os.environ.get("TTMEM_DEBUG", "") not in ("", "0")
+    _open_what_is_closed()
     _survive_odd_encodings()
     gc.set_threshold(100_000, 50, 50)  # a verb makes many objects and few cycles: look for them seldom
     try:
@@ -129,7 +131,7 @@ def _invoke(command: click.Command, arguments: list[str], prog_name: str, settin
 def describe(error: Exception, prog_name: str) -> tuple[int, str]:
     """The exit code and the text of an error."""
     if isinstance(error, TtmemError):
-        message, hint = str(error), error.hint
+        message, hint = one_line(str(error)), one_line(error.hint)
     elif isinstance(error, click.ClickException):
         ctx = getattr(error, "ctx", None)
         message, hint = error.format_message(), f"see '{ctx.command_path} --help'" if ctx else ""
@@ -147,6 +149,20 @@ def _say(text: str) -> None:
 
     with contextlib.suppress(OSError, ValueError):
         say(text)
+
+
+def _open_what_is_closed() -> None:
+    """Standard streams that were closed (``>&-``): Python has none then, and a file would get their numbers.
+
+    What is said on a closed stderr is lost. A closed stdout cannot be written to, which is an error as soon as it is.
+    """
+    for number, name, mode, flags in ((0, "stdin", "r", 0), (1, "stdout", "w", 0), (2, "stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            place = os.open(os.devnull, os.O_RDONLY | flags)
+            if place != number:
+                os.dup2(place, number)
+                os.close(place)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _survive_odd_encodings() -> None:

@@ -94,5 +94,5 @@ def _of_text(opened: OpenedSource, progress: Progress | None) -> Evidence:
         for one in found.failures
         if one.failure_class != "none"
     )
-    left_out = (*found.left_out, *splitter.long_lines.remarks)
+    left_out = (*found.left_out, *splitter.long_lines.remarks, *opened.remarks)
     return Evidence(opened.name, kind, log=facts.facts(), watcher=watched, failures=failures, left_out=left_out)

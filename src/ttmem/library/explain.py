@@ -109,7 +109,9 @@ def _scanned(path: str | Path, progress: Progress | None, notes: list[str]) -> F
             notes.append(f"{error}; what was unpacked before is explained")
 
     with OpenedSource(path) as opened:
-        return find_in_chunks(chunks())
+        found = find_in_chunks(chunks())
+        notes += opened.remarks
+        return found
 
 
 def _of_profile(profile: Profile, *, board: str | None) -> Explained:

@@ -247,6 +247,8 @@ class FailureText:
     """How many operations had been started when it was printed: later ones mean that the process went on."""
     is_exception: bool = False
     """It was raised or ended the process, so it is a failure whatever it says; a log's line may only mention one."""
+    is_caught: bool = False
+    """The program is known to have caught it and to have come to another end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from ttmem.profile.model import (
     Timeline,
 )
 from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile.tensor_type import HOST
 
 SCHEMA_VERSION = 2
 """Raise it when an older ttmem would misread what a newer one wrote; a new field with a default needs no raise."""
@@ -49,6 +50,10 @@ _NAMES_OF_VERSION_1 = {
     f"block_{column}": f"state_{column}" for column in ("kind", "operation", "cause", "view", "line")
 } | {f"{end}_block": f"{end}_state" for end in ("first", "end", "last")}
 """What the first version called the columns of memory states."""
+_FACT_TYPES = {"engine": str, "ttnn": str, "board": str, "system": str, "chips": int, "ranks": list, "arguments": list}
+"""What is asked of the facts, and has to be of a type; any other may be anything."""
+_PLACES = frozenset({"", HOST, *MEMORIES})
+"""Where a tensor may lie."""
 _COLUMN_TYPES = frozenset({"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8"})
 
 
@@ -183,6 +188,11 @@ def _check_profile(profile: Profile) -> None:
     """
     if profile.views.shape != (len(profile.views), VIEW_LARGEST_FREE + 1):
         raise ValueError("memory views have the wrong number of columns")
+    for fact, kind in _FACT_TYPES.items():
+        if not isinstance(profile.facts.get(fact), kind | tuple | None if kind is list else kind | None):
+            raise ValueError(f"the fact '{fact}' is of another type")
+    if unknown := next((one.memory for one in profile.tensor_types if one.memory not in _PLACES), None):
+        raise ValueError(f"a tensor lies in '{unknown}', which is no memory")
     _check_forms(profile.forms, len(profile.tensor_types))
     for timeline in profile.timelines:
         _check_timeline(timeline, forms=len(profile.forms), views=len(profile.views))

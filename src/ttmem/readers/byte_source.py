@@ -18,9 +18,13 @@ from ttmem._limits import (
     DOCUMENT_BYTES,
     DOCUMENT_VALUES,
     FACT_LINE_BYTES,
+    REPEATED_BYTES,
+    REPEATED_COST,
     UNPACKED_FREE_BYTES,
+    UNPACKED_LINE_BYTES,
     UNPACKED_PIECE_BYTES,
     UNPACKED_RATIO,
+    UNPACKED_WHOLE_BYTES,
     LongLines,
 )
 
@@ -28,7 +32,7 @@ PACKED_MAGIC = _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PACKED_BYTES = 32 << 10
 """Read at once; text logs unpack to some 30 times as much."""
 _ZSTD_STEP_BYTES = 1 << 10
-"""Handed to zstd at once, because it cannot be told where to stop: four bytes may unpack to 128 KiB."""
+"""Handed to zstd at once, because it cannot be told where to stop: four bytes may unpack to 128 KiB, this to 32 MiB."""
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
@@ -81,9 +85,12 @@ class Head:
 
 
 class OpenedSource:
-    """The unpacked bytes of a source, from the start: what was looked at to know its kind is not lost."""
+    """The unpacked bytes of a source, from the start: what was looked at to know its kind is not lost.
 
-    def __init__(self, source: str | Path) -> None:
+    ``counted``: text with any of these is handed out as often as a packed source repeats it.
+    """
+
+    def __init__(self, source: str | Path, *, counted: tuple[bytes, ...] = ()) -> None:
         self._path = None if str(source) == "-" else Path(source)
         self.name = str(self._path or "standard input")
         raw = _opened(self._path) if self._path else sys.stdin.buffer
@@ -91,7 +98,9 @@ class OpenedSource:
         """How much there is to read; 0 when that is not known."""
         buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
         unpacker = unpacker_for(buffered.peek(4)[:4])
-        self._stream = cast(BinaryIO, PackedReader(cast(BinaryIO, buffered), unpacker) if unpacker else buffered)
+        self._stream = cast(
+            BinaryIO, PackedReader(cast(BinaryIO, buffered), unpacker, counted) if unpacker else buffered
+        )
         self._seen: list[bytes] = []
         self._damage: TruncatedSourceError | None = None
         self.left_out: tuple[str, ...] = ()
@@ -103,6 +112,11 @@ class OpenedSource:
     def __exit__(self, *_: object) -> None:
         if self._path is not None:
             self._stream.close()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What of a packed source was not handed out at all, once it is read; none of any other."""
+        return self._stream.remarks if isinstance(self._stream, PackedReader) else ()
 
     @property
     def head(self) -> Head:
@@ -138,6 +152,8 @@ class OpenedSource:
                         where=self.name,
                         hint="capture or dump a smaller part of the program",
                     )
+            if self.remarks:
+                raise BadInputError(f"is too much to read whole: {self.remarks[0]}", where=self.name)
             return b"".join(pieces)
         except TruncatedSourceError as error:
             hint = "make the file again"
@@ -162,7 +178,7 @@ class OpenedSource:
         except TruncatedSourceError as error:
             raise BadInputError(f"cannot be read to its end: {error.reason}", where=self.name) from error
         yield from splitter.rest()
-        self.left_out = splitter.long_lines.remarks
+        self.left_out = (*splitter.long_lines.remarks, *self.remarks)
 
     def _pieces(self, limit: int = sys.maxsize) -> Iterator[bytes]:
         if self._damage is not None:
@@ -267,24 +283,81 @@ def unpacker_for(magic: bytes) -> Callable[[], _Unpacker] | None:
     return _ZstdFrame if magic.startswith(_ZSTD_MAGIC) else None
 
 
+def _period_of(piece: bytes) -> int:
+    """How long a text is that this is nothing but repetitions of; 0 when it is no such thing."""
+    at = piece.find(piece[:REPEATED_BYTES], 1, 2 * REPEATED_BYTES)  # the first one, if there is a shorter one too
+    return at if at > 0 and piece[at:] == piece[:-at] else 0
+
+
 class PackedReader:
     """The unpacked bytes; raises EOFError at the end of a file that stops inside a member.
 
     The standard readers throw away what they had unpacked when a file turns out to be cut (gzip), or do not notice
     (zstd). A log of a killed job is cut more often than not, so here everything before the cut is handed out first.
-    However well a file was packed, it is unpacked in pieces of a bounded size.
+    However well a file was packed, it is unpacked in pieces of a bounded size, what repeats itself without end is
+    handed out twice, and there is an end to it; ``remarks`` name what was left out. So whoever reads, line by line or
+    not, needs a bounded time, and no reader has to know of bombs.
     """
 
-    def __init__(self, fileobj: BinaryIO, unpacker: Callable[[], _Unpacker]) -> None:
+    def __init__(self, fileobj: BinaryIO, unpacker: Callable[[], _Unpacker], counted: tuple[bytes, ...] = ()) -> None:
         self.fileobj = fileobj
+        self._counted = counted
         self._new_unpacker = unpacker
         self._unpacker: _Unpacker | None = None
         self._packed = b""
         self._damage: Exception | None = None
-        self._read_bytes = self._unpacked_bytes = 0
+        self._read_bytes = self._unpacked_bytes = self._cost_bytes = 0
+        self._repeated_bytes = self._repeated_lines = 0
+        self._ready, self._given = b"", 0
+        self._is_over = False
 
     def read(self, _size: int = -1, /) -> bytes:
         """The next piece, empty at the end."""
+        if self._is_over:
+            return b""
+        whole = self._next()
+        piece = self._without_repeats(whole) if self._cost_bytes > UNPACKED_WHOLE_BYTES else whole
+        self._cost_bytes += max(len(piece), UNPACKED_LINE_BYTES * piece.count(b"\n"), len(whole) // REPEATED_COST)
+        self._is_over = self._cost_bytes > max(UNPACKED_FREE_BYTES, UNPACKED_RATIO * self._read_bytes)
+        return piece
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was left out, none when nothing was."""
+        said = []
+        if self._repeated_bytes:
+            said.append(
+                f"{self._repeated_bytes >> 20:,} MiB ({self._repeated_lines:,} lines) that repeat what stands before "
+                "them over and over were left out; line numbers do not count them"
+            )
+        if self._is_over:
+            said.append(
+                f"what lies beyond {self._unpacked_bytes >> 20:,} MiB was left out: no more is unpacked of a file of "
+                "this size and such lines"
+            )
+        return tuple(said)
+
+    def _without_repeats(self, piece: bytes) -> bytes:
+        """Two times and a bit of what a piece repeats: a multiple of it is taken out, so lines stay whole."""
+        period = _period_of(piece)
+        times = len(piece) // period - 2 if period else 0
+        if times <= 0 or any(mark in piece[: 2 * period] for mark in self._counted):
+            return piece
+        kept = piece[: len(piece) - times * period]
+        self._repeated_bytes += len(piece) - len(kept)
+        self._repeated_lines += times * piece.count(b"\n", 0, period)
+        return kept
+
+    def _next(self) -> bytes:
+        """The next piece: zstd may have unpacked far more than that at once."""
+        if self._given >= len(self._ready):
+            self._ready, self._given = self._unpacked(), 0
+        start, self._given = self._given, self._given + UNPACKED_PIECE_BYTES
+        if len(self._ready) - self._given < UNPACKED_PIECE_BYTES:
+            self._given = len(self._ready)
+        return self._ready[start : self._given] if start or self._given < len(self._ready) else self._ready
+
+    def _unpacked(self) -> bytes:
         if self._damage is not None:
             raise self._damage
         pieces: list[bytes] = []
@@ -297,10 +370,6 @@ class PackedReader:
                 break
             ready += len(pieces[-1])
         self._unpacked_bytes += ready
-        if self._unpacked_bytes > max(UNPACKED_FREE_BYTES, UNPACKED_RATIO * self._read_bytes):
-            self._damage = ValueError(
-                f"it unpacks to more than {UNPACKED_RATIO:,} times its size: the rest is left out"
-            )
         if self._damage is None and not ready and self._unpacker is not None:
             self._damage = EOFError()
             pieces = [self._unpacker.decompress(b"", UNPACKED_PIECE_BYTES)]

@@ -6,31 +6,36 @@ DRAM too, and a clash of static buffers is filed under assertions there.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TypeVar
 
-from ttmem._limits import FAILURES_CLASSIFIED
+from ttmem._limits import FAILURES_CLASSIFIED, TESTS_READ
 from ttmem.explain import Failure, find_failures
 from ttmem.explain.knowledge.loading import failure_class_named, status_of_wording
 from ttmem.results.outcome import CRASH, ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
 
 _REFUSALS = ("TypeError", "ValueError", "RuntimeError", "IndexError")
+_Test = TypeVar("_Test")
 _MEMORY = re.compile(r"\b(DRAM|L1_SMALL|L1|TRACE)\b")
 
 
 @dataclass(slots=True)
 class _Read:
-    """How many failures one place told of."""
+    """How many failures and tests one place told of."""
 
     failures: int = 0
+    tests: int = 0
 
     @property
     def notes(self) -> list[str]:
         beyond = self.failures - FAILURES_CLASSIFIED
         known = f"figures are read of the first {FAILURES_CLASSIFIED:,} failures"
-        return [f"{known}; {beyond:,} more are told apart by their wording alone"] if beyond > 0 else []
+        told = [f"{known}; {beyond:,} more are told apart by their wording alone"] if beyond > 0 else []
+        unread = self.tests - TESTS_READ
+        return told + ([f"{unread:,} tests beyond the first {TESTS_READ:,} were left out"] if unread > 0 else [])
 
 
 _reading: ContextVar[_Read | None] = ContextVar("reading", default=None)
@@ -45,6 +50,17 @@ def bounded() -> Iterator[_Read]:
         yield read
     finally:
         _reading.reset(before)
+
+
+def tests_to_read(tests: Iterable[_Test]) -> Iterator[_Test]:
+    """Those that a report is made of; the rest is counted, for the note that names it."""
+    read = _reading.get()
+    for test in tests:
+        if read is not None:
+            read.tests += 1
+            if read.tests > TESTS_READ:
+                continue
+        yield test
 
 
 def classify(text: str, *, exception: str = "") -> Outcome:

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttmem._limits import BOARDS_TOLD_APART, NAMES_TOLD_APART
 from ttmem.explain.knowledge.loading import title_of
+from ttmem.hardware import MEMORIES
 from ttmem.results import PASS, SKIPPED, Result
 
 MIB = 1 << 20
@@ -23,6 +25,7 @@ PASSED, MEMORY, FAILED, NOT_RUN, NO_TESTS = "PASS", "OOM", "FAIL", "SKIPPED", "N
 UNJUDGED = "NOT JUDGED"
 UNKNOWN_MEMORY = "unknown"
 UNKNOWN_BOARD = "not named"
+_OTHER_SENTENCES = ("Other sentences", "")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d[\d,_.]*")
 
 
@@ -36,7 +39,8 @@ def severity_of(result: Result) -> str:
 
 def where(result: Result) -> str:
     """The memory that a failure is counted under: what the message says, else where the tensors were."""
-    return result.failed_memory or result.memory or UNKNOWN_MEMORY
+    memory = result.failed_memory or result.memory
+    return memory if memory in MEMORIES else UNKNOWN_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,8 @@ def summarise(
     facts: Mapping[str, str] = {},
 ) -> Summary:
     """Count. ``operators`` names those that a source has a file for, whether or not it holds a test."""
+    operators = list(operators)[:NAMES_TOLD_APART]
+    results, shared = _told_apart(results)
     by_operator: dict[str, list[Result]] = {name: [] for name in operators}
     by_model: dict[str, list[Result]] = {}
     for result in results:
@@ -219,9 +225,35 @@ def summarise(
         patterns=_patterns(results),
         models=tuple(sorted(models, key=lambda one: (-one.memory_failures, one.name))),
         models_by_board=tuple(sorted(models_by_board, key=lambda one: (-one.memory_failures, one.name))),
-        notes=tuple(notes),
+        notes=(*notes, *shared),
         facts=dict(facts),
     )
+
+
+def _told_apart(results: Sequence[Result]) -> tuple[Sequence[Result], list[str]]:
+    """The results, with one name for all operators, boards and models beyond those that have a row of their own."""
+    notes = []
+    for what, most in (("op", NAMES_TOLD_APART), ("board", BOARDS_TOLD_APART), ("models", NAMES_TOLD_APART)):
+        names = dict.fromkeys(getattr(result, what) for result in results)
+        if what == "models":
+            names = dict.fromkeys(name for together in names for name in together)
+        if len(names) <= most:
+            continue
+        noun = {"op": "operators", "board": "boards", "models": "models"}[what]
+        own, rest = set(list(names)[:most]), f"(other {noun})"
+        notes.append(f"{len(names) - most:,} {noun} beyond the first {most:,} are told together")
+        results = [result if _has_row(result, what, own) else _in_rest(result, what, own, rest) for result in results]
+    return results, notes
+
+
+def _has_row(result: Result, what: str, own: set[str]) -> bool:
+    return own.issuperset(result.models) if what == "models" else getattr(result, what) in own
+
+
+def _in_rest(result: Result, what: str, own: set[str], rest: str) -> Result:
+    if what == "models":
+        return result._replace(models=(*(model for model in result.models if model in own), rest))
+    return result._replace(op=rest) if what == "op" else result._replace(board=rest)
 
 
 def _tally(results: Sequence[Result]) -> dict[str, Any]:
@@ -260,8 +292,10 @@ def _by_board(results: Sequence[Result], boards: Sequence[str]) -> list[tuple[st
     """The results of each board that has any; one board (or none that is named) is not worth a name."""
     if len(boards) < 2:
         return [("", list(results))]
-    found = [(board, [result for result in results if result.board == board]) for board in boards]
-    return [(board or UNKNOWN_BOARD, here) for board, here in found if here] or [("", [])]
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.board, []).append(result)
+    return [(board or UNKNOWN_BOARD, found[board]) for board in boards if board in found] or [("", [])]
 
 
 def _shapes(failures: Sequence[Result], board: str) -> Iterator[ShapeSummary]:
@@ -293,6 +327,8 @@ def _patterns(results: Sequence[Result]) -> tuple[Pattern, ...]:
             key = (title or "Out of memory", where(result))
         else:
             key = (title, "" if title else _NUMBERS.sub("#", result.message)[:160])
+        if key not in groups and len(groups) >= NAMES_TOLD_APART:
+            key = _OTHER_SENTENCES
         groups.setdefault(key, []).append(result)
     found = [
         Pattern(

@@ -40,12 +40,13 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
     modules = [argument for path in options.mlir for argument in read_module(path).arguments]
     parts = worth_splitting(source, options.jobs)
+    cut, left_out = "", tuple[str, ...]()
     with _without_garbage_collection():
         if parts:
-            log, cut = lex_in_parallel(Path(source), parts, options.progress), ""
+            log = lex_in_parallel(Path(source), parts, options.progress)
         else:
-            log, cut = _lex(source, options.progress)
-    return profile_of(log, name=options.name, where=str(source), cut=cut, modules=modules)
+            log, cut, left_out = _lex(source, options.progress)
+    return profile_of(log, name=options.name, where=str(source), cut=cut, left_out=left_out, modules=modules)
 
 
 @contextmanager
@@ -60,16 +61,20 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str]:
+_RUN_MARKS = (b"xecution of program: ",)
+"""A small program in a loop may print the same text a hundred thousand times, and each of its runs counts."""
+
+
+def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, tuple[str, ...]]:
     lexer = Lexer()
     cut = ""
-    with OpenedSource(source) as opened:
+    with OpenedSource(source, counted=_RUN_MARKS) as opened:
         try:
             for chunk in opened.chunks(progress):
                 lexer.take(chunk)
         except TruncatedSourceError as error:
             cut = error.reason
-    return lexer.finish(), cut
+    return lexer.finish(), cut, opened.remarks
 
 
 def _registered(log: LexedLog) -> Iterator[Argument]:
@@ -83,7 +88,14 @@ def _registered(log: LexedLog) -> Iterator[Argument]:
 
 
 def profile_of(
-    log: LexedLog, *, name: str, where: str, cut: str = "", modules: Sequence[Argument] = (), allow_empty: bool = False
+    log: LexedLog,
+    *,
+    name: str,
+    where: str,
+    cut: str = "",
+    left_out: Sequence[str] = (),
+    modules: Sequence[Argument] = (),
+    allow_empty: bool = False,
 ) -> Profile:
     """A lexed log as a Profile; raises when there is nothing about a device in it."""
     timelines, facts = assemble(log)
@@ -91,7 +103,7 @@ def profile_of(
     if not log.saw_marker and not any(log.tables.failures) and not allow_empty:
         raise _nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
     warnings = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
-    warnings += _what_is_missing(log, timelines)
+    warnings += [*left_out, *_what_is_missing(log, timelines)]
     if log.unread_failures:
         read = f"of each kind the first {FAILURES_READ} and the last {FAILURES_READ_LAST} are read"
         warnings.append(f"{log.unread_failures:,} lines that look like failures were left out: {read}")

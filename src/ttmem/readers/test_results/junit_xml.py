@@ -9,7 +9,7 @@ from ttmem._limits import DOCUMENT_ELEMENTS
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import operator_of, shapes_in
 from ttmem.results import PASS, Outcome, Result
-from ttmem.results.classify import classify, classify_skip
+from ttmem.results.classify import classify, classify_skip, tests_to_read
 
 KIND = "junit-xml"
 TITLE = "JUnit XML of a test run"
@@ -33,7 +33,7 @@ def read(text: str, source: str) -> list[Result]:
     except ElementTree.ParseError as error:
         raise BadInputError(f"not XML: {error}", where=source) from None
     found: dict[str, Result] = {}
-    for case in root.iter("testcase"):
+    for case in tests_to_read(root.iter("testcase")):
         result = _result(case, source)
         before = found.get(result.id)
         if before is None or (before.status == PASS and result.status != PASS):

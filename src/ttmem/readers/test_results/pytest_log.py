@@ -11,7 +11,7 @@ from ttmem._limits import FOLDED_TESTS
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import operator_of, shapes_in
 from ttmem.results import PASS, Outcome, Result
-from ttmem.results.classify import classify, classify_skip
+from ttmem.results.classify import classify, classify_skip, tests_to_read
 
 KIND = "pytest-log"
 TITLE = "log of a pytest run"
@@ -73,7 +73,7 @@ def read_log(text: str, source: str) -> tuple[list[Result], list[str]]:
     for title, lines in _sections(_ANSI.sub("", text.replace("\r\n", "\n"))):
         _read_section(log, title, lines)
     operator = operator_of(source)
-    results = [_result(operator, source, node, found, log) for node, found in log.nodes.items()]
+    results = [_result(operator, source, node, found, log) for node, found in tests_to_read(log.nodes.items())]
     named_skips = sum(found.outcome == "SKIPPED" for found in log.nodes.values())
     room = FOLDED_TESTS
     for count, file, reason in log.short_skips if not named_skips else ():

@@ -17,7 +17,7 @@ from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError, operator_of, shapes_in
 from ttmem.results import PASS, SKIPPED, Outcome, Result
-from ttmem.results.classify import classify
+from ttmem.results.classify import classify, tests_to_read
 
 KIND = "sweep-json"
 TITLE = "JSON of tt-metal's sweep framework"
@@ -64,7 +64,7 @@ def read(text: str, source: str) -> list[Result]:
 def results_of(items: Iterable[Mapping[str, Any]], source: str, card_type: str = "") -> list[Result]:
     """One result per vector; the framework's own column names."""
     found: dict[str, Result] = {}
-    for number, item in enumerate(items):
+    for number, item in enumerate(tests_to_read(items)):
         result = _result(item, number, source, card_type)
         before = found.get(result.id)
         if before is None or before.status == PASS:

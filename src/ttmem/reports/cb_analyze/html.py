@@ -6,16 +6,21 @@ from collections.abc import Iterator
 from ttmem.circular_buffers.analyze import Analysis
 from ttmem.circular_buffers.simulate import Simulation
 from ttmem.circular_buffers.spans import nominal_spans
+from ttmem.circular_buffers.stall import DEADLOCK
 from ttmem.reports.cb_analyze.sections import sections
+from ttmem.reports.cb_simulate import tables as cb_tables
 from ttmem.reports.kit.figures import Lane, Lanes
-from ttmem.reports.kit.pages import Section, page
-from ttmem.reports.kit.units import one_line
+from ttmem.reports.kit.pages import Card, Section, page
+from ttmem.reports.kit.units import bounds_text, kib, one_line
 
 _FOOT = (
     "measured: on a card · computed: exact · simulated: a range over what is assumed · heuristic: as the guide counts"
     " · KB means 1024 bytes"
 )
 _MOST_NAMES = 12
+_MOST_CARDS = 6
+_MUCH_PERCENT = 25.0
+"""Of the time at least, from which on waiting is worth a look."""
 _MOST_SPANS = 160
 
 
@@ -28,7 +33,31 @@ def render(analysis: Analysis) -> str:
     if len(analysis.simulations) == 1:
         after = next(number for number, part in enumerate(parts) if part.key == "simulation") + 1
         parts[after:after] = _pipelines(analysis.simulations[0])
-    return page(title="Circular buffers", subtitle=subtitle, sections=parts, foot=_FOOT)
+    cards = _cards(analysis.simulations[0]) if len(analysis.simulations) == 1 else []
+    return page(title="Circular buffers", subtitle=subtitle, cards=cards, sections=parts, foot=_FOOT)
+
+
+def _cards(simulation: Simulation) -> list[Card]:
+    """How long compute waits with each strategy, and what to choose instead."""
+    cards = []
+    for name, result in list(simulation.results.items())[:_MOST_CARDS]:
+        stall, hangs = result.stall, result.stall.cause == DEADLOCK
+        cards.append(
+            Card(
+                one_line(name),
+                "hangs" if hangs else bounds_text(stall.stall_percent),
+                "" if hangs else "% waiting",
+                f"{stall.cause}; {kib(result.total_bytes)} KB, {result.l1.used_percent:.1f} % of L1",
+                None if hangs else stall.stall_percent[1],
+                "alarm" if hangs or result.l1.failure else "warn" if stall.stall_percent[0] > _MUCH_PERCENT else "ok",
+            )
+        )
+    best = simulation.best
+    detail = (
+        f"{cb_tables.tiles_text(best.tiles)}, {kib(best.total_bytes)} KB; "
+        f"{bounds_text(best.cycles_per_pair, 0)} cycles per pair of tiles"
+    )
+    return [*cards, Card("Recommended", str(best.tiles_per_barrier), "tiles per barrier", detail)]
 
 
 def _pipelines(simulation: Simulation) -> Iterator[Section]:

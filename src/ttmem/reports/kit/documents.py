@@ -9,13 +9,15 @@ dataclass of the analysis is that dataclass. A text below a field describes it:
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-__all__ = ["UNSET", "Document", "UnsetType", "indented", "rounded"]
+__all__ = ["UNSET", "Document", "UnsetType", "indented", "indented_pieces", "rounded"]
 
+_ENTRIES = 500
 _Document = TypeVar("_Document", bound="Document")
 
 
@@ -68,6 +70,48 @@ def indented(document: Any, indent: int = 2) -> str:
         # A file name that is not UTF-8 reached us with lone surrogates, which strict parsers refuse.
         printable = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
         return msgspec.json.format(json.dumps(json.loads(printable)), indent=indent)
+
+
+def indented_pieces(document: Any, indent: int = 2, level: int = 0) -> Iterator[str]:
+    """What ``indented`` gives, in pieces of a few hundred entries: a document of many failures is never one text."""
+    if not isinstance(document, dict | list) or not document:
+        yield indented(document, indent)
+        return
+    is_mapping = isinstance(document, dict)
+    entries = document.items() if isinstance(document, dict) else enumerate(document)
+    opening, closing = "{}" if is_mapping else "[]"
+    margin = " " * indent * level
+    comma = ""
+    few: list[tuple[Any, Any]] = []
+
+    def together() -> Iterator[str]:
+        nonlocal comma
+        if few:
+            text = indented(dict(few) if is_mapping else [value for _, value in few], indent)
+            yield comma + text[1:-2].replace("\n", f"\n{margin}")
+            few.clear()
+            comma = ","
+
+    yield opening
+    for key, value in entries:
+        if _has_many(value):
+            yield from together()
+            yield f"{comma}\n{margin}{' ' * indent}{indented(key) + ': ' if is_mapping else ''}"
+            yield from indented_pieces(value, indent, level + 1)
+            comma = ","
+        else:
+            few.append((key, value))
+            if len(few) == _ENTRIES:
+                yield from together()
+    yield from together()
+    yield f"\n{margin}{closing}"
+
+
+def _has_many(value: Any, below: int = 1) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return len(value) > _ENTRIES or (below > 0 and any(_has_many(one, below - 1) for one in inner))
 
 
 def _finite(value: Any) -> Any:

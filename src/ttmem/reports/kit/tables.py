@@ -17,6 +17,8 @@ from ttmem.reports.kit import units
 Kind = Literal["text", "name", "number"]
 Row = Sequence[Any]
 
+_WIDEST = 400
+"""To which cells of plain text are filled up: one of a hundred thousand letters would make all others as long."""
 _CSV_SPECIAL = re.compile(r'[",\r\n]')
 
 
@@ -167,7 +169,7 @@ def plain(table: Table, *, gap: str = "  ", rule: str = "") -> str:
     ``rule`` joins a line of dashes below the heads.
     """
     rows = [table.heads, *table.cells()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     right = [column.kind == "number" for column in table.columns]
     lines = [
         gap.join(

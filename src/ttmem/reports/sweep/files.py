@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """All report files of a sweep, by name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ttmem._atomic import write_text
+from ttmem._atomic import write_texts
 from ttmem._errors import BadInputError
-from ttmem.reports.kit.documents import indented
+from ttmem.reports.kit.documents import indented_pieces
 from ttmem.reports.kit.tables import Table, csv
 from ttmem.reports.sweep import final_report, html, oom_analysis, operator_analysis
 from ttmem.reports.sweep.document import report_document
@@ -32,23 +32,25 @@ ABOUT = {
 """What each file is for, the first one to open first."""
 
 
+_RENDERED: dict[str, Callable[[Findings], Iterable[str]]] = {
+    PAGE: lambda findings: (html.render(findings),),
+    "OPERATOR_MEMORY_ANALYSIS_SUMMARY.md": lambda findings: (operator_analysis.markdown(findings),),
+    "comprehensive_analysis_report.txt": lambda findings: (operator_analysis.text(findings),),
+    "detailed_analysis_data.json": lambda findings: _json(operator_analysis.data(findings)),
+    "oom_analysis_report.md": lambda findings: (oom_analysis.markdown(findings),),
+    "oom_detailed_data.json": lambda findings: _json(oom_analysis.data(findings)),
+    "oom_operators_summary.csv": lambda findings: _csv(oom_analysis.csv_table(findings)),
+    "OOM_OPERATORS_FINAL_SUMMARY.txt": lambda findings: (oom_analysis.summary_text(findings),),
+    "VISION_OPERATOR_FINAL_REPORT.md": lambda findings: (final_report.markdown(findings),),
+    "comprehensive_oom_report.json": lambda findings: _json(final_report.data(findings)),
+    "oom_failures_detailed.csv": lambda findings: _csv(final_report.csv_table(findings)),
+    "subset_test_analysis.json": lambda findings: _json(report_document(findings).to_json()),
+}
+
+
 def render_all(findings: Findings) -> dict[str, str]:
     """File name -> content."""
-    contents = {
-        "OPERATOR_MEMORY_ANALYSIS_SUMMARY.md": operator_analysis.markdown(findings),
-        "comprehensive_analysis_report.txt": operator_analysis.text(findings),
-        "detailed_analysis_data.json": _json(operator_analysis.data(findings)),
-        "oom_analysis_report.md": oom_analysis.markdown(findings),
-        "oom_detailed_data.json": _json(oom_analysis.data(findings)),
-        "oom_operators_summary.csv": _csv(oom_analysis.csv_table(findings)),
-        "OOM_OPERATORS_FINAL_SUMMARY.txt": oom_analysis.summary_text(findings),
-        "VISION_OPERATOR_FINAL_REPORT.md": final_report.markdown(findings),
-        "comprehensive_oom_report.json": _json(final_report.data(findings)),
-        "oom_failures_detailed.csv": _csv(final_report.csv_table(findings)),
-        "subset_test_analysis.json": _json(report_document(findings).to_json()),
-        PAGE: html.render(findings),
-    }
-    return {name: contents[name] for name in ABOUT}
+    return {name: "".join(_RENDERED[name](findings)) for name in ABOUT}
 
 
 def listing(written: Sequence[Path]) -> str:
@@ -64,19 +66,20 @@ def write_all(findings: Findings, folder: Path) -> list[Path]:
     except (FileExistsError, NotADirectoryError):
         raise BadInputError("is a file; reports need a folder", where=str(folder)) from None
     written = []
-    for name, content in render_all(findings).items():
-        write_text(folder / name, content)
+    for name in ABOUT:  # one after the other: together they may be hundreds of megabytes
+        write_texts(folder / name, _RENDERED[name](findings))
         written.append(folder / name)
     return written
 
 
-def _json(document: Any) -> str:
-    return indented(document, 1) + "\n"
+def _json(document: Any) -> Iterator[str]:
+    yield from indented_pieces(document, 1)
+    yield "\n"
 
 
-def _csv(table: Table) -> str:
+def _csv(table: Table) -> tuple[str]:
     """A cell that a spreadsheet would take for a formula gets a quote in front: names come from logs."""
-    return csv(replace(table, rows=[[_harmless(value) for value in row] for row in table.rows]))
+    return (csv(replace(table, rows=[[_harmless(value) for value in row] for row in table.rows])),)
 
 
 def _harmless(value: object) -> object:

@@ -11,7 +11,7 @@ from ttmem.reports.sweep.sentences import NOTES, advice_note
 from ttmem.results import PASS, SKIPPED, Result
 from ttmem.sweep.summary import Findings, Summary
 
-_MOST_FAILURES = 3000
+_MOST_ROWS = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""
 _MOST_SHAPES = 500
 _BADNESS = (1, 3, 2, 0)
@@ -30,14 +30,19 @@ def render(findings: Findings) -> str:
     """The page."""
     summary = findings.summary
     facts = " · ".join(f"{name}: {value}" for name, value in summary.facts.items())
-    cut = len(summary.failures) - _MOST_FAILURES
+    kept = {"failures": "oom_detailed_data.json", "by_board": "detailed_analysis_data.json"}
+    cut = {name: len(getattr(summary, name)) - _MOST_ROWS for name in kept}
     return page(
         title="Operator memory report",
         subtitle=one_line(f"{findings.source} · {findings.generated}" + (f" · {facts}" if facts else "")),
         cards=_cards(findings),
         notes=[
             *map(one_line, summary.notes),
-            *([f"{cut} more failures are in oom_detailed_data.json"] if cut > 0 else []),
+            *(
+                f"{more:,} more {'failures' if name == 'failures' else 'operators'} are in {kept[name]}"
+                for name, more in cut.items()
+                if more > 0
+            ),
         ],
         sections=[_matrix(findings.summary), *(one for one in _sections(findings) if one.tables[0].rows)],
         foot=" ".join(NOTES),
@@ -109,13 +114,17 @@ def _sections(findings: Findings) -> list[Section]:
     summary = findings.summary
     operators = tables.operators_with(_COLUMNS, summary)
     priorities = tables.priorities(findings)
-    failures = tables.failures(findings, summary.failures[:_MOST_FAILURES])
+    failures = tables.failures(findings, summary.failures[:_MOST_ROWS])
+    models, patterns = tables.models(summary), tables.patterns(summary)
+    priorities, operators, models, patterns = (
+        table.first(_MOST_ROWS) for table in (priorities, operators, models, patterns)
+    )
     return [
         Section("priorities", "Priorities and what passes instead", [priorities], about=advice_note(findings)),
         Section("operators", "Operators", [operators]),
         Section("shapes", "Most problematic shapes", [tables.shapes(summary).first(_MOST_SHAPES)]),
         Section("severity", "Severity", [tables.severities(summary)]),
-        Section("models", "Models", [tables.models(summary)]),
-        Section("patterns", "Error patterns", [tables.patterns(summary)]),
+        Section("models", "Models", [models]),
+        Section("patterns", "Error patterns", [patterns]),
         Section("failures", "Every memory failure", [failures]),
     ]

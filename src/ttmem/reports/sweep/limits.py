@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ttmem.reports.kit.charts import Axis, Curve, LineChart, Tick, drawing
 from ttmem.reports.kit.console import TextReport
-from ttmem.reports.kit.pages import Section
+from ttmem.reports.kit.pages import Card, Section
 from ttmem.reports.kit.pages import page as render_page
 from ttmem.reports.kit.tables import Table, text_column
 from ttmem.reports.kit.units import compact_bytes, shape_list
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ttmem.sweep.frontier import Frontier, Limit
 
 _HEADS = ("Operator", "Board", "Memory", "Layout", "Largest that passes", "Inputs", "Fails at", "Status", "Confidence")
+_MOST_CARDS = 8
 _SPARE = {"Inputs": 4, "Layout": 3, "Confidence": 2, "Fails at": 1}
 
 
@@ -78,7 +79,8 @@ def page(frontiers: Sequence[Frontier]) -> str:
     every = [limit for one in frontiers for limit in one.frontier]
     return render_page(
         title="Limits of operators",
-        subtitle=", ".join(dict.fromkeys(one.op for one in frontiers)),
+        subtitle="The largest shape of each operator that passes, and the smallest that was seen to fail.",
+        cards=[_card(one) for one in frontiers[:_MOST_CARDS]],
         sections=[
             Section("limits", "Maximum supported sizes per operator", [_table(frontiers)]),
             Section(
@@ -87,6 +89,17 @@ def page(frontiers: Sequence[Frontier]) -> str:
             Section("widths", "Every width", [_table(every)]),
         ],
         foot=LIMITS_NOTE,
+    )
+
+
+def _card(one: Frontier) -> Card:
+    """The answer at a glance: what still passes."""
+    return Card(
+        f"{one.op}, {one.board} {one.memory} {one.layout}",
+        compact_bytes(one.padded_bytes) if one.shape else "none",
+        "of inputs" if one.shape else "",
+        f"{shape_list(one.shape or (), unknown='no shape')} passes; then {_then(one)}",
+        level="ok" if one.shape else "alarm",
     )
 
 

@@ -5,6 +5,7 @@
 from collections import Counter
 from typing import Any
 
+from ttmem._limits import ROWS_FOR_PEOPLE
 from ttmem.reports.kit.units import one_line, shape_list
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note, bullets, document, facts_lines
@@ -83,7 +84,7 @@ def text(findings: Findings) -> str:
     line = "=" * 80
     patterns = "\n".join(
         f"{count}x {title}: {operators}\n    {error}"
-        for title, count, operators, error in tables.patterns(summary).cells()
+        for title, count, operators, error in tables.patterns(summary).first(ROWS_FOR_PEOPLE).cells()
     )
     return document(
         f"{line}\nTT-METAL COMPREHENSIVE OPERATOR ANALYSIS\n{line}",

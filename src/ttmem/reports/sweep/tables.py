@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ttmem._limits import ROWS_FOR_PEOPLE
 from ttmem.reports.kit.tables import Column, Table, markdown, name_column, number_column, plain, text_column
 from ttmem.reports.kit.units import compact_bytes, shape_list, share
 from ttmem.reports.sweep.sentences import advice_text, memories_text, severity_range
@@ -14,7 +15,7 @@ _NO_SHAPE = "(unknown shape)"
 
 
 def as_markdown(table: Table) -> str:
-    return "\n".join(markdown(table))
+    return "\n".join([*markdown(table.first(ROWS_FOR_PEOPLE)), *_rest_of(table)])
 
 
 def section(title: str, body: Table | str, otherwise: str = "") -> str:
@@ -24,7 +25,13 @@ def section(title: str, body: Table | str, otherwise: str = "") -> str:
 
 
 def as_text(table: Table) -> str:
-    return plain(table, gap=" | ", rule="-|-")
+    return "\n".join([plain(table.first(ROWS_FOR_PEOPLE), gap=" | ", rule="-|-"), *_rest_of(table)])
+
+
+def _rest_of(table: Table) -> list[str]:
+    """What a table for people leaves out; a Markdown table ends at the empty line."""
+    more = len(table.rows) - ROWS_FOR_PEOPLE
+    return ["", f"{more:,} more rows: the JSON and CSV files beside this one have all."] if more > 0 else []
 
 
 def bold(table: Table) -> Table:
@@ -214,9 +221,11 @@ def priorities(findings: Findings) -> Table:
 
 def priorities_text(findings: Findings) -> str:
     """The same as lines."""
-    return "\n".join(
-        f"{level}: {name}: {problem}\n    {remedy}" for level, name, problem, remedy in priorities(findings).cells()
-    )
+    table = priorities(findings)
+    lines = [
+        f"{level}: {name}: {said}\n    {remedy}" for level, name, said, remedy in table.first(ROWS_FOR_PEOPLE).cells()
+    ]
+    return "\n".join([*lines, *_rest_of(table)])
 
 
 def headline_text(summary: Summary) -> str:
