@@ -157,14 +157,16 @@ _LANGUAGE_MODEL = {
 
 
 def _block() -> str:
-    """A script that makes what the examples name: ``q`` in line 12, ``x`` in line 41, and a weight."""
+    """A script that makes what the examples name: ``q`` in line 12, ``x`` in line 41, a gelu in 47, and a weight."""
     lines = ["import ttnn", "", "device = ttnn.open_device(device_id=0)", ""]
     lines += ["class Layer:", "    def __init__(self):"]
     lines += ["        self.weight = ttnn.ones((1024, 1024), layout=ttnn.TILE_LAYOUT, device=device)"]
     lines += ["", "layer = Layer()", "shape = (1024, 1024)", ""]
     lines += ["q = ttnn.ones(shape, layout=ttnn.TILE_LAYOUT, device=device, memory_config=ttnn.L1_MEMORY_CONFIG)"]
     lines += [""] * (40 - len(lines))
-    lines += ["x = ttnn.add(q, q)", "y = ttnn.matmul(x, layer.weight)", "z = ttnn.relu(y)"]
+    lines += ["x = ttnn.add(q, q)", "y = ttnn.matmul(x, layer.weight)"]
+    lines += [""] * (46 - len(lines))
+    lines += ["z = ttnn.gelu(y)"]
     return "\n".join([*lines, "ttnn.close_device(device)", ""])
 
 

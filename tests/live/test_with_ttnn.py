@@ -85,22 +85,26 @@ def test_a_run_on_a_mock_board_is_seen_and_leaves_nothing_behind(with_ttnn: Inte
     # GIVEN a script that holds 4 MiB of DRAM and says so
     script = tmp_path / "holding.py"
     script.write_text(HOLDING)
-    before = {device.chip_unique_id for device in sample("/dev/shm").devices}
-    running = start("run", script, "--no-store", env=environment(), stdin=subprocess.PIPE)
-    assert running.stderr is not None
-    while "holding" not in (line := running.stderr.readline()):
-        assert line, "the script ended early"
-    # WHEN one looks from outside
-    now = [device for device in sample("/dev/shm").devices if device.chip_unique_id not in before]
-    (mine,) = [device for device in now if any(process.running for process in device.processes)]
-    # THEN its memory is there, and measuring programs has left no trace in it
-    assert mine.total == Counters(dram_bytes=4 * MIB, circular_buffer_bytes=12288 * 64)
-    running.communicate("go on\n", timeout=60)
-    assert running.returncode == 0
+    with start("run", script, "--no-store", env=environment(), stdin=subprocess.PIPE) as running:
+        assert running.stderr is not None
+        while "holding" not in (line := running.stderr.readline()):
+            assert line, "the script ended early"
+        pid = int(line.split()[-1])
+        # WHEN one looks from outside (other tests may run devices of their own)
+        (mine,) = [
+            device
+            for device in sample("/dev/shm").devices
+            if pid in {process.pid for process in device.processes if process.running}
+        ]
+        # THEN its memory is there, and measuring programs has left no trace in it
+        assert mine.total == Counters(dram_bytes=4 * MIB, circular_buffer_bytes=12288 * 64)
+        running.communicate("go on\n", timeout=60)
+        assert running.returncode == 0
     assert mine.chip_unique_id not in {device.chip_unique_id for device in sample("/dev/shm").devices}
 
 
 HOLDING = """
+import os
 import sys
 import ttnn
 
@@ -108,7 +112,7 @@ device = ttnn.open_device(device_id=0)
 x = ttnn.allocate_tensor_on_device(
     ttnn.Shape([1, 1, 1024, 1024]), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
 y = ttnn.add(x, x)
-print("holding", flush=True)
+print("holding", os.getpid(), flush=True)
 sys.stdin.readline()
 ttnn.close_device(device)
 """
