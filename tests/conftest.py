@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter, find_interpreter
@@ -21,7 +22,12 @@ _PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("repeat", deadline=None, derandomize=True, database=None, suppress_health_check=_PATIENT)
 settings.register_profile("quick", settings.get_profile("repeat"), max_examples=10)
 settings.register_profile("explore", deadline=None, suppress_health_check=_PATIENT)
-settings.load_profile(os.environ.get("TTMEM_HYPOTHESIS", "repeat"))
+_PROFILE = os.environ.get("TTMEM_HYPOTHESIS", "repeat")
+settings.load_profile(_PROFILE)
+if _PROFILE != "explore":
+    # Hypothesis also draws constants of the project's modules that are loaded so far. Which these are depends on how
+    # tests are dealt out to processes, so without this the same examples are not tried each time.
+    providers.is_local_module_file = lambda path: False
 
 
 _OTHER_PROGRAMS = {"ttnn_interpreter", "torch_python", "visualizer_python"}
