@@ -4,7 +4,7 @@
 python tools/signatures.py            # write src/ttmem/allocator/operations/signatures.toml
 python tools/signatures.py --check    # exit 1 when the file and the library disagree
 
-The library binds its operations with nanobind, which keeps the signature of every overload. Exit 3: there is no such ttnn.
+nanobind, with which the library binds its operations, keeps the signature of every overload. Exit 3: no such ttnn.
 """
 
 from __future__ import annotations

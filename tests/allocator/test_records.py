@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import pytest
 
-from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
     BOUNDED,
     EXACT,

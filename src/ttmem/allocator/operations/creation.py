@@ -15,7 +15,7 @@ from ttmem.allocator.operations.tilizing import untilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32
-from ttmem.tensors import LAYOUTS, TILE, InvalidSpecError, TensorSpec
+from ttmem.tensors import LAYOUTS, TILE, TensorSpec
 
 _NO_DEVICE = "none"
 

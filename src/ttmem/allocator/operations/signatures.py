@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an operation takes arguments of such names and kinds, as the library's Python layer decides before anything else.
+"""Whether an operation takes arguments of such names and kinds: what the library's Python layer decides first.
 
 What it takes is ``signatures.toml``, which ``tools/signatures.py`` writes from the library itself.
 """
