@@ -92,6 +92,15 @@ class _Tensors:
         elif self._uses.pop(id(buffer), 0):
             device.free(buffer)
 
+    def taken_away(self, device: Device) -> Callable[[Buffer], None]:
+        """Frees a buffer whatever its names are."""
+
+        def free(buffer: Buffer) -> None:
+            if self._uses.pop(id(buffer), 0):
+                device.free(buffer)
+
+        return free
+
     def find(self, name: str) -> tuple[Buffer, TensorSpec]:
         try:
             return self.named[name]
@@ -332,7 +341,8 @@ class TwinEngine(Engine):
         call = call_of(record, written, [spec for _, spec in held], into)
         plan = planned(device, call, self._cache)
         self._doubt(plan.confidence, plan.note)  # first: a bounded operation that fails is not certain either
-        result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target, plan)
+        buffers = [buffer for buffer, _ in held]
+        result = run_call(device, call, buffers, self._cache, target, plan, self._tensors.taken_away(device))
         self._l1 = max(self._l1, result.l1_parts, key=sum)
         self._may_fail = self._may_fail or result.may_fail
         self._l1_at_most = max(self._l1_at_most, result.l1_at_most)
