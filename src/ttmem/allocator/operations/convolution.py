@@ -13,10 +13,10 @@ from ttmem.allocator.operations.convolving import (
     fold,
     folded,
     is_patchwise,
-    multiply,
     through_l1,
 )
 from ttmem.allocator.operations.image_slices import TOO_THIN, ThinSliceError
+from ttmem.allocator.operations.pixel_products import multiply
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.sliding_window import Window, four_sides, pair
@@ -104,7 +104,7 @@ def _chosen(
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
     patches = 0
-    if is_patchwise(window) and is_sharded and source.shard.kind == HEIGHT:
+    if is_patchwise(window) and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
         raise UnknownChoiceError("shards whose windows do not overlap")
     if source.memory is DRAM and is_patchwise(window):
         if choices.kind:

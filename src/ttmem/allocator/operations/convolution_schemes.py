@@ -8,6 +8,7 @@ from math import prod
 from ttmem.allocator.operations.convolution_config import BLOCK, HEIGHT, NO_CHOICES, WIDTH, Choices
 from ttmem.allocator.operations.halos import Dealing, stick_dtype
 from ttmem.allocator.operations.sliding_window import Window, halo_sticks
+from ttmem.allocator.operations.window_readers import Gathering, halves_pay
 from ttmem.hardware import BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
 from ttmem.hardware.boards import Grid
 from ttmem.tensors import ROW_MAJOR, CoreRange, InvalidSpecError, Layout, Shard, grid_of, round_up
@@ -303,6 +304,16 @@ class Scheme:
             sticks //= 2
         return max(sticks + self.halo_bytes, self.estimated_bytes())
 
+    @property
+    def _halves_pay(self) -> bool:
+        made, window = self.convolution, self.convolution.window
+        work = Gathering(
+            *(made.stick_dtype, made.out_dtype, made.weight_dtype.tile_bytes()),
+            *(self.block_tiles_high, self.block_tiles_wide, self.out_tiles_wide, self.channels_per_core),
+            *(window.kernel[1], window.dilation[1] != 1, made.sums_in_float32),
+        )
+        return halves_pay(work, self.chip.architecture)
+
     def readers(self) -> tuple[int, ...]:
         """Outputs per block of each kernel that gathers windows: one, or two that take halves."""
         high = self.block_tiles_high
@@ -310,85 +321,10 @@ class Scheme:
             self.kind == WIDTH
             or high == 1
             or self.convolution.is_row_depthwise
-            or (self.kind == HEIGHT and not _halves_pay(self))
+            or (self.kind == HEIGHT and not self._halves_pay)
         ):
             return (high * _TILE,)
         return ((high - high // 2) * _TILE, high // 2 * _TILE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    """Cost model of the library: bytes per cycle at the least transfer and at the peak, which it reaches at a size."""
-
-    local: tuple[int, float, float]
-    dram: tuple[int, float, float]
-    multicast: tuple[int, float, float]
-    clock: float
-    tilize_cycles: dict[tuple[str, str, bool], int]
-
-
-_LEAST_TRANSFER_BYTES = 16
-_WORMHOLE_RATES = _Rates(
-    (1024, 0.868, 27.84),
-    (2048, 0.436, 28.411),
-    (65536, 0.318, 25.345),
-    1.0,
-    {
-        ("float32", "float32", False): 107,
-        ("float32", "float32", True): 128,
-        ("float32", "bfloat16", False): 74,
-        ("float32", "bfloat16", True): 74,
-        ("float32", "bfloat8_b", False): 74,
-        ("float32", "bfloat8_b", True): 70,
-        ("bfloat16", "float32", False): 92,
-        ("bfloat16", "float32", True): 117,
-        ("bfloat16", "bfloat16", False): 61,
-        ("bfloat16", "bfloat16", True): 68,
-        ("bfloat16", "bfloat8_b", False): 40,
-        ("bfloat16", "bfloat8_b", True): 43,
-    },
-)
-_BLACKHOLE_RATES = _Rates(
-    (4096, 1.124, 80.48),
-    (2048, 0.671, 80.885),
-    (65536, 0.182, 57.677),
-    1.35,
-    {
-        ("float32", "float32", False): 132,
-        ("float32", "float32", True): 132,
-        ("float32", "bfloat16", False): 132,
-        ("float32", "bfloat16", True): 80,
-        ("float32", "bfloat8_b", False): 132,
-        ("float32", "bfloat8_b", True): 77,
-        ("bfloat16", "float32", False): 105,
-        ("bfloat16", "float32", True): 128,
-        ("bfloat16", "bfloat16", False): 72,
-        ("bfloat16", "bfloat16", True): 72,
-        ("bfloat16", "bfloat8_b", False): 60,
-        ("bfloat16", "bfloat8_b", True): 60,
-    },
-)
-
-
-def _rate(size: int, curve: tuple[int, float, float]) -> float:
-    full, least, peak = curve
-    clamped = min(max(size, _LEAST_TRANSFER_BYTES), full)
-    return least + (peak - least) / (full - _LEAST_TRANSFER_BYTES) * (clamped - _LEAST_TRANSFER_BYTES)
-
-
-def _halves_pay(scheme: Scheme) -> bool:
-    """Whether two gathering kernels are done sooner than one, although the second also brings the weights."""
-    made, rates = scheme.convolution, _BLACKHOLE_RATES if scheme.chip.architecture is BLACKHOLE else _WORMHOLE_RATES
-    element, kernel_width = made.stick_bytes, made.window.kernel[1]
-    together = kernel_width if made.window.dilation[1] == 1 else 1
-    gathered = element * scheme.block_tiles_high * _TILE * scheme.channels_per_core * kernel_width
-    gather = rates.clock * gathered / _rate(element * scheme.channels_per_core * together, rates.local)
-    tile = made.weight_dtype.tile_bytes()
-    weights = tile * scheme.out_tiles_wide * scheme.block_tiles_wide
-    weigh = rates.clock * weights * (1 / _rate(tile, rates.dram) + 1 / _rate(weights, rates.multicast))
-    cycles = rates.tilize_cycles[made.stick_dtype.name, made.out_dtype.name, made.sums_in_float32]
-    tilize = cycles * scheme.block_tiles_wide * scheme.block_tiles_high
-    return gather / 2 + max(weigh, tilize) < max(gather + tilize, weigh)
 
 
 @lru_cache(maxsize=4096)
@@ -429,6 +365,8 @@ def scheme_in(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
         out = divided(made.out_channels, _TILE)
         most = {HEIGHT: 1, WIDTH: chip.grid.cores}.get(kind, chip.grid.columns)
         cores_out = cores_for(out, most)
+    if made.is_matmul and kind == BLOCK and made.in_channels != cores_in * shard.width:
+        return None
     scheme = Scheme(kind, made, chip, high, cores_in, cores_out, unit, shard)
     return scheme if scheme.channels_per_core == shard.width and high * cores_in == shard.cores else None
 

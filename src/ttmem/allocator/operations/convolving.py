@@ -4,8 +4,7 @@
 from dataclasses import dataclass, replace
 from math import prod
 
-from ttmem.allocator.operations.configured_products import configured_product
-from ttmem.allocator.operations.convolution_config import HEIGHT, WIDTH, UnknownChoiceError
+from ttmem.allocator.operations.convolution_config import BLOCK, WIDTH, UnknownChoiceError
 from ttmem.allocator.operations.convolution_schemes import (
     Chip,
     Convolution,
@@ -17,14 +16,11 @@ from ttmem.allocator.operations.convolution_schemes import (
 from ttmem.allocator.operations.elementwise import double_buffered_tiles
 from ttmem.allocator.operations.halos import cut_out, deal, gather, keep_tables
 from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
-from ttmem.allocator.operations.matmul_blocks import Sums
-from ttmem.allocator.operations.matmul_configs import GRID, LINE, Config, Configured
-from ttmem.allocator.operations.matrix import product, product_spec
 from ttmem.allocator.operations.movement import pad
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import EXACT, Call, Plan, PlanWriter
 from ttmem.allocator.operations.reshaping import reshape
+from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.sliding_window import Window, reader_table_width
-from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import DRAM, HOST, L1, Memory
 from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, round_up
@@ -76,7 +72,7 @@ def convolve(
     """One convolution in L1: dealt out, halos gathered, convolved; the result is in shards unless wanted elsewhere."""
     scheme = settled(plan, made, source)
     slot, dealt = dealt_out(plan, scheme, source)
-    _prepare(plan, scheme, parameters)
+    prepare(plan, scheme, parameters)
     if made.window.spread is None or source.memory is DRAM:
         gathered, halo = _gather(plan, scheme, slot, dealt)
         made_slot, result = delivered(plan, *_convolve(plan, scheme, halo), memory)
@@ -97,20 +93,33 @@ def settled(plan: PlanWriter, made: Convolution, source: TensorSpec) -> Scheme:
     if not isinstance(source.shard, Shard):
         return scheme_of(preferred_kind(made, chip), made, chip)
     scheme = scheme_in(made, chip, source.shard)
-    if scheme is None:
-        raise UnknownChoiceError("shards that are dealt anew")
-    if made.choices.reshards:
-        wanted = scheme_of(made.choices.kind or source.shard.kind, made, chip)
-        if (wanted.kind, wanted.ranges(wanted.cores_in)) != (scheme.kind, scheme.given and scheme.given.ranges):
-            raise UnknownChoiceError("shards that are dealt anew")
+    if scheme is not None and not made.choices.reshards:
+        return scheme
+    kind = made.choices.kind
+    if scheme is None and made.is_matmul and source.shard.kind == BLOCK:
+        kind = BLOCK
+    if not kind or source.layout is ROW_MAJOR:
+        raise UnknownChoiceError("rows in shards that are dealt anew, or as nobody chose")
+    wanted = scheme_of(kind, made, chip)
+    if scheme is None or (wanted.kind, wanted.ranges(wanted.cores_in)) != (scheme.kind, source.shard.ranges):
+        return wanted
     return scheme
 
 
 def dealt_out(plan: PlanWriter, scheme: Scheme, source: TensorSpec) -> tuple[int, TensorSpec]:
     """The input in shards. One of the caller's that may go makes room, and the shards move there."""
-    if source.shard is not None:
+    if scheme.given is not None:
         return -1, source
-    slot, dealt = deal(plan, scheme.dealing, source)
+    if source.shard is None:
+        slot, dealt = deal(plan, scheme.dealing, source)
+    else:
+        wanted = scheme.dealing.shard(scheme.in_sticks)
+        made = to_memory_config(Call("", (replace(source, alignment=(1, 1)),), {}, L1, shard=wanted), plan)
+        if not made.results or made.confidence != EXACT:
+            raise UnknownChoiceError("shards that are dealt anew in a way that was not compared")
+        ((slot, dealt),) = made.results
+        if slot < 0:
+            raise UnknownChoiceError("blocks with padded channels, which are dealt anew into the same shards")
     if scheme.convolution.choices.frees_input and source.memory is not DRAM:
         plan.free_input(0)
         plan.free(slot)
@@ -118,7 +127,7 @@ def dealt_out(plan: PlanWriter, scheme: Scheme, source: TensorSpec) -> tuple[int
     return slot, dealt
 
 
-def _prepare(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
+def prepare(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
     """Weights, then the bias, in the form that the scheme's kernels read; always in DRAM."""
     if parameters.slots:
         return
@@ -246,7 +255,7 @@ def _transposed_bytes_needed(scheme: Scheme, cut: Cut) -> int:
 def _convolve_slice(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
     """Cut out of DRAM into shards, convolved, written back."""
     slot, dealt = cut_out(plan, scheme.dealing, scheme.convolution.stick_dtype)
-    _prepare(plan, scheme, parameters)
+    prepare(plan, scheme, parameters)
     gathered, halo = _gather(plan, scheme, slot, dealt)
     made_slot, _ = _convolve(plan, scheme, halo)
     plan.free(gathered, made_slot)
@@ -294,110 +303,3 @@ def fold(plan: PlanWriter, made: Convolution, source: TensorSpec) -> tuple[int, 
     plan.launch([2 * aligned * pixels, *([stick * pixels] if stick != aligned else [])])
     plan.free(padded)
     return slot, spec
-
-
-def multiply(
-    plan: PlanWriter,
-    made: Convolution,
-    source: TensorSpec,
-    parameters: Parameters,
-    memory: Memory | None = None,
-) -> tuple[int, TensorSpec]:
-    """A kernel of one pixel: sticks times weights. The input becomes tiles, before or after the weights are moved."""
-    scheme = settled(plan, made, source)
-    if made.choices.kind or source.shard is not None:
-        return _multiply_in_shards(plan, scheme, source, parameters, memory)
-    if made.choices.frees_input and source.memory is L1:
-        raise UnknownChoiceError("an interleaved input that goes")
-    tiles, is_early = replace(source, layout=TILE), scheme.kind != HEIGHT
-    tiled = tilize(plan, source, tiles) if source.layout is not TILE and is_early else 0
-    weight = TensorSpec((1, 1, made.in_channels, made.out_channels), parameters.weight.dtype, TILE, DRAM)
-    bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, made.out_channels))
-    parameters.move(plan, made.in_channels, made.out_channels)
-    if source.layout is not TILE and not is_early:
-        tiled = tilize(plan, source, tiles)
-    wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)
-    sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
-    slot, spec, copies = product(plan, tiles, weight, wanted, (False, False), bias, sums)
-    plan.free(*copies)
-    slot, spec = delivered(plan, slot, spec, memory)
-    plan.free(tiled)
-    return slot, spec
-
-
-def _multiply_in_shards(
-    plan: PlanWriter, scheme: Scheme, source: TensorSpec, parameters: Parameters, memory: Memory | None
-) -> tuple[int, TensorSpec]:
-    """With a program config that follows from the shards."""
-    made, early = scheme.convolution, 0
-    goes = made.choices.frees_input and source.memory is L1
-    if source.shard is None and source.layout is not TILE and scheme.kind != HEIGHT:
-        tiles = replace(source, layout=TILE)
-        early = tilize(plan, source, tiles)
-        if goes:
-            raise UnknownChoiceError("an interleaved input that goes")
-        source = tiles
-    slot, dealt = dealt_out(plan, scheme, source)
-    plan.free(early)
-    _prepare(plan, scheme, parameters)
-    if dealt.layout is not TILE:
-        tiles = replace(dealt, layout=TILE)
-        tiled = plan.allocate(tiles)
-        plan.free(slot)
-        if slot < 0 and goes:
-            plan.free_input(0)
-            goes = False
-        slot, dealt = tiled, tiles
-    shape = (1, 1, made.window.outputs, made.out_channels)
-    config = _product_config(scheme)
-    rows, columns = scheme.weight_shape
-    weight = TensorSpec((1, 1, rows, columns), parameters.weight.dtype, TILE, DRAM)
-    bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, columns))
-    first = replace(dealt, shape=(1, 1, made.window.outputs, rows))
-    registers = 4 if made.sums_in_float32 else 8
-    work = Configured(config, first, weight, bias, first.shape, weight.shape, False, registers)
-    result = TensorSpec(shape, made.out_dtype, TILE, L1)
-    sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
-    made_slot, result = configured_product(plan, work, result, scheme.out_shard, sums)
-    if slot > 0:
-        plan.free(slot)
-    elif goes:
-        plan.free_input(0)
-    return delivered(plan, made_slot, result, memory)
-
-
-def _product_config(scheme: Scheme) -> Config:
-    """As the library makes it for a convolution's shards."""
-    high, wide = scheme.out_tiles_high, scheme.out_tiles_wide
-    ranges = scheme.out_shard.ranges
-    sub_height, sub_width = largest_part(scheme.block_tiles_high, wide, 4 if scheme.convolution.sums_in_float32 else 8)
-    return Config(
-        LINE if scheme.kind == HEIGHT else GRID,
-        scheme.block_tiles_wide,
-        high,
-        wide,
-        max(one.end_x for one in ranges) + 1,
-        max(one.end_y for one in ranges) + 1,
-        sub_height=sub_height,
-        sub_width=sub_width,
-        height=high,
-        width=wide,
-        spreads_first=scheme.kind != HEIGHT,
-        has_activation=scheme.convolution.choices.activates,
-    )
-
-
-_PARTS = (
-    *((2, 4), (4, 2), (1, 8), (8, 1), (1, 7), (7, 1), (2, 3), (3, 2), (1, 6), (6, 1)),
-    *((1, 5), (5, 1), (2, 2), (1, 4), (4, 1), (1, 3), (3, 1), (1, 2), (2, 1), (1, 1)),
-)
-"""Of a block, in the order in which the library tries them: height by width in tiles."""
-
-
-def largest_part(height: int, width: int, registers: int) -> tuple[int, int]:
-    """The first that divides a block, is as wide as it or one tile high, and fits the registers."""
-    return next(
-        (high, wide)
-        for high, wide in _PARTS
-        if high * wide <= registers and not height % high and not width % wide and (wide == width or high == 1)
-    )
