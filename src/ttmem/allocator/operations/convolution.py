@@ -76,7 +76,7 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
         choices = choices_of(call.arguments)
         return _chosen(call, plan, window, choices, source, weight, bias)
     except UnknownChoiceError as unknown:
-        return plan.give_up(f"convolutions with a choice that was not compared: {unknown}")
+        return plan.give_up(f"convolutions that were not compared: {unknown}")
     except ThinSliceError:
         return plan.give_up(TOO_THIN)
 
@@ -139,7 +139,9 @@ def _described(
     given, kernel = call.arguments, window.kernel
     if min(*kernel, *window.stride, *window.dilation) < 1 or min(window.output_height, window.output_width) < 1:
         # The library's sizes wrap around.
-        raise UnknownChoiceError(f"a kernel of {kernel[0]}x{kernel[1]} on {window.height}x{window.width}")
+        raise UnknownChoiceError(
+            f"a kernel of {kernel[0]}x{kernel[1]} does not fit an image of {window.height}x{window.width}"
+        )
     channels, out_channels, groups = (int(given[name]) for name in ("in_channels", "out_channels", "groups"))
     is_depthwise = groups == channels == out_channels and window.spread is None
     out = given["dtype"]
