@@ -43,6 +43,8 @@ class Call:
     """How the caller wants the result cut, in the ``memory``."""
     misfit: str = ""
     """Why no overload takes these arguments, in the newest release."""
+    target: TensorSpec | None = None
+    """What the result is written into, where it is a tensor that is there."""
 
     @property
     def number_first(self) -> bool:
