@@ -67,7 +67,10 @@ if os.environ.get("SAMPLE_VALUES") == "off":
 
     # Nobody follows values here: all may come from the device.
     comparisons = Comparisons(
-        SimpleNamespace(has_read=True, looked_at=True, holds=lambda _: True, followed=nullcontext, begin=lambda: None)
+        SimpleNamespace(
+            has_read=True, looked_at=True, tells=lambda _: True, tells_of_copies=lambda _: True,
+            is_of_device=lambda _: False, followed=nullcontext, begin=lambda: None,
+        )
     )
 
     @pytest.hookimpl(hookwrapper=True)
