@@ -256,7 +256,7 @@ def surroundings(asked: argparse.Namespace) -> Iterator[dict[str, str]]:
         for name, text in DRIVERS.items():
             Path(folder, f"test_{name}.py").write_text(text)
         yield {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
             "PYTHONPATH": os.pathsep.join((str(asked.checkout), folder)),
             "PATH": os.pathsep.join((os.environ["PATH"], folder)),
             "SAMPLE_FOLDER": folder,
@@ -264,6 +264,8 @@ def surroundings(asked: argparse.Namespace) -> Iterator[dict[str, str]]:
             "SAMPLE_TESTS": str(asked.tests),
             "SAMPLE_SEED": asked.seed,
             "HF_HUB_OFFLINE": "1",
+            # As an installed package has it, and the checkout stays as it is.
+            "PYTHONPYCACHEPREFIX": str(asked.work.resolve() / "bytecode"),
             # Processors that announce AMX without the right to use it: torch's bfloat16 matmul dies of it.
             "ONEDNN_MAX_CPU_ISA": "AVX2",
             "OMP_NUM_THREADS": "1",
