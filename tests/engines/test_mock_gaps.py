@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -73,7 +74,12 @@ def test_a_traced_program_is_profiled_like_others(
     (timeline,) = ended.profile.timelines
     assert timeline.programs_l1 is not None
     assert timeline.programs_l1.measured.all()
-    assert sum("trace" in warning for warning in ended.profile.source.warnings) == 1
+    # AND what is known of the trace is said: where its replays write, and who took memory there afterwards
+    (told,) = [warning for warning in ended.profile.source.warnings if "a trace was captured" in warning]
+    assert re.search(r"its buffers \([1-9]\d* B per bank of DRAM\) must stay", told)
+    (taken,) = [warning for warning in ended.profile.source.warnings if "does not outlive the next replay" in warning]
+    assert "first by ttnn.relu" in taken
+    assert "script.py:" in taken
 
 
 def test_sub_devices_do_not_end_the_program(with_ttnn: Interpreter, tmp_path: Path) -> None:
