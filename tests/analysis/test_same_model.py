@@ -55,14 +55,14 @@ def test_of_two_with_one_name_the_size_decides() -> None:
 def test_programs_that_share_a_place_are_aligned_by_it() -> None:
     before, after = program("a", PREDICTED, "layer.{}"), program("b", [("exp", 32), *PREDICTED], "layer.{}")
     assert not is_other_program(before, after)
-    assert diff(before, after).pairs == ()
+    assert diff(before, after).memories["DRAM"].pairs == ()
 
 
 def test_a_tensor_of_the_same_step_is_the_same_tensor_although_all_names_differ() -> None:
     before = program("p", [("conv2d", 320), ("linear", 64)], "features.{}.conv")
     after = program("m", [("from_torch", 32), ("conv2d", 320), ("matmul", 96)], "model.py:{}")
     found = diff(before, after)
-    assert found.pairs == ((0, 1), (1, 2))
+    assert found.memories["DRAM"].pairs == ((0, 1), (1, 2))
     larger = [change for change in found.grew if change.reason == "larger"]
     assert [(change.tensor, change.counterpart) for change in larger] == [("%2", "%1")]
 

@@ -57,6 +57,8 @@ def test_what_only_values_decide_is_taken_and_told(torch_python: str) -> None:
         ("best", "signal"),
         ("contained", "containers"),
         ("pooled", "sequences"),
+        ("written", "sequences"),
+        ("picked", "sequences"),
     ],
 )
 def test_layers_that_torch_fuses_are_operators(
@@ -70,6 +72,33 @@ def test_layers_that_torch_fuses_are_operators(
     assert twin.fits
     assert mock.fits
     assert demands(twin)["DRAM"].peak_bytes_per_bank == demands(mock)["DRAM"].peak_bytes_per_bank
+
+
+def test_what_is_written_into_a_part_is_part_of_the_whole(torch_python: str) -> None:
+    # GIVEN a tensor that is filled through views of it
+    stream = stream_of(_request("written", "sequences"))
+    # THEN what fills it counts, and the whole is made anew
+    called = [one.name for one in stream.calls]
+    assert called.count("ttnn.linear") == 2
+    assert called.count("ttnn.concat") == 2
+    assert sum(name.startswith("ttnn.multiply") for name in called) == 1
+
+
+def test_convolutions_of_other_dimensions_have_their_calls(with_ttnn: Interpreter, torch_python: str) -> None:
+    request = replace(_request("volume", "sequences"), torch_python=torch_python)
+    stream = stream_of(request)
+    called = [one.name for one in stream.calls]
+    assert {"ttnn.conv_transpose2d", "ttnn.experimental.conv3d"} <= set(called)
+    twin, mock = play(stream, request), play(stream, replace(request, engine="mock"))
+    assert not mock.operations.unsupported
+    # AND the twin, which has no rule for volumes, says so
+    assert [twin.operations.unknown, mock.operations.unknown] == [1, 0]
+
+
+def test_weights_of_what_has_no_call_are_there(torch_python: str) -> None:
+    prediction = _predicted("unheard", "sequences")
+    assert prediction.operations.unsupported[0].startswith("convolution (deep)")
+    assert prediction.weights_bytes >= 3 * 64 * 8 * 2
 
 
 def test_attention_of_odd_heads_is_eager_and_exact(torch_python: str) -> None:
@@ -110,6 +139,8 @@ def test_the_answer_says_what_is_not_known(torch_python: str) -> None:
         ("raising", "the model does not run: RuntimeError: trouble of my own (unusual_models.py:"),
         ("number", "number returns a int, not a torch.nn.Module"),
         ("nothing", "has no function 'nothing'"),
+        ("scripted", "the model is scripted (torch.jit): return the module as it was before"),
+        ("lazy", "'0' gets its size from its first input (LazyLinear): give it one"),
     ],
 )
 def test_what_is_no_model_is_bad_input(model: str, said: str, torch_python: str) -> None:

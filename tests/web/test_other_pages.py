@@ -45,8 +45,8 @@ def test_two_profiles_over_one_another(opened: Opened, tmp_path: Path) -> None:
     assert [row[1] for row in rows(page, "grew")] == [one["tensor"] for one in document["grew"]]
     assert [row[0] for row in rows(page, "counts")] == [one["name"] for one in document["operation_counts"]]
     # the same operation lies above itself, although one more ran before it: matmul is #1 there and #2 here
-    for _ in range(2):
-        page.keyboard.press("ArrowRight")
+    for key in ("Home", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
     text = page.text_content("[data-view=compare] [data-role=cursor]") or ""
     assert text.count("ttnn.matmul") == 2, text
     page.fill("[data-role=search]", "nothing of this name")

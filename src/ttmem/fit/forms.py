@@ -106,6 +106,12 @@ class Workbench:
         self.steps.append({"alloc": name, "shape": list(own.shape) or [1], "dtype": dtype, "layout": "tile", **_DRAM})
         self.hold(value, Held(name, own.shape or (1,), "tile", dtype))
 
+    def needed(self, value: int) -> None:
+        """An operand of a call of which nothing is known: what comes from the host is there all the same."""
+        if value not in self.held:
+            own = self._graph.values[value]
+            self.in_form(value, own.shape or (1,), "tile", self.dtype_of(value))
+
     def to_dram(self, names: list[str]) -> None:
         """Results of the call at hand that may lie anywhere."""
         for place, name in enumerate(names):
@@ -163,6 +169,8 @@ class Workbench:
         last = held.is_last if is_last is None and self._same_order(held, own, wanted) else bool(is_last)
         if is_last is None and not held.is_last and _is_channels_last(own, wanted):
             last = True
+        if prod(own) == 1 or len(own) < 2:  # has no channels to move
+            last = held.is_last
         if layout == "row_major" and held.layout == "tile":
             held = self._step(value, held, "ttnn.to_layout", {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}, layout=layout)
         if last != held.is_last:

@@ -12,7 +12,7 @@ import { amount, counted, mib, percent, placeText, short, signedMib, thousands }
 import { axes, bandColor, BANDS, type Drawn, marks, svgOf, visible } from "./bands";
 import { processChoice, ranksTable, runsTable } from "./runs";
 import { rankFigure, RIGHT, spark, trackFigure } from "./tracks";
-import { choice, section, type View } from "./view";
+import { choice, failureButton, section, type View } from "./view";
 
 const MOST_POINTS = 3000;
 const CAPACITY_FROM = 0.4; // below this the line of the full bank would press the curve flat against the floor
@@ -114,13 +114,21 @@ export function timeline(session: Session): View {
     ranked?.redraw();
     whereText();
   });
+  /** The line of the full bank is left out where it would press the curve flat; the words stay. */
+  const roomText = () => {
+    const bytes = capacity();
+    return bytes && highest() < bytes
+      ? ` · a full bank (${amount(bytes)}) is ${thousands(bytes / highest())} times as high`
+      : "";
+  };
   const whereText = () => {
     const [from, to] = session.range;
     const [first, last] = session.timeline.range;
     const whole = from <= first && to >= last;
-    zoomed.textContent = whole
+    const stretch = whole
       ? `all of #${thousands(first)} to #${thousands(last)}`
       : `#${thousands(Math.ceil(from))} to #${thousands(Math.floor(to))}`;
+    zoomed.textContent = `${stretch}${roomText()}`;
   };
   const tracks = trackFigure(session);
   const ranked = rankFigure(session);
@@ -177,6 +185,7 @@ export function timeline(session: Session): View {
       },
       "To the peak",
     ),
+    session.failed !== null && failureButton(session),
     zoomed,
   );
   const frame = h(

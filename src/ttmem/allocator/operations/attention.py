@@ -333,7 +333,6 @@ RECORDS = (
         attention,
         _draw_attention,
         *_COMMON,
-        operands=3,
         family="attention",
         is_drawn_odd=True,
     ),

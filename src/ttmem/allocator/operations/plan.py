@@ -41,6 +41,8 @@ class Call:
     """Where among the arguments without a name the tensors were."""
     shard: Shard | NdShard | None = None
     """How the caller wants the result cut, in the ``memory``."""
+    misfit: str = ""
+    """Why no overload takes these arguments, in the newest release."""
 
     @property
     def number_first(self) -> bool:

@@ -145,6 +145,5 @@ RECORDS = (
         _draw_in_place,
         *(Argument("dim", default=-1), Argument("program_config", default=None), _STABLE),
         family="softmax",
-        takes_memory=False,
     ),
 )

@@ -196,6 +196,8 @@ def _from_transformers(job: TraceJob) -> Model:
         if type(config) not in transformers.MODEL_MAPPING:
             stem = type(config).__name__.removesuffix("Config")
             known = [word for word in dir(transformers) if word.startswith(f"{stem}For") or word == f"{stem}Model"]
+            if len(known) == 1:
+                return getattr(transformers, known[0])(config)
             named = f"name one: {', '.join(f'hf:{word}' for word in known)}" if known else "it has none here"
             raise TracerError(f"{type(config).__name__} does not say which model is meant; {named}")
         return transformers.AutoModel.from_config(config)
