@@ -168,6 +168,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=62)
     parser.add_argument("--tests", type=int, default=12)
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--under", default=FAMILIES, help="draw the test files from this folder of the checkout")
     parser.add_argument("--board", default="n150")
     parser.add_argument("--cap", type=float, default=240.0, help="seconds per file")
     parser.add_argument("--model-cap", type=float, default=1200.0, help="seconds per model")
@@ -206,8 +207,8 @@ def main() -> int:
 def _files(asked: argparse.Namespace) -> list[Item]:
     """Of every family in turn, so that a small one is not missed."""
     families: dict[str, list[str]] = {}
-    for file in sorted((asked.checkout / FAMILIES).rglob("test_*.py")):
-        family = str(file.relative_to(asked.checkout / FAMILIES).parent).split("/")[:2]
+    for file in sorted((asked.checkout / asked.under).rglob("test_*.py")):
+        family = str(file.relative_to(asked.checkout / asked.under).parent).split("/")[:2]
         families.setdefault("/".join(family), []).append(str(file.relative_to(asked.checkout)))
     order = random.Random(asked.seed)
     for files in families.values():
@@ -215,7 +216,7 @@ def _files(asked: argparse.Namespace) -> list[Item]:
     found: list[str] = []
     while len(found) < asked.files and any(families.values()):
         found += [files.pop() for files in families.values() if files][: asked.files - len(found)]
-    return [Item(file.removeprefix(f"{FAMILIES}/"), file, _board_of(file, asked.board)) for file in sorted(found)]
+    return [Item(file.removeprefix(f"{asked.under}/"), file, _board_of(file, asked.board)) for file in sorted(found)]
 
 
 def _board_of(file: str, otherwise: str) -> str:

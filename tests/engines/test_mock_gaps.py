@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from pathlib import Path
@@ -103,6 +104,27 @@ def test_a_program_reads_its_own_environment(
             assert os.environ.get(name) == os.getenv(name) == {value!r}
         device = ttnn.open_device(device_id=0)
         ttnn.relu(ttnn.ones((32, 32), layout=ttnn.TILE_LAYOUT, device=device))
+    """
+    assert run(tmp_path, text).status == 0
+
+
+def test_packages_of_another_python_are_left_out(
+    with_ttnn: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN packages of another Python on the path, of which none loads here, and a module of the user's own
+    strange, own = tmp_path / "lib" / "python3.7" / "site-packages", tmp_path / "own"
+    for name in ("numpy", "ttnn", "pytest", "typing_extensions"):
+        (strange / name).mkdir(parents=True)
+        (strange / name / "__init__.py").write_text("raise ImportError('compiled for another Python')")
+    own.mkdir()
+    (own / "mine.py").write_text("ROWS = 32")
+    monkeypatch.setenv("PYTHONPATH", f"{strange}{os.pathsep}{own}")
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path))
+    text = """
+        import ttnn
+        from mine import ROWS
+        device = ttnn.open_device(device_id=0)
+        ttnn.relu(ttnn.ones((ROWS, 32), layout=ttnn.TILE_LAYOUT, device=device))
     """
     assert run(tmp_path, text).status == 0
 
