@@ -12,6 +12,7 @@ from support.command_line import call
 from ttmem.engines.interpreters import Interpreter
 
 SUITE = """
+import math
 import threading
 
 import numpy as np
@@ -37,7 +38,7 @@ def check_sum(a, b, expected):
 
 # Of the test's own, which is wrong: all fail.
 @pytest.mark.parametrize("factor", [3])
-@pytest.mark.parametrize("way", range(11))
+@pytest.mark.parametrize("way", range(13))
 def test_own(device, way, factor):
     values = read(device)
     print(values[0][0])
@@ -62,6 +63,10 @@ def test_own(device, way, factor):
     assert way != 8 or seen == [4]
     limit = {"rows": 4}
     assert way != 9 or limit["rows"] == 5
+    if way == 11:
+        print(1 / (factor - 3))
+    if way == 12:
+        math.log(-1.0)
     got, wanted = values, factor
     assert way != 10 or wanted == 4
 
@@ -133,6 +138,9 @@ def test_early_return(device):
         return
     raise RuntimeError("never two")
 
+def test_divided(device):
+    print(1 / read(device)[0][0])
+
 def test_closure(device):
     first = read(device)[0][0]
     def inner():
@@ -167,7 +175,7 @@ def test_a_tests_own_values_are_judged_and_those_of_the_device_are_not(
     done = call("test", "test_suite.py", "-p", "no:cacheprovider", "--json", "--no-store", "--no-programs")
     rows = json.loads(done.out)["tests"]
     own = {row["id"]: row["outcome"] for row in rows if "::test_own[" in row["id"]}
-    assert len(own) == 11
+    assert len(own) == 13
     assert set(own.values()) == {"failed"}, own
     others = {row["id"]: (row["outcome"], row["failure"]) for row in rows if row["id"] not in own}
     assert {outcome for outcome, _ in others.values()} == {"passed"}, others

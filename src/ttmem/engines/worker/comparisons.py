@@ -18,7 +18,7 @@ from typing import Any
 
 from .device_values import DeviceValues
 from .library import Patches
-from .verdicts import ARITHMETIC, OF_ZEROS, is_said_of_values, is_users_file, may_speak_of_device, places_now
+from .verdicts import ARITHMETIC, OF_ZEROS, is_said_of_values, is_users_file, may_speak_of_device, places_now, places_of
 
 _LIBRARIES = {
     "torch": ("allclose", "equal", "isclose"),
@@ -138,7 +138,7 @@ class Comparisons:
                 error, traceback, counts=True, tells=self._values.tells, only_if=_is_array_of_zeros
             )
         elif isinstance(error, ARITHMETIC) or OF_ZEROS.search(str(error)):
-            is_about_values = self._values.looked_at
+            is_about_values = self._values.looked_at and may_speak_of_device(places_of(traceback), self._values.tells)
         elif "DID NOT RAISE" in str(error):
             is_about_values = self.skipped > 0 and "AssertionError" in str(error)
         else:

@@ -42,10 +42,7 @@ def is_said_of_values(
     is_assertion = isinstance(error, AssertionError)
     if _ABOUT_FACTS.search(str(error)):
         return False
-    frames = []
-    while traceback is not None:
-        frames.append((traceback.tb_frame, traceback.tb_lineno))
-        traceback = traceback.tb_next
+    frames = _frames(traceback)
     own = [(frame, line) for frame, line in frames if is_users_file(frame.f_code.co_filename)]
     around = statements(*own[-1]) if own else []
     if not around:
@@ -72,6 +69,19 @@ def may_speak_of_device(places: list[Place], tells: Tells) -> bool:
         return True
     asked = Provenance(places, tells, is_users_file)
     return any(asked.may_be_device(expression, place) for place, expression in said(places))
+
+
+def places_of(traceback: TracebackType | None) -> list[Place]:
+    """Where an error came from."""
+    return _places(_frames(traceback))
+
+
+def _frames(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
+    frames = []
+    while traceback is not None:
+        frames.append((traceback.tb_frame, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return frames
 
 
 def _places(frames: list[tuple[FrameType, int]]) -> list[Place]:
