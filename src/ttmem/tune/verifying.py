@@ -23,7 +23,7 @@ from ttmem.tune.cutting import Cut
 from ttmem.tune.draft import Draft, as_captured
 from ttmem.tune.edits import Edit
 from ttmem.tune.figures import DRAM, L1, Figures
-from ttmem.tune.groups import free_point
+from ttmem.tune.freeing import free_point
 from ttmem.tune.history import History, Life
 
 _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}
