@@ -237,6 +237,9 @@ def overwritten(history: History, group: Group) -> str:
     statement = source.statement_of(place) if source is not None else None
     if not name or source is None or statement is None:
         return ""
+    outer = source.parent(statement)
+    while isinstance(outer, (ast.With, ast.AsyncWith)) and outer.body[-1] is statement:
+        statement, outer = outer, source.parent(outer)  # nothing inside comes behind it
     for other in groups_of(history):
         if inputs & {life.number for life in other.lives}:
             made = source.statement_of(other.site) if other.site.file == place.file else None
