@@ -21,6 +21,8 @@ _NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training")
 _FOLDED = "batch norms are folded into the convolution before them"
 _AFFINE = "a batch norm without a convolution before it is a product and a sum"
 _TILE = 32
+_VOLUME = 5
+"""Dimensions of a weight over three."""
 _IN_BLOCKS = "group norms are done in blocks where a sample is more than a core holds"
 _NORM_BYTES, _NORM_BUFFERS = 1_000_000, 7
 """What the buffers of a group norm may take of a core's L1, and how many of them hold a block."""
@@ -30,6 +32,8 @@ def lowered(lowering: Lowering, call: GraphCall) -> bool:
     """Whether the call was one of these, and is done."""
     if call.case.op in _NORMS:
         return _normed(lowering, call)
+    if call.case.op == "convolution" and len(lowering.shape_of(call.takes[1])) == _VOLUME:
+        return _in_volumes(lowering, call)
     return call.case.op == "mean" and _pooled(lowering, call)
 
 
@@ -108,6 +112,50 @@ def _normed(lowering: Lowering, call: GraphCall) -> bool:
             bench.steps.append({"free": name})
         name = out
     bench.hold(made, Held(name, held.shape, "tile", held.dtype, held.is_last))
+    return True
+
+
+def _in_volumes(lowering: Lowering, call: GraphCall) -> bool:
+    """A convolution over three dimensions: rows of whole tiles of channels, the weights as a matrix."""
+    source, made, bench, args = call.takes[0], call.makes[0], lowering.bench, call.case.args
+    if args.get("transposed"):
+        return False
+    batch, channels, *size = lowering.shape_of(source)
+    out, per_group, *kernel = lowering.shape_of(call.takes[1])
+    wide = -(-channels // _TILE) * _TILE
+    groups = int(args.get("groups") or 1)
+    if groups > 1 and (wide > channels or args.get("dilation") != [1, 1, 1]):
+        raise CannotRunError("a grouped convolution over three dimensions of odd channels has no form here")
+    dtype = bench.dtype_of(source)
+    name = bench.in_form(source, (batch, *size, channels), "row_major", dtype, is_last=True)
+    if wide > channels:
+        padded = bench.fresh(made)
+        pairs = [{"tuple": [0, 0]}] * 4 + [{"tuple": [0, wide - channels]}]
+        bench.steps.append({"call": "ttnn.pad", "args": [{"tensor": name}, pairs, 0.0], "kwargs": {}, "out": padded,
+                            "makes": [[batch, *size, wide]]})  # fmt: skip
+        name = padded
+    weight = lowering.graph.values[call.takes[1]].name or f"constant of {call.module}"
+    rows = prod(kernel) * (wide if groups == 1 else per_group)
+    tensors = {"weight_tensor": bench.load(weight, WEIGHT, (call.takes[1],), (rows, out), "tile",
+                                           bench.weight_dtype(weight, dtype))}  # fmt: skip
+    if len(call.takes) > 2:  # a bias
+        bias = lowering.graph.values[call.takes[2]].name or f"constant of {call.module}"
+        tensors["bias_tensor"] = bench.load(bias, WEIGHT, (call.takes[2],), (1, out), "tile", dtype)
+    result = bench.fresh(made)
+    shape = lowering.shape_of(made)
+    step = {
+        "call": "ttnn.experimental.conv3d", "args": [], "out": result, "makes": [[shape[0], *shape[2:], out]],
+        "kwargs": {
+            "input_tensor": {"tensor": name}, **{key: {"tensor": one} for key, one in tensors.items()},
+            "device": {"device": 0}, "dtype": {"dtype": "bfloat16"}, "output_channels": out, "kernel_size": kernel,
+            "stride": args["stride"], "padding": args["padding"], "dilation": args["dilation"], "groups": groups,
+            "padding_mode": "zeros",
+        },
+    }  # fmt: skip
+    bench.steps.append(step)
+    if wide > channels:
+        bench.steps.append({"free": name})
+    bench.hold(made, Held(result, (shape[0], *shape[2:], out), "row_major", dtype, is_last=True))
     return True
 
 

@@ -22,7 +22,7 @@ from .editing import Editing
 from .followed import OVERLAP_NOTE, Followed
 from .library import Library, Patches, describe, replace_everywhere
 from .listening import Listener
-from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, MockGaps
+from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, TRACE_OVERLAP_NOTE, MockGaps
 from .names import tensors_by_path
 from .origins import Origins
 from .protocol import MEMORIES, error_message
@@ -157,7 +157,7 @@ class Recorder:
                     if not place and any(any(one.account.live.values()) for one in self._followed.all()):
                         self._send_paths()
                     self._send({"closed": True, "rank": watch.rank, **state_message(state)})
-                    self._gaps.device_closed()
+                    self._gaps.device_closed(watch.device)
 
     def finish(self) -> None:
         """The program has ended; what it left open is sent as it is."""
@@ -235,6 +235,11 @@ class Recorder:
 
         def ended(seen: Seen) -> None:
             self._end(index, watch, site, seen._replace(problem=POINT_TO_POINT_NOTE) if stand_in else seen)
+            overlap = self._gaps.traces.took(watch.device, seen.effect.born)
+            if overlap and TRACE_OVERLAP_NOTE not in self._noted:
+                self._noted.add(TRACE_OVERLAP_NOTE)
+                place = f" ({site.file}:{site.line})" if site.file else ""
+                self._send({"note": TRACE_OVERLAP_NOTE.format(name=name, place=place, size=overlap)})
 
         function = stand_in or function
         if is_edited:
