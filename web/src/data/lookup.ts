@@ -13,10 +13,16 @@ export function lowerBound(values: ArrayLike<number>, wanted: number): number {
   return low;
 }
 
+/** Whether a tensor's name says where in the model it belongs: `model.layers[3].wqkv`, not `%12` or `x`. */
+export const isPath = (name: string): boolean =>
+  /^[\p{L}_][^\s'"]*[.[]/u.test(name) || /^[\p{L}_]\w*\[['"]/u.test(name);
+
 /** The module that a location belongs to, to group by. */
 export function moduleOf(location: string): string {
   const place = location.trim();
   if (!place) return "(no location)";
+  const quoted = place.search(/\[['"]/);
+  if (quoted > 0) return place.slice(0, quoted); // what is in quotes is a key, whatever it holds
   if (place.includes("|")) {
     const modules = place.split("|").filter((field) => field.includes("["));
     const names = modules.map((field) => field.slice(field.indexOf("[") + 1).replace(/\].*$/, ""));

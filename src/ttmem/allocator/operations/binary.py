@@ -27,6 +27,7 @@ from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
 from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
 
+_WRONG_TARGET = "Shape of Output tensor Shape({}) provided does not match the broadcasted output shape Shape({})"
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
 _NO_INTEGER_POWER = (
     "Input tensor A dtype {} is not supported for binary operation POWER: tensor exponents are not supported for "
@@ -60,8 +61,6 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     kind = _KINDS[call.name]
     if len(call.inputs) == 1 and kind.number_is_unary:
         return (_power_of_number if call.number_first else _with_number_as_unary)(call, plan, kind)
-    if kind.called == "FMOD" and call.in_place:
-        raise InvalidSpecError("ttnn.fmod(): incompatible function arguments: there is no output_tensor")
     if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
         raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
     rounds = call.arguments.get("rounding_mode") is not None
@@ -76,6 +75,8 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
         rounds = False
     if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
         raise InvalidSpecError(_NO_ROWS_IN_PLACE)
+    if call.in_place and len(operands) > 1:
+        _check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
     if any(spec.shard is not None for spec in (*operands, result)):
         if rounds or any(spec.layout is ROW_MAJOR for spec in operands):
             plan.doubt(BOUNDED, "rows in shards, or a division of shards that rounds")
@@ -91,6 +92,13 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     is_cast_before = len(operands) == 1 and call.inputs[0].dtype is INT32
     inner, outer = ([], temporaries) if is_cast_before else (temporaries, [])
     return _rounded(plan, combined(plan, kind, operands, result, inner, checks=True), outer)
+
+
+def _check_target(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """What a tensor is written into has the shape of the result; ones in front of it do not count."""
+    longest = max(len(shape), len(wanted))
+    if (1,) * (longest - len(shape)) + shape != (1,) * (longest - len(wanted)) + wanted:
+        raise InvalidSpecError(_WRONG_TARGET.format(list(shape), list(wanted)))
 
 
 def _rounded(plan: PlanWriter, quotient: Plan, temporaries: list[int]) -> Plan:
@@ -387,7 +395,6 @@ def _binary_record(name: str) -> OperationRecord:
         *rounding,
         family="binary" if name in _IN_PLACE else "comparison",
         is_sized_by_elements=lambda spec: True,
-        operands=2,
         takes_output=True,
         has_in_place_form=name in _IN_PLACE,
         is_drawn_odd=True,

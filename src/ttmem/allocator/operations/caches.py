@@ -274,7 +274,6 @@ RECORDS = (
         _draw_fill_cache,
         Argument("batch_index", 0),
         family="cache",
-        takes_memory=False,
     ),
     record_of(
         write_call("update_cache", [{**_CACHE, "shape": [32, 1, 64, 64]}, {**_CACHE, "shape": [1, 1, 32, 64]}], 0),
@@ -282,7 +281,6 @@ RECORDS = (
         _draw_update_cache,
         *(Argument("update_idx", 0), Argument("batch_offset", 1, 0), KERNEL_CONFIG),
         family="cache",
-        takes_memory=False,
     ),
     record_of(
         write_call("experimental.paged_update_cache", [_CACHE, _ROWS], update_idxs=[0]),
@@ -290,7 +288,6 @@ RECORDS = (
         _draw_paged_update,
         *_BY_PLACE,
         family="paged cache",
-        takes_memory=False,
         is_drawn_odd=True,
     ),
     record_of(
@@ -302,7 +299,6 @@ RECORDS = (
         _draw_paged_update,
         *_BY_PLACE,
         family="paged cache",
-        takes_memory=False,
         is_drawn_odd=True,
     ),
     record_of(
@@ -311,7 +307,6 @@ RECORDS = (
         _draw_paged_fill,
         Argument("batch_idx", default=0),
         family="paged cache",
-        takes_memory=False,
         is_drawn_odd=True,
     ),
     record_of(
@@ -319,6 +314,5 @@ RECORDS = (
         plus_one,
         _draw_plus_one,
         is_drawn_odd=True,
-        takes_memory=False,
     ),
 )

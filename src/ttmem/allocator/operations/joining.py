@@ -260,7 +260,6 @@ RECORDS = (
         _draw_stack,
         Argument("dim", 0),
         is_drawn_odd=True,
-        takes_memory=False,
     ),
     record_of(
         write_call("roll", [EXAMPLE_TENSOR], [1], [2]),

@@ -373,7 +373,6 @@ RECORDS = (
             family="matmul",
             is_drawn_odd=True,
             takes_shards=True,
-            operands=2,
         )
         for name in ("matmul", "linear")
     ),

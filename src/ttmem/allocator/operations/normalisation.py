@@ -272,7 +272,6 @@ RECORDS = (
             Argument("program_config", default=None),
             KERNEL_CONFIG,
             family="row norm",
-            operands=1,
             is_drawn_odd=True,
             takes_shards=True,
         )
@@ -285,7 +284,6 @@ RECORDS = (
         Argument("eps", default=None, samples=(1e-5,)),
         Argument("momentum", default=None),
         Argument("training", default=False),
-        operands=1,
     ),
     record_of(
         write_call(

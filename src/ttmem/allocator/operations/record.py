@@ -82,12 +82,6 @@ class OperationRecord:
     """Whether it is something that several chips do together; one chip alone refuses it."""
     takes_host_tensors: bool = False
     """Whether it moves tensors to the device itself when they are on the host."""
-    operands: int = 0
-    """Tensors and values that a call cannot leave out; 0: the arguments alone tell."""
-    needs_memory: bool = False
-    """Whether a call has to say where its result goes."""
-    takes_memory: bool = True
-    """Whether a call may say where its result goes."""
     takes_output: bool = False
     """Whether an ``output_tensor`` was compared; where it was not, such calls are not called exact."""
     has_in_place_form: bool = False

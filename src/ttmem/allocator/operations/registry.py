@@ -121,6 +121,10 @@ def plan_call(
     record = RECORDS.get(call.name)
     if record is None:
         return no_plan(f"no rule for {call.name}")
+    if call.misfit:
+        if memory_map.release is DEFAULT_RELEASE:
+            raise BadInputError(call.misfit)
+        return no_plan(f"{call.misfit}: so it is in {DEFAULT_RELEASE}")
     if not call.inputs and record.needs_tensor:
         raise BadInputError(f"{call.name} needs a tensor")
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments

@@ -181,7 +181,6 @@ RECORDS = tuple(
         argument,
         family="reshape",
         is_drawn_odd=True,
-        takes_memory=name == "reshape",
     )
     for name, plan, argument, value, draw in (
         ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),

@@ -194,5 +194,5 @@ RECORDS = (
         *(Argument("is_decode_mode", default=False), KERNEL_CONFIG),
         takes_shards=True,
     ),
-    record_of(_both(f"{_LLAMA}_fused_qk", _QUERY, 1), rotary_llama_both, _draw_both, KERNEL_CONFIG, takes_memory=False),
+    record_of(_both(f"{_LLAMA}_fused_qk", _QUERY, 1), rotary_llama_both, _draw_both, KERNEL_CONFIG),
 )

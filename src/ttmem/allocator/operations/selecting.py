@@ -80,6 +80,5 @@ RECORDS = (
         _draw_where,
         *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
         is_drawn_odd=True,
-        operands=3,
     ),
 )

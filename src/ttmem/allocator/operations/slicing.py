@@ -297,6 +297,5 @@ RECORDS = (
         *(Argument("chunks", 0), Argument("dim", 1)),
         family="split",
         is_drawn_odd=True,
-        takes_memory=False,
     ),
 )

@@ -12,12 +12,10 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations.plan import SHARDED_RESULT, Call
 from ttmem.allocator.operations.record import REQUIRED, Argument, Draw, OperationRecord, PlanFunction, Step
+from ttmem.allocator.operations.signatures import Form, form_of, misfit
 from ttmem.allocator.replay import read_shard
 from ttmem.hardware import MEMORIES, Memory
 from ttmem.tensors import TensorSpec
-
-_OPERANDS = frozenset({"other", "exponent", "predicate", "true_value", "false_value"})
-"""Names of operands that do not begin with ``input``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,8 @@ class WrittenCall:
     """Where among the arguments without a name the tensors were."""
     shard: Any = None
     """How the result is to be cut, as it was written."""
+    form: Form = ((), ())
+    """Kinds and names of all arguments, by which the library chooses an overload."""
 
 
 def read_call(step: Mapping[str, Any]) -> WrittenCall:
@@ -77,7 +77,16 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
     if function.endswith("_") and tensors:
         target = tensors[0]
     return WrittenCall(
-        function, tuple(tensors), tuple(values), options, memory, target, tuple(keywords), tuple(places), shard
+        function,
+        tuple(tensors),
+        tuple(values),
+        options,
+        memory,
+        target,
+        tuple(keywords),
+        tuple(places),
+        shard,
+        form_of(step),
     )
 
 
@@ -104,15 +113,15 @@ def call_of(
     """What the twin is asked; BadInputError when an argument is missing. ``target``: where the result is written."""
     arguments: dict[str, Any] = {}
     known = set()
+    refused = misfit(written.function, written.form)
     for argument in record.arguments:
         known.add(argument.name)
         if argument.position is not None and argument.position < len(written.values):
             arguments[argument.name] = written.values[argument.position]
         elif argument.name in written.options:
             arguments[argument.name] = written.options[argument.name]
-        elif argument.default is REQUIRED:
+        elif argument.default is REQUIRED and not refused:
             raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
-    _check_signature(record, written)
     unknown = tuple(name for name in written.options if name not in known)
     if written.target is not None and not written.function.endswith("_"):
         first = inputs[0] if inputs else None
@@ -135,21 +144,9 @@ def call_of(
         written.keywords,
         written.tensor_places,
         shard,
+        refused,
+        target,
     )
-
-
-def _check_signature(record: OperationRecord, written: WrittenCall) -> None:
-    """What the library's Python layer looks at before anything else."""
-    refused = f"ttnn.{written.function}(): incompatible function arguments: "
-    if written.memory is not None and (written.function.endswith("_") or not record.takes_memory):
-        raise BadInputError(f"{refused}there is no memory_config")
-    if record.needs_memory and written.memory is None:
-        raise BadInputError(f"{refused}it needs a memory_config")
-    named = (*written.keywords, *written.options)
-    given = len(written.tensors) - len(written.keywords) + len(written.values)
-    given += sum(name.startswith("input") or name in _OPERANDS for name in named)
-    if given < record.operands:
-        raise BadInputError(f"{refused}{record.operands} operands are needed, {given} given")
 
 
 def write_call(
