@@ -67,7 +67,10 @@ if os.environ.get("SAMPLE_VALUES") == "off":
 
     # Nobody follows values here: all may come from the device.
     comparisons = Comparisons(
-        SimpleNamespace(has_read=True, looked_at=True, holds=lambda _: True, followed=nullcontext, begin=lambda: None)
+        SimpleNamespace(
+            has_read=True, looked_at=True, tells=lambda _: True, tells_of_copies=lambda _: True,
+            is_of_device=lambda _: False, followed=nullcontext, begin=lambda: None,
+        )
     )
 
     @pytest.hookimpl(hookwrapper=True)
@@ -165,6 +168,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=62)
     parser.add_argument("--tests", type=int, default=12)
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--under", default=FAMILIES, help="draw the test files from this folder of the checkout")
     parser.add_argument("--board", default="n150")
     parser.add_argument("--cap", type=float, default=240.0, help="seconds per file")
     parser.add_argument("--model-cap", type=float, default=1200.0, help="seconds per model")
@@ -203,8 +207,8 @@ def main() -> int:
 def _files(asked: argparse.Namespace) -> list[Item]:
     """Of every family in turn, so that a small one is not missed."""
     families: dict[str, list[str]] = {}
-    for file in sorted((asked.checkout / FAMILIES).rglob("test_*.py")):
-        family = str(file.relative_to(asked.checkout / FAMILIES).parent).split("/")[:2]
+    for file in sorted((asked.checkout / asked.under).rglob("test_*.py")):
+        family = str(file.relative_to(asked.checkout / asked.under).parent).split("/")[:2]
         families.setdefault("/".join(family), []).append(str(file.relative_to(asked.checkout)))
     order = random.Random(asked.seed)
     for files in families.values():
@@ -212,7 +216,7 @@ def _files(asked: argparse.Namespace) -> list[Item]:
     found: list[str] = []
     while len(found) < asked.files and any(families.values()):
         found += [files.pop() for files in families.values() if files][: asked.files - len(found)]
-    return [Item(file.removeprefix(f"{FAMILIES}/"), file, _board_of(file, asked.board)) for file in sorted(found)]
+    return [Item(file.removeprefix(f"{asked.under}/"), file, _board_of(file, asked.board)) for file in sorted(found)]
 
 
 def _board_of(file: str, otherwise: str) -> str:
@@ -253,7 +257,7 @@ def surroundings(asked: argparse.Namespace) -> Iterator[dict[str, str]]:
         for name, text in DRIVERS.items():
             Path(folder, f"test_{name}.py").write_text(text)
         yield {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
             "PYTHONPATH": os.pathsep.join((str(asked.checkout), folder)),
             "PATH": os.pathsep.join((os.environ["PATH"], folder)),
             "SAMPLE_FOLDER": folder,
@@ -261,6 +265,8 @@ def surroundings(asked: argparse.Namespace) -> Iterator[dict[str, str]]:
             "SAMPLE_TESTS": str(asked.tests),
             "SAMPLE_SEED": asked.seed,
             "HF_HUB_OFFLINE": "1",
+            # As an installed package has it, and the checkout stays as it is.
+            "PYTHONPYCACHEPREFIX": str(asked.work.resolve() / "bytecode"),
             # Processors that announce AMX without the right to use it: torch's bfloat16 matmul dies of it.
             "ONEDNN_MAX_CPU_ISA": "AVX2",
             "OMP_NUM_THREADS": "1",

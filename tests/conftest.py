@@ -8,6 +8,7 @@ busy machine is no fault of ours.
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,10 @@ if _PROFILE != "explore":
     # tests are dealt out to processes, so without this the same examples are not tried each time.
     providers.is_local_module_file = lambda path: False
 
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every command that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _OTHER_PROGRAMS = {"ttnn_interpreter", "torch_python", "visualizer_python"}
 """Fixtures behind which a real ttnn, torch or another tool runs."""

@@ -30,7 +30,7 @@ _MOST_SECONDS, _MOST_BYTES = 6.0, 500 << 20
 _BATCH = 50
 _PATTERN_BYTES = (2_000, 20_000, 200_000)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_FAULT_OF_OURS = re.compile(rb"\\b(?:Attribute|Type|Key|Index|ZeroDivision|Recursion|Assertion|UnboundLocal)Error\\b")
+_FAULT_OF_OURS = re.compile(rb"\b(?:Attribute|Type|Key|Index|ZeroDivision|Recursion|Assertion|UnboundLocal)Error\b")
 _TEXT_COMMANDS_HIDE = ("--json", "--html", "--to ")
 
 

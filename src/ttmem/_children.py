@@ -6,11 +6,12 @@ PYTHONPATH means that folder too. A ``numpy.py`` that lies beside a log must not
 
 - Children that run ttmem itself start isolated (``-I``) as the file ``_child_start.py`` and get this process's path.
 - Other interpreters (one that has ttnn or torch) keep PYTHONPATH, because builds from source are found by it, but none
-  of its parts that mean the working folder.
+  of its parts that mean the working folder, and no packages of another version of Python.
 """
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,11 @@ from pathlib import Path
 from ttmem import _fence
 
 _START = Path(__file__).with_name("_child_start.py")
-_CLEAN = "import sys; sys.path[:] = [place for place in sys.path if place]\n"
+_VERSION = r"/python(\d+\.\d+)(?=/|$)"
+_CLEAN = f"""import re, sys
+own = "%d.%d" % sys.version_info[:2]
+sys.path[:] = [place for place in sys.path if place and re.findall({_VERSION!r}, place)[-1:] in ([], [own])]
+"""
 
 
 def own_command(module: str, *words: str, fence: _fence.Fence | None = None) -> list[str]:
@@ -47,7 +52,28 @@ def foreign_environment(base: Mapping[str, str] | None = None) -> dict[str, str]
     if "PYTHONPATH" in environment:
         places = environment["PYTHONPATH"].split(os.pathsep)
         environment["PYTHONPATH"] = os.pathsep.join(place for place in places if Path(place).is_absolute())
+    environment.pop("PYTHONHOME", None)  # of this interpreter, if of any
     return environment
+
+
+def without_other_versions(environment: Mapping[str, str], version: str) -> dict[str, str]:
+    """Without packages of other Pythons than ``version`` on the path: what is compiled there does not load, and what is
+    not takes the place of the interpreter's own."""
+    kept = dict(environment)
+    numbers = ".".join(version.split(".")[:2])
+    if "PYTHONPATH" in kept and numbers:
+        places = kept["PYTHONPATH"].split(os.pathsep)
+        kept["PYTHONPATH"] = os.pathsep.join(place for place in places if version_of(place) in ("", numbers))
+    home = kept.get("PYTHONHOME")
+    if home and numbers and not Path(home, "lib", f"python{numbers}").is_dir():
+        del kept["PYTHONHOME"]
+    return kept
+
+
+def version_of(place: str) -> str:
+    """The version of Python that a folder of packages is for, empty when its name does not tell."""
+    found = re.findall(_VERSION, place)
+    return found[-1] if found else ""
 
 
 def _path_without_working_folder() -> list[str]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from loggen import Options, generate
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.analysis.diff import CountChange, TensorChange, diff
+from ttmem.analysis.diff import CountChange, diff
+from ttmem.analysis.tensor_changes import TensorChange
 from ttmem.profile import Profile, TensorType
 from ttmem.readers import read
 

@@ -23,7 +23,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def drawn(checkout: Path, seed: str) -> list[real_code.Item]:
-    return real_code._files(argparse.Namespace(checkout=checkout, seed=seed, files=12, board="n150"))
+    return real_code._files(
+        argparse.Namespace(checkout=checkout, seed=seed, files=12, board="n150", under=real_code.FAMILIES)
+    )
 
 
 def test_small_families_are_in_every_sample_and_seeds_differ(checkout: Path) -> None:

@@ -170,3 +170,80 @@ def pooled() -> nn.Module:
 
 def sequences() -> torch.Tensor:
     return torch.zeros(2, 32, 96)
+
+
+class Written(nn.Module):
+    """Fills parts of a tensor, which torch does by views of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(96, 64), nn.Linear(64, 96)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        whole = torch.zeros(2, 40, 64)
+        whole[:, 4:36] = self.first(x)
+        whole[:, 38] = 1.0
+        whole.view(-1).mul_(2.0)
+        return self.last(whole)
+
+
+def written() -> nn.Module:
+    return Written()
+
+
+class Picked(nn.Module):
+    """Indices along any dimension, mirrored borders, windows, norms of two dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm([32, 96])
+        self.register_buffer("order", torch.arange(95, -1, -1))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        picked = x.index_select(2, self.order) + x.flip(1)
+        bordered = functional.pad(x.unsqueeze(1), (1, 1, 2, 2), mode="reflect")
+        corner = x[torch.arange(2), torch.tensor([3, 5])]
+        return self.norm(picked), bordered, corner, x.unfold(1, 8, 4), functional.pad(x, (0, 0, 1, -1))
+
+
+def picked() -> nn.Module:
+    return Picked()
+
+
+class Volume(nn.Module):
+    """Convolutions over one dimension, transposed, and over three."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.ConvTranspose1d(32, 48, 4, stride=2, padding=1)
+        self.deep = nn.Conv3d(3, 48, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.wide(x), self.deep(x.reshape(2, 3, 4, 8, 32))
+
+
+def volume() -> nn.Module:
+    return Volume()
+
+
+class Unheard(nn.Module):
+    """An operator that no device has, with weights of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deep = nn.ConvTranspose3d(3, 64, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.deep(x.reshape(2, 3, 4, 8, 32))
+
+
+def unheard() -> nn.Module:
+    return Unheard()
+
+
+def scripted() -> nn.Module:
+    return torch.jit.script(nn.Linear(96, 8))
+
+
+def lazy() -> nn.Module:
+    return nn.Sequential(nn.LazyLinear(8))

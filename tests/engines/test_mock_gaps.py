@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import textwrap
 from pathlib import Path
 
@@ -73,7 +75,12 @@ def test_a_traced_program_is_profiled_like_others(
     (timeline,) = ended.profile.timelines
     assert timeline.programs_l1 is not None
     assert timeline.programs_l1.measured.all()
-    assert sum("trace" in warning for warning in ended.profile.source.warnings) == 1
+    # AND what is known of the trace is said: where its replays write, and who took memory there afterwards
+    (told,) = [warning for warning in ended.profile.source.warnings if "a trace was captured" in warning]
+    assert re.search(r"its buffers \([1-9]\d* B per bank of DRAM\) must stay", told)
+    (taken,) = [warning for warning in ended.profile.source.warnings if "does not outlive the next replay" in warning]
+    assert "first by ttnn.relu" in taken
+    assert "script.py:" in taken
 
 
 def test_sub_devices_do_not_end_the_program(with_ttnn: Interpreter, tmp_path: Path) -> None:
@@ -97,6 +104,27 @@ def test_a_program_reads_its_own_environment(
             assert os.environ.get(name) == os.getenv(name) == {value!r}
         device = ttnn.open_device(device_id=0)
         ttnn.relu(ttnn.ones((32, 32), layout=ttnn.TILE_LAYOUT, device=device))
+    """
+    assert run(tmp_path, text).status == 0
+
+
+def test_packages_of_another_python_are_left_out(
+    with_ttnn: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN packages of another Python on the path, of which none loads here, and a module of the user's own
+    strange, own = tmp_path / "lib" / "python3.7" / "site-packages", tmp_path / "own"
+    for name in ("numpy", "ttnn", "pytest", "typing_extensions"):
+        (strange / name).mkdir(parents=True)
+        (strange / name / "__init__.py").write_text("raise ImportError('compiled for another Python')")
+    own.mkdir()
+    (own / "mine.py").write_text("ROWS = 32")
+    monkeypatch.setenv("PYTHONPATH", f"{strange}{os.pathsep}{own}")
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path))
+    text = """
+        import ttnn
+        from mine import ROWS
+        device = ttnn.open_device(device_id=0)
+        ttnn.relu(ttnn.ones((ROWS, 32), layout=ttnn.TILE_LAYOUT, device=device))
     """
     assert run(tmp_path, text).status == 0
 

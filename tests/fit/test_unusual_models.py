@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,8 @@ def test_what_only_values_decide_is_taken_and_told(torch_python: str) -> None:
         ("best", "signal"),
         ("contained", "containers"),
         ("pooled", "sequences"),
+        ("written", "sequences"),
+        ("picked", "sequences"),
     ],
 )
 def test_layers_that_torch_fuses_are_operators(
@@ -70,6 +73,33 @@ def test_layers_that_torch_fuses_are_operators(
     assert twin.fits
     assert mock.fits
     assert demands(twin)["DRAM"].peak_bytes_per_bank == demands(mock)["DRAM"].peak_bytes_per_bank
+
+
+def test_what_is_written_into_a_part_is_part_of_the_whole(torch_python: str) -> None:
+    # GIVEN a tensor that is filled through views of it
+    stream = stream_of(_request("written", "sequences"))
+    # THEN what fills it counts, and the whole is made anew
+    called = [one.name for one in stream.calls]
+    assert called.count("ttnn.linear") == 2
+    assert called.count("ttnn.concat") == 2
+    assert sum(name.startswith("ttnn.multiply") for name in called) == 1
+
+
+def test_convolutions_of_other_dimensions_have_their_calls(with_ttnn: Interpreter, torch_python: str) -> None:
+    request = replace(_request("volume", "sequences"), torch_python=torch_python)
+    stream = stream_of(request)
+    called = [one.name for one in stream.calls]
+    assert {"ttnn.conv_transpose2d", "ttnn.experimental.conv3d"} <= set(called)
+    twin, mock = play(stream, request), play(stream, replace(request, engine="mock"))
+    assert not mock.operations.unsupported
+    # AND the twin, which has no rule for volumes, says so
+    assert [twin.operations.unknown, mock.operations.unknown] == [1, 0]
+
+
+def test_weights_of_what_has_no_call_are_there(torch_python: str) -> None:
+    prediction = _predicted("unheard", "sequences")
+    assert prediction.operations.unsupported[0].startswith("convolution (deep)")
+    assert prediction.weights_bytes >= 3 * 64 * 8 * 2
 
 
 def test_attention_of_odd_heads_is_eager_and_exact(torch_python: str) -> None:
@@ -110,6 +140,8 @@ def test_the_answer_says_what_is_not_known(torch_python: str) -> None:
         ("raising", "the model does not run: RuntimeError: trouble of my own (unusual_models.py:"),
         ("number", "number returns a int, not a torch.nn.Module"),
         ("nothing", "has no function 'nothing'"),
+        ("scripted", "the model is scripted (torch.jit): return the module as it was before"),
+        ("lazy", "'0' gets its size from its first input (LazyLinear): give it one"),
     ],
 )
 def test_what_is_no_model_is_bad_input(model: str, said: str, torch_python: str) -> None:
@@ -124,6 +156,37 @@ def test_a_size_that_nobody_takes_is_bad_input(torch_python: str) -> None:
     told = call("fit", f"{MODELS}::best", *asked)
     assert told.code == 2
     assert "--size would change nothing: neither of best and signal has a parameter" in told.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--seq", "44"], "--seq would change nothing: neither has a parameter seq"),
+        (["--chips", "2"], "--chips is for language models that a recipe lays out"),
+        (["--max", "context"], "--context is for language models that a recipe lays out"),
+        (["--weights", "head=bfloat8_b"], "no weight's name holds 'head' (--weights) hint: known: gate"),
+        (["--sweep", ""], "'' is no range"),
+    ],
+)
+def test_what_a_traced_model_does_not_have_is_bad_input(options: list[str], said: str, torch_python: str) -> None:
+    told = call("fit", f"{MODELS}::best", "--inputs", f"{MODELS}::signal", "--engine", "twin", "--no-store", *options)
+    assert told.code == 2
+    assert said in " ".join(told.err.split())
+
+
+def test_a_script_that_ends_for_another_reason_says_nothing_of_memory(with_ttnn: Interpreter, tmp_path: Path) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("raise KeyError('mine')\n")
+    told = call("fit", str(script), "--no-store")
+    assert told.code == 2
+    assert "the script ends for another reason than memory: KeyError: 'mine'" in told.err
+
+
+def test_activations_in_block_floats_are_rows_of_bfloat16_where_no_tiles_are(torch_python: str) -> None:
+    request = replace(_request("volume", "sequences"), dtype="bfloat8_b")
+    prediction = play(stream_of(request), request)
+    assert prediction.fits
+    assert not prediction.operations.unsupported
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,11 @@ class Side:
                 self._settings = settings
         return self._opened
 
+    def forget(self) -> None:
+        """Open the board anew: whatever lies on it is gone."""
+        self._settings = None
+        self._opened = self.open()
+
     def run(self, steps: list[Step]) -> list[Answer]:
         return [compared(answer) for answer in self._ask(steps)]
 

@@ -16,7 +16,7 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
     h("button", { type: "button", class: "icon", "aria-label": name, title: name, click: act }, label);
   const element = h(
     "div",
-    { class: "dock", role: "group", "aria-label": "Cursor" },
+    { class: "dock", role: "region", "aria-label": "Cursor" },
     h(
       "div",
       { class: "dock-row" },

@@ -154,7 +154,9 @@ function profilePage(root: HTMLElement, profile: Profile): void {
     moving = true;
     const view = session.follow(hash);
     moving = false;
-    if (view) requestAnimationFrame(() => shell.go(view));
+    if (!view) return;
+    shell.announce(view); // the address must not name the former view until the next frame
+    requestAnimationFrame(() => shell.go(view));
   };
   session.on(["cursor", "range", "memory", "tensor"], remember);
   // The event comes late: by then a scroll may have written the place where the page was into the address.
@@ -204,6 +206,8 @@ function comparePage(root: HTMLElement, header: DiffHeader, before: Profile, aft
     one.title = at ? "After" : "Before";
     one.element.dataset["view"] = one.name;
     one.element.querySelector("h2")!.textContent = `${one.title}: ${profile.header.title}`;
+    for (const part of one.element.querySelectorAll("[role=region], [data-role=failure]"))
+      part.setAttribute("aria-label", `${one.title}: ${part.getAttribute("aria-label")}`);
     return one;
   });
   const shell = new Shell(root, {
@@ -214,13 +218,21 @@ function comparePage(root: HTMLElement, header: DiffHeader, before: Profile, aft
       hint: "Search tensors and operations",
       changed: (text) => view.filter(text.toLowerCase().split(/\s+/).filter(Boolean)),
     },
-    keys: [["← →", "along operations"]],
+    keys: [
+      ["← →", "along operations"],
+      ["Home, End", "first, last operation"],
+    ],
   });
   shell.followAddress();
   document.addEventListener("keydown", (event) => {
     if ((event.target as HTMLElement).matches("input, textarea, select")) return;
-    if (event.key === "ArrowLeft") view.step(-1);
-    if (event.key === "ArrowRight") view.step(1);
+    if ((event.target as HTMLElement).matches(".scroll")) return; // a wide table is scrolled by them
+    const far = event.shiftKey ? 10 : 1;
+    const steps: Record<string, number> = { ArrowLeft: -far, ArrowRight: far, Home: -Infinity, End: Infinity };
+    const step = steps[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    view.step(step);
   });
 }
 

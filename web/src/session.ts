@@ -66,6 +66,18 @@ export class Session {
     if (peak[0] !== this.timelineNumber) this.chooseTimeline(peak[0]);
     this.toState(peak[1]);
   }
+  /** Where the run failed; null where it did not, or outside any operation. */
+  get failed(): number | null {
+    return this.profile.header.failure?.operation ?? null;
+  }
+  toFailure(): void {
+    const { failure } = this.profile.header;
+    if (!failure || failure.operation === null) return;
+    const memory = this.profile.memories.find((one) => one === failure.memory);
+    if (memory && memory !== this.memory) this.chooseMemory(memory);
+    if (failure.process !== this.timelineNumber) this.chooseTimeline(failure.process);
+    this.toOperation(failure.operation);
+  }
   /** The next (1) or previous (-1) peak of the memory that is shown. */
   stepPeak(direction: 1 | -1): void {
     const peaks = this.timeline?.peaks(this.memory) ?? [];

@@ -79,6 +79,8 @@ _MOVES = frozenset(
 _MOST_CELLS = 8_000_000
 _ALIKE = 1.5
 """Elements that two operations make, the more over the fewer, up to which they may be the same step."""
+_LEAST_SHARED = 0.25
+"""Of the steps of the shorter program: fewer in common and it is another model."""
 _UNKNOWN_SIZE, _LIKE_SIZE, _SAME_SIZE = 1, 2, 5
 """How much a pair says for an order of steps."""
 
@@ -92,14 +94,35 @@ def is_other_program(before: Profile, after: Profile) -> bool:
     return bool(places[0]) and bool(places[1]) and not places[0] & places[1]
 
 
+class Steps:
+    """Two different programs of one model: which operation of the one is which of the other."""
+
+    def __init__(self, before: Profile, after: Profile) -> None:
+        self._before, self._after = before, after
+        self._known: dict[tuple[int, int], list[tuple[int, int]]] = {}
+
+    def pairs(self, first: int, second: int) -> list[tuple[int, int]]:
+        """Of these timelines of the two."""
+        if (first, second) not in self._known:
+            timelines = self._before.timelines[first], self._after.timelines[second]
+            self._known[first, second] = counterparts(self._before, timelines[0], self._after, timelines[1])
+        return self._known[first, second]
+
+
 def counterparts(before: Profile, first: Timeline, after: Profile, second: Timeline) -> list[tuple[int, int]]:
-    """Operations of two timelines that are the same step of a model, in order: indices of both."""
+    """Operations of two timelines that are the same step of a model, in order: indices of both.
+
+    None where they share so little that they hardly are programs of one model.
+    """
     steps, others = _steps(before, first), _steps(after, second)
     if len(steps) * len(others) > _MOST_CELLS:
         keys = [[(operator, elements) for _, operator, elements in one] for one in (steps, others)]
-        same = [(i, j) for i, j in aligned(*keys) if keys[0][i] == keys[1][j]]
-        return [(steps[i][0], others[j][0]) for i, j in _rising(same)]
-    return [(steps[i][0], others[j][0]) for i, j in _best(steps, others)]
+        found = _rising([(i, j) for i, j in aligned(*keys) if keys[0][i] == keys[1][j]])
+    else:
+        found = _best(steps, others)
+    if len(found) < _LEAST_SHARED * min(len(steps), len(others)):
+        return []
+    return [(steps[i][0], others[j][0]) for i, j in found]
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -72,10 +72,7 @@ def command(
     """
     import ttmem
     from ttmem.library.test import Suite
-    from ttmem.reports.profile import html
-    from ttmem.reports.test import junit as junit_report
     from ttmem.reports.test import terminal
-    from ttmem.reports.tune import sarif
     from ttmem.store import store
 
     if settings["max_growth"] is not None and settings["baseline"] is None:
@@ -90,10 +87,16 @@ def command(
     if suite.timed_out:
         note("pytest ran out of time")
     if junit:
+        from ttmem.reports.test import junit as junit_report
+
         emit(junit_report.render(suite.document), junit)
     if sarif_path:
+        from ttmem.reports.tune import sarif
+
         emit(sarif.render([(one, one.test.partition("::")[0]) for one in suite.findings()]), sarif_path)
     if html_path:
+        from ttmem.reports.profile import html
+
         emit(html.render(suite.profile, tests=suite.document), html_path)
     if settings["baseline"] is not None and name is None and not no_store:
         note("not stored, so that the baseline stays what it is; --name NAME keeps this run")

@@ -139,10 +139,13 @@ class _PlayedTwin(TwinEngine):
         if isinstance(declared, list) and all(isinstance(one, dict) for one in declared):
             self._do_declared(step, [spec_from_step(one) for one in declared])
             return
+        makes, names = step.get("makes"), _out_names(step)
         try:
             self._do(step)
+            for name, shape in zip(names, makes if isinstance(makes, list) else (), strict=False):
+                if not self.knows(name):  # a rule that gave up makes no more than it is sure of
+                    self._keep(name, TensorSpec(tuple(shape)))
         except NoRecordError as error:
-            makes, names = step.get("makes"), _out_names(step)
             known, why = list[TensorSpec](), error.message
             if isinstance(makes, list):
                 known = [TensorSpec(tuple(shape)) for shape in makes]
@@ -153,7 +156,10 @@ class _PlayedTwin(TwinEngine):
                 raise
             self._doubt(UNKNOWN, why)
             for name, spec in zip(names, known, strict=False):
-                self._tensors.keep(name, self._recorded.allocate(spec), spec, self._recorded)
+                self._keep(name, spec)
+
+    def _keep(self, name: str, spec: TensorSpec) -> None:
+        self._tensors.keep(name, self._recorded.allocate(spec), spec, self._recorded)
 
     def _do_declared(self, step: Step, specs: list[TensorSpec]) -> None:
         """By its rule where that makes the same; else the results alone, of which nobody doubts that they are made."""
@@ -176,7 +182,7 @@ class _PlayedTwin(TwinEngine):
             why = error.message
         self._doubt(BOUNDED, why)
         for name, spec in zip(_out_names(step), specs, strict=False):
-            self._tensors.keep(name, self._recorded.allocate(spec), spec, self._recorded)
+            self._keep(name, spec)
 
 
 def _same_storage(one: TensorSpec, other: TensorSpec) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttmem._children import foreign_environment
+from ttmem._children import foreign_environment, without_other_versions
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.engines import stub_compiler
@@ -93,6 +93,8 @@ class Workspace:
     unset: tuple[str, ...]
     folder: Path
     """Private to the process and removed afterwards."""
+    version: str
+    """Of Python."""
 
     @property
     def users_own(self) -> dict[str, str | None]:
@@ -100,7 +102,9 @@ class Workspace:
         return {name: os.environ.get(name) for name in _OF_PROJECTS if name in self.variables}
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """The child's environment: the user's, with ours on top; a log level that the user chose stays."""
+        """The child's environment: the user's, with ours on top; a log level that the user chose stays, packages of
+        other Pythons do not."""
+        base = without_other_versions(base, self.version)
         kept = {name: base[name] for name in _QUIET if name in base}
         inherited = {name: value for name, value in base.items() if name not in self.unset}
         return {**inherited, **self.variables, **kept}
@@ -126,19 +130,19 @@ def workspace(
         raise MissingPartError(
             "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
         )
-    folder = Path(tempfile.mkdtemp(prefix="ttmem-"))
+    folder, version = Path(tempfile.mkdtemp(prefix="ttmem-")), interpreter.python_version
     published: list[Path] = []
     # Where the library's leftovers go: reports, MPI session folders, driver folders.
     variables = {_MARK: str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
     try:
         if card:
-            yield Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder)
+            yield Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder, version)
         else:
             mocked = BOARDS.find(board or "n150")
             number = secrets.randbits(32) if counters else 0
             variables |= _mock_variables(interpreter, mocked, folder, number)
             published = [_SHARED_MEMORY / f"tt_device_{chip}_memory" for chip in chip_ids(mocked, number).values()]
-            yield Workspace(interpreter.path, mocked, variables, _UNWANTED_ON_MOCK, folder)
+            yield Workspace(interpreter.path, mocked, variables, _UNWANTED_ON_MOCK, folder, version)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         for region in published if counters else ():

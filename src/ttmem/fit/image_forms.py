@@ -11,7 +11,7 @@ from ttmem.fit.forms import Held
 from ttmem.fit.prepared import weight_shape
 from ttmem.fit.stream import WEIGHT, Step
 from ttmem.operators.bound import CannotRunError
-from ttmem.operators.graphs import GraphCall
+from ttmem.operators.graphs import Graph, GraphCall
 from ttmem.operators.recipe import DeviceTensor, Recipe
 
 if TYPE_CHECKING:
@@ -20,16 +20,34 @@ if TYPE_CHECKING:
 _NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training")
 _FOLDED = "batch norms are folded into the convolution before them"
 _AFFINE = "a batch norm without a convolution before it is a product and a sum"
+_FLOAT_BYTES, _PAGE_BYTES = 4, 32
 _TILE = 32
+_VOLUME = 5
+"""Dimensions of a weight over three."""
 _IN_BLOCKS = "group norms are done in blocks where a sample is more than a core holds"
 _NORM_BYTES, _NORM_BUFFERS = 1_000_000, 7
 """What the buffers of a group norm may take of a core's L1, and how many of them hold a block."""
+
+
+def as_loaded_bytes(graph: Graph) -> int:
+    """What careless loaders keep beside what is used: kernels in rows of float32, norms with a tile for each channel.
+
+    A row of a kernel is three numbers, and a page is at least 32 bytes; [1, C, 1, 1] is padded to C tiles.
+    """
+    kernels = {value: graph.values[value].shape for call in graph.calls if call.case.op == "convolution"
+               for value in call.takes[1:2]}  # fmt: skip
+    rows = sum(prod(shape[:-1]) * (-(-shape[-1] * _FLOAT_BYTES // _PAGE_BYTES) * _PAGE_BYTES)
+               for shape in kernels.values())  # fmt: skip
+    norms = {value for call in graph.calls if call.case.op in _NORMS for value in call.takes[1:]}
+    return rows + sum(prod(graph.values[value].shape) * 2 * _TILE * _TILE for value in norms)
 
 
 def lowered(lowering: Lowering, call: GraphCall) -> bool:
     """Whether the call was one of these, and is done."""
     if call.case.op in _NORMS:
         return _normed(lowering, call)
+    if call.case.op == "convolution" and len(lowering.shape_of(call.takes[1])) == _VOLUME:
+        return _in_volumes(lowering, call)
     return call.case.op == "mean" and _pooled(lowering, call)
 
 
@@ -108,6 +126,50 @@ def _normed(lowering: Lowering, call: GraphCall) -> bool:
             bench.steps.append({"free": name})
         name = out
     bench.hold(made, Held(name, held.shape, "tile", held.dtype, held.is_last))
+    return True
+
+
+def _in_volumes(lowering: Lowering, call: GraphCall) -> bool:
+    """A convolution over three dimensions: rows of whole tiles of channels, the weights as a matrix."""
+    source, made, bench, args = call.takes[0], call.makes[0], lowering.bench, call.case.args
+    if args.get("transposed"):
+        return False
+    batch, channels, *size = lowering.shape_of(source)
+    out, per_group, *kernel = lowering.shape_of(call.takes[1])
+    wide = -(-channels // _TILE) * _TILE
+    groups = int(args.get("groups") or 1)
+    if groups > 1 and (wide > channels or args.get("dilation") != [1, 1, 1]):
+        raise CannotRunError("a grouped convolution over three dimensions of odd channels has no form here")
+    dtype = bench.dtype_of(source)
+    name = bench.in_form(source, (batch, *size, channels), "row_major", dtype, is_last=True)
+    if wide > channels:
+        padded = bench.fresh(made)
+        pairs = [{"tuple": [0, 0]}] * 4 + [{"tuple": [0, wide - channels]}]
+        bench.steps.append({"call": "ttnn.pad", "args": [{"tensor": name}, pairs, 0.0], "kwargs": {}, "out": padded,
+                            "makes": [[batch, *size, wide]]})  # fmt: skip
+        name = padded
+    weight = lowering.graph.values[call.takes[1]].name or f"constant of {call.module}"
+    rows = prod(kernel) * (wide if groups == 1 else per_group)
+    tensors = {"weight_tensor": bench.load(weight, WEIGHT, (call.takes[1],), (rows, out), "tile",
+                                           bench.weight_dtype(weight, dtype))}  # fmt: skip
+    if len(call.takes) > 2:  # a bias
+        bias = lowering.graph.values[call.takes[2]].name or f"constant of {call.module}"
+        tensors["bias_tensor"] = bench.load(bias, WEIGHT, (call.takes[2],), (1, out), "tile", dtype)
+    result = bench.fresh(made)
+    shape = lowering.shape_of(made)
+    step = {
+        "call": "ttnn.experimental.conv3d", "args": [], "out": result, "makes": [[shape[0], *shape[2:], out]],
+        "kwargs": {
+            "input_tensor": {"tensor": name}, **{key: {"tensor": one} for key, one in tensors.items()},
+            "device": {"device": 0}, "dtype": {"dtype": "bfloat16"}, "output_channels": out, "kernel_size": kernel,
+            "stride": args["stride"], "padding": args["padding"], "dilation": args["dilation"], "groups": groups,
+            "padding_mode": "zeros",
+        },
+    }  # fmt: skip
+    bench.steps.append(step)
+    if wide > channels:
+        bench.steps.append({"free": name})
+    bench.hold(made, Held(result, (shape[0], *shape[2:], out), "row_major", dtype, is_last=True))
     return True
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ttmem.fit import image_forms, view_forms
 from ttmem.fit.forms import Held, Workbench
 from ttmem.fit.request import EAGER, PYTHON, Request
-from ttmem.fit.stream import ModelCall, Step, Stream
+from ttmem.fit.stream import CONSTANT, ModelCall, Step, Stream
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.bound import CannotRunError
 from ttmem.operators.case import CaseTensor
@@ -73,6 +73,7 @@ class Lowering:
             tuple(self._calls),
             assumed=(_ASSUMED[asked.liveness], *self._of_this_model(), *_ALWAYS, *self._graph.remarks, *told),
             is_placed=False,
+            as_loaded_bytes=image_forms.as_loaded_bytes(self._graph),
             facts={
                 "parameters": self._graph.parameters,
                 "batch": asked.batch,
@@ -140,9 +141,12 @@ class Lowering:
             return
         try:
             self._do(call, operator)
-        except CannotRunError as error:
-            unsupported = str(error)
+        except (CannotRunError, LookupError, TypeError, ValueError) as error:
+            # Arguments that no rule has met (a model may hold anything) cost their call, not the answer.
+            unsupported = str(error) if isinstance(error, CannotRunError) else f"no form here takes it: {error!r}"
             bench.begin(bench.dies)
+            for value in call.takes:
+                bench.needed(value)
             for value in call.makes:
                 bench.bound(value)
         made = {value: bench.held[value] for value in call.makes if value in bench.held}
@@ -186,6 +190,10 @@ class Lowering:
         names: dict[str, str] = {}
         values = _values_by_name(call, operator)
         for tensor in recipe.inputs:
+            if tensor.name not in values:  # a number here, which the call takes as a tensor
+                path = f"constant {'x'.join(map(str, tensor.shape))}"
+                names[tensor.name] = bench.load(path, CONSTANT, (path,), tensor.shape, tensor.layout, tensor.dtype)
+                continue
             value = values[tensor.name]
             weight = image_forms.prepared_weight(self, call, recipe, tensor) if tensor.on_host else None
             names[tensor.name] = weight or bench.in_form(value, tensor.shape, tensor.layout, tensor.dtype)
@@ -230,7 +238,7 @@ class Lowering:
             bench.steps.append(made)
         if recipe.operator.kind == "pool":  # where its result lies is the operation's choice, often L1
             bench.to_dram(fresh)
-        layout = "row_major" if call.case.op in _ROW_MAJOR_RESULTS else "tile"
+        layout = "row_major" if call.case.op in _ROW_MAJOR_RESULTS or _is_padded_in_front(call) else "tile"
         for value, name, shape in zip(call.makes, fresh, shapes, strict=True):
             bench.hold(value, Held(name, shape, layout, self._made_dtype(call, value), is_last))
 
@@ -293,6 +301,11 @@ class Lowering:
     @property
     def graph(self) -> Graph:
         return self._graph
+
+
+def _is_padded_in_front(call: GraphCall) -> bool:
+    """Which only rows can be."""
+    return call.case.op == "constant_pad_nd" and any((call.case.args.get("pad") or ())[::2])
 
 
 def _values_by_name(call: GraphCall, operator: Operator) -> dict[str, int]:

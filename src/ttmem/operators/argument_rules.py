@@ -15,6 +15,8 @@ from ttmem.operators.image_rules import Rule, ShapeRule
 
 LARGEST_BFLOAT16 = 3.3895313892515355e38
 """Stands for infinity, which the wire (JSON) and some operations do not take."""
+INFINITIES = ("inf", "-inf", "nan")
+"""As sources write them."""
 
 
 def _shape(bound: Bound) -> list[int]:
@@ -134,7 +136,7 @@ def dim_or_all(bound: Bound) -> Any:
     return bound.argument("dim") or (0 if bound.argument("dim") == 0 else None)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON knows no infinity: sources write it as a text."""
     number = float(value) if isinstance(value, str) else value
     if isinstance(number, float) and (isinf(number) or number != number):
@@ -213,8 +215,8 @@ RULES: dict[str, Rule] = {
     "pads_front": lambda bound: any(sizes(bound.argument("pad"), "pad")[::2]),
     "positive_dims": lambda bound: [_axis(bound, dim) for dim in sizes(bound.argument("dims"), "dims")],
     "one_core": lambda bound: {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}},
-    "finite_value": lambda bound: 0.0 if bound.has("value") else _finite(bound.argument("value")),
-    "finite_fill": lambda bound: _finite(bound.argument("fill_value")),
+    "finite_value": lambda bound: 0.0 if bound.has("value") else finite(bound.argument("value")),
+    "finite_fill": lambda bound: finite(bound.argument("fill_value")),
     # torch: the smallest step of float32
     "finite_eps": lambda bound: 1.1920928955078125e-07 if bound.argument("eps") is None else bound.argument("eps"),
     "square_of_last": lambda bound: [_size_along(bound, -1)] * 2,

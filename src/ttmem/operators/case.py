@@ -131,7 +131,7 @@ def _identity(case: Case) -> str:
 class _Line(Struct):
     """A line of a case file."""
 
-    op: Annotated[str, Meta(pattern=r"^\w+$")]
+    op: Annotated[str, Meta(pattern=r"^(\w+::)?\w+$")]
     tensors: tuple[CaseTensor, ...] = ()
     args: dict[str, Any] = {}
     id: str = ""

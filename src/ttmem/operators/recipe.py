@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem.operators.argument_rules import RULES, SHAPE_RULES
+from ttmem.operators.argument_rules import INFINITIES, RULES, SHAPE_RULES, finite
 from ttmem.operators.bound import Bound, CannotRunError
 from ttmem.operators.case import Case
 from ttmem.operators.catalogue_entries import DEVICE, InputForm, Operator, Variant, catalogue
@@ -237,5 +237,7 @@ class _CallWriter:
         if name in bound.operator.optional and name not in bound.operator.args and bound.case.args.get(name) is None:
             return None
         value = RULES[name](bound) if name in RULES else bound.argument(name)
+        if value in INFINITIES:
+            value = finite(value)
         self.values[name] = value
         return value

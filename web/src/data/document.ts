@@ -96,6 +96,8 @@ export interface FailureStory {
   line: number;
   place: string;
   operation: number | null;
+  /** The timeline that it belongs to. */
+  process: number;
   message: string;
   headline: string;
   findings: string[];
@@ -232,6 +234,14 @@ export interface TensorChange {
   counterpart: string;
 }
 
+/** Which operation is which in the two processes that reach a memory's peaks. */
+export interface Alignment {
+  /** Operations of both that are the same one: [before, after] at every place where the distance changes. */
+  anchors: [number, number][];
+  /** The same step of a model in both, where two different programs ran it; else empty. */
+  pairs: [number, number][];
+}
+
 export interface DiffHeader {
   part: "compare";
   title: string;
@@ -246,11 +256,11 @@ export interface DiffHeader {
     grew: TensorChange[];
     shrank: TensorChange[];
     operation_counts: { name: string; before: number; after: number }[];
+    remarks: string[];
     regression: boolean;
   };
-  /** Operations of both runs that are the same one: [before, after] at every place where the distance changes. */
-  anchors: [number, number][];
-  /** The same step of a model in both, where two different programs ran it; else empty. */
-  pairs: [number, number][];
+  alignments: Record<string, Alignment>;
+  /** Tests of two suites that need other amounts: name, memory, bytes before, bytes after. */
+  tests: [string, string, number | null, number | null][];
   ttmem: string;
 }

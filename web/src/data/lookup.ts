@@ -13,10 +13,16 @@ export function lowerBound(values: ArrayLike<number>, wanted: number): number {
   return low;
 }
 
+/** Whether a tensor's name says where in the model it belongs: `model.layers[3].wqkv`, not `%12` or `x`. */
+export const isPath = (name: string): boolean =>
+  /^[\p{L}_][^\s'"]*[.[]/u.test(name) || /^[\p{L}_]\w*\[['"]/u.test(name);
+
 /** The module that a location belongs to, to group by. */
 export function moduleOf(location: string): string {
   const place = location.trim();
   if (!place) return "(no location)";
+  const quoted = place.search(/\[['"]/);
+  if (quoted > 0) return place.slice(0, quoted); // what is in quotes is a key, whatever it holds
   if (place.includes("|")) {
     const modules = place.split("|").filter((field) => field.includes("["));
     const names = modules.map((field) => field.slice(field.indexOf("[") + 1).replace(/\].*$/, ""));
@@ -24,5 +30,6 @@ export function moduleOf(location: string): string {
   }
   if (/\.py:\d+|\//.test(place)) return place.replace(/^.*\//, "");
   const parts = place.replace(/\.\d+$/, "").split(".");
-  return parts.length > 1 ? parts.slice(0, Math.min(2, parts.length - 1)).join(".") : place;
+  if (parts.length > 1) return parts.slice(0, Math.min(2, parts.length - 1)).join(".");
+  return place.replace(/(?<=.)\[\d+\]$/, ""); // of a list of tensors the list
 }

@@ -18,17 +18,35 @@ export interface TextLook {
   align?: "left" | "right" | "center";
   most?: number;
   bold?: boolean;
+  /** A name is told by its end: of `model.layers.3.mlp.weight` the last words. */
+  isName?: boolean;
 }
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
-const HALF = 0.56; // of the size: about what a letter takes
+const ruler = document.createElement("canvas").getContext("2d");
 
-function fitted(text: string, size: number, most: number | undefined): string {
-  const tidy = clean(text);
-  if (most === undefined) return tidy;
-  const letters = Math.floor(most / (size * HALF));
-  if (tidy.length <= letters) return tidy;
-  return letters < 3 ? "" : `${tidy.slice(0, letters - 1)}…`;
+const fontOf = ({ bold, size = 11 }: TextLook): string => `${bold ? "600 " : ""}${size}px ${FONT}`;
+
+/** How wide a text is drawn. */
+export function widthOf(text: string, look: TextLook = {}): number {
+  if (!ruler) return text.length * (look.size ?? 11) * 0.56;
+  ruler.font = fontOf(look);
+  return ruler.measureText(text).width;
+}
+
+/** As much of a text as there is room for. */
+function fitted(text: string, look: TextLook): string {
+  const { most, isName } = look;
+  const tidy = clean(text.length > 400 ? `${text.slice(0, 200)}${text.slice(-200)}` : text);
+  if (most === undefined || widthOf(tidy, look) <= most) return tidy;
+  const cut = (letters: number) => (isName ? `…${tidy.slice(tidy.length - letters)}` : `${tidy.slice(0, letters)}…`);
+  let [fits, over] = [0, tidy.length];
+  while (over - fits > 1) {
+    const middle = (fits + over) >> 1;
+    if (widthOf(cut(middle), look) <= most) fits = middle;
+    else over = middle;
+  }
+  return fits < 2 ? "" : cut(fits);
 }
 
 export class CanvasPen implements Pen {
@@ -85,12 +103,11 @@ export class CanvasPen implements Pen {
     this.context.drawImage(canvas, 0, 0, this.width, this.height);
   }
   text(x: number, y: number, text: string, fill: string, look: TextLook = {}): void {
-    const size = look.size ?? 11;
-    this.context.font = `${look.bold ? "600 " : ""}${size}px ${FONT}`;
+    this.context.font = fontOf(look);
     this.context.textAlign = look.align ?? "left";
     this.context.textBaseline = "middle";
     this.context.fillStyle = fill;
-    this.context.fillText(fitted(text, size, look.most), x, y);
+    this.context.fillText(fitted(text, look), x, y);
   }
 }
 
@@ -147,6 +164,6 @@ export class SvgPen implements Pen {
     const size = look.size ?? 11;
     const weight = look.bold ? "600" : undefined;
     const attributes = { x, y: y + size * 0.36, fill, "font-size": size, "text-anchor": anchor, "font-weight": weight };
-    this.add("text", attributes).textContent = fitted(text, size, look.most);
+    this.add("text", attributes).textContent = fitted(text, look);
   }
 }

@@ -15,6 +15,8 @@ export interface TableColumn<Row> {
   shown?: (row: Row) => string;
   /** Where the cell leads: the hash of a link. */
   link?: (row: Row) => string | null;
+  /** How it stands out: "alarm", "ok", or not at all. */
+  level?: (row: Row) => string;
   /** Part of the longest bar, from 0 to 1. */
   bar?: (row: Row) => number;
 }
@@ -241,7 +243,10 @@ export class Table<Row> {
     for (const column of this.options.columns) {
       const whole = short(column.text(row));
       const text = column.shown ? short(column.shown(row)) : whole;
-      const cell = h("td", { class: column.kind, title: text !== whole || text.length > 40 ? whole : null });
+      const cell = h("td", {
+        class: `${column.kind} ${column.level?.(row) ?? ""}`.trim(),
+        title: text !== whole || text.length > 40 ? whole : null,
+      });
       const link = column.link?.(row);
       append(cell, link ? h("a", { href: link }, text) : text);
       const bar = column.bar?.(row);

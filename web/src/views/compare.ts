@@ -2,19 +2,20 @@
 // Two profiles: curves over one another, what appeared, grew, went.
 
 import uPlot from "uplot";
-import type { DiffHeader, TensorChange } from "../data/document";
+import type { Alignment, DiffHeader } from "../data/document";
 import { lowerBound } from "../data/lookup";
 import { type Memory, MEMORIES, type Profile } from "../data/profile";
 import { color, fill, h, perFrame } from "../ui/dom";
 import { canvasIn, exportTools } from "../ui/figure";
-import { amount, mib, percent, placeText, shapeText, short, signedMib, thousands } from "../ui/format";
+import { amount, mib, percent, placeText, short, signedMib, thousands } from "../ui/format";
 import { SvgPen } from "../ui/pen";
-import { Table } from "../ui/table";
 import { cards } from "./overview";
 import { axes } from "./bands";
+import { changesTable, countsTable, stepsOf, stepsTable, testsTable } from "./compare_tables";
 import { choice, section, type View } from "./view";
 
 const MOST_POINTS = 1500;
+const NOT_ALIGNED: Alignment = { anchors: [], pairs: [] };
 
 interface Curve {
   x: number[];
@@ -25,7 +26,7 @@ export function compare(
   header: DiffHeader,
   before: Profile,
   after: Profile,
-): View & { filter: (words: string[]) => void; step: (direction: 1 | -1) => void } {
+): View & { filter: (words: string[]) => void; step: (by: number) => void } {
   const known = header.document;
   const shown = MEMORIES.filter((memory) => memory in known.memories);
   let memory: Memory = mostChanged(header, shown);
@@ -34,9 +35,10 @@ export function compare(
   const host = h("div", { class: "plot" });
   const readout = h("p", { class: "readout", "data-role": "cursor" });
 
+  const aligned = () => header.alignments[memory] ?? NOT_ALIGNED;
   /** Operations of the first run where the second has them. */
   const moved = (operation: number): number => {
-    const { anchors } = header;
+    const { anchors } = aligned();
     if (!anchors.length) return operation;
     const at = Math.max(
       0,
@@ -60,7 +62,7 @@ export function compare(
   /** What both programs have; uploads before it would take half of the drawing. */
   const common = (): [number, number] | null => {
     const [first, last] = whole();
-    const start = header.pairs[0]?.[1];
+    const start = aligned().pairs[0]?.[1];
     return start === undefined || start - first < 3 ? null : [start - Math.ceil((last - start) / 50), last];
   };
   let range: [number, number] | null = common();
@@ -129,6 +131,21 @@ export function compare(
               if ((u.cursor.left ?? -1) >= 0) tell(u.posToVal(u.cursor.left!, "x"));
             },
           ],
+          draw: [
+            ({ ctx, bbox, valToPos }) => {
+              const at = valToPos(operation, "x", true);
+              if (at < bbox.left || at > bbox.left + bbox.width) return;
+              ctx.save();
+              ctx.setLineDash([4, 4]);
+              ctx.strokeStyle = color("text");
+              ctx.lineWidth = devicePixelRatio;
+              ctx.beginPath();
+              ctx.moveTo(at, bbox.top);
+              ctx.lineTo(at, bbox.top + bbox.height);
+              ctx.stroke();
+              ctx.restore();
+            },
+          ],
         },
       },
       data,
@@ -143,7 +160,12 @@ export function compare(
   const update = perFrame(() => {
     plot?.setData(joined().data);
   });
-  let operation = 0;
+  /** It begins where the second run is fullest. */
+  const peakOperation = () => {
+    const state = after.header.peak_states[memory]?.[1];
+    return state === undefined ? 0 : (timelineOf(after)?.places[state] ?? 0);
+  };
+  let operation = peakOperation();
   const at = (profile: Profile, side: number, place: number) => {
     const timeline = timelineOf(profile);
     const series = timeline?.series(memory);
@@ -179,9 +201,11 @@ export function compare(
           () => {
             memory = one;
             range = common();
+            operation = peakOperation();
             choose();
             make();
-            steps?.redraw();
+            tell(operation);
+            steps?.setRows(stepsOf(header, memory));
           },
           { "data-memory": one },
         ),
@@ -190,80 +214,15 @@ export function compare(
     );
   choose();
 
-  const changes = (list: TensorChange[], key: string, title: string) => {
-    const typeText = (change: TensorChange) => {
-      const text = (type: { shape: number[]; dtype: string } | null) => (type ? shapeText(type.shape, type.dtype) : "");
-      const [old, now] = [text(change.before), text(change.after)];
-      return old && now && old !== now ? `${now} (was ${old})` : now || old;
-    };
-    return new Table<number>({
-      key,
-      label: title,
-      file: header.title,
-      rows: list.map((_, at) => at),
-      empty: key === "grew" ? "Nothing takes more." : "Nothing takes less.",
-      columns: [
-        { head: "Memory", kind: "text", text: (at) => list[at]!.memory },
-        { head: "Tensor", kind: "name", text: (at) => list[at]!.tensor },
-        ...(list.some((one) => one.counterpart)
-          ? [{ head: "In the other run", kind: "name" as const, text: (at: number) => list[at]!.counterpart || "-" }]
-          : []),
-        { head: "Why", kind: "text", text: (at) => list[at]!.reason },
-        { head: "Shape", kind: "text", text: (at) => typeText(list[at]!) },
-        {
-          head: "MB/bank",
-          kind: "number",
-          text: (at) => signedMib(list[at]!.delta_bytes_per_bank),
-          value: (at) => list[at]!.delta_bytes_per_bank,
-        },
-        {
-          head: "Bytes",
-          kind: "number",
-          text: (at) => thousands(list[at]!.delta_bytes),
-          value: (at) => list[at]!.delta_bytes,
-        },
-        {
-          head: "Operation",
-          kind: "name",
-          text: (at) =>
-            `${list[at]!.operation.index === null ? "" : `#${list[at]!.operation.index} `}${list[at]!.operation.name}`,
-        },
-        {
-          head: "Location",
-          kind: "name",
-          text: (at) => list[at]!.operation.location || "-",
-          shown: (at) => placeText(list[at]!.operation.location) || "-",
-        },
-      ],
-    });
-  };
-  const counts = new Table<number>({
-    key: "counts",
-    label: "Operations that ran more or less often",
-    file: header.title,
-    rows: known.operation_counts.map((_, at) => at),
-    columns: [
-      { head: "Operation", kind: "name", text: (at) => known.operation_counts[at]!.name },
-      {
-        head: "Before",
-        kind: "number",
-        text: (at) => thousands(known.operation_counts[at]!.before),
-        value: (at) => known.operation_counts[at]!.before,
-      },
-      {
-        head: "After",
-        kind: "number",
-        text: (at) => thousands(known.operation_counts[at]!.after),
-        value: (at) => known.operation_counts[at]!.after,
-      },
-    ],
-  });
-  const steps = header.pairs.length ? stepsTable(header, before, after, () => memory) : null;
-  const grew = changes(known.grew, "grew", "What takes more of a peak");
-  const shrank = changes(known.shrank, "shrank", "What takes less of a peak");
+  const hasSteps = Object.values(header.alignments).some((one) => one.pairs.length > 0);
+  const steps = hasSteps ? stepsTable(header, before, after, () => memory) : null;
+  const grew = changesTable(known.grew, "grew", "What takes more of a peak", header.title);
+  const shrank = changesTable(known.shrank, "shrank", "What takes less of a peak", header.title);
+  const counts = countsTable(header);
+  const tests = header.tests.length ? testsTable(header) : null;
   const swatch = (name: string, text: string) => {
     const mark = h("span", { class: "swatch", "aria-hidden": "true" });
-    mark.style.background = color(name);
+    mark.style.background = `var(--${name})`; // of whatever theme is on
     return h("span", { class: "legend-item" }, mark, text);
   };
   const svg = () => {
@@ -300,10 +259,23 @@ export function compare(
   );
   const exports = exportTools(`${header.title}-compare`, "comparison", canvasIn(host), svg);
   figure.append(h("div", { class: "chart-foot" }, legend, exports));
+  /** How full the bank was, which compares where boards do not. */
+  const shares = (one: Memory) => {
+    const [first, second] = [before, after].map(
+      (profile) => profile.header.document.memories[one]?.peak_percent ?? null,
+    );
+    return first === null || second === null ? "" : `; of a bank ${percent(first!)} → ${percent(second!)}`;
+  };
   const element = section(
     "compare",
     "What changed?",
     header.subtitle,
+    known.remarks.length > 0 &&
+      h(
+        "ul",
+        { class: "notes" },
+        known.remarks.map((text) => h("li", {}, text)),
+      ),
     cards(
       shown.map((one) => {
         const change = known.memories[one]!;
@@ -312,7 +284,7 @@ export function compare(
           title: `Peak ${one}`,
           figure: signedMib(grown),
           unit: "MB / bank",
-          detail: `${change.before === null ? "-" : mib(change.before)} → ${change.after === null ? "-" : mib(change.after)} MB (${change.delta_percent === null ? "new" : percent(change.delta_percent)})`,
+          detail: `${change.before === null ? "-" : mib(change.before)} → ${change.after === null ? "-" : mib(change.after)} MB (${change.delta_percent === null ? "new" : percent(change.delta_percent)})${shares(one)}`,
           bar_percent: null,
           level: grown > 0 ? ("warn" as const) : ("ok" as const),
         };
@@ -326,10 +298,12 @@ export function compare(
       { class: "muted" },
       steps
         ? "Two programs of one model: steps with the same operator and the same number of elements lie above each other."
-        : header.anchors.length
+        : aligned().anchors.length
           ? "Operations of both runs that are the same one lie above each other."
           : "Operations are counted from the start of each run.",
     ),
+    tests && h("h3", { class: "sub" }, "Tests that need more or less"),
+    tests && tests.element,
     steps && h("h3", { class: "sub" }, "Step by step"),
     steps && steps.element,
     h("h3", { class: "sub" }, "What takes more of a peak"),
@@ -352,9 +326,13 @@ export function compare(
       tell(operation);
     },
     filter: (words) => {
-      for (const table of [grew, shrank, counts, steps]) table?.filter(words);
+      for (const table of [grew, shrank, counts, steps, tests]) table?.filter(words);
     },
-    step: (direction) => tell(operation + direction),
+    step: (by) => {
+      const [first, last] = whole();
+      tell(Math.min(last, Math.max(first, operation + by)));
+      plot?.redraw(false);
+    },
   };
 }
 
@@ -363,39 +341,4 @@ function mostChanged({ document: known }: DiffHeader, shown: Memory[]): Memory {
   const changed = shown.filter((memory) => known.memories[memory]!.delta_bytes_per_bank !== 0);
   const held = shown.filter((memory) => (known.memories[memory]!.before || known.memories[memory]!.after || 0) > 0);
   return changed[0] ?? held[0] ?? shown[0] ?? "DRAM";
-}
-
-/** Every step that both programs have: what ran there, and how full the memory was before it. */
-function stepsTable(header: DiffHeader, before: Profile, after: Profile, memory: () => Memory): Table<number> {
-  const { pairs } = header;
-  const sides = [before.timelines[0]!, after.timelines[0]!];
-  const level = (side: 0 | 1, at: number): number | null => {
-    const [profile, timeline] = [side ? after : before, sides[side]!];
-    return profile.figures(0, memory(), timeline.stateBefore(pairs[at]![side]))?.[2] ?? null;
-  };
-  const delta = (at: number) => (level(1, at) ?? 0) - (level(0, at) ?? 0);
-  const columns = ([0, 1] as const).flatMap((side) => {
-    const name = side ? "After" : "Before";
-    const operation = (at: number) => sides[side]!.label(pairs[at]![side]);
-    const place = (at: number) => sides[side]!.location(pairs[at]![side]) || "-";
-    const bytes = (at: number) => level(side, at);
-    return [
-      { head: `${name}: operation`, kind: "name" as const, text: operation, value: (at: number) => at },
-      { head: "Where", kind: "name" as const, text: place, shown: (at: number) => placeText(place(at)) },
-      {
-        head: "MB/bank",
-        kind: "number" as const,
-        text: (at: number) => (bytes(at) === null ? "-" : mib(bytes(at)!)),
-        value: (at: number) => bytes(at) ?? -1,
-      },
-    ];
-  });
-  return new Table<number>({
-    key: "steps",
-    label: "Steps that both have",
-    file: header.title,
-    rows: pairs.map((_, at) => at),
-    height: 360,
-    columns: [...columns, { head: "Difference", kind: "number", text: (at) => signedMib(delta(at)), value: delta }],
-  });
 }

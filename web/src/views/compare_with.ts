@@ -82,14 +82,23 @@ export function difference(before: Profile, after: Profile): DiffHeader {
     .filter((one) => one.before !== one.after)
     .sort((a, b) => Math.abs(b.after - b.before) - Math.abs(a.after - a.before));
   const [first, second] = [before.header.title, after.header.title];
-  const document = { before: first, after: second, memories, grew, shrank, operation_counts, regression: false };
+  const document = {
+    before: first,
+    after: second,
+    memories,
+    grew,
+    shrank,
+    operation_counts,
+    remarks: [],
+    regression: false,
+  };
   return {
     part: "compare",
     title: `${first} and ${second}`,
     subtitle: `${first} under ${second}.`,
     document,
-    anchors: [],
-    pairs: [],
+    alignments: {},
+    tests: [],
     ttmem: after.header.ttmem,
   };
 }

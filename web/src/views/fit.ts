@@ -5,7 +5,7 @@ import type { FitAnswer } from "../data/document";
 import type { Session } from "../session";
 import { color, h } from "../ui/dom";
 import { Figure } from "../ui/figure";
-import { amount, counted, mib, thousands } from "../ui/format";
+import { amount, counted, mib, percent, thousands } from "../ui/format";
 import type { Pen } from "../ui/pen";
 import { Table } from "../ui/table";
 import { section, type View } from "./view";
@@ -15,7 +15,9 @@ type Capacity = NonNullable<FitAnswer["capacity"]>;
 export function fit(session: Session): View {
   const { header } = session.profile;
   const answer = header.document.facts.fit!;
-  const plot = answer.capacity ? plotOf(answer.capacity, header.title) : null;
+  // Where not even one user fits there is nothing to draw: the heading says so.
+  const fitsAny = answer.capacity?.points.some((point) => point.context > 0) ?? false;
+  const plot = answer.capacity && fitsAny ? plotOf(answer.capacity, header.title) : null;
   const bound = answer.error_bound_percent;
   const told = [
     `${answer.fits ? "It fits" : "It does not fit"} ${answer.board}`,
@@ -26,10 +28,14 @@ export function fit(session: Session): View {
     "fit",
     "Does it fit?",
     told,
+    h("h3", {}, "What the DRAM of a chip goes to"),
     parts(answer, header.title),
-    ...(answer.capacity && plot ? [h("h3", {}, said(answer.capacity)), plot.element] : []),
-    answer.capacity ? capacityTable(answer.capacity, header.title) : null,
-    answer.advice.length ? advice(answer, header.title) : null,
+    answer.capacity ? h("h3", { class: "sub" }, said(answer.capacity)) : null,
+    plot && plot.element,
+    answer.capacity && plot ? capacityTable(answer.capacity, header.title) : null,
+    answer.advice.length > 0 && h("h3", { class: "sub" }, "What would change it"),
+    answer.advice.length > 0 && advice(answer, header.title),
+    answer.assumed.length > 0 && h("h3", { class: "sub" }, "What was assumed"),
     h(
       "ul",
       { class: "remarks" },
@@ -48,7 +54,10 @@ function parts(answer: FitAnswer, file: string): HTMLElement {
     ["reserve", answer.reserve_bytes],
   ];
   const held = rows.filter(([, bytes]) => bytes > 0);
-  const most = Math.max(1, ...held.map(([, bytes]) => bytes));
+  const all = Math.max(
+    1,
+    held.reduce((sum, [, bytes]) => sum + bytes, 0),
+  );
   return new Table<[string, number]>({
     key: "fit-parts",
     label: "What DRAM goes to, on one chip",
@@ -61,15 +70,23 @@ function parts(answer: FitAnswer, file: string): HTMLElement {
         kind: "number",
         text: ([, bytes]) => mib(bytes),
         value: ([, bytes]) => bytes,
-        bar: ([, bytes]) => bytes / most,
+      },
+      {
+        head: "Share",
+        kind: "number",
+        text: ([, bytes]) => percent((100 * bytes) / all),
+        value: ([, bytes]) => bytes,
+        bar: ([, bytes]) => bytes / all,
       },
     ],
   }).element;
 }
 
-const said = ({ users, context, largest_users, largest_context }: Capacity): string =>
-  `Largest context for ${counted(users, "user")}: ${counted(largest_context, "token")}; ` +
-  `most users of ${counted(context, "token")}: ${thousands(largest_users)}`;
+const said = ({ users, context, largest_users, largest_context, points }: Capacity): string =>
+  points.every((point) => point.context <= 0)
+    ? "Not even one user fits, with a context of any length"
+    : `Largest context for ${counted(users, "user")}: ${counted(largest_context, "token")}; ` +
+      `most users of ${counted(context, "token")}: ${thousands(largest_users)}`;
 
 function capacityTable(capacity: Capacity, file: string): HTMLElement {
   const most = Math.max(1, ...capacity.points.map((point) => point.context));
@@ -123,7 +140,10 @@ function plotOf(capacity: Capacity, file: string): Figure {
       2,
     );
     pen.frame(x(capacity.users) - 5, y(capacity.context) - 5, 10, 10, color("text"));
-    pen.text(x(capacity.users) + 10, y(capacity.context), "asked for", color("text"));
+    const isRight = x(capacity.users) + 80 > pen.width;
+    pen.text(x(capacity.users) + (isRight ? -10 : 10), y(capacity.context), "asked for", color("text"), {
+      align: isRight ? "right" : "left",
+    });
   };
   const describe = () => points.map((point) => `${point.users} x ${thousands(point.context)}`).join(", ");
   return new Figure({ label: "Largest context by users", file: `${file}-capacity`, height: 200, draw, describe });

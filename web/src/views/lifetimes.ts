@@ -12,7 +12,7 @@ import { FOOT, paintStacked, type Piece } from "./stacked";
 import { bandColor } from "./bands";
 import { LEFT, legendOf, RIGHT } from "./tracks";
 import { choice, section, type View } from "./view";
-import { unusedFor, whyLines } from "./why";
+import { tensorLabel, unusedFor, whyLines } from "./why";
 
 const ROW = 16;
 const LATE = 8; // operations without a use, from which on a free counts as late
@@ -47,7 +47,7 @@ export function lifetimes(session: Session): View {
     rows = found.slice(0, most);
     about.textContent = !found.length
       ? `No tensor of ${session.memory} is known to live in this stretch${session.words.length ? " and to have all the words searched for" : ""}.`
-      : `${thousands(found.length)} tensors of ${session.memory} live in this stretch` +
+      : `${found.length === 1 ? `1 tensor of ${session.memory} lives` : `${thousands(found.length)} tensors of ${session.memory} live`} in this stretch` +
         (isStacked ? "." : `; the ${thousands(rows.length)} largest are drawn.`) +
         (late.length
           ? ` ${thousands(late.length)} lay unused for ${LATE} operations or more before their end${isStacked ? "" : " (hatched)"}, together ${amount(bytes)} per bank.`
@@ -80,8 +80,9 @@ export function lifetimes(session: Session): View {
       const y = at * ROW + 2;
       const [left, right] = [x(lives.first[row]!), Math.max(x(lives.first[row]!) + 2, x(lives.last[row]! + 1))];
       const isChosen = row === session.tensor;
-      pen.text(labels - 6, y + 7, profile.nameOf(row), color("text"), {
+      pen.text(labels - 6, y + 7, tensorLabel(session, row), color("text"), {
         align: "right",
+        isName: true,
         most: labels - 8,
         size: 10.5,
         bold: isChosen,

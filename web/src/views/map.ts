@@ -10,7 +10,7 @@ import type { Pen } from "../ui/pen";
 import { hex, strip } from "./strip";
 import { bandColor } from "./bands";
 import { legendOf } from "./tracks";
-import { choice, section, type View } from "./view";
+import { choice, failureButton, section, type View } from "./view";
 import { whyLines } from "./why";
 
 const MOSTLY_EMPTY = 0.15; // of a bank: a whole one would show a line and nothing else
@@ -92,7 +92,7 @@ export function map(session: Session): View {
       pen.rect(left, 4, Math.max(0.7, right - left), 46, fillOf(piece.kind), isFree(piece.kind) ? 0.4 : 1);
       if (!isFree(piece.kind) && right - left > 3) pen.frame(left, 4, right - left, 46, color("panel"));
       if (right - left > 36) {
-        pen.text(left + 5, 19, piece.label, look, { most: right - left - 8 });
+        pen.text(left + 5, 19, piece.label, look, { most: right - left - 8, isName: piece.row >= 0 });
         pen.text(left + 5, 35, amount(piece.end - piece.start), look, { most: right - left - 8, size: 10.5 });
       }
     }
@@ -116,10 +116,11 @@ export function map(session: Session): View {
       if (gap) pen.line([x(pen, gap.end), 4, x(pen, gap.end), 96], color("alarm"), 1.5, [4, 3]);
       const inside = width > 220;
       const fits = left + width + 200 < pen.width;
+      const when = session.failed === null || session.operation === session.failed ? "" : `, at #${session.failed}`;
       pen.text(
         inside ? left + 6 : fits ? left + width + 8 : Math.max(0, left - 200),
         84,
-        `asked for ${amount(wanted)} in one piece`,
+        `asked for ${amount(wanted)} in one piece${when}`,
         inside ? color("on-accent") : color("text"),
       );
     }
@@ -160,6 +161,7 @@ export function map(session: Session): View {
       parts,
       choice("Whole bank", !isUsedPart(), () => choosePart(false)),
       choice("Used part", isUsedPart(), () => choosePart(true)),
+      requested() && session.failed !== null && session.operation !== session.failed && failureButton(session),
     );
     look();
     const kinds = [...new Set(pieces.map((piece) => piece.kind))];

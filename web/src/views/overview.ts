@@ -3,11 +3,12 @@
 
 import type { Card, FailureStory, ProfileHeader } from "../data/document";
 import type { Session } from "../session";
-import { color, h } from "../ui/dom";
+import { color, fill, h } from "../ui/dom";
 import { Figure } from "../ui/figure";
 import { amount, mib, percent, placeText, thousands } from "../ui/format";
-import type { Pen } from "../ui/pen";
+import { type Pen, widthOf } from "../ui/pen";
 import { Table } from "../ui/table";
+import { legendOf } from "./tracks";
 import { operationLink, section, type View } from "./view";
 
 export function cards(list: Card[]): HTMLElement {
@@ -30,11 +31,13 @@ function card(one: Card): HTMLElement {
 export function overview(session: Session): View {
   const { header } = session.profile;
   const story = header.failure ? failure(header.failure) : null;
-  const verdict = h("p", { class: `verdict ${story ? "alarm" : "ok"}`, "data-role": "verdict" }, verdictText(header));
+  const level = header.failure ? (header.failure.survived ? "warn" : "alarm") : "ok";
+  const verdict = h("p", { class: `verdict ${level}`, "data-role": "verdict" }, verdictText(header));
   const peaks = peaksTable(session);
+  const isPredicted = header.document.source.kind === "predicted";
   const element = section(
     "overview",
-    "Did it fit, and how close?",
+    isPredicted ? "Will it fit, and how close?" : "Did it fit, and how close?",
     header.subtitle,
     verdict,
     story?.element ?? null,
@@ -48,7 +51,11 @@ export function overview(session: Session): View {
 
 function verdictText(header: ProfileHeader): string {
   const failed = header.failure;
-  if (failed && !failed.survived) return `No. It failed ${failed.operation === null ? "" : "at "}${failed.place}.`;
+  if (failed && !failed.survived) {
+    const verb =
+      header.document.source.kind === "predicted" ? "It would fail" : header.suite ? "A test failed" : "It failed";
+    return `No. ${verb} ${failed.operation === null ? "" : "at "}${failed.place}.`;
+  }
   const shares = Object.entries(header.document.memories).filter(
     ([, peak]) => peak.peak_percent !== null && peak.peak_bytes_per_bank > 0,
   );
@@ -148,6 +155,17 @@ const LOOKS: Record<string, string> = {
   unknown: "band-none",
 };
 
+const BAD = new Set(["overlap", "beyond"]);
+const NAMES: Record<string, string> = {
+  reserved: "firmware",
+  buffers: "program's buffers",
+  overlap: "wanted by both",
+  tensors: "tensors",
+  free: "free",
+  l1_small: "L1_SMALL",
+  beyond: "beyond the bank",
+};
+
 function failure(story: FailureStory): { element: HTMLElement; redraw: () => void } {
   const drawn = story.picture ? picture(story) : null;
   const place = story.operation === null ? story.place : h("a", { href: operationLink(story.operation)! }, story.place);
@@ -157,7 +175,7 @@ function failure(story: FailureStory): { element: HTMLElement; redraw: () => voi
     h(
       "h3",
       {},
-      story.survived ? "Failed, but the process went on " : "The run failed ",
+      story.survived ? "Failed, but the process went on " : "What failed ",
       h("span", { class: "tag" }, story.failure_class + (story.memory ? ` · ${story.memory}` : "")),
     ),
     h(
@@ -202,7 +220,7 @@ function failure(story: FailureStory): { element: HTMLElement; redraw: () => voi
 }
 
 /** The bank to scale, and below it, to the same scale, what was asked for. */
-function picture(story: FailureStory): Figure {
+function picture(story: FailureStory): { element: HTMLElement; draw: () => void } {
   const { title, start, end, stretches, request, schematic } = story.picture!;
   const scale = Math.max(1, end - start);
   const draw = (pen: Pen) => {
@@ -218,13 +236,14 @@ function picture(story: FailureStory): Figure {
         color(LOOKS[stretch.kind] ?? "band-none"),
         stretch.kind === "free" ? 0.45 : 1,
       );
-      pen.text(
-        left + 5,
-        37,
-        `${stretch.label} ${amount(stretch.end - stretch.start)}`,
-        stretch.kind === "free" ? color("text") : color("on-band"),
-        { most: right - left - 8 },
-      );
+      const ink = stretch.kind === "free" ? "text" : BAD.has(stretch.kind) ? "on-alarm" : "on-band";
+      const [size, room] = [amount(stretch.end - stretch.start), right - left - 9];
+      // The name first, its amount where there is room for both.
+      const isWide = widthOf(`${stretch.label} ${size}`) <= room;
+      pen.text(left + 5, 37, isWide ? `${stretch.label} ${size}` : stretch.label, color(ink), {
+        most: room,
+        isName: stretch.kind === "tensors",
+      });
     }
     if (request) {
       const wide = Math.min(pen.width - 2, ((request.end - request.start) / scale) * (pen.width - 2));
@@ -238,13 +257,34 @@ function picture(story: FailureStory): Figure {
       );
     }
     if (schematic)
-      pen.text(1, 96, "Amounts are to scale; where in the bank they lie, the message does not say.", color("muted"), {
-        most: pen.width,
-      });
+      pen.text(
+        1,
+        request ? 96 : 68,
+        "Amounts are to scale; where in the bank they lie, the message does not say.",
+        color("muted"),
+        {
+          most: pen.width,
+        },
+      );
   };
   const told = () =>
     [...stretches, ...(request ? [request] : [])]
       .map((one) => `${one.label} ${amount(one.end - one.start)}`)
       .join(", ");
-  return new Figure({ label: title, file: "failure", height: schematic ? 106 : 90, draw, describe: told });
+  const kinds = [...new Set(stretches.map((one) => one.kind))].filter((kind) => kind in NAMES);
+  const legend = h("div", { class: "legend" });
+  const figure = new Figure({
+    label: title,
+    file: "failure",
+    height: 58 + (request ? 28 : 0) + (schematic ? 18 : 0),
+    draw,
+    describe: told,
+    legend,
+  });
+  const redraw = () => {
+    fill(legend, ...legendOf(kinds.map((kind) => [NAMES[kind]!, `var(--${LOOKS[kind]!})`])));
+    figure.draw();
+  };
+  redraw();
+  return { element: figure.element, draw: redraw };
 }

@@ -66,10 +66,15 @@ export function strip(session: Session, isUsedPart: () => boolean): Figure {
       isUsedPart() && used > 0
         ? [Math.max(whole[0], low - used * 0.05), Math.min(whole[1], high + used * 0.05)]
         : [Math.min(whole[0], low), Math.max(whole[1], high)];
-    for (let part = 0; part <= 4; part++) {
-      const address = bounds[0] + ((bounds[1] - bounds[0]) * part) / 4;
-      const y = Math.min(STRIP - 6, Math.max(6, scales(pen).up(address)));
-      pen.text(LEFT - 6, y, hex(address), color("muted"), { align: "right", size: 10 });
+    // Round addresses read better than the ends of what is drawn.
+    const step = 2 ** Math.ceil(Math.log2(Math.max(1, bounds[1] - bounds[0]) / 6));
+    for (let address = Math.ceil(bounds[0] / step) * step; address <= bounds[1]; address += step) {
+      const y = scales(pen).up(address);
+      pen.line([LEFT - 4, y, LEFT, y], color("muted"));
+      pen.text(LEFT - 6, Math.min(STRIP - 6, Math.max(6, y)), hex(address), color("muted"), {
+        align: "right",
+        size: 10,
+      });
     }
     paintPrograms(pen, whole[0]);
     const fills = KINDS.map((kind) => bandColor(kind));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What? The tensors alive at the cursor: a table, and a map of areas by module, producer or shape.
 
-import { moduleOf } from "../data/lookup";
+import { isPath, moduleOf } from "../data/lookup";
 import { KINDS } from "../data/profile";
 import type { Session } from "../session";
 import { color, fill, h, perFrame, whenSeen } from "../ui/dom";
 import { Figure, outline, Tip } from "../ui/figure";
 import { amount, mib, percent, placeText, shapeText, thousands } from "../ui/format";
-import type { Pen } from "../ui/pen";
+import { type Pen, widthOf } from "../ui/pen";
 import { Table } from "../ui/table";
 import { type Box, squarified } from "../ui/treemap";
 import { choice, operationLink, section, type View } from "./view";
-import { producerText, unusedFor, whyCard, whyLines } from "./why";
+import { producerText, tensorLabel, unusedFor, whyCard, whyLines } from "./why";
 
 const GROUPS = ["module", "producer", "shape", "kind"] as const;
 type Group = (typeof GROUPS)[number];
@@ -34,7 +34,7 @@ export function tensors(session: Session): View {
     if (group === "kind") return KINDS[lives.kind[row]!]!;
     if (group === "producer")
       return lives.producer[row]! < 0 ? "resident" : session.timeline.name(lives.producer[row]!);
-    return lives.kind[row] === 0 ? moduleOf(profile.nameOf(row)) : moduleOf(location(row));
+    return isPath(profile.nameOf(row)) ? moduleOf(profile.nameOf(row)) : moduleOf(location(row));
   };
 
   const table = new Table<number>({
@@ -105,7 +105,7 @@ export function tensors(session: Session): View {
         rows,
         (row) => lives.bytes[row]!,
         groupOf,
-        (row) => profile.nameOf(row),
+        (row) => tensorLabel(session, row),
       );
       const marked = areas.find((area) => area.row === session.tensor);
       if (marked) outline(pen, marked);
@@ -236,15 +236,23 @@ function paint(
     const head = box.h > 34 && box.w > 60 ? 17 : 0;
     const inner = { x: box.x + 1, y: box.y + 1 + head, w: Math.max(0, box.w - 2), h: Math.max(0, box.h - 2 - head) };
     pen.rect(box.x + 0.5, box.y + 0.5, Math.max(0, box.w - 1), Math.max(0, box.h - 1), fillColor);
-    if (head)
-      pen.text(box.x + 6, box.y + 10, `${key}  ${amount(size)}`, color("on-area"), { bold: true, most: box.w - 10 });
+    if (head) {
+      const [figure, look] = [amount(size), { bold: true }];
+      const room = box.w - 12 - widthOf(figure, look) - 8;
+      if (room > 40) pen.text(box.x + 6, box.y + 10, key, color("on-area"), { ...look, most: room, isName: true });
+      pen.text(box.x + box.w - 6, box.y + 10, figure, color("on-area"), { ...look, align: "right", most: box.w - 12 });
+    }
     squarified(members.map(bytes), inner).forEach((cell, index) => {
       const row = members[index]!;
       drawn.push({ ...cell, row });
       if (cell.w < 2 || cell.h < 2) return;
       pen.frame(cell.x, cell.y, cell.w, cell.h, color("panel"));
       if (cell.w > 44 && cell.h > 15)
-        pen.text(cell.x + 5, cell.y + 10, name(row), color("on-area"), { size: 10.5, most: cell.w - 8 });
+        pen.text(cell.x + 5, cell.y + 10, name(row), color("on-area"), {
+          size: 10.5,
+          most: cell.w - 8,
+          isName: true,
+        });
       if (cell.w > 54 && cell.h > 30)
         pen.text(cell.x + 5, cell.y + 24, amount(bytes(row)), color("on-area"), { size: 10.5, most: cell.w - 8 });
     });

@@ -23,7 +23,7 @@ export function tests(session: Session): View {
     kind: "number",
     text: (test) => {
       const { bytes, share } = used(test, which);
-      return bytes === null ? "-" : `${mib(bytes)} (${percent(100 * share)})`;
+      return bytes === null || !test.operations ? "-" : `${mib(bytes)} (${percent(100 * share)})`;
     },
     value: (test) => used(test, which).bytes ?? -1,
     bar: (test) => used(test, which).share,
@@ -41,7 +41,12 @@ export function tests(session: Session): View {
         shown: (test) => testName(test.id),
         link: (test) => stretch(suite.places, test),
       },
-      { head: "Outcome", kind: "text", text: outcome },
+      {
+        head: "Outcome",
+        kind: "text",
+        text: outcome,
+        level: (test) => (BAD.includes(test.outcome) ? "alarm" : test.outcome === "passed" ? "ok" : ""),
+      },
       amount("DRAM MB/bank", "DRAM"),
       amount("L1 MB/bank", "L1"),
       amount("L1 with programs MB/core", "programs"),
@@ -114,7 +119,7 @@ function growth(session: Session): HTMLElement | null {
 }
 
 /** Without the folders of its file. */
-const testName = (id: string): string => id.replace(/^[^:]*\/(?=[^/:]+::)/, "");
+export const testName = (id: string): string => id.replace(/^[^:]*\/(?=[^/:]+::)/, "");
 
 const count = (head: string, of: (test: SuiteTest) => number | null): TableColumn<SuiteTest> => ({
   head,

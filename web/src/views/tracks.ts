@@ -92,10 +92,8 @@ export function trackFigure(session: Session): Figure {
       );
       if (right - left > 40) {
         const name = header.program_names[at] ?? "";
-        pen.text(left + 4, 10 + lane * 18, lane ? name : `run ${programs.run[at]!} ${name}`, color("text"), {
-          size: 10.5,
-          most: right - left - 6,
-        });
+        const told = lane ? name : `run ${programs.run[at]!} ${name}`;
+        pen.text(left + 4, 10 + lane * 18, told, color("text"), { size: 10.5, most: right - left - 6, isName: true });
       }
     }
     if (depth.length) pen.text(58, 10, "runs", color("muted"), { align: "right" });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a view of the page is: a section with a question for its title.
 
+import type { Session } from "../session";
 import { h, unique } from "../ui/dom";
 
 export interface View {
@@ -39,6 +40,10 @@ export function choice(
     label,
   );
 }
+
+/** To the operation that failed, in the memory that it failed for. */
+export const failureButton = (session: Session): HTMLButtonElement =>
+  h("button", { type: "button", class: "choice", click: () => session.toFailure() }, "To the failure");
 
 export const operationLink = (operation: number | null | undefined): string | null =>
   operation === null || operation === undefined || operation < 0 ? null : `#op=${operation}&view=operations`;

@@ -18,6 +18,15 @@ export const producerText = (session: Session, row: number): string => {
   return made < 0 ? "resident before the run" : session.timeline.label(made);
 };
 
+/** A name for a drawing: a number of the compiler's says nothing without the place that made it. */
+export function tensorLabel(session: Session, row: number): string {
+  const name = session.profile.nameOf(row);
+  const made = session.profile.lives.producer[row]!;
+  if (!name.startsWith("%") || made < 0) return name;
+  const place = placeText(session.timeline.location(made)).split("|").at(-1)!;
+  return `${place || session.timeline.name(made).replace(/^ttnn\./, "")} ${name}`;
+}
+
 /** What a drawing says of the tensor under the pointer. */
 export function whyLines(session: Session, row: number): string[] {
   const { profile } = session;

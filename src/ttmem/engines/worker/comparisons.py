@@ -8,6 +8,7 @@ test run for memory says how much it did not check. What a test compares of its 
 """
 
 import functools
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 
 from .device_values import DeviceValues
 from .library import Patches
-from .verdicts import ARITHMETIC, OF_ZEROS, is_said_of_values, is_users_file
+from .verdicts import ARITHMETIC, OF_ZEROS, is_said_of_values, is_users_file, may_speak_of_device, places_now, places_of
 
 _LIBRARIES = {
     "torch": ("allclose", "equal", "isclose"),
@@ -87,7 +88,7 @@ class Comparisons:
         def compare(*arguments: Any, **named: Any) -> Any:
             __tracebackhide__ = True
             asks = self._values.has_read and not self._depth
-            pair = _alike(arguments, named, self._values) if asks else None
+            pair = self._pair(original, arguments, named) if asks else None
             if pair is None:
                 return original(*arguments, **named)
             first, place = pair
@@ -103,18 +104,45 @@ class Comparisons:
         compare._ttmem_compares_with_itself = True  # type: ignore[attr-defined]
         return compare
 
+    def _pair(
+        self, original: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[Any, int | str] | None:
+        """The first of two arrays of one shape, and where the second stands; None when this is no comparison with
+        values from the device."""
+        code = getattr(inspect.unwrap(original), "__code__", None)
+        works_on_device = any(map(self._values.is_of_device, (*arguments, *named.values())))
+        if works_on_device and code is not None and is_users_file(code.co_filename):
+            return None  # a function of the test's that compares what it reads from there
+        found: list[tuple[Any, int | str]] = [(one, place) for place, one in enumerate(arguments) if _is_array(one)]
+        found += [(value, name) for name, value in named.items() if _is_array(value)]
+        if len(found) < 2 or type(found[0][0]) is not type(found[1][0]):
+            return None
+        (first, _), (second, place) = found[:2]
+        if tuple(first.shape) != tuple(second.shape):
+            return None
+        told = {self._values.tells(first), self._values.tells(second)}
+        if True in told:
+            return first, place
+        if None not in told and _is_zero(first) == _is_zero(second):
+            return None
+        # Arrays, and copies that nobody could follow: the source says what they were made of.
+        is_doubtful = may_speak_of_device(places_now(sys._getframe(2)), self._values.tells_of_copies)
+        return (first, place) if is_doubtful else None
+
     def cannot_judge(self, error: BaseException, traceback: TracebackType | None) -> bool:
         """Whether a test ended by what it thinks of values that only a card has; it counts as one that was skipped."""
         if not self._values.has_read:
             return False
         if not (self.skipped or self._values.looked_at):
-            is_about_values = is_said_of_values(error, traceback, counts=True, only_if=_is_array_of_zeros)
+            is_about_values = is_said_of_values(
+                error, traceback, counts=True, tells=self._values.tells, only_if=_is_array_of_zeros
+            )
         elif isinstance(error, ARITHMETIC) or OF_ZEROS.search(str(error)):
-            is_about_values = self._values.looked_at
+            is_about_values = self._values.looked_at and may_speak_of_device(places_of(traceback), self._values.tells)
         elif "DID NOT RAISE" in str(error):
             is_about_values = self.skipped > 0 and "AssertionError" in str(error)
         else:
-            is_about_values = is_said_of_values(error, traceback, counts=not self.skipped)
+            is_about_values = is_said_of_values(error, traceback, counts=not self.skipped, tells=self._values.tells)
         if is_about_values:
             self._skip()
         return is_about_values
@@ -122,18 +150,6 @@ class Comparisons:
     def _skip(self) -> None:
         self.skipped += 1
         self._tell(self.skipped)
-
-
-def _alike(arguments: tuple[Any, ...], named: Mapping[str, Any], values: DeviceValues) -> tuple[Any, int | str] | None:
-    """The first of two arrays of one shape, and where the second stands; None when neither came from the device."""
-    found: list[tuple[Any, int | str]] = [(value, place) for place, value in enumerate(arguments) if _is_array(value)]
-    found += [(value, name) for name, value in named.items() if _is_array(value)]
-    if len(found) < 2 or type(found[0][0]) is not type(found[1][0]):
-        return None
-    first, second = found[0][0], found[1][0]
-    if not (values.holds(first) or values.holds(second) or _is_zero(first) != _is_zero(second)):
-        return None
-    return (first, found[1][1]) if tuple(first.shape) == tuple(second.shape) else None
 
 
 def _is_zero(value: Any) -> bool:

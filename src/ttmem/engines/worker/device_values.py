@@ -3,7 +3,8 @@
 
 Tensors of torch are followed from where the library hands them out, through everything that torch makes of them, until
 Python looks at one (``bool(x)``, ``x.item()``). Arrays of numpy and Python's own numbers are not followed: from then on
-any of those may come from the device. What was never read stays the test's own, and comparing it is real.
+the source is asked what they were made of (`provenance`). What was never read stays the test's own, and comparing it is
+real.
 """
 
 import functools
@@ -104,6 +105,24 @@ class DeviceValues:
             known = self._tensors.get(id(value))
             return self._is_everywhere or (known is not None and known() is value)
         return self.has_read if kind == "ttnn" else self.in_arrays
+
+    def tells(self, value: Any) -> bool | None:
+        """Whether a value came from the device; None where that cannot be seen, because it is not followed."""
+        kind = type(value).__module__.partition(".")[0]
+        if kind == "torch" and hasattr(value, "untyped_storage"):
+            return self.holds(value)
+        if kind == "ttnn" or self.is_of_device(value):
+            return self.is_of_device(value) or isinstance(value, self._ttnn.Tensor)
+        return False if kind == "numpy" and hasattr(value, "shape") and not self.in_arrays else None
+
+    def tells_of_copies(self, value: Any) -> bool | None:
+        """The same where a tensor that seems to be the test's own is doubted: some ways to copy are not followed."""
+        return self.tells(value) or (None if hasattr(value, "untyped_storage") else self.tells(value))
+
+    def is_of_device(self, value: Any) -> bool:
+        """Whether it is a device, or a tensor that lies on one."""
+        device = getattr(self._ttnn, "MeshDevice", None)
+        return self._is_on_device(value) or (device is not None and isinstance(value, device))
 
     def _keep(self, tensor: Any) -> None:
         key = id(tensor)

@@ -9,6 +9,7 @@ and another copy goes on with the next one. Fixtures of a wider scope are set up
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -68,14 +69,14 @@ class IsolatedTests:
         """How many of the tests are done when the copy has ended."""
         config = session.config
         fork = Fork(lambda send: self._work(session, items, send), own_group=True, silent=False)
-        done, running, operation = 0, "", _Last()
+        done, running, operation, began = 0, "", _Last(), time.monotonic()
         for message in fork.messages(self._seconds):
             if "operation" in message:
                 operation = _Last(message["operation"])
             elif "ended" in message:
                 operation = operation._replace(has_ended=True)
             elif "begin" in message:
-                running, operation = message["begin"], _Last()
+                running, operation, began = message["begin"], _Last(), time.monotonic()
                 config.hook.pytest_runtest_logstart(nodeid=running, location=items[done].location)
             elif "report" in message:
                 report = config.hook.pytest_report_from_serializable(config=config, data=message["report"])
@@ -90,7 +91,7 @@ class IsolatedTests:
         lost = items[min(done, len(items) - 1)]
         if not running:  # between tests: the copy died when it took fixtures down
             config.hook.pytest_runtest_logstart(nodeid=lost.nodeid, location=lost.location)
-        for report in _lost(lost, fork, operation, self._seconds):
+        for report in _lost(lost, fork, operation, self._seconds, time.monotonic() - began):
             config.hook.pytest_runtest_logreport(report=report)
         config.hook.pytest_runtest_logfinish(nodeid=lost.nodeid, location=lost.location)
         return done + 1
@@ -133,8 +134,11 @@ class _Last(NamedTuple):
     has_ended: bool = False
 
 
-def _lost(item: Any, fork: Fork, operation: _Last, seconds: float) -> list[Any]:
-    """The reports of a test that did not come back; 'pytest --junitxml' ends a test with that of its teardown."""
+def _lost(item: Any, fork: Fork, operation: _Last, seconds: float, lasted: float) -> list[Any]:
+    """The reports of a test that did not come back; 'pytest --junitxml' ends a test with that of its teardown.
+
+    ``lasted``: since it was begun, its fixtures included, of which reports may have come before.
+    """
     where = ""
     if place := operation.place:
         location = f" ({place['location']})" if place["location"] else ""
@@ -149,6 +153,6 @@ def _lost(item: Any, fork: Fork, operation: _Last, seconds: float) -> list[Any]:
     properties = [(OUTCOME, outcome), (FAILURE, json.dumps(failure))]
     facts = {"nodeid": item.nodeid, "location": item.location, "keywords": {}, "user_properties": properties}
     return [
-        pytest.TestReport(outcome="failed", longrepr=f"ttmem: {words}", when="call", **facts),
+        pytest.TestReport(outcome="failed", longrepr=f"ttmem: {words}", when="call", duration=lasted, **facts),
         pytest.TestReport(outcome="passed", longrepr=None, when="teardown", **facts),
     ]

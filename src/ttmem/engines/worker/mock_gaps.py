@@ -10,12 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from .library import Library, Patches, describe, replace_everywhere
+from .traces import Traces
 
 Note = Callable[[str], None]
 
 TRACE_NOTE = (
     "a trace was captured: its operations ran once, untraced, and its replays did nothing; how many bytes it takes of "
-    "the trace region is not known, and what lies where its operations had their buffers is overwritten by a replay"
+    "the trace region is not known; its buffers ({kept}) must stay: a replay overwrites what lies there"
+)
+TRACE_OVERLAP_NOTE = (
+    "memory was taken where the replays of a captured trace write, first by {name}{place} ({size} B per bank): what it "
+    "holds does not outlive the next replay"
 )
 POINT_TO_POINT = "ttnn.point_to_point"
 POINT_TO_POINT_NOTE = (
@@ -40,8 +45,7 @@ class MockGaps:
         self._library = library
         self._note = note
         self._numbers = itertools.count(1)
-        self._capturing: Any = None
-        """The trace that is being captured."""
+        self.traces = Traces()
         self._has_sub_devices = False
         """The program believes that its device is divided."""
         self._semaphores: dict[str, Any] = {}
@@ -57,12 +61,10 @@ class MockGaps:
             ("begin_trace_capture", self._begin),
             ("end_trace_capture", self._end),
             ("execute_trace", _nothing),
-            ("release_trace", _nothing),
+            ("release_trace", self._release),
         ):
             replace_everywhere(patches, {getattr(trace, name, None), getattr(ttnn, name, None)}, replacement)
-        replace_everywhere(
-            patches, {getattr(core.device, "is_trace_capture_active", None)}, lambda *_, **__: bool(self._capturing)
-        )
+        replace_everywhere(patches, {getattr(core.device, "is_trace_capture_active", None)}, self.traces.is_open)
         replace_everywhere(patches, {getattr(ttnn, "wait_for_event", None)}, _nothing)
         push = getattr(ttnn.decorators, "push_current_command_queue_id_for_thread", None)
         if push is not None:
@@ -79,13 +81,17 @@ class MockGaps:
         for name in ("set_sub_device_stall_group", "reset_sub_device_stall_group"):
             patches.replace(device, name, lambda _: _nothing)
 
-    def _begin(self, *_: Any, **__: Any) -> Any:
-        self._capturing = self._library.ttnn.MeshTraceId(next(self._numbers))
-        self._note(TRACE_NOTE)
-        return self._capturing
+    def _begin(self, mesh_device: Any, *_: Any, **__: Any) -> Any:
+        trace = self._library.ttnn.MeshTraceId(next(self._numbers))
+        self.traces.begin(mesh_device, trace)
+        return trace
 
-    def _end(self, *_: Any, **__: Any) -> None:
-        self._capturing = None
+    def _end(self, mesh_device: Any, *_: Any, **__: Any) -> None:
+        kept = self.traces.end(mesh_device)
+        self._note(TRACE_NOTE.format(kept=kept or "none were made"))
+
+    def _release(self, mesh_device: Any, trace_id: Any, *_: Any, **__: Any) -> None:
+        self.traces.release(mesh_device, trace_id)
 
     def stand_in(self, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What to call in the place of an operation that the library dies of here, if this is one."""
@@ -113,9 +119,10 @@ class MockGaps:
             self._semaphores[program] = ttnn.create_global_semaphore(device, cores, 0)
         return result
 
-    def device_closed(self) -> None:
-        """Programs go with their device, and semaphores with them."""
+    def device_closed(self, device: Any) -> None:
+        """Programs go with their device, semaphores and traces with them."""
         self._semaphores.clear()
+        self.traces.closed(device)
 
     def on_one_device(self, value: Any) -> Any:
         """Arguments with the only sub-device that there is in the place of those that the program believes in."""

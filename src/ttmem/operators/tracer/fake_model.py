@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .graph import GraphRecorder
-from .job import TraceJob
+from .job import TraceJob, TracerError
 from .recording import Recorder
 from .structures import changed
 
@@ -109,6 +109,16 @@ def module_paths(model: Any, recorder: Recorder) -> Iterator[None]:
             handle.remove()
 
 
+def check_traceable(model: Any) -> None:
+    """What torch can run and nobody can look into."""
+    for name, module in model.named_modules():
+        where = f"'{name}'" if name else "the model"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise TracerError(f"{where} is scripted (torch.jit): return the module as it was before")
+        if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():
+            raise TracerError(f"{where} gets its size from its first input ({type(module).__name__}): give it one")
+
+
 def run(model: Any, inputs: Any, job: TraceJob) -> dict[str, Any]:
     """What one forward pass did."""
     # Autograd would keep tensors alive, and training mode would add dropout.
@@ -125,7 +135,8 @@ def run(model: Any, inputs: Any, job: TraceJob) -> dict[str, Any]:
         named = {str(name): value for name, value in given.items()}
     else:
         positional = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-    with torch.no_grad(), mode, module_paths(model, recorder), _attention(job.eager_attention), _in_aten(), recorder:
+    watched = module_paths(model, recorder)
+    with torch.no_grad(), mode, watched, _attention(job.eager_attention), _in_aten(), _converting(), recorder:
         results = model(*positional, **named)
     done = {"graph": recorder.graph(results)} if isinstance(recorder, GraphRecorder) else {"cases": recorder.cases()}
     return {**done, "calls": recorder.calls, "told": recorder.stand_ins.remarks()}
@@ -142,6 +153,24 @@ def _in_aten() -> Iterator[None]:
     finally:
         torch._C._set_mkldnn_enabled(was[0])
         torch.backends.mha.set_fastpath_enabled(was[1])
+
+
+@contextlib.contextmanager
+def _converting() -> Iterator[None]:
+    """A model that converts its parts while it runs: torch would swap fakes in place, and none that is watched."""
+
+    def apply(module: Any, change: Callable[[Any], Any], recurse: bool = True) -> Any:
+        for child in module.children() if recurse else ():
+            apply(child, change)
+        for table in (module._parameters, module._buffers):
+            table.update({name: change(tensor) for name, tensor in table.items() if tensor is not None})
+        return module
+
+    was, torch.nn.Module._apply = torch.nn.Module._apply, apply
+    try:
+        yield
+    finally:
+        torch.nn.Module._apply = was
 
 
 @contextlib.contextmanager

@@ -6,10 +6,14 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import torch
+
 from . import taking_apart
 from .job import TraceJob
 from .recording import Entry, Recorder, given_arguments, tensors_in, type_name
+from .rewriting import rewritten
 from .structures import tensors_within
+from .view_writes import storage_of, whole_with, written
 
 _EAGER_HEADS = "attention whose heads are no multiple of {} is eager: the fused one takes none"
 _NO_RESULTS = "what the model returns holds no tensor: all that it makes and nothing takes counts as its result"
@@ -29,6 +33,8 @@ class GraphRecorder(Recorder):
         self._numbers: dict[int, int] = {}
         """Tensors by identity, as long as they live."""
         self._watchers: list[Any] = []
+        self._sharing: dict[int, list[Any]] = {}
+        """Tensors that are views of the same, oldest first."""
         self._steps: list[Entry] = []
         self._dropped: dict[int, int] = {}
 
@@ -75,6 +81,8 @@ class GraphRecorder(Recorder):
                 # The others are for the backward pass.
                 return made, *(made.new_empty(0) for _ in func._schema.returns[1:])
             args, kwargs = taking_apart.with_rows_of_mask(self, func, name, args, kwargs or {})
+            if (made := self._by_others(func, name, args, kwargs)) is not None:
+                return made
             if name not in self._known | self.no_work and name.removesuffix("_") not in self._known:
                 parts = taking_apart.decomposition(func)
                 if parts is not None and (made := self._in_parts(parts, args, kwargs or {})) is not None:
@@ -82,8 +90,52 @@ class GraphRecorder(Recorder):
         result = self.stand_ins.run(func, args, kwargs or {}, self.module)
         if name not in self.no_work:
             shown = name if namespace == "aten" else f"{namespace}::{name}"
+            for view in written(func._schema, args, kwargs or {}) if self._known else ():
+                if self._write_through(view, args[1] if name == "copy_" else None):
+                    return result
             self._record(shown, func._schema, args, kwargs or {}, result)
+            for view in written(func._schema, args, kwargs or {}) if self._known else ():
+                self._write_through(view, view)
         return result
+
+    def _by_others(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """The operator's own result, written down as what those operators made that do it on a device."""
+        named = dict(given_arguments(func._schema, args, kwargs))
+        with self:
+            made = rewritten(name, named)
+        if made is None:
+            return None
+        try:
+            result = self.stand_ins.run(func, args, kwargs, self.module)
+        except RuntimeError:  # one that the CPU has not got either
+            return made
+        first = result[0] if isinstance(result, (list, tuple)) else result
+        self._be(made, first)
+        return result
+
+    def _be(self, made: Any, wanted: Any) -> None:
+        """The last call made this tensor and not the one that it seems to have made."""
+        number = self._number(made)
+        if not self._steps or self._steps[-1]["made"] != [number]:
+            with self:  # an operand, as it was
+                made = torch.ops.aten.alias(made)
+        self._steps[-1]["made"] = [self._number(wanted)]
+
+    def _write_through(self, view: Any, part: Any) -> bool:
+        """After a write into a view: what becomes of the tensor that it is a part of, if that is still there."""
+        shared = [one for ref in self._sharing.get(storage_of(view), ()) if (one := ref()) is not None]
+        base = max(shared, key=lambda one: one.numel(), default=view)
+        if part is None or base is view or base.numel() < view.numel() or id(base) not in self._numbers:
+            return False
+        with self:
+            if part is not view:  # copied into it: what is copied need not be there twice
+                part = part.to(view.dtype)
+                part = part if part.shape == view.shape else part.expand(view.shape)
+            whole = whole_with(base, view, part)
+            if whole is None:
+                whole = torch.as_strided_scatter(base, part, view.shape, view.stride(), view.storage_offset())
+        self._be(whole, base)
+        return True
 
     def _in_parts(self, parts: Any, args: Any, kwargs: Any) -> Any:
         """What the pieces give; None, and nothing written down, where one of them has no call either."""
@@ -113,7 +165,11 @@ class GraphRecorder(Recorder):
                 if self._numbers.get(key) == number:
                     del self._numbers[key]
 
-            self._watchers.append(weakref.ref(tensor, gone))
+            # The model's own live as long as it does, and torch swaps none that is watched.
+            ref = (lambda: tensor) if role in ("parameter", "buffer") else weakref.ref(tensor, gone)
+            self._watchers.append(ref)
+            alive = [one for one in self._sharing.get(storage_of(tensor), ()) if one() is not None]
+            self._sharing[storage_of(tensor)] = [*alive, ref]
         return self._numbers[key]
 
     def _record(self, name: str, schema: Any, args: Any, kwargs: Any, result: Any) -> None:

@@ -24,10 +24,15 @@ def make_inputs(model: Any, config: Any, size: tuple[int, int], job: TraceJob) -
         raise TracerError(f"the model wants '{name}'; write a file with load_model and get_inputs for it", REFUSED)
     given = {name: _MAKERS[name](asked)}
     taken = inspect.signature(model.forward).parameters
-    if _part(config, "text_config") is not None and _part(config, "vision_config") is not None:
+    is_both = _part(config, "text_config") is not None and _part(config, "vision_config") is not None
+    if is_both or {"vocab_size", "image_size", "num_channels"} <= set(vars(config)):
         given |= {other: _MAKERS[other](asked) for other in ("input_ids", "pixel_values") if other in taken}
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
         given["decoder_input_ids"] = asked.tokens(_said(config, "max_target_positions"))
+    if job.size and "pixel_values" not in given:
+        raise TracerError(f"--size would change nothing: the model takes {', '.join(given)}")
+    if job.sequence != _DEFAULT_SEQUENCE and given.keys() <= {"pixel_values", "input_features"}:
+        raise TracerError(f"--seq would change nothing: the model takes {', '.join(given)}")
     return given
 
 

@@ -64,6 +64,7 @@ def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
     def run(*, on_meta: bool) -> dict[str, Any]:
         built = fake_model.build(model.load, on_meta=on_meta)
         targets.check_built(built, job)
+        fake_model.check_traceable(built)
         parameters = sum(parameter.numel() for parameter in built.parameters())
         return {**fake_model.run(built, model.inputs(built), job), "parameters": parameters}
 

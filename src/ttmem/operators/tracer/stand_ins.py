@@ -86,7 +86,26 @@ def _unique(_: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     )  # fmt: skip
 
 
+def _counts(_: Any, tensor: Any, weights: Any = None, minlength: int = 0) -> Any:
+    return tensor.new_empty(max(minlength, tensor.numel()), dtype=torch.long if weights is None else weights.dtype)
+
+
+def _unique_rows(_: Any, tensor: Any, dim: int = 0, *args: Any, **kwargs: Any) -> Any:
+    count = tensor.shape[dim]
+    places = tensor.new_empty(count, dtype=torch.long)
+    return tensor.new_empty(tensor.shape), places, tensor.new_empty(count, dtype=torch.long)
+
+
+def _repeated(_: Any, repeats: Any, output_size: Any = None) -> Any:
+    """Which element each is a copy of; how often each is, only values say."""
+    return repeats.new_empty(output_size if output_size is not None else repeats.numel(), dtype=torch.long)
+
+
 _SHAPES: dict[str, Any] = {
+    "aten::bincount": _counts,
+    "aten::unique_dim": _unique_rows,
+    "aten::unique_consecutive": _unique,
+    "aten::repeat_interleave": _repeated,
     "aten::nonzero": _all_places,
     "aten::masked_select": _all_elements,
     "aten::index": _indexed,

@@ -67,6 +67,10 @@ def _check_size(load: Any, make: Any, job: TraceJob) -> None:
     if job.size and all(known is not None and known.isdisjoint(_SIZES) for known in taken):
         named = f"{getattr(load, '__name__', 'the model')} and {getattr(make, '__name__', 'its inputs')}"
         raise TracerError(f"--size would change nothing: neither of {named} has a parameter {', '.join(_SIZES)}")
+    if job.sequence != TraceJob("").sequence and all(
+        known is not None and known.isdisjoint(_LENGTHS) for known in taken
+    ):
+        raise TracerError(f"--seq would change nothing: neither has a parameter {', '.join(_LENGTHS)}")
 
 
 def check_built(model: Any, job: TraceJob) -> None:
@@ -196,6 +200,8 @@ def _from_transformers(job: TraceJob) -> Model:
         if type(config) not in transformers.MODEL_MAPPING:
             stem = type(config).__name__.removesuffix("Config")
             known = [word for word in dir(transformers) if word.startswith(f"{stem}For") or word == f"{stem}Model"]
+            if len(known) == 1:
+                return getattr(transformers, known[0])(config)
             named = f"name one: {', '.join(f'hf:{word}' for word in known)}" if known else "it has none here"
             raise TracerError(f"{type(config).__name__} does not say which model is meant; {named}")
         return transformers.AutoModel.from_config(config)

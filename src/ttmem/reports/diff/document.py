@@ -3,8 +3,9 @@
 
 import msgspec
 
-from ttmem.analysis.diff import CountChange, MemoryChange, MemoryDiff, TensorChange
+from ttmem.analysis.diff import CountChange, MemoryChange, MemoryDiff
 from ttmem.analysis.states import OperationPlace
+from ttmem.analysis.tensor_changes import TensorChange
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document import caused_by
 

@@ -15,7 +15,7 @@ from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.runs import runs
 from ttmem.explain import Diagnosis, Stretch
-from ttmem.profile import Profile
+from ttmem.profile import Profile, Timeline
 from ttmem.reports.explain.sentences import saving_text
 from ttmem.reports.kit import app
 from ttmem.reports.kit.pages import LONGEST_NAME, Card
@@ -73,7 +73,7 @@ def _header(profile: Profile, known: Analyses) -> dict[str, Any]:
         "next_command": sentences.next_command(profile, known),
         "fragmentation": [_fragmentation(known, memory) for memory in ("DRAM", "L1") if memory in known.fragmentation],
         "remarks": {"runs": f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}"},
-        "failure": _failure(known.failure, known.diagnosis) if known.failure else None,
+        "failure": _failure(profile, known.failure, known.diagnosis) if known.failure else None,
         "document": msgspec.to_builtins(document(profile)),
         "peak_states": {memory: [peak.timeline, peak.state] for memory, peak in known.peaks.items()},
     }
@@ -96,7 +96,7 @@ def _subtitle(profile: Profile, known: Analyses) -> str:
     return " · ".join(parts)
 
 
-def _failure(failure: RunFailure, diagnosis: Diagnosis | None) -> dict[str, Any]:
+def _failure(profile: Profile, failure: RunFailure, diagnosis: Diagnosis | None) -> dict[str, Any]:
     place = "outside any program: inputs and weights are uploaded there"
     if failure.operation_index is not None:
         at = f" at {_name(failure.operation_location)}" if failure.operation_location else ""
@@ -113,6 +113,7 @@ def _failure(failure: RunFailure, diagnosis: Diagnosis | None) -> dict[str, Any]
         "line": failure.line,
         "place": place,
         "operation": failure.operation_index,
+        "process": next((n for n, one in enumerate(profile.timelines) if _is_of(one, failure)), 0),
         "message": one_line(failure.message)[:4000],
         "arithmetic": figures,
         "headline": one_line(diagnosis.headline) if diagnosis else "",
@@ -124,6 +125,10 @@ def _failure(failure: RunFailure, diagnosis: Diagnosis | None) -> dict[str, Any]
         "picture": _picture(diagnosis),
         "request_bytes_per_bank": failure.numbers.get("bytes_per_bank"),
     }
+
+
+def _is_of(timeline: Timeline, failure: RunFailure) -> bool:
+    return timeline.rank == failure.rank and timeline.first_index <= (failure.operation_index or 0) < timeline.end_index
 
 
 def _picture(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
