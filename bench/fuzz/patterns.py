@@ -259,6 +259,18 @@ KNOWN = {
     "sentences on one line": Pattern("", _OOM + " ", "", 0),
     "a message that goes on": Pattern("TT_FATAL @ a.cpp:1: x", "", "", 1, ("info:",) + ("more of it",) * 30),
     "an operation before every failure": Pattern(LINES[0], "", "", 1, (_OOM,)),
+    "a constant in every run": Pattern(
+        LINES[10],
+        *("", "", 1),
+        (
+            LINES[3],
+            LINES[7],
+            _line_with("Running LoadCachedOp"),
+            "                 Always |    DEBUG | Cache miss or invalid cache for function: f_{i}",
+            LINES[9].replace("main_", "f_"),
+            *(LINES[0], LINES[11].replace("main_", "f_"), LINES[0], LINES[7], LINES[12]),
+        ),
+    ),
     "new constants": Pattern(LINES[3], "", "", 1, (LINES[9], LINES[0], LINES[7], LINES[11])),
     "tensors that are never freed": Pattern(LINES[0].replace("%1, %2", "%1, %{i}"), "", "", 1, (LINES[4], LINES[7])),
 }

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,7 +187,13 @@ def test_an_interrupt_is_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ctrl_c_while_reading_is_130_without_a_traceback() -> None:
     # GIVEN a reader that waits for its input
     child = start("profile", "-", "--json", stdin=subprocess.PIPE, env=environment())
-    time.sleep(1.0)
+    assert child.stdin is not None
+    child.stdin.write("a line\n")
+    child.stdin.flush()
+    left = array("i", [1])
+    while left[0]:  # until it has taken the line: before that, Python itself is interrupted
+        time.sleep(0.02)
+        fcntl.ioctl(child.stdin, termios.FIONREAD, left)
     # WHEN it is interrupted
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)

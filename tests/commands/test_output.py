@@ -66,7 +66,7 @@ def test_a_pipe_is_written_to_not_replaced(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
     reader.start()
     _atomic.write_bytes(pipe, b"through")
-    reader.join(timeout=10)
+    reader.join(timeout=60)
     assert received == [b"through"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 

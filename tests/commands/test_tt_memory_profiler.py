@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -192,7 +191,7 @@ def test_signals_reach_the_child_and_its_own_ending_is_kept(number: signal.Signa
     wait_for("ready", profiling.stdout)
     # WHEN the profiler is told to stop
     profiling.send_signal(number)
-    out, err = profiling.communicate(timeout=30)
+    out, err = profiling.communicate(timeout=60)
     # THEN
     assert (profiling.returncode, out) == (42, "cleaning up\n")
     assert "Traceback" not in err
@@ -227,7 +226,7 @@ def test_ctrl_c_at_a_terminal_reaches_the_child_once() -> None:
     terminal.stdin.write(b"\x03")
     seen += terminal.stdout.read()
     # THEN
-    assert terminal.wait(timeout=30) == 42
+    assert terminal.wait(timeout=60) == 42
     assert the_log().read_text() == "ready\ninterrupts: 1\n"
     assert b"Traceback" not in seen
     terminal.stdin.close()
@@ -239,20 +238,18 @@ def test_ctrl_c_of_an_ordinary_script_is_130() -> None:
     profiling = start("--log", "model.py", program="tt-memory-profiler")
     wait_for("ready", profiling.stdout)
     profiling.send_signal(signal.SIGINT)
-    profiling.communicate(timeout=30)
+    profiling.communicate(timeout=60)
     assert profiling.returncode == 130
 
 
 def test_a_background_process_that_keeps_the_pipe_does_not_hold_us() -> None:
     script(
         "import subprocess, sys\n"
-        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "print(p.pid)\nsys.exit(3)"
     )
-    started = time.monotonic()
-    done = profiler("--log", "model.py")
+    done = profiler("--log", "model.py")  # it would run into the time that a call may take
     assert done.code == 3
-    assert time.monotonic() - started < 30
     os.kill(int(done.out), signal.SIGKILL)
 
 

@@ -153,8 +153,9 @@ def test_a_segfault_is_the_outcome_of_its_case_alone(engine: Callable[..., TtnnE
 
 def test_a_case_that_hangs_is_ended(engine: Callable[..., TtnnEngine]) -> None:
     endless = {"host": "h", "shape": [1 << 14, 1 << 14], "dtype": "float32"}
-    outcomes = list(engine(l1_small_bytes=32768).ask_all([[endless], HEALTHY], timeout=0.3))
-    assert [outcome.status for outcome in outcomes] == ["timeout", "pass"]
+    worker = engine(l1_small_bytes=32768)
+    (outcome,) = worker.ask_all([[endless]], timeout=0.3)
+    assert (outcome.status, worker.ask(HEALTHY).status) == ("timeout", "pass")  # on a busy machine it takes longer
 
 
 def test_a_case_that_eats_the_hosts_memory_is_stopped(with_ttnn: Interpreter) -> None:
@@ -300,7 +301,7 @@ def _children(process: int) -> list[int]:
     return [int(line) for line in told.split()]
 
 
-def _wait_for(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+def _wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 
@@ -76,3 +77,29 @@ def test_the_users_frame_is_the_innermost_that_is_not_ours_and_helpers_hand_name
     site = names["result"]
     assert (site.file, site.line, site.names) == (str(program), 2, ("result",))
     assert names["plain"][0].names == ()
+
+
+def test_the_very_call_is_known_where_python_tells_its_columns(tmp_path: Path) -> None:
+    # GIVEN statements of which a line alone does not tell what is named
+    library, program = tmp_path / "lib" / "lib.py", tmp_path / "program.py"
+    library.parent.mkdir()
+    library.write_text("def op(*_): return SITES.of_caller('lib.op')\n")
+    program.write_text(
+        textwrap.dedent("""\
+        a = op(); b = op()
+        c, (d, e) = op(), (op(), op())
+        if (f := op()):
+            g = op() if f else None
+        h = [op(op())]
+        i = op(op())
+        """)
+    )
+    names = {"SITES": Sites((str(library.parent),))}
+    exec(compile(library.read_text(), str(library), "exec"), names)
+    exec(compile(program.read_text(), str(program), "exec"), names)
+    # THEN each result has the name that it gets, and its step says where the call stands
+    knows_columns = sys.version_info >= (3, 11)
+    named = {name: names[name].names for name in "abcfgi"}
+    assert named == {name: (name,) if knows_columns or name == "i" else () for name in "abcfgi"}
+    assert names["h"][0].names == ()
+    assert names["b"].path[-1].endswith(":1+14-1+18" if knows_columns else ":1")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -155,6 +156,37 @@ def test_a_size_that_nobody_takes_is_bad_input(torch_python: str) -> None:
     told = call("fit", f"{MODELS}::best", *asked)
     assert told.code == 2
     assert "--size would change nothing: neither of best and signal has a parameter" in told.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--seq", "44"], "--seq would change nothing: neither has a parameter seq"),
+        (["--chips", "2"], "--chips is for language models that a recipe lays out"),
+        (["--max", "context"], "--context is for language models that a recipe lays out"),
+        (["--weights", "head=bfloat8_b"], "no weight's name holds 'head' (--weights) hint: known: gate"),
+        (["--sweep", ""], "'' is no range"),
+    ],
+)
+def test_what_a_traced_model_does_not_have_is_bad_input(options: list[str], said: str, torch_python: str) -> None:
+    told = call("fit", f"{MODELS}::best", "--inputs", f"{MODELS}::signal", "--engine", "twin", "--no-store", *options)
+    assert told.code == 2
+    assert said in " ".join(told.err.split())
+
+
+def test_a_script_that_ends_for_another_reason_says_nothing_of_memory(with_ttnn: Interpreter, tmp_path: Path) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("raise KeyError('mine')\n")
+    told = call("fit", str(script), "--no-store")
+    assert told.code == 2
+    assert "the script ends for another reason than memory: KeyError: 'mine'" in told.err
+
+
+def test_activations_in_block_floats_are_rows_of_bfloat16_where_no_tiles_are(torch_python: str) -> None:
+    request = replace(_request("volume", "sequences"), dtype="bfloat8_b")
+    prediction = play(stream_of(request), request)
+    assert prediction.fits
+    assert not prediction.operations.unsupported
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,17 @@ def test_what_repeats_itself_is_left_out_of_every_verb(child: Child, name: str, 
             assert b"over and over were left out" in b" ".join((ran.out + ran.err).split()), verb
 
 
+def test_lines_of_others_that_are_no_repetition(child: Child, tmp_path: Path) -> None:
+    # GIVEN three million short lines of somebody else, which come again only after a while
+    path = tmp_path / "others.log.zst"
+    text = b"".join(b"step %d of it\n" % (number * number) for number in range(20_000))
+    path.write_bytes(zstandard.ZstdCompressor(level=3).compress(_STATE + text * 150))
+    # WHEN / THEN they are passed over in blocks: one by one they took eight seconds
+    ran = ask(child, "profile", "--no-store", "--json", path)
+    assert json.loads(ran.out)["source"]["lines"] == 3_000_001
+    assert ran.cpu_seconds < 4
+
+
 def test_runs_that_are_alike_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ttmem
     from ttmem.readers import byte_source

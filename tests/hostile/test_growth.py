@@ -31,11 +31,13 @@ def _seconds(child: Child, verb: Sequence[str], path: Path) -> float:
     return ran.cpu_seconds
 
 
-def _check(child: Child, verb: Sequence[str], pattern: Pattern, folder: Path, ending: str = ".log") -> None:
+def _check(
+    child: Child, verb: Sequence[str], pattern: Pattern, folder: Path, ending: str = ".log", *, size: int = _BYTES
+) -> None:
     """Twice the input at most 2.3 times the time; a second and third look where another process disturbed the first."""
     half, whole = folder / f"half{ending}", folder / f"whole{ending}"
-    half.write_bytes(pattern.text(_BYTES))
-    whole.write_bytes(pattern.text(2 * _BYTES))
+    half.write_bytes(pattern.text(size))
+    whole.write_bytes(pattern.text(2 * size))
     halves, wholes = [], []
     for _ in range(3):
         halves.append(_seconds(child, verb, half))
@@ -60,6 +62,18 @@ def test_random_patterns(child: Child, seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["submits", "different failures", "memory views on one line", "programs left open"])
 def test_a_log_that_is_followed(child: Child, name: str, tmp_path: Path) -> None:
     _check(child, FOLLOW, KNOWN[name], tmp_path)
+
+
+def test_a_page_of_runs_that_each_keep_something(child: Child, tmp_path: Path) -> None:
+    """What all runs before left is there in each: to follow every run would take the square of their number."""
+    _check(child, ("profile", "--name", "page", "--html", "{}"), KNOWN["a constant in every run"], tmp_path)
+
+
+def test_modules_of_a_log(child: Child, tmp_path: Path) -> None:
+    module = "module @m{i} {{\nfunc.func @main(%arg0: tensor<4x4xbf16>) -> tensor<4x4xf32> {{\n  return\n}}\n}}"
+    pattern = Pattern("MLIR Module ttnn:", "", "", 1, (module, "END OF MLIR MODULE"))
+    # At this size it shows when the number of a line is counted from the beginning.
+    _check(child, ("fit", "--engine", "twin", "--no-store"), pattern, tmp_path, size=4 * _BYTES)
 
 
 @pytest.mark.parametrize("name", RESULTS)

@@ -103,7 +103,7 @@ def test_ctrl_c_is_how_it_ends(folder: Path) -> None:
         pass
 
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
 
 

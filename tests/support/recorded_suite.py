@@ -29,8 +29,11 @@ def operation(number: int, line: int, taken: int, error: str = "") -> list[dict[
     return [{"start": number, "name": "ttnn.add", "file": "a.py", "line": line, **state}, end]
 
 
-def recorded_suite(folder: Path, *, large: int = 8 << 20) -> RecordedSuite:
-    """Four tests: the first process numbers its operations from 5, the second one ends in half a line."""
+def recorded_suite(folder: Path, *, large: int = 8 << 20, is_swapped: bool = False) -> RecordedSuite:
+    """Four tests: the first process numbers its operations from 5, the second one ends in half a line.
+
+    ``is_swapped``: the second one was started first.
+    """
     oom = "Out of Memory: Not enough space to allocate 5000000 B DRAM buffer across 12 banks"
     first = [
         {"hello": 1, "ttnn": "0.81.1"},
@@ -62,7 +65,8 @@ def recorded_suite(folder: Path, *, large: int = 8 << 20) -> RecordedSuite:
         },
     ]
     folder.mkdir(parents=True)
-    for number, messages in enumerate((first, second, [{"row": row} for row in rows])):
+    processes = (second, first) if is_swapped else (first, second)
+    for number, messages in enumerate((*processes, [{"row": row} for row in rows])):
         (folder / f"{number}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in messages) + '{"start": 1')
     return read_suite(folder, name="suite", source="test_a.py", engine="mock", board="n150", timed_out=False)
 

@@ -51,7 +51,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
         context = browser.new_context(offline=True, viewport={"width": width, "height": 900}, **more)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda told: complaints.append(f"{told.type}: {told.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("request", lambda asked: complaints.append(asked.url) if asked.url.startswith("http") else None)

@@ -157,3 +157,17 @@ def test_brush_to_one_operation_of_many(opened: Opened) -> None:
         settle(page)
     asked = dict(part.split("=") for part in page.evaluate("location.hash.slice(1)").split("&"))
     assert int(asked["to"]) - int(asked["from"]) == 1
+
+
+def test_a_button_leads_from_the_peak_to_the_failure(opened: Opened) -> None:
+    build = ProfileBuilder("freed too late", totals={"DRAM": 4096 * MIB})
+    for held in (512, 3072, 1024, 1024):
+        build.operation("ttnn.add", dram=held * MIB, l1=0)
+    build.fail(OOM)
+    page = opened(html.render(build.build()), "#view=map")
+    assert cursor(page) == 1
+    page.click("[data-view=map] button:has-text('To the failure')")
+    assert cursor(page) == 3
+    assert page.locator("[data-view=map] button:has-text('To the failure')").count() == 0
+    page.click("[data-view=timeline] button:has-text('To the peak')")
+    assert cursor(page) == 1

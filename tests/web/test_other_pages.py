@@ -13,12 +13,14 @@ from analysis.test_same_model import PORTED, PREDICTED, program
 from fit.language.configurations import LLAMA_8B
 from reports.stories import two_layers
 from support.build_profile import ProfileBuilder, tensor
-from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, call
-from support.recorded_suite import grown_suite
+from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, call
+from support.recorded_suite import grown_suite, recorded_suite
 from ttmem.reports.profile import html
 
 from .conftest import Opened
 from .test_profile_page import problems, rows, settle
+
+BOARDS = ("n150", "p150")
 
 
 def grown(width: int) -> ttmem.Profile:
@@ -79,6 +81,33 @@ def test_a_prediction_lies_over_a_port_of_the_same_model(opened: Opened) -> None
     assert all(abs(now - then - change) < 0.0015 for then, now, change in levels)
     page.fill("[data-role=search]", "features.3")
     page.wait_for_selector("[data-view=compare] [data-role=count]:has-text('1 of 3')")
+    assert problems(page) == []
+
+
+def test_suites_are_compared_test_by_test_whichever_process_ran_them(opened: Opened, tmp_path: Path) -> None:
+    before = recorded_suite(tmp_path / "before", large=4 << 20).profile
+    after = recorded_suite(tmp_path / "after", is_swapped=True).profile
+    page = opened(ttmem.diff(before, after).to_html())
+    # (name, memory, before, after, change): one test grew, the others are as they were
+    grown = [row for row in rows(page, "compared-tests") if row[1] == "DRAM"]
+    assert grown == [["test_a.py::test_large", "DRAM", "4.000", "8.000", "+4.000"]]
+    # the curves are those of the two processes that reach the peak, and the cursor begins there
+    told = page.text_content("[data-view=compare] [data-role=cursor]") or ""
+    assert "before 4.000 MB/bank" in told
+    assert "after 8.000 MB/bank" in told
+    assert told.count("a.py:7") == 2, told
+    assert problems(page) == []
+
+
+def test_what_does_not_compare_is_said(opened: Opened) -> None:
+    wormhole, blackhole = (ttmem.read(ROOT / "tests/data/captures" / f"{board}-report.json.gz") for board in BOARDS)
+    found = ttmem.diff(wormhole, blackhole)
+    page = opened(found.to_html(), color_scheme="dark")
+    notes = page.inner_text("[data-view=compare] .notes")
+    assert all(remark in notes for remark in found.to_json()["remarks"])
+    memories = [profile.to_json()["memories"]["DRAM"]["peak_percent"] for profile in (wormhole, blackhole)]
+    shares = " → ".join(f"{share:.1f}%" for share in memories)
+    assert shares in page.locator("[data-view=compare] .card").first.inner_text()
     assert problems(page) == []
 
 

@@ -71,7 +71,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     found = Served(process, home, url, log)
     yield found
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=20)
+    _, told = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in told
 
@@ -127,7 +127,7 @@ def test_reports_are_listed_and_opened(served: Served) -> None:
 
 def show(browser: Browser, url: str) -> tuple[Page, list[str]]:
     page = browser.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     told: list[str] = []
     page.on("console", lambda one: told.append(one.text))
     page.on("pageerror", lambda one: told.append(str(one)))
@@ -211,7 +211,7 @@ def test_over_ssh_the_line_that_forwards_the_port_is_told(tmp_path: Path) -> Non
     port = urlsplit(process.stdout.readline()).port
     told = process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
     assert f"ssh -N -L {port}:127.0.0.1:{port} 192.0.2.9" in told
 

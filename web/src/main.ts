@@ -154,7 +154,9 @@ function profilePage(root: HTMLElement, profile: Profile): void {
     moving = true;
     const view = session.follow(hash);
     moving = false;
-    if (view) requestAnimationFrame(() => shell.go(view));
+    if (!view) return;
+    shell.announce(view); // the address must not name the former view until the next frame
+    requestAnimationFrame(() => shell.go(view));
   };
   session.on(["cursor", "range", "memory", "tensor"], remember);
   // The event comes late: by then a scroll may have written the place where the page was into the address.

@@ -123,11 +123,21 @@ export class Shell {
   }
 
   go(asked: string): void {
-    const name = QUESTIONS[asked] ?? asked;
-    const view = this.options.views.find((one) => one.name === name);
+    const view = this.viewOf(asked);
     if (!view) return;
     view.element.scrollIntoView({ block: "start", behavior: "instant" });
-    this.mark(name);
+    this.mark(view.name);
+  }
+
+  /** Name the view that will be gone to when the page is laid out. */
+  announce(asked: string): void {
+    const view = this.viewOf(asked);
+    if (view) this.mark(view.name);
+  }
+
+  private viewOf(asked: string): View | undefined {
+    const name = QUESTIONS[asked] ?? asked;
+    return this.options.views.find((one) => one.name === name);
   }
 
   /** Go to the view that the address names, now and whenever it changes. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { bytesOf, inflated, Texts, unpacked } from "../src/data/columns";
 import { fragments } from "../src/data/bank";
 import { Levels } from "../src/data/levels";
-import { lowerBound, moduleOf } from "../src/data/lookup";
+import { isPath, lowerBound, moduleOf } from "../src/data/lookup";
 import { amount, byteSteps, byteTicks, clean, mib, placeText, shapeText, short, signedMib } from "../src/ui/format";
 import { csv, markdown } from "../src/ui/save";
 import { squarified } from "../src/ui/treemap";
@@ -110,6 +110,11 @@ describe("words", () => {
     expect(moduleOf("12|Linear[fc]|model.py:120|forward|131|aten__mm")).toBe("fc");
     expect(moduleOf("/home/me/examples/a.py:47")).toBe("a.py:47");
     expect(moduleOf("")).toBe("(no location)");
+    expect(moduleOf("weights['</b>.x']")).toBe("weights");
+    expect(moduleOf("blocks[12]")).toBe("blocks");
+    expect(moduleOf("layers[1].w2")).toBe("layers[1]");
+    expect(["model.layers[3].wqkv", "layers[0]", "w['a.b']"].map(isPath)).toEqual([true, true, true]);
+    expect(["%12", "x", "result of ttnn.add", "%5#0"].map(isPath)).toEqual([false, false, false, false]);
   });
 });
 

@@ -39,6 +39,8 @@ _LEAST_HELD = 2
 """Operations: a program that frees three inputs one after the other behind a call does nothing wrong."""
 _LEAST_PADDING = 1.0
 """Padding that at least doubles a tensor."""
+_LEAST_PADDED_SHARE = 0.1
+"""Of the peak: a bias and the step of one token are a row of a tile whatever one does, and cost little."""
 _WIDE = ("float32",)
 REGIONS = {"L1_SMALL": "l1_small_size", "TRACE": "trace_region_size"}
 """Memories that a program sets aside when it opens a device, and the option that says how much."""
@@ -226,6 +228,8 @@ class _Look:
                 continue
             share = type_.padding_bytes / max(type_.padded_bytes, 1)
             cost = int(int(self.buffers.bytes_per_bank[rows].sum()) * share)
+            if cost < _LEAST_PADDED_SHARE * peak.peak_bytes_per_bank:
+                continue
             times = type_.padded_bytes / type_.logical_bytes
             words = f"{type_.describe()} in {type_.layout.replace('_', '-')} takes {times:.1f} times its elements"
             yield from self._made(PADDING, memory, peak, rows, words, cost=cost)

@@ -146,9 +146,12 @@ def _of_buffer(
 ) -> TensorLife:
     name = buffers.names[int(buffers.name[row])]
     producer, type_number = int(buffers.producer[row]), int(buffers.tensor_type[row])
+    type_ = profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row)
+    if type_.memory != (memory := MEMORIES[int(buffers.memory[row])]):
+        type_ = replace(type_, memory=memory)  # a buffer is where it was allocated, whatever its tensor was said to be
     return TensorLife(
         name,
-        profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row),
+        type_,
         known(producer),
         *operation_place(profile, timeline, producer),
         program="",

@@ -74,6 +74,7 @@ class Liveness:
         self._residents: dict[tuple[str, int], TrackedTensor] = {}
         """Arguments that earlier runs left on the device, by name and type."""
         self._first = 0
+        self._growth_of = _Growth(profile, timeline)
         self._growth: tuple[list[int], ...] = ()
 
     def run(self, first: int, end: int, *, at: int | None = None) -> None:
@@ -90,7 +91,7 @@ class Liveness:
         timeline = self.timeline
         window = slice(first - timeline.first_index, end - timeline.first_index)
         self._first = first
-        self._growth = _growth(self.profile, timeline, first, end)
+        self._growth = self._growth_of(first, end)
         distinct, which = np.unique(timeline.form[window], return_inverse=True)
         forms = self.profile.forms.decode(distinct)
         ends = self._ends
@@ -343,24 +344,34 @@ class Liveness:
         return grown != _UNKNOWN and grown < made - operand.bytes_per_bank // 2
 
 
-def _growth(profile: Profile, timeline: Timeline, first: int, end: int) -> tuple[list[int], ...]:
-    """Per memory, how much each operation of [first, end) made it grow; known where both states around it are."""
-    owned = np.flatnonzero((timeline.state_operation >= first) & (timeline.state_operation < end))
-    operation = timeline.state_operation[owned]
-    followed = owned + 1 < len(timeline.state_cause)
-    owned, operation = owned[followed], operation[followed]
-    seen = timeline.state_cause[owned + 1] == operation  # the next state is this operation's after-state
-    owned, operation = owned[seen], operation[seen]
-    # A program's temporaries die with it, between its last operation and the next state.
-    last = np.array([program.end_operation - 1 for program in timeline.programs], np.int64)
-    ended = last[(last >= first) & (last < end)] - first
-    columns = []
-    for memory in range(len(MEMORIES)):
-        grown = np.full(end - first, _UNKNOWN, np.int64)
-        before, after = timeline.state_view[owned, memory], timeline.state_view[owned + 1, memory]
-        both = (before >= 0) & (after >= 0)
-        allocated = profile.views[:, VIEW_ALLOCATED]
-        grown[operation[both] - first] = allocated[after[both]] - allocated[before[both]]
-        grown[ended] = _UNKNOWN
-        columns.append(grown.tolist())
-    return tuple(columns)
+class _Growth:
+    """How much each operation made each memory grow; known where both states around it are.
+
+    Prepared once: of a run's past only single operations are asked for, thousands of times.
+    """
+
+    def __init__(self, profile: Profile, timeline: Timeline) -> None:
+        owned = np.flatnonzero(timeline.state_operation[:-1] >= 0)
+        # Where the next state is the operation's after-state.
+        owned = owned[timeline.state_cause[owned + 1] == timeline.state_operation[owned]]
+        owned = owned[np.argsort(timeline.state_operation[owned], kind="stable")]
+        self._operation = timeline.state_operation[owned]
+        self._before, self._after = timeline.state_view[owned], timeline.state_view[owned + 1]
+        self._allocated = profile.views[:, VIEW_ALLOCATED]
+        # A program's temporaries die with it, between its last operation and the next state.
+        self._last = np.sort(np.array([program.end_operation - 1 for program in timeline.programs], np.int64))
+
+    def __call__(self, first: int, end: int) -> tuple[list[int], ...]:
+        """Of the operations [first, end), per memory."""
+        asked = slice(*np.searchsorted(self._operation, (first, end)))
+        ended = self._last[slice(*np.searchsorted(self._last, (first, end)))] - first
+        operation = self._operation[asked] - first
+        columns = []
+        for memory in range(len(MEMORIES)):
+            grown = np.full(end - first, _UNKNOWN, np.int64)
+            before, after = self._before[asked, memory], self._after[asked, memory]
+            both = (before >= 0) & (after >= 0)
+            grown[operation[both]] = self._allocated[after[both]] - self._allocated[before[both]]
+            grown[ended] = _UNKNOWN
+            columns.append(grown.tolist())
+        return tuple(columns)

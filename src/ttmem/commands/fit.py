@@ -137,7 +137,7 @@ def command(
         raise click.UsageError("--boards and --sweep cannot be asked together")
     if boards:
         return _on_boards(target, boards, fields, output, as_json=as_json)
-    if ranges:
+    if ranges is not None:
         return _over_ranges(target, ranges, fields, output, plot, form=options.one_of(json=as_json, csv=as_csv))
     found = ttmem.fit(target, advice=not no_advice, **fields)
     answer = found.document

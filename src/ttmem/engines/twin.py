@@ -46,6 +46,7 @@ from ttmem.allocator.operations.elementwise import broadcast_shape
 from ttmem.allocator.operations.run import RefusedError
 from ttmem.allocator.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
+from ttmem.engines.twin_tensors import NamedTensors
 from ttmem.explain import classify_oom
 from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import L1_PARTS
@@ -66,39 +67,6 @@ class NoRecordError(TtmemError):
     exit_code = 1
 
 
-class _Tensors:
-    """Tensors by name. A buffer goes with its last name: a view of it keeps it."""
-
-    def __init__(self, other: _Tensors | None = None) -> None:
-        self.named: dict[str, tuple[Buffer, TensorSpec]] = dict(other.named) if other else {}
-        self._uses: dict[int, int] = dict(other._uses) if other else {}
-        """How many names a buffer has, by its identity; a buffer that was freed by force has none."""
-        self.on_host: dict[str, TensorSpec] = dict(other.on_host) if other else {}
-
-    def keep(self, name: str, buffer: Buffer, spec: TensorSpec, device: Device) -> None:
-        self._uses[id(buffer)] = self._uses.get(id(buffer), 0) + 1
-        if name in self.named:
-            self.drop(name, device)
-        self.named[name] = buffer, spec
-
-    def drop(self, name: str, device: Device, *, by_force: bool = False) -> None:
-        if self.on_host.pop(name, None) is not None:
-            return
-        buffer, _ = self.find(name)
-        del self.named[name]
-        left = self._uses.get(id(buffer), 0) - 1
-        if left > 0 and not by_force:
-            self._uses[id(buffer)] = left
-        elif self._uses.pop(id(buffer), 0):
-            device.free(buffer)
-
-    def find(self, name: str) -> tuple[Buffer, TensorSpec]:
-        try:
-            return self.named[name]
-        except KeyError:
-            raise BadInputError(f"there is no tensor '{name}'") from None
-
-
 class TwinEngine(Engine):
     """One board, opened when first needed."""
 
@@ -109,8 +77,8 @@ class TwinEngine(Engine):
         self.warnings: list[str] = []
         """What the library would not notice."""
         self._device: WatchedDevice | None = None
-        self._tensors, self._cache = _Tensors(), ProgramCache()
-        self._kept: tuple[Checkpoint, _Tensors, ProgramCache] | None = None
+        self._tensors, self._cache = NamedTensors(), ProgramCache()
+        self._kept: tuple[Checkpoint, NamedTensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
         self._forget_doubts()
         self._described: dict[int, Answer] = {}
@@ -150,7 +118,7 @@ class TwinEngine(Engine):
         if self._kept is not None:
             checkpoint, tensors, cache = self._kept
             device.restore(checkpoint)
-            self._tensors, self._cache = _Tensors(tensors), ProgramCache(cache)
+            self._tensors, self._cache = NamedTensors(tensors), ProgramCache(cache)
         self._forget_doubts()
         device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
         answers: list[Answer] = []
@@ -242,7 +210,7 @@ class TwinEngine(Engine):
     def _start(self, opened: OpenSettings) -> WatchedDevice:
         release = self.settings.release or DEFAULT_RELEASE
         self._device = self.device_type(open_board(self.settings.board, opened, release=release))
-        self._tensors, self._cache = _Tensors(), ProgramCache()
+        self._tensors, self._cache = NamedTensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
         self._placements = Placements(self._device)
         self._described.clear()
@@ -332,7 +300,8 @@ class TwinEngine(Engine):
         call = call_of(record, written, [spec for _, spec in held], into)
         plan = planned(device, call, self._cache)
         self._doubt(plan.confidence, plan.note)  # first: a bounded operation that fails is not certain either
-        result = run_call(device, call, [buffer for buffer, _ in held], self._cache, target, plan)
+        buffers = [buffer for buffer, _ in held]
+        result = run_call(device, call, buffers, self._cache, target, plan, self._tensors.taken_away(device))
         self._l1 = max(self._l1, result.l1_parts, key=sum)
         self._may_fail = self._may_fail or result.may_fail
         self._l1_at_most = max(self._l1_at_most, result.l1_at_most)

@@ -75,6 +75,7 @@ class Workbench:
         return name if self._names[name] == 1 else f"{name}.{self._names[name]}"
 
     def hold(self, value: int, held: Held) -> None:
+        held = replace(held, dtype=_in_layout(held.dtype, held.layout))
         self._owners[held.name] += 1
         if value in self.held:
             self._release(value)
@@ -162,6 +163,7 @@ class Workbench:
     def in_form(self, value: int, shape: Sequence[int], layout: str, dtype: str, *, is_last: bool | None = None) -> str:
         """The tensor that holds a value in this form: it is there already, comes from the host, or is made now."""
         wanted = tuple(shape)
+        dtype = _in_layout(dtype, layout)
         if value not in self.held:
             return self._from_host(value, wanted, layout, dtype, is_last=is_last)
         held = self.held[value]
@@ -172,7 +174,9 @@ class Workbench:
         if prod(own) == 1 or len(own) < 2:  # has no channels to move
             last = held.is_last
         if layout == "row_major" and held.layout == "tile":
-            held = self._step(value, held, "ttnn.to_layout", {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}, layout=layout)
+            kept = _in_layout(held.dtype, layout)
+            rows = {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}
+            held = self._step(value, held, "ttnn.to_layout", rows, layout=layout, dtype=kept)
         if last != held.is_last:
             held = self._reordered(value, held, own, to_last=last)
         if layout == "tile" and held.layout == "row_major":
@@ -259,6 +263,7 @@ class Workbench:
 
     def load(self, path: str, role: str, key: Iterable[Any], shape: Sequence[int], layout: str, dtype: str) -> str:
         """A tensor that is there before the first call; the same one in the same form once."""
+        dtype = _in_layout(dtype, layout)
         wanted = (*key, tuple(shape), layout, dtype)
         if wanted not in self._loaded:
             self._names[path] += 1
@@ -267,6 +272,11 @@ class Workbench:
             step = {"alloc": name, "shape": list(shape) or [1], "dtype": dtype, "layout": layout, **_DRAM}
             self.residents.append(Resident(name, role, step))
         return self._loaded[wanted]
+
+
+def _in_layout(dtype: str, layout: str) -> str:
+    """Block floats exist in tiles only; rows of them are bfloat16."""
+    return "bfloat16" if layout == "row_major" and dtype in _BLOCK_FLOATS else dtype
 
 
 def _names(out: Any) -> list[str]:

@@ -10,7 +10,7 @@ from ttmem.allocator.operations import RECORDS, call_of, read_call
 from ttmem.allocator.operations.plan import Allocate
 from ttmem.allocator.operations.registry import plan_call
 from ttmem.hardware import DATA_TYPES, DRAM, HOST, MemoryMap
-from ttmem.tensors import LAYOUTS, TensorSpec
+from ttmem.tensors import LAYOUTS, TensorSpec, paging_of
 
 _TILE = 32
 
@@ -33,7 +33,10 @@ def weight_shape(
     except TtmemError:
         return None
     made = [one.spec for one in plan.steps if isinstance(one, Allocate) and one.spec.layout is tiles]
-    return next((weight.shape for weight, bias in pairwise(made) if _go_together(weight, bias)), None)
+    weight = next((weight for weight, bias in pairwise(made) if _go_together(weight, bias)), None)
+    if weight is None:
+        return None
+    return weight.shape if weight.alignment == (1, 1) else paging_of(weight).padded_shape
 
 
 def _go_together(weight: TensorSpec, bias: TensorSpec) -> bool:

@@ -8,6 +8,8 @@ from ttmem.engines.engine import MOCK, TWIN
 from ttmem.engines.running import RunSettings, run_script
 from ttmem.fit.request import OperationCounts, Prediction, Request
 
+NONE = "none"
+"""The class of what has nothing to do with memory."""
 _SAYS = "the target is a ttnn script: it was run on a mock board, nothing is assumed"
 
 
@@ -17,6 +19,11 @@ def ran(request: Request) -> Prediction:
         raise BadInputError("a script runs on the real library", where=request.target, hint="leave --engine out")
     settings = RunSettings(board=request.board, python=request.python)
     profile = run_script(request.target, settings=settings, output=2).profile
+    ended = failure(profile)
+    if ended is not None and ended.failure_class == NONE:
+        hint = f"ttmem run {request.target} shows it; a model of torch is FILE.py::load_model"
+        raise BadInputError(f"the script ends for another reason than memory: {ended.message[:200]}",
+                            where=request.target, hint=hint)  # fmt: skip
     dram, arguments = peaks(profile).get("DRAM"), [one for one in profile.arguments if one.on_device]
     weights_bytes = sum(one.bytes for one in arguments if not one.kv_cache)
     cache_bytes = sum(one.bytes for one in arguments if one.kv_cache)
@@ -24,7 +31,7 @@ def ran(request: Request) -> Prediction:
     return Prediction(
         request=request,
         profile=profile,
-        fits=failure(profile) is None,
+        fits=ended is None,
         engine=MOCK,
         chips=int(profile.facts.get("chips") or 1),
         weights_bytes=weights_bytes,

@@ -104,9 +104,16 @@ def search(
     except KeyError:
         raise BadInputError(f"cannot search '{quantity}'", hint=f"known: {', '.join(QUANTITIES)}") from None
     predictions: dict[int, Prediction] = {}
+    refusals: dict[int, BadInputError] = {}
 
     def ask(value: int) -> Tried:
-        predictions[value] = prediction = predict(what.on(request, value))
+        try:
+            predictions[value] = prediction = predict(what.on(request, value))
+        except BadInputError as error:  # more than the model has places for
+            refusals[value] = error
+            if value == what.step:
+                raise
+            return Tried(value, False, 0, 0)
         dram = peaks(prediction.profile).get("DRAM")
         held, size = (dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else (0, 0)
         return Tried(value, prediction.fits, held, size)
@@ -115,9 +122,14 @@ def search(
     if is_expected:
         begin = search(replace(request, engine=TWIN), quantity, predict, most=most).value
     found = largest(ask, what, begin, most, is_expected=is_expected)
+    if not predictions:
+        raise next(iter(refusals.values()))
     prediction = predictions[found.value or min(predictions)]
     ended = f"the search ended at {quantity} {found.value:,}: more may fit"
-    prediction = replace(prediction, assumed=(*prediction.assumed, ASSUMED if found.is_limit else ended))
+    told = [ASSUMED if found.is_limit else ended]
+    if refusals and min(refusals) <= found.value + what.step:
+        told = [f"the model itself ends the search, not memory: {refusals[min(refusals)].message}"]
+    prediction = replace(prediction, assumed=(*prediction.assumed, *told))
     return Largest(found.value, found.tried, found.is_limit, quantity, prediction)
 
 

@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+from ttmem._errors import BadInputError
 from ttmem.fit.lowering import Lowering
 from ttmem.fit.request import EAGER, Request
 from ttmem.fit.stream import Stream
@@ -12,8 +13,18 @@ from ttmem.operators.tracer.job import TraceJob
 _SEQUENCE = 128
 
 
+_OF_RECIPES = ("chips", "phase", "users", "context", "kv_cache", "prefill_chunk")
+
+
 def stream_of(request: Request) -> Stream:
     """What its forward pass does to one chip."""
+    if asked := [name for name in _OF_RECIPES if getattr(request, name)]:
+        option = asked[0].replace("_", "-")
+        raise BadInputError(
+            f"--{option} is for language models that a recipe lays out, not for a traced one",
+            where=request.target,
+            hint="the config.json of a language model, or hf: and its configuration; else --batch, --size, --seq",
+        )
     job = TraceJob(
         request.target,
         request.inputs,
@@ -23,7 +34,13 @@ def stream_of(request: Request) -> Stream:
         request.sequence or _SEQUENCE,
         eager_attention=request.attention == EAGER,
     )
-    return Lowering(_graph(job, request.torch_python), request).stream()
+    graph = _graph(job, request.torch_python)
+    weights = [value.name for value in graph.values if value.role == "parameter"]
+    for kind in filter(None, request.weights):
+        if not any(kind in name for name in weights):
+            known = sorted({name.split(".")[-2] for name in weights if "." in name})
+            raise BadInputError(f"no weight's name holds '{kind}' (--weights)", hint=f"known: {', '.join(known[:20])}")
+    return Lowering(graph, request).stream()
 
 
 def _graph(job: TraceJob, python: str | None) -> Graph:

@@ -139,7 +139,7 @@ def _verified(
     kept = True
     for _ in range(_MOST_ROUNDS):
         again = run_again(profile, tried, python=python, output=output)
-        run = history(again)
+        run = history(again, answer.history.timeline.rank)
         found = compare(
             answer.found.draft,
             answer.after,

@@ -73,11 +73,15 @@ def _check_dtype(spec: TensorSpec) -> None:
 
 def _padded_shape(spec: TensorSpec) -> tuple[int, ...]:
     """Only the last two dimensions are ever padded, so `[N, C, H, W]` in tiles pads H once per image and channel."""
-    shape = spec.shape
+    shape, (rows, columns) = spec.shape, spec.alignment
+    height, width = (1, 1, *shape)[-2:]
     if spec.layout is TILE:
-        height, width = (1, 1, *shape)[-2:]
-        return (*shape[:-2], round_up(height, spec.tile.height), round_up(width, spec.tile.width))
-    return (*shape[:-1], round_up((1, *shape)[-1], spec.shard.width if spec.shard is not None else 1))
+        rows, columns = max(rows, spec.tile.height), max(columns, spec.tile.width)
+        return (*shape[:-2], round_up(height, rows), round_up(width, columns))
+    columns = max(columns, spec.shard.width if spec.shard is not None else 1)
+    if rows == 1:
+        return (*shape[:-1], round_up(width, columns))
+    return (*shape[:-2], round_up(height, rows), round_up(width, columns))
 
 
 def _page_shape(spec: TensorSpec, physical_height: int, physical_width: int) -> tuple[int, int]:

@@ -149,6 +149,8 @@ class TensorSpec:
     memory: Memory = DRAM
     shard: Shard | NdShard | None = None
     tile: Tile = field(default=TILE_32X32)
+    alignment: tuple[int, int] = (1, 1)
+    """The last two dimensions are padded to multiples of these too; whole tiles where the layout is of tiles."""
 
     def __post_init__(self) -> None:
         if len(self.shape) > TENSOR_DIMENSIONS:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ttmem.tune.cutting import Cut
-from ttmem.tune.draft import Change
-from ttmem.tune.edits import CHUNK, Edit
+from ttmem.tune.draft import Change, Draft
+from ttmem.tune.edits import CHUNK, FREE, Edit
 from ttmem.tune.groups import Group
 
 EXACT = "exact"
@@ -37,3 +37,12 @@ class Applied:
         """Operations that it cuts, whether or not it is known how."""
         lives = (life for group in self.groups for life in group.lives)
         return frozenset(life.producer for life in lives) if self.edit.kind == CHUNK else frozenset()
+
+    @property
+    def freed(self) -> frozenset[int]:
+        """Tensors that it frees."""
+        return frozenset(self.change) if self.edit.kind == FREE else frozenset()
+
+    def on(self, draft: Draft) -> Draft:
+        """The draft with this edit."""
+        return draft.with_change(self.change, self.written_over, self.in_parts, self.freed)

@@ -19,7 +19,8 @@ from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tune.cutting import Cut, cut_of, cut_pieces, temporaries_of
 from ttmem.tune.draft import GONE, Draft, Piece
 from ttmem.tune.edits import Edit
-from ttmem.tune.groups import Group, chosen, free_point
+from ttmem.tune.freeing import free_point
+from ttmem.tune.groups import Group, chosen
 from ttmem.tune.history import History, Life
 from ttmem.tune.reopening import on_board, with_region
 from ttmem.tune.specs import spec_of
@@ -43,7 +44,7 @@ def apply(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
         return with_region(draft, edit)
     groups = chosen(draft.history, edit)
     applied = effect(draft, edit, groups)
-    return draft.with_change(applied.change, applied.written_over, applied.in_parts), applied
+    return applied.on(draft), applied
 
 
 def effect(draft: Draft, edit: Edit, groups: Sequence[Group]) -> Applied:
@@ -105,10 +106,10 @@ def _inplace(draft: Draft, group: Group, over: dict[int, int]) -> dict[int, Piec
         while root in over:
             root = over[root]
         own, other = draft.piece(life.number), change.get(root, draft.piece(root))
-        is_freed = draft.piece(reused.number).give_at < reused.given_at and reused.number not in draft.written_over
-        if (is_freed and reused.number not in change) or not other.is_there:
+        if reused.number in draft.freed or not other.is_there:
             continue
-        change[root] = other._replace(give_at=max(other.give_at, own.give_at))
+        until = own.give_at if life.number in draft.freed else max(other.give_at, own.give_at)
+        change[root] = other._replace(give_at=until)
         change[life.number] = GONE
         over[life.number] = root
     return change
@@ -134,6 +135,7 @@ def _reusable(history: History, life: Life) -> Life | None:
     for number in operation.inputs[:1]:
         other = history.lives[number]
         same = (other.type, other.memory, other.bytes_per_bank) == (life.type, life.memory, life.bytes_per_bank)
+        same &= life.type is not None and life.type.layout == "tile"  # rows are refused as a target by many
         if same and other.last_use == operation.index and other.given_inside < 0 and other.number != life.number:
             return other
     return None
@@ -152,7 +154,7 @@ def _dtype(draft: Draft, edit: Edit, group: Group, known: Mapping[int, Piece]) -
 
 
 def _shard(draft: Draft, edit: Edit, group: Group, known: Mapping[int, Piece]) -> _Found:
-    words = _shard_words(edit)
+    words = shard_words(edit)
     shard = None if words is None else read_shard(words)
     change, doubt = _moved(draft, edit, group, known, lambda spec: replace(spec, shard=shard), "memory_config")
     if shard is not None and not all(_takes_shards(draft.history, draft.history.lives[number]) for number in change):
@@ -168,14 +170,14 @@ def _takes_shards(history: History, life: Life) -> bool:
 
 def written_shard(edit: Edit) -> dict[str, object] | None:
     """As the steps of engines write it; None: interleaved."""
-    words = _shard_words(edit)
+    words = shard_words(edit)
     if words is None:
         return None
     columns, rows = words.pop("grid")
     return {**words, "ranges": [[0, 0, columns - 1, rows - 1]]}
 
 
-def _shard_words(edit: Edit) -> dict[str, Any] | None:
+def shard_words(edit: Edit) -> dict[str, Any] | None:
     """``height:64x512@8x8`` as ``ttmem tensor --shard`` takes it; None: interleaved."""
     if edit.value == edits.INTERLEAVED:
         return None

@@ -59,6 +59,8 @@ class Draft:
 
     cut: frozenset[int] = frozenset()
     """Operations that run in parts."""
+    freed: frozenset[int] = frozenset()
+    """Tensors that a line of the program frees: nothing may be written over them."""
 
     def buffer_of(self, number: int) -> int:
         """Where a tensor lies: in its own buffer, or in the one that it is written over."""
@@ -90,11 +92,16 @@ class Draft:
         return max([len(self.history.lives) - 1, *self.changed]) + 1
 
     def with_change(
-        self, change: Change, written_over: Mapping[int, int] | None = None, cut: Iterable[int] = ()
+        self,
+        change: Change,
+        written_over: Mapping[int, int] | None = None,
+        cut: Iterable[int] = (),
+        freed: Iterable[int] = (),
     ) -> Draft:
         """One more edit."""
         over = {**self.written_over, **written_over} if written_over else self.written_over
-        return replace(self, changed={**self.changed, **change}, written_over=over, cut=self.cut.union(cut))
+        both = {**self.changed, **change}
+        return replace(self, changed=both, written_over=over, cut=self.cut.union(cut), freed=self.freed.union(freed))
 
     def curves(self) -> list[Curve]:
         """How full each memory is after every event, the allocation that failed left out."""

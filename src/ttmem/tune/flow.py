@@ -84,6 +84,11 @@ class Flow:
                     return f"{name} may be read for what it was"
         return ""
 
+    def is_read_elsewhere(self, made: ast.stmt, name: str) -> bool:
+        """Whether other functions see the name, too: what they do meanwhile is not told by the lines in between."""
+        function = self._source.function_of(made)
+        return function is None or bool(self._read_elsewhere(made, name, function))
+
     # -- other names ------------------------------------------------------------------------------------------------
 
     def _aliases(self, made: ast.stmt, name: str) -> tuple[list[str], str]:

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
-import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem.engines.worker.sites import HANDED_ON, given_to
 from ttmem.tune.edits import CHUNK, Edit
-from ttmem.tune.flow import Flow
 from ttmem.tune.history import History, Life
 from ttmem.tune.source import Place, Source, place_of, source_of, targets_of
 
@@ -39,43 +36,21 @@ class Group:
         return max(life.bytes_per_bank for life in self.lives)
 
 
-@dataclass(frozen=True, slots=True)
-class FreePoint:
-    """Where the tensors of a group can be freed."""
-
-    after: tuple[tuple[int, int], ...]
-    """(number of the buffer, the operation after which nobody needs it)."""
-    place: Place
-    """The last line of the statement behind which the free stands; empty when it cannot be written down."""
-    code: str
-    """What to write there."""
-    indent: str = ""
-    returned: tuple[int, int] | None = None
-    """Line and column of the value, where the statement is a ``return`` that has to be taken apart for it."""
-    why_not: str = ""
-    """Why it may not be written there, where only that is in the way."""
-
-    @property
-    def can_be_written(self) -> bool:
-        """As a line of its own, without harm in any run."""
-        return bool(self.code) and not self.why_not
-
-
 def groups_of(history: History) -> list[Group]:
     """All tensors that an operation left behind, in the order in which the program made them first."""
     known: list[Group] | None = history.cache.get("groups")
     if known is None:
-        found: dict[tuple[str, object], list[Life]] = {}
+        found: dict[tuple[Place, object], list[Life]] = {}
         for life in history.lives:
             if life.name and life.type is not None:
-                site = str(_site(history, life))
-                place: object = history.made_by[life.producer].index(life.number) if site else life.name
+                site = site_of(history, life)
+                place: object = history.made_by[life.producer].index(life.number) if site.file else life.name
                 found.setdefault((site, place), []).append(life)
         known = []
         for (site, position), lives in found.items():
-            name = _common_name(place_of(site), position, {life.name for life in lives})
+            name = _common_name(site, position, {life.name for life in lives})
             is_lasting = any(life.is_lasting for life in lives)
-            known.append(Group(name, place_of(site), tuple(lives), is_lasting))
+            known.append(Group(name, site, tuple(lives), is_lasting))
         history.cache["groups"] = known
     return known
 
@@ -85,14 +60,23 @@ def _common_name(site: Place, place: object, names: set[str]) -> str:
     if len(names) == 1:
         return next(iter(names))
     source = source_of(site.file) if site.file else None
-    statement = source.statement_at(site.line) if source is not None else None
-    targets = targets_of(statement) if statement is not None else ()
+    targets = targets_at(source, site) if source is not None else ()
     parts = {name.rpartition(".")[2] for name in names}
     if len(parts) == 1:
         return f"*{parts.pop()}"
     if isinstance(place, int) and place < len(targets):
         return targets[place]
     return min(names, key=lambda name: (len(name), name))
+
+
+def targets_at(source: Source, site: Place) -> tuple[str, ...]:
+    """The names that what is made at a place gets."""
+    node = source.expression_at(site)
+    if node is not None:
+        found = given_to(node, source.parent)
+        return () if found is HANDED_ON else found
+    statement = source.statement_at(site.line)
+    return targets_of(statement) if statement is not None else ()
 
 
 def written(history: History, group: Group) -> tuple[str, str]:
@@ -121,7 +105,7 @@ def chosen(history: History, edit: Edit) -> list[Group]:
             last = len(history.operations) - 1
             raise BadInputError(f"'{edit}': there is no operation {edit.target}", hint=f"they are #0 to #{last}")
         lives = [life for life in history.results(int(index)) if life.type is not None]
-        return [Group(life.name, _site(history, life), (life,)) for life in lives]
+        return [Group(life.name, site_of(history, life), (life,)) for life in lives]
     groups = groups_of(history)
     found = [group for group in groups if _is_named(group, edit.target) and _is_at(history, group, edit.line)]
     if not found and edit.kind == CHUNK:
@@ -164,67 +148,17 @@ def _is_at(history: History, group: Group, line: str) -> bool:
     return any(str(place.line) == number and place.file.endswith(file) for place in places)
 
 
-def _site(history: History, life: Life) -> Place:
+def site_of(history: History, life: Life) -> Place:
     if life.producer < 0:
         return Place("", 0)
     operation = history.operations[life.producer]
-    depth = _depth(history, life)
+    depth = depth_of(history, life)
     return place_of(operation.path[depth]) if 0 <= depth < len(operation.path) else place_of(operation.location)
 
 
-def _depth(history: History, life: Life) -> int:
+def depth_of(history: History, life: Life) -> int:
     operation = history.operations[life.producer]
     return len(operation.path) - 1 - operation.named_at
-
-
-def free_point(history: History, group: Group) -> FreePoint:
-    """Right after the last use of each; as source where one statement is behind the last use of all of them."""
-    points: dict[Group, FreePoint] = history.cache.setdefault("free points", {})
-    if group not in points:
-        plain = FreePoint(tuple((life.number, life.last_use) for life in group.lives), Place("", 0), "")
-        points[group] = _written_point(history, group) or plain
-    return points[group]
-
-
-def _written_point(history: History, group: Group) -> FreePoint | None:
-    source = source_of(group.site.file) if group.site.file else None
-    made = source.statement_at(group.site.line) if source else None
-    if source is None or made is None or not source.ttnn or not is_as_captured(history, group.site.file):
-        return None
-    named = _expression(history, source, made, group)
-    last = _last_statement(history, source, made, group) if named is not None else None
-    if named is None or last is None or not source.is_alone_at_its_end(last):
-        return None
-    indent = source.indent(last)
-    if indent is None or not _mentions(source, made, last, named.expression):
-        return None
-    end = last.end_lineno or last.lineno
-    after = tuple((life.number, _last_within(history, life, made.lineno, end)) for life in group.lives)
-    why_not = objection(history, group, made, named.expression, last)
-    value = last.value if isinstance(last, ast.Return) else None
-    returned = (value.lineno, value.col_offset) if value is not None else None
-    if value is not None and value.lineno != last.lineno:
-        return None
-    return FreePoint(after, Place(group.site.file, end), named.code(source.ttnn), indent, returned, why_not)
-
-
-def objection(
-    history: History, group: Group, made: ast.stmt, expression: str, last: ast.stmt, *, overwrites: bool = False
-) -> str:
-    """Why the tensors of a group may not go behind a statement, in any run of the program; empty when they may."""
-    source = source_of(group.site.file)
-    if source is None:
-        return "its source is not here"
-    views = frozenset(
-        place_of(operation.location).line
-        for life in group.lives
-        for operation in (history.operations[index] for index in life.uses)
-        if not history.results(operation.index)
-    )
-    flow = Flow(source, [one for one in map(source_of, files_of(history)) if one], views, overwrites=overwrites)
-    if overwrites and expression in targets_of(last):
-        return flow.objection_to_reuse(made, expression)
-    return flow.objection(made, expression, last)
 
 
 def files_of(history: History) -> tuple[str, ...]:
@@ -243,137 +177,3 @@ def is_as_captured(history: History, file: str) -> bool:
         return not Path(told.name).samefile(file) or not told.bytes or Path(file).stat().st_size == told.bytes
     except OSError:
         return False
-
-
-class _Named(NamedTuple):
-    """What a statement calls the tensors that it makes."""
-
-    expression: str
-    is_list: bool
-
-    def code(self, library: str) -> str:
-        if self.is_list:
-            return f"for _kept in {self.expression}: {library}.deallocate(_kept)"
-        return f"{library}.deallocate({self.expression})"
-
-
-def _expression(history: History, source: Source, made: ast.stmt, group: Group) -> _Named | None:
-    """A part of a tuple by its own name, an item of a list by its place; None when the statement names something else.
-
-    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``.
-    """
-    targets = targets_of(made)
-    value: ast.expr | None = getattr(made, "value", None)
-    if group.name in targets and not isinstance(value, (ast.ListComp, ast.List)):
-        outer = value
-        if isinstance(value, ast.Tuple) and _is_plain(value, len(targets)):
-            outer = value.elts[targets.index(group.name)]
-        return _Named(group.name, False) if _makes(history, group, outer) else None
-    if len(targets) != 1 or not isinstance(made, (ast.Assign, ast.AnnAssign)):
-        return None
-    (target,) = targets
-    names = {life.name for life in group.lives}
-    if isinstance(value, ast.ListComp):
-        each = {f"{target}[{place}]" for place in range(len(group.lives))}
-        return _Named(target, True) if names == each and _makes(history, group, value.elt) else None
-    if len(names) == 1 and next(iter(names)).startswith(f"{target}["):
-        return _Named(next(iter(names)), False)
-    return _Named(target, False) if _makes(history, group, value) else None
-
-
-def _is_plain(value: ast.Tuple, count: int) -> bool:
-    return len(value.elts) == count and not any(isinstance(one, ast.Starred) for one in value.elts)
-
-
-def _makes(history: History, group: Group, value: ast.expr | None) -> bool:
-    """Whether the value of a statement is the very call that made the tensors, or one that hands them on."""
-    if isinstance(value, (ast.BinOp, ast.UnaryOp)):
-        return True
-    if not isinstance(value, ast.Call):
-        return False
-    called = value.func
-    word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    is_only = sum(isinstance(node, ast.Call) for node in ast.walk(value)) == 1
-    makers = {_maker(history, life) for life in group.lives}
-    return all(maker == word or (is_only and maker != "") for maker in makers)
-
-
-def _maker(history: History, life: Life) -> str:
-    """The function that the naming statement called to get a tensor: the operation, or one of the program's."""
-    operation = history.operations[life.producer]
-    depth = _depth(history, life) + 1
-    if depth >= len(operation.path):
-        return operation.name.rpartition(".")[2]
-    place = place_of(operation.path[depth])
-    source = source_of(place.file)
-    statement = source.statement_at(place.line) if source is not None else None
-    function = source.function_of(statement) if source is not None and statement is not None else None
-    return getattr(function, "name", "?")
-
-
-def _last_statement(history: History, source: Source, made: ast.stmt, group: Group) -> ast.stmt | None:
-    """The one behind which none of them is needed any more."""
-    last: ast.stmt | None = None
-    for life in group.lives:
-        step = _step_of_use(history, life)
-        used = source.statement_at(step.line) if step is not None and step.file == group.site.file else None
-        if used is None or source.function_of(used) is not source.function_of(made):
-            return None
-        if used is made and life.uses:
-            return None  # it came around a loop: the name means the next one already
-        end = source.behind(made, used)
-        if end is None:
-            return None
-        last = end if last is None or _end(end) > _end(last) else last
-    return last
-
-
-def _mentions(source: Source, made: ast.stmt, last: ast.stmt, expression: str) -> bool:
-    """Whether the name stands where it is said to be used: else it is used under another one."""
-    if made is last:
-        return True
-    root = re.split(r"[.\[]", expression)[0]
-    return any(isinstance(node, ast.Name) and node.id == root for node in ast.walk(last))
-
-
-def _end(statement: ast.stmt) -> int:
-    return statement.end_lineno or statement.lineno
-
-
-def _step_of_use(history: History, life: Life) -> Place | None:
-    """The line of the naming function that was running when the tensor was used last."""
-    depth = _depth(history, life)
-    made, used = history.operations[life.producer].path, history.operations[life.last_use].path
-    if depth < 0 or len(used) <= depth or used[:depth] != made[:depth]:
-        return None
-    return place_of(used[depth])
-
-
-def _last_within(history: History, life: Life, first_line: int, last_line: int) -> int:
-    """The last operation before the program passes a line of the function that made the tensor."""
-    depth = _depth(history, life)
-    made = history.operations[life.producer].path
-    index = life.last_use
-    file = place_of(made[depth]).file
-    for operation in history.operations[life.last_use + 1 :]:
-        path = operation.path
-        if len(path) <= depth or path[:depth] != made[:depth]:
-            break
-        step = place_of(path[depth])
-        if step.file != file or not first_line < step.line <= last_line:
-            break
-        index = operation.index
-    else:
-        if (
-            history.failure is not None
-            and not history.failure.survived
-            and not _has_passed(history, made, last_line, depth)
-        ):
-            return len(history.operations)  # the run ended before it came there: what it would have read is not known
-    return index
-
-
-def _has_passed(history: History, made: tuple[str, ...], last_line: int, depth: int) -> bool:
-    """Whether the operation at which a run ended stands behind a line, or in another call."""
-    path = history.operations[-1].path
-    return len(path) <= depth or path[:depth] != made[:depth] or place_of(path[depth]).line > last_line

@@ -113,8 +113,11 @@ class History:
         return [self.lives[number] for number in self.made_by.get(operation, ())]
 
 
-def history(profile: Profile) -> History:
-    """The run of a profile that knows its events; others are refused with what to do."""
+def history(profile: Profile, rank: int | None = None) -> History:
+    """The run of a profile that knows its events; others are refused with what to do.
+
+    Of several devices that of a rank is meant, or the fullest.
+    """
     known = [one for one in profile.timelines if one.events is not None]
     if not known:
         raise BadInputError(
@@ -123,7 +126,8 @@ def history(profile: Profile) -> History:
     opened = [one for one in known if one.events is not None and one.events.pools]
     if not opened:
         raise BadInputError(f"'{profile.name}' opened no device: there is nothing to change", hint=_HINT)
-    timeline = opened[0] if len(opened) == 1 else max(opened, key=_fullness)
+    meant = [one for one in opened if one.rank == rank] or opened
+    timeline = meant[0] if len(meant) == 1 else max(meant, key=_fullness)
     events = timeline.events
     assert events is not None
     rows = _Rows(profile, timeline)

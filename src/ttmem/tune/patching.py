@@ -15,15 +15,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ttmem.profile import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied
-from ttmem.tune.groups import FreePoint, Group, free_point, is_as_captured
-from ttmem.tune.history import History
-from ttmem.tune.proposals import overwritten
-from ttmem.tune.source import Place, Source, place_of, source_of
+from ttmem.tune.applying import LAST, shard_words
+from ttmem.tune.freeing import FreePoint, free_point
+from ttmem.tune.groups import Group, is_as_captured
+from ttmem.tune.history import History, Operation
+from ttmem.tune.moving import moved
+from ttmem.tune.proposals import call_site, overwritten
+from ttmem.tune.source import Source, source_of
 
 _RESULT = "_result"
 _OPENING = ("open_device", "open_mesh_device", "CreateDevice")
+_ALLOCATES, _LEAST_OF_ALLOCATES = "allocate_tensor_on_device", 4
+_PLACES: dict[str, dict[str, int]] = {
+    _ALLOCATES: {"dtype": 1, "memory_config": 4},
+    "from_torch": {"dtype": 1, "memory_config": 9},
+    "as_tensor": {"dtype": 1, "memory_config": 9},
+    "to_device": {"memory_config": 2},
+    "zeros": {"dtype": 1, "memory_config": 4},
+    "ones": {"dtype": 1, "memory_config": 4},
+    "empty": {"dtype": 1, "memory_config": 4},
+    "full": {"dtype": 2, "memory_config": 5},
+    "typecast": {"dtype": 1},
+    "to_memory_config": {"memory_config": 1},
+}
+"""Which argument says an option, for calls that are often made without keywords; of others a plain argument may."""
 _TYPES = ("float32", "bfloat16", "bfloat8_b", "bfloat4_b", "uint8", "uint16", "uint32", "int32")
 
 
@@ -51,20 +69,29 @@ def patch(history: History, chosen: Sequence[Applied]) -> Patch:
     """A diff with paths relative to the current folder."""
     changes: dict[str, list[Replacement]] = {}
     left_out: list[str] = []
-    for applied in chosen:
+    for applied in sorted(chosen, key=lambda one: one.edit.kind == edits.ORDER):  # no other text may be in what moves
         file, replacements = _replacements(history, applied)
+        known = changes.setdefault(file, [])
+        if any(_collides(one, other) for one in replacements for other in known):
+            replacements = []
         if not replacements:
             left_out.append(str(applied.edit))
-        known = changes.setdefault(file, [])
         known += [one for one in replacements if one not in known]
     text = "".join(_diff(file, replacements) for file, replacements in sorted(changes.items()) if replacements)
     return Patch(text, tuple(left_out))
+
+
+def _collides(one: Replacement, other: Replacement) -> bool:
+    """Whether two change the same text; the same change twice is one."""
+    return one != other and one[:2] < other[2:4] and other[:2] < one[2:4]
 
 
 def _replacements(history: History, applied: Applied) -> tuple[str, list[Replacement]]:
     """Of one edit, in one file; none where it cannot be written."""
     if applied.edit.kind == edits.FREE and len(applied.groups) == 1:
         return _free(free_point(history, applied.groups[0]))
+    if applied.edit.kind == edits.ORDER and applied.edit.value == LAST and len(applied.groups) == 1:
+        return _later(history, applied.groups[0])
     found = _replacement(history, applied)
     return (found[0], [found[1]]) if found is not None else ("", [])
 
@@ -86,6 +113,15 @@ def _free(point: FreePoint) -> tuple[str, list[Replacement]]:
     return point.place.file, found
 
 
+def _later(history: History, group: Group) -> tuple[str, list[Replacement]]:
+    """A statement moves down, to where its tensor is used first."""
+    move = moved(history, group)
+    if move is None:
+        return "", []
+    away = Replacement(move.line, 0, move.end_line + 1, 0, 0, "")
+    return group.site.file, [away, Replacement(move.before, 0, move.before, 0, 0, move.text)]
+
+
 def _replacement(history: History, applied: Applied) -> tuple[str, Replacement] | None:
     edit = applied.edit
     if edit.kind == edits.REGION:
@@ -100,45 +136,70 @@ def _replacement(history: History, applied: Applied) -> tuple[str, Replacement] 
         return _option(history, group, "memory_config", f"{edit.value.upper()}_MEMORY_CONFIG")
     if edit.kind == edits.DTYPE:
         return _option(history, group, "dtype", edit.value)
+    if edit.kind == edits.SHARD:
+        value = _laid_out(edit, MEMORIES[applied.change[group.lives[0].number].memory])
+        return _option(history, group, "memory_config", value) if value else None
     return None
+
+
+def _laid_out(edit: edits.Edit, memory: str) -> str:
+    """A memory configuration as one writes it; shards in DRAM have no short form."""
+    shard = shard_words(edit)
+    if shard is None:
+        return f"{memory}_MEMORY_CONFIG"
+    if memory != "L1":
+        return ""
+    columns, rows = shard["grid"]
+    strategy = f"ttnn.ShardStrategy.{str(shard['kind']).upper()}"
+    words = f"{tuple(shard['shape'])}, ttnn.CoreGrid(x={columns}, y={rows}), {strategy}"
+    return f"create_sharded_memory_config({words}, use_height_and_width_as_shard_shape=True)"
 
 
 def _option(history: History, group: Group, option: str, value: str) -> tuple[str, Replacement] | None:
     """An option of the call that makes the tensors, when all that this call ever makes is meant."""
     producers = {life.producer for life in group.lives}
-    places = {history.operations[producer].location for producer in producers if producer >= 0}
+    places = {_step(history.operations[producer]) for producer in producers if producer >= 0}
     if len(places) != 1 or -1 in producers:
         return None
-    (location,) = places
-    others = [one.index for one in history.operations if one.location == location and one.index not in producers]
+    (step,) = places
+    others = [one.index for one in history.operations if _step(one) == step and one.index not in producers]
     if option == "output_tensor":  # turns of a loop that are written in place already make nothing
         others = [index for index in others if history.results(index)]
     if others:
         return None
-    place = place_of(location)
+    place = call_site(history, group)
     source = source_of(place.file)
-    name = history.operations[next(iter(producers))].name
-    call = _call(source, place, name)
+    operation = history.operations[next(iter(producers))]
+    call = source.call_at(place, operation.name) if source is not None else None
     if source is None or call is None or not is_as_captured(history, place.file):
         return None
     if option != "output_tensor":
         if not source.ttnn:
             return None
-        value = f"{source.ttnn}.{value}"
-    return place.file, _set(call, option, value)
+        value = f"{source.ttnn}.{value.replace('ttnn.', f'{source.ttnn}.')}"
+    found = _set(call, option, value, operation.name.rpartition(".")[2], len(operation.inputs))
+    return (place.file, found) if found is not None else None
 
 
-def _call(source: Source | None, place: Place, name: str) -> ast.Call | None:
-    statement = source.statement_at(place.line) if source is not None else None
-    if source is None or statement is None:
+def _step(operation: Operation) -> str:
+    """The very call, where its columns are known; else its line."""
+    return operation.path[-1] if operation.path else operation.location
+
+
+def _set(call: ast.Call, option: str, value: str, name: str, inputs: int) -> Replacement | None:
+    """The option in its place; None where the call may say it in a way that is not seen here."""
+    words = {word.arg: word.value for word in call.keywords}
+    if None in words or "spec" in words or any(isinstance(one, ast.Starred) for one in call.args):
         return None
-    calls = source.calls_in(statement, name)
-    return calls[0] if len(calls) == 1 and not any(word.arg is None for word in calls[0].keywords) else None
-
-
-def _set(call: ast.Call, option: str, value: str) -> Replacement:
-    given = next((word.value for word in call.keywords if word.arg == option), None)
-    given = given or next((argument for argument in call.args if _is(argument, option)), None)
+    given = words.get(option) or next((argument for argument in call.args if _is(argument, option)), None)
+    if given is None and option != "output_tensor":
+        place = _PLACES.get(name, {}).get(option)
+        if place is not None:
+            given = call.args[place] if place < len(call.args) else None
+            if name == _ALLOCATES and len(call.args) + len(words) < _LEAST_OF_ALLOCATES:
+                return None  # of a specification, which says it all
+        elif not all(map(_is_plain, call.args[max(inputs, 1) :])):
+            return None
     if given is not None:
         return Replacement(given.lineno, given.col_offset, given.end_lineno or 0, given.end_col_offset or 0, 0, value)
     last = max(
@@ -151,6 +212,13 @@ def _set(call: ast.Call, option: str, value: str) -> Replacement:
         return Replacement(line, column, line, column, 0, f"{option}={value}")
     line, column = last.end_lineno or 0, last.end_col_offset or 0
     return Replacement(line, column, line, column, 0, f", {option}={value}")
+
+
+def _is_plain(argument: ast.expr) -> bool:
+    """A number, a shape: no memory configuration and no data type, whatever variables hold."""
+    if isinstance(argument, (ast.Tuple, ast.List)):
+        return all(map(_is_plain, argument.elts))
+    return isinstance(argument, (ast.Constant, ast.UnaryOp, ast.BinOp))
 
 
 def _is(argument: ast.expr, option: str) -> bool:
@@ -170,7 +238,8 @@ def _region(history: History, applied: Applied) -> tuple[str, Replacement] | Non
     calls = {id(call): call for one in statements for name in _OPENING for call in source.calls_in(one, name)}
     if len(calls) != 1:
         return None
-    return file, _set(next(iter(calls.values())), option, applied.edit.value)
+    found = _set(next(iter(calls.values())), option, applied.edit.value, "", 0)
+    return (file, found) if found is not None else None
 
 
 def _diff(file: str, replacements: Sequence[Replacement]) -> str:

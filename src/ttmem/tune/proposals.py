@@ -18,15 +18,17 @@ from ttmem.tune.applied import Applied
 from ttmem.tune.applying import LAST, TAKES_DTYPE, effect, reusable_input
 from ttmem.tune.draft import Draft
 from ttmem.tune.edits import Edit
-from ttmem.tune.groups import Group, free_point, groups_of, objection, written
+from ttmem.tune.freeing import free_point, objection
+from ttmem.tune.groups import Group, groups_of, written
 from ttmem.tune.history import History
-from ttmem.tune.source import place_of, source_of, targets_of
+from ttmem.tune.source import Place, place_of, source_of, targets_of
 
 _TILE = 32
 MOST_GROUPS = 64
 """Tensors that are looked at for one moment, the largest first."""
 _NARROWER = {"float32": "bfloat16", "bfloat16": "bfloat8_b", "bfloat8_b": "bfloat4_b"}
 _PARTS = ("2", "4", "8", "16", "32")
+_FIRST_WORDS = ("input_tensor", "input_tensor_a", "input", "input_a")
 _SHARD_GRID = (8, 8)
 """Cores that every board has."""
 
@@ -213,6 +215,16 @@ def _call_place(history: History, group: Group) -> str:
     return history.operations[producer].location if producer >= 0 else str(group.site)
 
 
+def call_site(history: History, group: Group) -> Place:
+    """The same with its columns, where the recorder knew them."""
+    producer = group.lives[0].producer
+    if producer < 0:
+        return group.site
+    operation = history.operations[producer]
+    inmost, told = place_of(operation.path[-1] if operation.path else ""), place_of(operation.location)
+    return inmost if inmost.file == told.file else told
+
+
 def overwritten(history: History, group: Group) -> str:
     """What ``output_tensor=`` may say in the source: an input that no path of the program reads afterwards, else empty.
 
@@ -220,14 +232,17 @@ def overwritten(history: History, group: Group) -> str:
     """
     name = first_argument(history, group)
     inputs = {reused.number for life in group.lives if (reused := reusable_input(history, life)) is not None}
-    place = place_of(_call_place(history, group))
+    place = call_site(history, group)
     source = source_of(place.file)
-    statement = source.statement_at(place.line) if source is not None else None
+    statement = source.statement_of(place) if source is not None else None
     if not name or source is None or statement is None:
         return ""
+    outer = source.parent(statement)
+    while isinstance(outer, (ast.With, ast.AsyncWith)) and outer.body[-1] is statement:
+        statement, outer = outer, source.parent(outer)  # nothing inside comes behind it
     for other in groups_of(history):
         if inputs & {life.number for life in other.lives}:
-            made = source.statement_at(other.site.line) if other.site.file == place.file else None
+            made = source.statement_of(other.site) if other.site.file == place.file else None
             if made is None or name not in targets_of(made):
                 return ""
             if source.function_of(made) is not source.function_of(statement):
@@ -244,12 +259,11 @@ def first_argument(history: History, group: Group) -> str:
     producer = group.lives[0].producer
     if producer < 0:
         return ""
-    place = place_of(history.operations[producer].location)
+    place = call_site(history, group)
     source = source_of(place.file)
-    statement = source.statement_at(place.line) if source is not None else None
-    if source is None or statement is None:
+    call = source.call_at(place, history.operations[producer].name) if source is not None else None
+    if call is None:
         return ""
-    calls = source.calls_in(statement, history.operations[producer].name)
-    if len(calls) != 1 or not calls[0].args or not isinstance(calls[0].args[0], (ast.Name, ast.Attribute)):
-        return ""
-    return ast.unparse(calls[0].args[0])
+    named = [word.value for word in call.keywords if word.arg in _FIRST_WORDS]
+    first = next(iter((*call.args[:1], *named)), None)
+    return ast.unparse(first) if isinstance(first, (ast.Name, ast.Attribute)) else ""

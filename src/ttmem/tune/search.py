@@ -293,7 +293,7 @@ def _extended(draft: Draft, proposal: Proposal) -> tuple[Draft, Applied | None]:
         applied = effect(draft, proposal.edit, proposal.applied.groups)
     except TtmemError:
         return draft, None
-    return draft.with_change(applied.change, applied.written_over, applied.in_parts), applied
+    return applied.on(draft), applied
 
 
 def _with(draft: Draft, chosen: list[Proposal]) -> Draft:

@@ -5,24 +5,34 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from ttmem.engines.worker.sites import Span, expressions
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
 _ENDING = (ast.Raise, ast.Continue, ast.Break)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _MOST_BYTES = 4_000_000
 _BYTE_ORDER_MARK = "\ufeff"
+_NUMBER = r"\d{1,9}"
+_STEP = re.compile(
+    rf"(?P<file>.+):(?P<line>{_NUMBER})(?:\+(?P<column>{_NUMBER})-(?P<end_line>{_NUMBER})\+(?P<end_column>{_NUMBER}))?",
+    re.DOTALL,
+)
 
 
 class Place(NamedTuple):
-    """A line of a file."""
+    """A line of a file, or an expression in it."""
 
     file: str
     line: int
+    span: Span | None = None
+    """Where the call stands, as the recorder's Python knew it; the line is then the first of it."""
 
     def __str__(self) -> str:
         """``model.py:41``."""
@@ -31,9 +41,15 @@ class Place(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def place_of(step: str) -> Place:
-    """Of ``file:line``."""
-    file, _, line = step.rpartition(":")
-    return Place(file, int(line)) if file and line.isdigit() else Place("", 0)
+    """Of ``file:line``, or a step of a call path: ``file:line+column-line+column``."""
+    form = _STEP.fullmatch(step)
+    if form is None:
+        return Place("", 0)
+    numbers = [form[name] for name in ("line", "column", "end_line", "end_column")]
+    if form["column"] is None:
+        return Place(form["file"], int(form["line"]))
+    line, column, end_line, end_column = map(int, numbers)
+    return Place(form["file"], line, (line, column, end_line, end_column))
 
 
 class Block(NamedTuple):
@@ -51,13 +67,8 @@ class Source:
         text = text.removeprefix(self.mark)
         self.lines = io.StringIO(text, newline="").readlines()  # str.splitlines knows more ends than Python does
         self.tree = ast.parse(text)
-        self._parents: dict[ast.AST, ast.AST] = {}
-        self._statements: list[ast.stmt] = []
-        for node in ast.walk(self.tree):
-            for child in ast.iter_child_nodes(node):
-                self._parents[child] = node
-            if isinstance(node, ast.stmt):
-                self._statements.append(node)
+        self._expressions, self._parents = expressions(self.tree)
+        self._statements = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
 
     @cached_property
     def newline(self) -> str:
@@ -83,11 +94,23 @@ class Source:
         before = self.lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
         return before if not before.strip() else None
 
-    def is_alone_at_its_end(self, statement: ast.stmt) -> bool:
-        """Whether nothing but a comment follows on its last line."""
-        line = self.lines[(statement.end_lineno or statement.lineno) - 1].encode()
-        rest = line[statement.end_col_offset or 0 :].decode().strip()
-        return not rest or rest.startswith("#")
+    def end_of_line(self, statement: ast.stmt) -> ast.stmt:
+        """The last of those that share its last line: ``a = f(); b = g()``."""
+        block = self.block_of(statement)
+        while block is not None and block.place + 1 < len(block.statements):
+            behind = block.statements[block.place + 1]
+            if behind.lineno != statement.end_lineno:
+                break
+            statement, block = behind, Block(block.statements, block.place + 1)
+        return statement
+
+    def first_of_line(self, statement: ast.stmt) -> ast.stmt:
+        """The first of those that share its first line."""
+        block = self.block_of(statement)
+        while block is not None and block.place and block.statements[block.place - 1].end_lineno == statement.lineno:
+            block = Block(block.statements, block.place - 1)
+            statement = block.statements[block.place]
+        return statement
 
     def block_of(self, statement: ast.stmt) -> Block | None:
         """The list of statements that a statement stands in."""
@@ -97,6 +120,19 @@ class Source:
             if isinstance(each, list) and statement in each:
                 return Block(each, each.index(statement))
         return None
+
+    def expression_at(self, place: Place) -> ast.expr | None:
+        """The very one; None where a place is a line alone."""
+        return self._expressions.get(place.span) if place.span is not None else None
+
+    def statement_of(self, place: Place) -> ast.stmt | None:
+        """The innermost statement that an expression, or a line, belongs to."""
+        node: ast.AST | None = self.expression_at(place)
+        if node is None:
+            return self.statement_at(place.line)
+        while node is not None and not isinstance(node, ast.stmt):
+            node = self._parents.get(node)
+        return node
 
     def statement_at(self, line: int) -> ast.stmt | None:
         """The innermost statement that spans a line; None where two share it (``a = f(); b = g()``)."""
@@ -121,6 +157,15 @@ class Source:
         while above is not None:
             yield above
             above = self._parents.get(above)
+
+    def call_at(self, place: Place, name: str) -> ast.Call | None:
+        """The call of an operation at a place; None where a line has several of them, or none."""
+        node = self.expression_at(place)
+        if node is not None:
+            return node if isinstance(node, ast.Call) else None
+        statement = self.statement_at(place.line)
+        calls = self.calls_in(statement, name) if statement is not None else []
+        return calls[0] if len(calls) == 1 else None
 
     def calls_in(self, statement: ast.stmt, name: str) -> list[ast.Call]:
         """Calls of an operation (``ttnn.from_torch``: by its last word) inside a statement."""

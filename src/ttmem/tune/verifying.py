@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ttmem.tune.cutting import Cut
 from ttmem.tune.draft import Draft, as_captured
 from ttmem.tune.edits import Edit
 from ttmem.tune.figures import DRAM, L1, Figures
-from ttmem.tune.groups import free_point
+from ttmem.tune.freeing import free_point
 from ttmem.tune.history import History, Life
 
 _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}
@@ -93,7 +93,9 @@ def plan(history: History, chosen: Sequence[Applied]) -> Plan:
                 for life in group.lives:
                     if life.number in applied.change:
                         calls.append(_at_call(history, applied, life, types.get(life.number)))
-    return Plan(tuple(calls), settings, tuple(str(one.edit) for one in chosen if not _can_be_made(one)))
+    rank = max(history.timeline.rank, 0)  # operations are counted per device
+    told = tuple({**call, "rank": rank} for call in calls)
+    return Plan(told, settings, tuple(str(one.edit) for one in chosen if not _can_be_made(one)))
 
 
 def _at_call(history: History, applied: Applied, life: Life, changed: TensorType | None) -> Mapping[str, Any]:
@@ -137,12 +139,7 @@ def run_again(profile: Profile, what: Plan, *, python: str | None = None, output
     if profile.source.kind != KIND or not Path(script).is_file():
         raise BadInputError(
             f"'{profile.name}' cannot be run again: its script {script!r} is not here",
-            hint="verify where 'ttmem run' was called, or capture it again",
-        )
-    if sum(one.events is not None and bool(one.events.pools) for one in profile.timelines) > 1:
-        raise BadInputError(
-            f"'{profile.name}' used several devices: edits are counted per device and cannot be made in a run yet",
-            hint="leave out --verify; the answer is that of the fullest device",
+            hint="only what 'ttmem run' captured can be, in the folder where it was called",
         )
     settings: dict[str, Any] = {"board": profile.facts.get("board", "n150"), **(what.settings or {})}
     arguments = [str(word) for word in profile.facts.get("arguments", ())]
@@ -165,7 +162,7 @@ def compare(
     A run that had failed and gets further now is compared up to the operation that failed: that is what was known.
     What programs need in L1 is compared where the records of all operations that changed tell it.
     """
-    profile = run.profile
+    profile = replace(run.profile, timelines=(run.timeline,))  # of several devices the one that was looked at
     found, together, ended = peaks(profile), programs_peak(profile), failure(profile)
     dram, l1 = (found[memory].peak_bytes_per_bank if memory in found else 0 for memory in (DRAM, L1))
     programs = together.total_bytes_per_core if together is not None else l1
@@ -185,7 +182,7 @@ def compare(
     as_told &= measured == told if is_exact else all(one <= other for one, other in zip(measured, told, strict=True))
     not_made = (*tried.not_made, *_refused(profile))
     agrees = None if not_made or confidence == UNKNOWN else as_told
-    return Verified(dram, l1, programs, fits, agrees, known, not_made, profile)
+    return Verified(dram, l1, programs, fits, agrees, known, not_made, run.profile)
 
 
 def _refused(profile: Profile) -> Iterator[str]:

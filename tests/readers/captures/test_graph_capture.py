@@ -21,9 +21,11 @@ from readers.captures.fixtures import (
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
-from ttmem.profile import STATE_NAMES, VIEW_ALLOCATED, storage
+from ttmem.analysis.lifetimes import lifetimes
+from ttmem.profile import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, storage
 from ttmem.readers.capture.graph import read as read_graph_capture
 from ttmem.readers.registry import ReadOptions
+from ttmem.reports.profile import html
 
 DRAM_CONFIG = (
     "MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::DRAM,shard_spec=std::nullopt)"
@@ -288,6 +290,24 @@ def test_numbers_may_be_text(tmp_path: Path) -> None:
     wanted = read(unpacked_capture("n150-normal", tmp_path))
     assert states(read(path)) == states(wanted)
     assert states(read(path), memory=1) == states(wanted, memory=1)
+
+
+def test_a_buffer_is_where_it_was_allocated(tmp_path: Path) -> None:
+    # GIVEN tensors that are said to be in memories that there are not
+    nodes = capture("n150-normal")
+    for node in nodes:
+        if config := (node["params"] or {}).get("memory_config"):
+            node["params"]["memory_config"] = config.replace("BufferType::L1", "BufferType::L")
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(nodes))
+    # THEN their buffers are listed in the memory that the allocator took
+    profile, wanted = read(path), read(unpacked_capture("n150-normal", tmp_path))
+    assert all(life.type.memory in MEMORIES for life in lifetimes(profile, profile.timelines[0], None))
+    found, usual = (alive_at_peak(one, "L1") for one in (profile, wanted))
+    assert found is not None
+    assert usual is not None
+    assert [life.bytes_per_bank for life in found.tensors] == [life.bytes_per_bank for life in usual.tensors]
+    assert html.render(profile)
 
 
 def test_the_oldest_release_that_runs_completely(tmp_path: Path) -> None:

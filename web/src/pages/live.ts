@@ -6,6 +6,7 @@ import "uplot/dist/uPlot.min.css";
 import { Shell } from "../shell";
 import { color, fill, h } from "../ui/dom";
 import { amount } from "../ui/format";
+import { axes } from "../views/bands";
 import { section, type View } from "../views/view";
 import { address } from "./store";
 
@@ -36,6 +37,11 @@ interface Chart {
 
 const KEPT = 3000;
 const PAUSE = 1000;
+const CLOCK: uPlot.Axis = {
+  stroke: () => color("muted"),
+  grid: { stroke: () => color("grid"), width: 1 },
+  ticks: { show: false },
+};
 
 export function livePage(root: HTMLElement, header: LiveHeader): void {
   const charts = new Map<string, Chart>();
@@ -56,6 +62,7 @@ export function livePage(root: HTMLElement, header: LiveHeader): void {
   const make = (chart: Chart) => {
     chart.plot?.destroy();
     const stepped = uPlot.paths.stepped!({ align: 1 });
+    const [across, up] = axes();
     chart.plot = new uPlot(
       {
         width: chart.host.clientWidth || 600,
@@ -63,21 +70,16 @@ export function livePage(root: HTMLElement, header: LiveHeader): void {
         legend: { show: chart.names.length > 1, live: false },
         cursor: { y: false },
         scales: { x: { time: grows === "time" }, y: { range: (_, __, high) => [0, (high || 1) * 1.1] } },
-        axes: [
-          { stroke: () => color("muted"), grid: { stroke: () => color("grid") } },
-          {
-            stroke: () => color("muted"),
-            grid: { stroke: () => color("grid") },
-            size: 70,
-            values: (_, at) => at.map((v) => (v ? amount(v) : "0")),
-          },
-        ],
+        axes: grows === "time" ? [CLOCK, up!] : [across!, up!],
         series: [
           { label: grows },
           ...chart.names.map((label, at) => ({
             label,
             stroke: () => color(`area-${(at % 8) + 1}`),
             width: 1.8,
+            ...(chart.names.length === 1
+              ? { fill: () => `color-mix(in srgb, ${color("area-1")} 18%, transparent)` }
+              : {}),
             paths: stepped,
             spanGaps: true,
             points: { show: false },

@@ -143,7 +143,7 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
   showChosen();
   const live = h(
     "p",
-    {},
+    { class: "choices" },
     h("a", { class: "choice", href: address("live") }, "Running processes"),
     header.follows ? h("a", { class: "choice", href: address("follow") }, `Follow ${header.follows}`) : null,
   );

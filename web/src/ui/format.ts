@@ -16,7 +16,7 @@ const SHORT: Record<string, string> = {
 
 const grouped = new Map<number, Intl.NumberFormat>();
 
-function fixed(value: number, decimals: number): string {
+export function fixed(value: number, decimals: number): string {
   let format = grouped.get(decimals);
   if (!format) {
     // As Python rounds, so that the page and the terminal print the same digits.

@@ -19,6 +19,9 @@ export interface Drawn {
 export const BANDS = [...KINDS, "unattributed", "programs"] as const;
 export const bandColor = (name: string): string => color(name === "unattributed" ? "band-none" : `band-${name}`);
 
+/** Between two numbers of operations at an axis. */
+const WHOLE_STEPS = Array.from({ length: 8 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
+
 /** Operations below, megabytes on the left: the same for every curve over operations. */
 export const axes = (): uPlot.Axis[] => [
   {
@@ -26,7 +29,8 @@ export const axes = (): uPlot.Axis[] => [
     size: 34,
     grid: { stroke: () => color("grid"), width: 1 },
     ticks: { show: false },
-    values: (_, at) => at.map((v) => (Number.isInteger(v) ? `#${thousands(v)}` : "")),
+    values: (_, at) => at.map((v) => `#${thousands(v)}`),
+    incrs: WHOLE_STEPS,
   },
   {
     stroke: () => color("muted"),

@@ -8,7 +8,7 @@ import { KINDS, type Memory } from "../data/profile";
 import type { Session } from "../session";
 import { color, fill, h, perFrame } from "../ui/dom";
 import { canvasIn, exportTools, Tip } from "../ui/figure";
-import { amount, counted, mib, percent, placeText, short, signedMib, thousands } from "../ui/format";
+import { amount, counted, fixed, mib, percent, placeText, short, signedMib, thousands } from "../ui/format";
 import { axes, bandColor, BANDS, type Drawn, marks, svgOf, visible } from "./bands";
 import { processChoice, ranksTable, runsTable } from "./runs";
 import { rankFigure, RIGHT, spark, trackFigure } from "./tracks";
@@ -24,6 +24,7 @@ export function timeline(session: Session): View {
   const memories = h("div", { class: "choices memories", role: "group", "aria-label": "Memory" });
   const processes = processChoice(session);
   const zoomed = h("span", { class: "muted", "data-role": "range" });
+  const room = h("span", { class: "muted" });
   const tip = new Tip();
   const sparks = session.profile.memories.map((memory) => spark(session, memory));
   let plot: uPlot | null = null;
@@ -117,18 +118,17 @@ export function timeline(session: Session): View {
   /** The line of the full bank is left out where it would press the curve flat; the words stay. */
   const roomText = () => {
     const bytes = capacity();
-    return bytes && highest() < bytes
-      ? ` · a full bank (${amount(bytes)}) is ${thousands(bytes / highest())} times as high`
-      : "";
+    const times = bytes / highest();
+    return times > 1 ? `a full bank (${amount(bytes)}) is ${fixed(times, times < 10 ? 1 : 0)} times as high` : "";
   };
   const whereText = () => {
     const [from, to] = session.range;
     const [first, last] = session.timeline.range;
     const whole = from <= first && to >= last;
-    const stretch = whole
+    zoomed.textContent = whole
       ? `all of #${thousands(first)} to #${thousands(last)}`
       : `#${thousands(Math.ceil(from))} to #${thousands(Math.floor(to))}`;
-    zoomed.textContent = `${stretch}${roomText()}`;
+    room.textContent = roomText();
   };
   const tracks = trackFigure(session);
   const ranked = rankFigure(session);
@@ -187,6 +187,7 @@ export function timeline(session: Session): View {
     ),
     session.failed !== null && failureButton(session),
     zoomed,
+    room,
   );
   const frame = h(
     "div",

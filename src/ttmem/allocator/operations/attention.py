@@ -60,7 +60,7 @@ def attention(call: Call, plan: PlanWriter) -> Plan:
         plan.launch([before, number.tile_bytes(), after], CIRCULAR)
     result = result_like(query, call.memory or DRAM)
     slot = plan.allocate(result)
-    _check(plan, query, key, value, mask)
+    _check(plan, query, key, value, mask, is_causal=is_causal)
     buffers = _buffers(plan, call, mask)
     is_deep = query.shape[-1] > _DEEPEST_COMPARED and is_causal and plan.memory_map.architecture is BLACKHOLE
     most = end_of_stack([*buffers, 2 * _COUNTER_BYTES], plan.memory_map) - plan.memory_map.l1_base_address
@@ -70,7 +70,15 @@ def attention(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def _check(plan: PlanWriter, query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: TensorSpec | None) -> None:
+def _check(
+    plan: PlanWriter,
+    query: TensorSpec,
+    key: TensorSpec,
+    value: TensorSpec,
+    mask: TensorSpec | None,
+    *,
+    is_causal: bool,
+) -> None:
     """What the library looks at when the result is there."""
     for spec in (query, key, value):
         if spec.dtype not in _TYPES:
@@ -84,6 +92,18 @@ def _check(plan: PlanWriter, query: TensorSpec, key: TensorSpec, value: TensorSp
     for name, side, spec in (("Q", -2, query), ("K", -1, key)):
         if mask is not None and len(mask.shape) == 4 and mask.shape[side] != spec.shape[-2]:
             plan.refuse(f"Mask sequence length must match {name} sequence length")
+    if mask is not None and not all(own in (1, other) for own, other in zip(mask.shape[:2], query.shape, strict=False)):
+        plan.refuse("Mask batch and num_heads must either be 1 or must match Q")
+    if is_causal and query.shape[-2] != key.shape[-2]:
+        sizes = f"Got Q: {query.shape[-2]}, K: {key.shape[-2]}"
+        plan.refuse(f"Causal SDPA requires Q and K to have the same sequence length. {sizes}")
+    if key.shape != value.shape or (key.shape[0], key.shape[3]) != (query.shape[0], query.shape[3]):
+        plan.refuse("K and V must match, and Q in batch and hidden dim")
+    if query.shape[1] % key.shape[1]:
+        plan.refuse(
+            "Q num_heads must be >= K num_heads and divisible by K num_heads. "
+            f"Got Q: {query.shape[1]}, K: {key.shape[1]}"
+        )
 
 
 def _deals_in_pairs(query: TensorSpec, config: Mapping[str, Any]) -> bool:

@@ -76,7 +76,7 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
         raise InvalidSpecError(_NO_ROWS_IN_PLACE)
     if call.in_place and len(operands) > 1:
-        _check_target(call.inputs[0].shape, broadcast_shape(operands[0].shape, operands[1].shape))
+        _check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
     if any(spec.shard is not None for spec in (*operands, result)):
         if rounds or any(spec.layout is ROW_MAJOR for spec in operands):
             plan.doubt(BOUNDED, "rows in shards, or a division of shards that rounds")

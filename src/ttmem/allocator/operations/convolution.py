@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions in two dimensions, transposed ones, and those along a line."""
 
+from dataclasses import replace
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem.allocator.operations.convolution_config import HEIGHT, WIDTH, Choices, UnknownChoiceError, choices_of
 from ttmem.allocator.operations.convolution_schemes import Convolution
 from ttmem.allocator.operations.convolving import (
     Parameters,
@@ -11,16 +13,16 @@ from ttmem.allocator.operations.convolving import (
     fold,
     folded,
     is_patchwise,
-    multiply,
     through_l1,
 )
 from ttmem.allocator.operations.image_slices import TOO_THIN, ThinSliceError
+from ttmem.allocator.operations.pixel_products import multiply
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.sliding_window import Window, four_sides, pair
 from ttmem.allocator.operations.written import record_of
 from ttmem.hardware import DATA_TYPES, DRAM, HOST, L1
-from ttmem.tensors import TILE, TensorSpec
+from ttmem.tensors import TILE, Shard, TensorSpec
 
 
 def conv2d(call: Call, plan: PlanWriter) -> Plan:
@@ -70,32 +72,59 @@ def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
     bias = call.tensor("bias_tensor", 2)
     if source is None or weight is None:
         raise BadInputError(f"{call.name} needs an input and weights")
-    made = _described(call, window, source, weight, has_bias=bias is not None)
-    parameters = Parameters(weight, bias)
-    if source.shard is not None or (source.layout is TILE and source.memory is DRAM and not made.is_matmul):
-        return plan.give_up("convolutions of sharded tensors, and of tiles in DRAM")
+    try:
+        choices = choices_of(call.arguments)
+        return _chosen(call, plan, window, choices, source, weight, bias)
+    except UnknownChoiceError as unknown:
+        return plan.give_up(f"convolutions that were not compared: {unknown}")
+    except ThinSliceError:
+        return plan.give_up(TOO_THIN)
+
+
+def _chosen(
+    call: Call,
+    plan: PlanWriter,
+    window: Window,
+    choices: Choices,
+    source: TensorSpec,
+    weight: TensorSpec,
+    bias: TensorSpec | None,
+) -> Plan:
+    if weight.memory is HOST and choices.weights is not None:
+        weight = replace(weight, dtype=choices.weights)
+    made = _described(call, window, source, weight, choices, has_bias=bias is not None)
+    parameters = Parameters(weight, bias, is_returned=bool(call.arguments.get("return_weights_and_bias")))
+    if parameters.is_returned and not all(spec is None or spec.memory is HOST for spec in (weight, bias)):
+        raise UnknownChoiceError("prepared weights that are returned")
+    is_sharded = source.shard is not None
+    if is_sharded and (source.memory is DRAM or not isinstance(source.shard, Shard) or window.spread is not None):
+        return plan.give_up("convolutions of shards of DRAM or of many dimensions, and transposed ones of shards")
+    if source.layout is TILE and source.memory is DRAM and not made.is_matmul and not choices.stays_in_l1:
+        return plan.give_up("convolutions of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
     patches = 0
+    if is_patchwise(window) and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
+        raise UnknownChoiceError("shards whose windows do not overlap")
     if source.memory is DRAM and is_patchwise(window):
+        if choices.kind:
+            raise UnknownChoiceError("patches in shards")
         if made.is_row_depthwise:
             return plan.give_up("depthwise convolutions along a line whose windows do not overlap")
         patches, source = fold(plan, made, source)
         made = folded(made)
-    if made.is_matmul and (made.out_dtype.is_block_float or made.out_dtype is not made.dtype):
-        # The convolution asks the product for sums of its own kind.
-        return plan.give_up("products of matrices inside convolutions that change the type, or of block floats")
     if made.is_matmul:
+        if choices.activates and not (is_sharded or choices.kind):
+            raise UnknownChoiceError("an activation behind a product of matrices")
         slot, spec = multiply(plan, made, source, parameters, call.memory)
-    elif source.memory is L1:
+    elif source.memory is L1 or choices.stays_in_l1:
         slot, spec = convolve(plan, made, source, parameters, call.memory)
     else:
-        try:
-            return through_l1(plan, made, source, parameters)
-        except ThinSliceError:
-            return plan.give_up(TOO_THIN)
-    plan.free(patches, *parameters.slots)
-    return plan.finish(slot, spec)
+        if choices.gives_rows:
+            raise UnknownChoiceError("rows out of slices")
+        return through_l1(plan, made, source, parameters)
+    plan.free(patches)
+    return parameters.finish(plan, slot, spec)
 
 
 def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:
@@ -104,10 +133,13 @@ def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:
     return is_matrix and spec.layout is TILE and spec.memory is DRAM and spec.shard is None
 
 
-def _described(call: Call, window: Window, source: TensorSpec, weight: TensorSpec, *, has_bias: bool) -> Convolution:
+def _described(
+    call: Call, window: Window, source: TensorSpec, weight: TensorSpec, choices: Choices, *, has_bias: bool
+) -> Convolution:
     given, kernel = call.arguments, window.kernel
     if min(*kernel, *window.stride, *window.dilation) < 1 or min(window.output_height, window.output_width) < 1:
-        raise BadInputError(
+        # The library's sizes wrap around.
+        raise UnknownChoiceError(
             f"a kernel of {kernel[0]}x{kernel[1]} does not fit an image of {window.height}x{window.width}"
         )
     channels, out_channels, groups = (int(given[name]) for name in ("in_channels", "out_channels", "groups"))
@@ -118,8 +150,10 @@ def _described(call: Call, window: Window, source: TensorSpec, weight: TensorSpe
         out_dtype=source.dtype if out is None else DATA_TYPES.find(str(out)),
         layout=source.layout,
         is_matmul=kernel == window.stride == window.dilation == (window.spread or (1, 1)) == (1, 1)
-        and not any((*window.padding, *window.output_padding)),
+        and not any((*window.padding, *window.output_padding))
+        and choices.kind != WIDTH,
         is_row_depthwise=is_depthwise and kernel[0] == window.height == 1 and not has_bias,
+        choices=choices,
     )
 
 
@@ -134,6 +168,8 @@ def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
     more = {"padding": [padding] * 2, "dilation": [dilation] * 2, "groups": groups}
     if record.name == "conv_transpose2d":
         more["output_padding"] = [choose.integer(0, stride - 1)] * 2
+    if record.name == "conv2d" and choose.integer(0, 1):
+        more |= _draw_choices(choose)
     return convolution_steps(
         record.name,
         {"batch_size": choose.one_of((1, 1, 1, 2, 3)), "input_height": height, "input_width": width},
@@ -146,6 +182,37 @@ def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
         memory=choose.one_of(("L1", "DRAM")),
         **more,
     )
+
+
+def _draw_choices(choose: Choose) -> dict[str, Any]:
+    """As hand-written models have them."""
+    flags = ("deallocate_activation", "reallocate_halo_output", "enable_act_double_buffer")
+    config: Step = {
+        name: bool(choose.integer(0, 1))
+        for name in (*flags, "enable_weights_double_buffer", "reshard_if_not_optimal", "full_inner_dim")
+        if not choose.integer(0, 2)
+    }
+    if kind := choose.one_of(("", "HEIGHT", "BLOCK", "WIDTH")):
+        config["shard_layout"] = {"attribute": f"ttnn.TensorMemoryLayout.{kind}_SHARDED"}
+    if rows := choose.one_of((0, 0, 32, 64, 96, 160)):
+        config["act_block_h_override"] = rows
+    if dtype := choose.one_of(("", "bfloat16", "bfloat8_b")):
+        config["weights_dtype"] = {"dtype": dtype}
+    if not choose.integer(0, 3):
+        relu = {"attribute": "ttnn.UnaryOpType.RELU"}
+        config["activation"] = {"new": "ttnn.UnaryWithParam", "args": [relu], "kwargs": {}}
+    if layout := choose.one_of(("", "", "tile", "row_major")):
+        config["output_layout"] = {"layout": layout}
+    more: Step = {"conv_config": {"new": "ttnn.Conv2dConfig", "kwargs": config}}
+    if not choose.integer(0, 2):
+        sums = {name: bool(choose.integer(0, 1)) for name in ("fp32_dest_acc_en", "packer_l1_acc")}
+        more["compute_config"] = {"new": "ttnn.WormholeComputeKernelConfig", "kwargs": sums}
+    if not choose.integer(0, 3):
+        more["slice_config"] = {"attribute": "ttnn.Conv2dL1FullSliceConfig"}
+    for name in ("return_output_dim", "return_weights_and_bias"):
+        if not choose.integer(0, 2):
+            more[name] = True
+    return more
 
 
 def _draw_conv1d(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -201,6 +268,10 @@ def convolution_steps(
 
 _SIZES = tuple(Argument(name) for name in ("in_channels", "out_channels", "batch_size"))
 _REST = (Argument("groups", default=1), Argument("device"), Argument("dtype", default=None))
+_CHOICES = (
+    *(Argument(name, default=None) for name in ("conv_config", "compute_config", "slice_config")),
+    *(Argument(name, default=False) for name in ("return_output_dim", "return_weights_and_bias")),
+)
 _IMAGE = tuple(Argument(name) for name in ("input_height", "input_width", "kernel_size"))
 _WINDOW = tuple(Argument(name, default=[size, size]) for name, size in (("stride", 1), ("padding", 0), ("dilation", 1)))
 _EXAMPLE_IMAGE = {"batch_size": 1, "input_height": 8, "input_width": 8}
@@ -210,7 +281,7 @@ RECORDS = (
         convolution_steps("conv2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[3, 3], padding=[1, 1]),
         conv2d,
         _draw_conv2d,
-        *(*_SIZES, *_IMAGE, *_WINDOW, *_REST),
+        *(*_SIZES, *_IMAGE, *_WINDOW, *_REST, *_CHOICES),
         takes_host_tensors=True,
     ),
     record_of(

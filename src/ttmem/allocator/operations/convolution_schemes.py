@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
+from ttmem.allocator.operations.convolution_config import BLOCK, HEIGHT, NO_CHOICES, WIDTH, Choices
 from ttmem.allocator.operations.halos import Dealing, stick_dtype
 from ttmem.allocator.operations.sliding_window import Window, halo_sticks
+from ttmem.allocator.operations.window_readers import Gathering, halves_pay
 from ttmem.hardware import BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
 from ttmem.hardware.boards import Grid
-from ttmem.tensors import ROW_MAJOR, CoreRange, Layout, Shard, grid_of, round_up
+from ttmem.tensors import ROW_MAJOR, CoreRange, InvalidSpecError, Layout, Shard, grid_of, round_up
 
-HEIGHT, BLOCK, WIDTH = "height", "block", "width"
 _TILE = 32
 _STICK_UNIT = 8
 """Channels of a stick come in multiples of this: 16 bytes of bfloat16, the least that is moved at once."""
@@ -24,10 +25,13 @@ def divided(number: int, by: int) -> int:
     return -(-number // by)
 
 
-def cores_for(pieces: int, most: int) -> int:
-    """The largest number of cores up to ``most`` of which, with equal shares, none stays without work."""
+def cores_for(pieces: int, most: int, at_once: int = 1) -> int:
+    """The largest number of cores up to ``most`` of which, with equal shares, none stays without work.
+
+    ``at_once``: each works on so many pieces at a time.
+    """
     cores = most
-    while round_up(pieces, cores) - pieces >= round_up(pieces, cores) // cores:
+    while cores > 1 and (padded := round_up(pieces, cores * at_once)) - pieces >= padded // cores:
         cores -= 1
     return cores
 
@@ -74,6 +78,12 @@ class Convolution:
     """A kernel of one pixel that moves by one: no window at all."""
     is_row_depthwise: bool = False
     """Each channel for itself along one row of pixels: a kernel of its own, without a product of matrices."""
+    choices: Choices = NO_CHOICES
+
+    @property
+    def sums_in_float32(self) -> bool:
+        chosen = self.choices.sums_in_float32
+        return self.dtype is FLOAT32 and self.weight_dtype is FLOAT32 if chosen is None else chosen
 
     @property
     def stick_dtype(self) -> DataType:
@@ -101,6 +111,8 @@ class Scheme:
     """Along the output's channels."""
     unit: int
     """Channels per core are a multiple of this."""
+    given: Shard | None = None
+    """The input's shards, where it lies in some that stay."""
 
     @property
     def in_cores(self) -> int:
@@ -123,6 +135,22 @@ class Scheme:
         return divided(divided(self.convolution.window.outputs, _TILE), self.cores_high)
 
     @cached_property
+    def block_tiles_high(self) -> int:
+        """Of the output, that is worked on at a time: the largest divisor of all up to what was chosen.
+
+        By width the library looks for divisors of the whole tiles alone, and refuses what does not come out even.
+        """
+        wanted, all_rows = self.convolution.choices.block_rows, self.out_tiles_high
+        if not wanted:
+            return all_rows
+        divided_rows = self.convolution.window.outputs // _TILE if self.kind == WIDTH else all_rows
+        return next(rows for rows in range(wanted, 0, -1) if divided_rows % rows == 0)
+
+    @property
+    def is_cut_high(self) -> bool:
+        return self.block_tiles_high < self.out_tiles_high
+
+    @cached_property
     def out_tiles_wide(self) -> int:
         return divided(divided(self.convolution.out_channels, _TILE), self.cores_out)
 
@@ -132,7 +160,19 @@ class Scheme:
         made, kernel = self.convolution, self.convolution.window.kernel
         if made.is_row_depthwise:
             return divided(self.channels_per_core * self.taps_read_at_once, _TILE)
-        return divided((prod(kernel) if self.kind == WIDTH else kernel[1]) * self.channels_per_core, _TILE)
+        if self.kind == WIDTH:
+            return prod(kernel) * self.channels_per_core // made.choices.depth_divisor // _TILE
+        taps = prod(kernel) if self.kind == BLOCK and made.choices.takes_whole_kernel else kernel[1]
+        return divided(taps * self.channels_per_core, _TILE)
+
+    @property
+    def blocks_deep(self) -> int:
+        """Blocks of the weights, one under the other."""
+        made = self.convolution
+        if self.kind == WIDTH:
+            return made.choices.depth_divisor * self.cores_in
+        whole = self.kind == BLOCK and made.choices.takes_whole_kernel
+        return (1 if whole else made.window.kernel[0]) * self.cores_in
 
     @property
     def taps_read_at_once(self) -> int:
@@ -145,6 +185,8 @@ class Scheme:
     @cached_property
     def in_sticks(self) -> int:
         """Per core."""
+        if self.given is not None:
+            return self.given.height
         window = self.convolution.window
         sticks = window.batch * window.height * window.width
         rounded = 1 if self.kind == WIDTH and self.convolution.layout is ROW_MAJOR else _TILE
@@ -157,6 +199,8 @@ class Scheme:
 
     def ranges(self, across: int) -> tuple[CoreRange, ...]:
         """The cores, so many of them along the channels."""
+        if self.given is not None and across == self.cores_in:
+            return self.given.ranges
         if self.kind == BLOCK:
             return grid_of(across, self.cores_high)
         return row_by_row(across * self.cores_high, self.chip.grid)
@@ -174,38 +218,65 @@ class Scheme:
         return Shard(self.kind, self.outputs_per_core, self.out_tiles_wide * _TILE, self.ranges(self.cores_out))
 
     @property
-    def weight_shape(self) -> tuple[int, int, int, int]:
+    def weight_shape(self) -> tuple[int, int]:
         """As the matrix that the kernels read, padded to whole blocks."""
         kernel = self.convolution.window.kernel
-        rows = self.block_tiles_wide * (1 if self.kind == WIDTH else kernel[0]) * self.cores_in
+        rows = self.block_tiles_wide * self.blocks_deep
         if self.convolution.is_row_depthwise:
-            rows = self.out_tiles_high * kernel[1]
-        return 1, 1, rows * _TILE, self.out_tiles_wide * self.cores_out * _TILE
+            rows = self.block_tiles_high * kernel[1]
+        return rows * _TILE, self.out_tiles_wide * self.cores_out * _TILE
 
     def static_bytes(self, *, is_estimate: bool = False) -> list[int]:
         """Of the convolution itself. The estimate does not know yet that a lone core sends nothing to others."""
-        made = self.convolution
+        made, choices = self.convolution, self.convolution.choices
+        if is_estimate and self.block_tiles_high > self.out_tiles_high and not made.is_row_depthwise:
+            blocks = (rows * self.out_tiles_wide for rows in (self.block_tiles_high, self.out_tiles_high))
+            raise InvalidSpecError("Conv2d output block size {} exceeds the per-core output size {}".format(*blocks))
         weight, out = made.weight_dtype.tile_bytes(), made.out_dtype.tile_bytes()
         stick = made.stick_dtype.tile_bytes()
-        block = self.out_tiles_high * self.block_tiles_wide
+        block = self.block_tiles_high * self.block_tiles_wide
+        copies = 1 + choices.doubles_input
         is_alone = self.cores_in == self.cores_out == 1 and not is_estimate
-        sent = 0 if is_alone or self.kind == HEIGHT else block * out
+        sent = 0 if is_alone or self.kind == HEIGHT else copies * block * out
         if self.kind == HEIGHT:
-            gathered = block * stick
+            gathered = copies * block * stick
         elif self.kind == WIDTH:
             gathered = 2 * self.block_tiles_wide * stick
         else:
-            gathered = 0 if made.stick_dtype is made.out_dtype and not is_alone else block * stick
+            gathered = 0 if made.stick_dtype is made.out_dtype and not is_alone else copies * block * stick
         bias = self.out_tiles_wide * weight if made.has_bias else 0
-        weight_rows = self.out_tiles_high * self.taps_read_at_once if made.is_row_depthwise else self.block_tiles_wide
-        return [
-            size
-            for size in (
-                *(self.out_tiles_wide * weight_rows * weight, sent, gathered, block * out, bias),
-                _SCRATCH_BYTES,
-            )
-            if size
-        ]
+        sizes = self._weight_tiles * weight, sent, gathered, block * out, bias, self._partial_bytes(is_estimate)
+        return [size for size in (*sizes, _SCRATCH_BYTES) if size]
+
+    @property
+    def _weight_tiles(self) -> int:
+        """A block of them; by height all that belong to a row of outputs where several blocks of it follow."""
+        made, taps = self.convolution, self.taps_read_at_once
+        rows = self.block_tiles_high * taps if made.is_row_depthwise else self.block_tiles_wide
+        if self.kind == HEIGHT and self.is_cut_high:
+            return self.out_tiles_wide * rows * self._blocks_along(is_estimate=False)
+        return self.out_tiles_wide * rows * (1 + made.choices.doubles_weights)
+
+    def _blocks_along(self, *, is_estimate: bool) -> int:
+        """Blocks of weights that one output adds up, before they are dealt over columns of cores."""
+        made, kernel = self.convolution, self.convolution.window.kernel
+        if made.is_row_depthwise:
+            return 1 if self.taps_read_at_once > 1 else prod(kernel)
+        if self.kind == HEIGHT:
+            return kernel[0]
+        if not is_estimate:
+            return self.blocks_deep
+        return round_up(made.in_channels, self.unit) * prod(kernel) // _TILE // self.block_tiles_wide
+
+    def _partial_bytes(self, is_estimate: bool) -> int:
+        """Sums that are not complete, where they do not lie in the result's place."""
+        made, block = self.convolution, self.block_tiles_high * self.out_tiles_wide
+        if made.is_row_depthwise:
+            is_kept = self.is_cut_high and self.taps_read_at_once == 1
+            return self.block_tiles_high * self.block_tiles_wide * made.out_dtype.tile_bytes() if is_kept else 0
+        blocks = self._blocks_along(is_estimate=is_estimate) * (self.cores_out if self.kind == BLOCK else 1)
+        dtype = made.choices.partial_dtype(made.out_dtype, blocks, has_bias=made.has_bias)
+        return block * dtype.tile_bytes() if made.choices.gives_rows or dtype is not made.out_dtype else 0
 
     @property
     def out_shard_bytes(self) -> int:
@@ -233,117 +304,78 @@ class Scheme:
             sticks //= 2
         return max(sticks + self.halo_bytes, self.estimated_bytes())
 
+    @property
+    def _halves_pay(self) -> bool:
+        made, window = self.convolution, self.convolution.window
+        work = Gathering(
+            *(made.stick_dtype, made.out_dtype, made.weight_dtype.tile_bytes()),
+            *(self.block_tiles_high, self.block_tiles_wide, self.out_tiles_wide, self.channels_per_core),
+            *(window.kernel[1], window.dilation[1] != 1, made.sums_in_float32),
+        )
+        return halves_pay(work, self.chip.architecture)
+
     def readers(self) -> tuple[int, ...]:
         """Outputs per block of each kernel that gathers windows: one, or two that take halves."""
-        high = self.out_tiles_high
+        high = self.block_tiles_high
         if (
             self.kind == WIDTH
             or high == 1
             or self.convolution.is_row_depthwise
-            or (self.kind == HEIGHT and not _halves_pay(self))
+            or (self.kind == HEIGHT and not self._halves_pay)
         ):
             return (high * _TILE,)
         return ((high - high // 2) * _TILE, high // 2 * _TILE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    """Cost model of the library: bytes per cycle at the least transfer and at the peak, which it reaches at a size."""
-
-    local: tuple[int, float, float]
-    dram: tuple[int, float, float]
-    multicast: tuple[int, float, float]
-    clock: float
-    tilize_cycles: dict[tuple[str, str, bool], int]
-
-
-_LEAST_TRANSFER_BYTES = 16
-_WORMHOLE_RATES = _Rates(
-    (1024, 0.868, 27.84),
-    (2048, 0.436, 28.411),
-    (65536, 0.318, 25.345),
-    1.0,
-    {
-        ("float32", "float32", False): 107,
-        ("float32", "float32", True): 128,
-        ("float32", "bfloat16", False): 74,
-        ("float32", "bfloat16", True): 74,
-        ("float32", "bfloat8_b", False): 74,
-        ("float32", "bfloat8_b", True): 70,
-        ("bfloat16", "float32", False): 92,
-        ("bfloat16", "float32", True): 117,
-        ("bfloat16", "bfloat16", False): 61,
-        ("bfloat16", "bfloat16", True): 68,
-        ("bfloat16", "bfloat8_b", False): 40,
-        ("bfloat16", "bfloat8_b", True): 43,
-    },
-)
-_BLACKHOLE_RATES = _Rates(
-    (4096, 1.124, 80.48),
-    (2048, 0.671, 80.885),
-    (65536, 0.182, 57.677),
-    1.35,
-    {
-        ("float32", "float32", False): 132,
-        ("float32", "float32", True): 132,
-        ("float32", "bfloat16", False): 132,
-        ("float32", "bfloat16", True): 80,
-        ("float32", "bfloat8_b", False): 132,
-        ("float32", "bfloat8_b", True): 77,
-        ("bfloat16", "float32", False): 105,
-        ("bfloat16", "float32", True): 128,
-        ("bfloat16", "bfloat16", False): 72,
-        ("bfloat16", "bfloat16", True): 72,
-        ("bfloat16", "bfloat8_b", False): 60,
-        ("bfloat16", "bfloat8_b", True): 60,
-    },
-)
-
-
-def _rate(size: int, curve: tuple[int, float, float]) -> float:
-    full, least, peak = curve
-    clamped = min(max(size, _LEAST_TRANSFER_BYTES), full)
-    return least + (peak - least) / (full - _LEAST_TRANSFER_BYTES) * (clamped - _LEAST_TRANSFER_BYTES)
-
-
-def _halves_pay(scheme: Scheme) -> bool:
-    """Whether two gathering kernels are done sooner than one, although the second also brings the weights."""
-    made, rates = scheme.convolution, _BLACKHOLE_RATES if scheme.chip.architecture is BLACKHOLE else _WORMHOLE_RATES
-    element, kernel_width = made.stick_bytes, made.window.kernel[1]
-    together = kernel_width if made.window.dilation[1] == 1 else 1
-    gathered = element * scheme.out_tiles_high * _TILE * scheme.channels_per_core * kernel_width
-    gather = rates.clock * gathered / _rate(element * scheme.channels_per_core * together, rates.local)
-    tile = made.weight_dtype.tile_bytes()
-    weights = tile * scheme.out_tiles_wide * scheme.block_tiles_wide
-    weigh = rates.clock * weights * (1 / _rate(tile, rates.dram) + 1 / _rate(weights, rates.multicast))
-    wide = made.dtype is FLOAT32 and made.weight_dtype is FLOAT32
-    cycles = rates.tilize_cycles[made.stick_dtype.name, made.out_dtype.name, wide]
-    tilize = cycles * scheme.block_tiles_wide * scheme.out_tiles_high
-    return gather / 2 + max(weigh, tilize) < max(gather + tilize, weigh)
-
-
 @lru_cache(maxsize=4096)
-def scheme_of(kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = False) -> Scheme:
-    """``is_sliced``: the input is cut out of DRAM as sticks, whatever its layout."""
+def scheme_of(kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = False, is_blind: bool = False) -> Scheme:
+    """``is_sliced``: the input is cut out of DRAM as sticks, whatever its layout.
+
+    ``is_blind``: it is dealt out without regard to the height of blocks that was chosen, as slices are.
+    """
     sticks = not made.is_matmul and kind != WIDTH and (made.layout is ROW_MAJOR or is_sliced)
     unit = _STICK_UNIT if sticks else _TILE
-    grid = chip.grid
+    grid, at_once = chip.grid, 1 if is_blind else made.choices.block_rows or 1
     high, out = divided(made.window.outputs, _TILE), divided(made.out_channels, _TILE)
     if kind == HEIGHT:
-        return Scheme(kind, made, chip, cores_for(high, grid.cores), 1, 1, unit)
+        return Scheme(kind, made, chip, cores_for(high, grid.cores, at_once), 1, 1, unit)
     pieces = divided(made.in_channels, unit)
     if kind == WIDTH:
         return Scheme(kind, made, chip, 1, cores_for(pieces, grid.cores), cores_for(out, grid.cores), unit)
-    cores_high = cores_for(high, grid.rows)
+    cores_high = cores_for(high, grid.rows, at_once)
     if made.is_matmul:
         across = common_divisor(out, pieces, grid.columns)
         return Scheme(kind, made, chip, cores_high, across, across, unit)
     return Scheme(kind, made, chip, cores_high, cores_for(pieces, grid.columns), cores_for(out, grid.columns), unit)
 
 
+def scheme_in(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
+    """Of an input that stays in its shards; None for shards that the library would deal anew."""
+    unit, kind = _TILE, shard.kind
+    if made.layout is ROW_MAJOR and not made.is_matmul and kind != WIDTH:
+        unit = next((unit for unit in (_TILE, 16, _STICK_UNIT) if shard.width % unit == 0), _TILE)
+    if shard.by_column or shard.width % unit or (made.is_matmul and shard.height % _TILE):
+        return None
+    columns = max(one.end_x for one in shard.ranges) + 1
+    rows = max(one.end_y for one in shard.ranges) + 1
+    high, cores_in = {HEIGHT: (shard.cores, 1), WIDTH: (1, shard.cores)}.get(kind, (rows, columns))
+    if made.is_matmul:
+        cores_out = cores_in
+    else:
+        out = divided(made.out_channels, _TILE)
+        most = {HEIGHT: 1, WIDTH: chip.grid.cores}.get(kind, chip.grid.columns)
+        cores_out = cores_for(out, most)
+    if made.is_matmul and kind == BLOCK and made.in_channels != cores_in * shard.width:
+        return None
+    scheme = Scheme(kind, made, chip, high, cores_in, cores_out, unit, shard)
+    return scheme if scheme.channels_per_core == shard.width and high * cores_in == shard.cores else None
+
+
 @lru_cache(maxsize=4096)
 def preferred_kind(made: Convolution, chip: Chip, window: Window | None = None) -> str:
     """By height, unless dealing by both or by channels takes less of L1. ``window``: reckoned with this one's halo."""
+    if made.choices.kind:
+        return made.choices.kind
     best = scheme_of(HEIGHT, made, chip)
     if made.is_row_depthwise:
         return best.kind

@@ -2,31 +2,36 @@
 """The steps of convolutions: in L1 at once, through L1 at once or slice by slice, or as a product of matrices."""
 
 from dataclasses import dataclass, replace
+from math import prod
 
+from ttmem.allocator.operations.convolution_config import BLOCK, WIDTH, UnknownChoiceError
 from ttmem.allocator.operations.convolution_schemes import (
-    HEIGHT,
-    WIDTH,
     Chip,
     Convolution,
     Scheme,
     preferred_kind,
+    scheme_in,
     scheme_of,
 )
 from ttmem.allocator.operations.elementwise import double_buffered_tiles
 from ttmem.allocator.operations.halos import cut_out, deal, gather, keep_tables
 from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
-from ttmem.allocator.operations.matrix import product, product_spec
 from ttmem.allocator.operations.movement import pad
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import EXACT, Call, Plan, PlanWriter
 from ttmem.allocator.operations.reshaping import reshape
+from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.sliding_window import Window, reader_table_width
-from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import DRAM, HOST, L1, Memory
-from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, round_up
 
 _TABLE_TOO_WIDE = "Reader indices buffer page size {} exceeds worst-case CB size {} (config tensor layout changed?)"
 """What the library says of windows that break off more often than it expects."""
+_BLOCK_TOO_HIGH = (
+    "Output block height (in # of tiles) ({}) should be greater than or equal to activation block height "
+    "(in # of tiles) ({})"
+)
+_BLOCKS_LEAVE_A_REST = "act_matrix_height_ntiles {} should be divisible by act_block_h_ntiles {}"
 
 
 @dataclass(slots=True)
@@ -36,12 +41,25 @@ class Parameters:
     weight: TensorSpec
     bias: TensorSpec | None
     slots: tuple[int, ...] = ()
+    results: tuple[tuple[int, TensorSpec], ...] = ()
+    is_returned: bool = False
+    """Whether the caller gets them beside the result."""
 
-    def move(self, plan: PlanWriter, weight: tuple[int, ...], bias: tuple[int, ...]) -> None:
-        """What is on the host, in these shapes; always to DRAM, and the bias in the weights' type."""
+    def finish(self, plan: PlanWriter, slot: int, spec: TensorSpec) -> Plan:
+        """The end of a convolution: they go, or are results too."""
+        if not self.is_returned:
+            plan.free(*self.slots)
+            return plan.finish(slot, spec)
+        return plan.finish_all([(slot, spec), *self.results])
+
+    def move(self, plan: PlanWriter, rows: int, columns: int, padded: tuple[int, int] = (1, 1)) -> None:
+        """What is on the host, as a matrix and a row; always to DRAM, and the bias in the weights' type."""
+        weight = TensorSpec((1, 1, rows, columns), self.weight.dtype, TILE, DRAM, alignment=padded)
+        bias = replace(weight, shape=(1, 1, 1, columns), alignment=(1, padded[1]))
         given = [(self.weight, weight), *([(self.bias, bias)] if self.bias is not None else [])]
-        on_host = [shape for spec, shape in given if spec.memory is HOST]
-        self.slots = tuple(plan.allocate(TensorSpec(shape, self.weight.dtype, TILE, DRAM)) for shape in on_host)
+        made = [spec for own, spec in given if own.memory is HOST]
+        self.slots = tuple(plan.allocate(spec) for spec in made)
+        self.results = tuple(zip(self.slots, made, strict=True))
 
 
 def convolve(
@@ -52,10 +70,9 @@ def convolve(
     memory: Memory | None = None,
 ) -> tuple[int, TensorSpec]:
     """One convolution in L1: dealt out, halos gathered, convolved; the result is in shards unless wanted elsewhere."""
-    chip = Chip.of(plan.memory_map)
-    scheme = scheme_of(preferred_kind(made, chip), made, chip)
-    slot, dealt = deal(plan, scheme.dealing, source)
-    _prepare(plan, scheme, parameters)
+    scheme = settled(plan, made, source)
+    slot, dealt = dealt_out(plan, scheme, source)
+    prepare(plan, scheme, parameters)
     if made.window.spread is None or source.memory is DRAM:
         gathered, halo = _gather(plan, scheme, slot, dealt)
         made_slot, result = delivered(plan, *_convolve(plan, scheme, halo), memory)
@@ -70,12 +87,54 @@ def convolve(
     return made_slot, result
 
 
-def _prepare(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
+def settled(plan: PlanWriter, made: Convolution, source: TensorSpec) -> Scheme:
+    """How it is dealt out: as the input lies, as was chosen, or as the library prefers."""
+    chip = Chip.of(plan.memory_map)
+    if not isinstance(source.shard, Shard):
+        return scheme_of(preferred_kind(made, chip), made, chip)
+    scheme = scheme_in(made, chip, source.shard)
+    if scheme is not None and not made.choices.reshards:
+        return scheme
+    kind = made.choices.kind
+    if scheme is None and made.is_matmul and source.shard.kind == BLOCK:
+        kind = BLOCK
+    if not kind or source.layout is ROW_MAJOR:
+        raise UnknownChoiceError("rows in shards that are dealt anew, or as nobody chose")
+    wanted = scheme_of(kind, made, chip)
+    if scheme is None or (wanted.kind, wanted.ranges(wanted.cores_in)) != (scheme.kind, source.shard.ranges):
+        return wanted
+    return scheme
+
+
+def dealt_out(plan: PlanWriter, scheme: Scheme, source: TensorSpec) -> tuple[int, TensorSpec]:
+    """The input in shards. One of the caller's that may go makes room, and the shards move there."""
+    if scheme.given is not None:
+        return -1, source
+    if source.shard is None:
+        slot, dealt = deal(plan, scheme.dealing, source)
+    else:
+        wanted = scheme.dealing.shard(scheme.in_sticks)
+        made = to_memory_config(Call("", (replace(source, alignment=(1, 1)),), {}, L1, shard=wanted), plan)
+        if not made.results or made.confidence != EXACT:
+            raise UnknownChoiceError("shards that are dealt anew in a way that was not compared")
+        ((slot, dealt),) = made.results
+        if slot < 0:
+            raise UnknownChoiceError("blocks with padded channels, which are dealt anew into the same shards")
+    if scheme.convolution.choices.frees_input and source.memory is not DRAM:
+        plan.free_input(0)
+        plan.free(slot)
+        slot = plan.allocate(dealt)
+    return slot, dealt
+
+
+def prepare(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
     """Weights, then the bias, in the form that the scheme's kernels read; always in DRAM."""
     if parameters.slots:
         return
-    shape = scheme.weight_shape
-    parameters.move(plan, shape, (1, 1, 32, shape[-1]))
+    made = scheme.convolution
+    if made.is_row_depthwise and parameters.is_returned:
+        raise UnknownChoiceError("weights of a row that are returned")
+    parameters.move(plan, made.in_channels * prod(made.window.kernel), made.out_channels, scheme.weight_shape)
 
 
 def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> tuple[int, TensorSpec]:
@@ -84,13 +143,29 @@ def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> t
     is_plain = made.window.spread is None and not any(made.window.padding)
     if scheme.kind == WIDTH and made.layout is ROW_MAJOR and is_plain:
         return slot, dealt
-    return gather(plan, scheme.dealing, slot, dealt)
+    if slot < 0 and made.choices.frees_input:
+        gathered = gather(plan, scheme.dealing, slot, dealt, moves=False)
+        plan.free_input(0)
+        if made.choices.moves_halo:
+            plan.free(gathered[0])
+            return plan.allocate(gathered[1]), gathered[1]
+        return gathered
+    gathered = gather(plan, scheme.dealing, slot, dealt, moves=made.choices.moves_halo)
+    if not made.choices.moves_halo:
+        plan.free(slot)
+    return gathered
 
 
 def _convolve(plan: PlanWriter, scheme: Scheme, halo: TensorSpec) -> tuple[int, TensorSpec]:
     made = scheme.convolution
-    result = TensorSpec((1, 1, made.window.outputs, made.out_channels), made.out_dtype, TILE, L1, scheme.out_shard)
+    layout = ROW_MAJOR if made.choices.gives_rows else TILE
+    shape = (1, 1, made.window.outputs, made.out_channels)
+    result = TensorSpec(shape, made.out_dtype, layout, L1, scheme.out_shard, alignment=(32, 32))
     made_slot = plan.allocate(result)
+    if scheme.block_tiles_high > scheme.out_tiles_high:
+        plan.refuse(_BLOCK_TOO_HIGH.format(scheme.out_tiles_high, scheme.block_tiles_high))
+    if scheme.out_tiles_high % scheme.block_tiles_high:
+        plan.refuse(_BLOCKS_LEAVE_A_REST.format(scheme.out_tiles_high, scheme.block_tiles_high))
     readers = scheme.readers()
     width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
     width += width % 2
@@ -105,7 +180,7 @@ def delivered(plan: PlanWriter, slot: int, spec: TensorSpec, memory: Memory | No
     """Where the caller wants it: interleaved in that memory."""
     if memory is None or (spec.shard is None and spec.memory is memory):
         return slot, spec
-    result = replace(spec, memory=memory, shard=None)
+    result = replace(spec, memory=memory, shard=None, alignment=(1, 1))
     made = plan.allocate(result)
     if spec.shard is None:
         plan.launch(double_buffered_tiles(spec))
@@ -124,17 +199,19 @@ def through_l1(plan: PlanWriter, made: Convolution, source: TensorSpec, paramete
     if isinstance(parts, str):
         plan.refuse(parts)
     if len(parts) > 1:
+        if made.choices.reshards:
+            raise UnknownChoiceError("slices that are dealt anew")
         kind = ""
         for cut in parts:
             part, kind = _part(made, cut, chip, kind)
-            _convolve_slice(plan, scheme_of(kind, part, chip, is_sliced=True), parameters)
+            _convolve_slice(plan, scheme_of(kind, part, chip, is_sliced=True, is_blind=True), parameters)
         return _flattened(plan, place, image, parameters)
     plan.free(place)
     slot, spec = convolve(plan, made, source, parameters)
-    result = replace(spec, memory=DRAM, shard=None)
+    result = replace(spec, memory=DRAM, shard=None, alignment=(1, 1))
     delivered = plan.allocate(result)
-    plan.free(slot, *parameters.slots)
-    return plan.finish(delivered, result)
+    plan.free(slot)
+    return parameters.finish(plan, delivered, result)
 
 
 def _part(made: Convolution, cut: Cut, chip: Chip, kind: str = "") -> tuple[Convolution, str]:
@@ -160,7 +237,8 @@ def _bytes_of(made: Convolution, cut: Cut, chip: Chip) -> int:
     part, kind = _part(made, cut, chip)
     if made.window.spread is not None:
         return _transposed_bytes_needed(scheme_of(kind, part, chip, is_sliced=True), cut)
-    return scheme_of(kind, part, chip, is_sliced=part.window != made.window).estimated_peak_bytes
+    is_sliced = part.window != made.window
+    return scheme_of(kind, part, chip, is_sliced=is_sliced, is_blind=True).estimated_peak_bytes
 
 
 def _transposed_bytes_needed(scheme: Scheme, cut: Cut) -> int:
@@ -177,7 +255,7 @@ def _transposed_bytes_needed(scheme: Scheme, cut: Cut) -> int:
 def _convolve_slice(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
     """Cut out of DRAM into shards, convolved, written back."""
     slot, dealt = cut_out(plan, scheme.dealing, scheme.convolution.stick_dtype)
-    _prepare(plan, scheme, parameters)
+    prepare(plan, scheme, parameters)
     gathered, halo = _gather(plan, scheme, slot, dealt)
     made_slot, _ = _convolve(plan, scheme, halo)
     plan.free(gathered, made_slot)
@@ -191,8 +269,7 @@ def _flattened(plan: PlanWriter, place: int, image: TensorSpec, parameters: Para
         slot = place
     else:
         plan.free(place)
-    plan.free(*parameters.slots)
-    return plan.finish(slot, spec)
+    return parameters.finish(plan, slot, spec)
 
 
 def is_patchwise(window: Window) -> bool:
@@ -225,29 +302,4 @@ def fold(plan: PlanWriter, made: Convolution, source: TensorSpec) -> tuple[int, 
     aligned = round_up(stick, plan.memory_map.architecture.dram_alignment_bytes)
     plan.launch([2 * aligned * pixels, *([stick * pixels] if stick != aligned else [])])
     plan.free(padded)
-    return slot, spec
-
-
-def multiply(
-    plan: PlanWriter,
-    made: Convolution,
-    source: TensorSpec,
-    parameters: Parameters,
-    memory: Memory | None = None,
-) -> tuple[int, TensorSpec]:
-    """A kernel of one pixel: sticks times weights. The input becomes tiles, before or after the weights are moved."""
-    chip = Chip.of(plan.memory_map)
-    scheme = scheme_of(preferred_kind(made, chip), made, chip)
-    tiles, is_early = replace(source, layout=TILE), scheme.kind != HEIGHT
-    tiled = tilize(plan, source, tiles) if source.layout is not TILE and is_early else 0
-    weight = TensorSpec((1, 1, made.in_channels, made.out_channels), parameters.weight.dtype, TILE, DRAM)
-    bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, made.out_channels))
-    parameters.move(plan, weight.shape, (1, 1, 1, made.out_channels))
-    if source.layout is not TILE and not is_early:
-        tiled = tilize(plan, source, tiles)
-    wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)
-    slot, spec, copies = product(plan, tiles, weight, wanted, (False, False), bias)
-    plan.free(*copies)
-    slot, spec = delivered(plan, slot, spec, memory)
-    plan.free(tiled)
     return slot, spec

@@ -43,6 +43,8 @@ class Call:
     """How the caller wants the result cut, in the ``memory``."""
     misfit: str = ""
     """Why no overload takes these arguments, in the newest release."""
+    target: TensorSpec | None = None
+    """What the result is written into, where it is a tensor that is there."""
 
     @property
     def number_first(self) -> bool:
@@ -75,6 +77,7 @@ class Allocate:
 @dataclass(frozen=True, slots=True)
 class Free:
     slot: int
+    """Negative: an input (-1 the first)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,10 @@ class PlanWriter:
     def free(self, *slots: int) -> None:
         """Temporaries die here; inputs (slots below 1) are the caller's."""
         self._steps += [Free(slot) for slot in slots if slot > 0]
+
+    def free_input(self, place: int) -> None:
+        """The caller allows it, and the library takes it away."""
+        self._steps.append(Free(-place - 1))
 
     def launch(
         self,

@@ -5,11 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations.convolution_schemes import (
-    WIDTH,
-    Chip,
-    divided,
-)
+from ttmem.allocator.operations.convolution_config import WIDTH
+from ttmem.allocator.operations.convolution_schemes import Chip, divided
 from ttmem.allocator.operations.convolving import delivered
 from ttmem.allocator.operations.halos import cut_out, deal, gather, keep_tables
 from ttmem.allocator.operations.image_slices import TOO_THIN, Cut, ThinSliceError, cut_window, sliced

@@ -5,16 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from ttmem.allocator.operations.convolution_schemes import (
-    BLOCK,
-    HEIGHT,
-    WIDTH,
-    Chip,
-    common_divisor,
-    cores_for,
-    divided,
-    row_by_row,
-)
+from ttmem.allocator.operations.convolution_config import BLOCK, HEIGHT, WIDTH
+from ttmem.allocator.operations.convolution_schemes import Chip, common_divisor, cores_for, divided, row_by_row
 from ttmem.allocator.operations.halos import Dealing, stick_dtype
 from ttmem.allocator.operations.sliding_window import Window, halo_sticks
 from ttmem.hardware import DataType

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -75,10 +75,12 @@ def run_call(
     cache: ProgramCache,
     target: Buffer | None = None,
     plan: Plan | None = None,
+    release: Callable[[Buffer], None] | None = None,
 ) -> Result:
     """Run an operation; on failure everything it allocated is given back and the failure is raised.
 
-    ``target`` takes the result in place of a new buffer; ``plan`` is what was planned for it on this device.
+    ``target`` takes the result in place of a new buffer; ``plan`` is what was planned for it on this device;
+    ``release`` frees an input that the operation takes away, for those who keep account of them.
     """
     plan = plan or planned(device, call, cache)
     if plan.confidence == UNKNOWN:
@@ -107,7 +109,9 @@ def run_call(
                 continue
             if isinstance(step, Refuse):
                 raise RefusedError(step.message)
-            if isinstance(step, Free):
+            if isinstance(step, Free) and step.slot < 0:
+                (release or device.free)(inputs[-step.slot - 1])
+            elif isinstance(step, Free):
                 device.free(slots.pop(step.slot))
             elif step.cache_key is not None:
                 if step.cache_key not in cache:
@@ -193,7 +197,8 @@ def _lowest_l1_address(device: Device, cache: ProgramCache, steps: Sequence[Step
         made: set[Hashable] = set()
         for step in steps:
             if isinstance(step, Free):
-                device.free(slots.pop(step.slot))
+                if step.slot > 0:
+                    device.free(slots.pop(step.slot))
             elif isinstance(step, Allocate) and (
                 step.cache_key is None or not (step.cache_key in cache or step.cache_key in made)
             ):

@@ -13,7 +13,7 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, BLACKHOLE, DRAM, FLOAT32, L1
-from ttmem.tensors import ROW_MAJOR, Shard, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, Shard, TensorSpec, round_up
 
 _TILE, _FACE = 32, 16
 _TILES_AT_ONCE = 8
@@ -30,6 +30,8 @@ def grid_sample(call: Call, plan: PlanWriter) -> Plan:
     if numbers is None or not _is_plain(image) or not _is_plain(grid) or call.arguments["padding_mode"] != "zeros":
         return plan.give_up("grid_sample of this mode, of other types or of other layouts")
     points = grid.shape[-1] // numbers
+    if grid.shape[-1] % numbers:
+        raise InvalidSpecError(f"the grid's last dimension must be a multiple of {numbers}, but got {grid.shape[-1]}")
     if not points or image.shape[0] != grid.shape[0] or image.shape[-1] % _TILE or image.shard is not None:
         return plan.give_up("grid_sample of shards, of other batches, or of channels that fill no tiles")
     joins = bool(call.arguments["batch_output_channels"])

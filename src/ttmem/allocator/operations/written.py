@@ -145,6 +145,7 @@ def call_of(
         written.tensor_places,
         shard,
         refused,
+        target,
     )
 
 

@@ -2,7 +2,8 @@
 """A program run with changes that nobody wrote down: calls get other options, run in parts or at another time, tensors
 are freed behind them.
 
-Operations are named by their index, which a change does not move: what is done here is not recorded as an operation.
+Operations are named by their index among those of one device, which a change does not move: what is done here is not
+recorded as an operation.
 What cannot be done is told in a note that begins with ``NOT_MADE``, and the call is made as it was written.
 """
 
@@ -27,6 +28,8 @@ class Editing:
 
     def __init__(self, library: Library, edits: Sequence[Mapping[str, Any]], note: Callable[[str], None]) -> None:
         self._library, self._note = library, note
+        self.rank: int = edits[0].get("rank", 0) if edits else 0
+        """The device whose operations are meant; others run as they are written."""
         self._options: dict[int, list[Mapping[str, Any]]] = {}
         self._made_by: dict[int, list[Mapping[str, Any]]] = {}
         self._held: dict[int, list[Any]] = {}
@@ -86,6 +89,11 @@ class Editing:
         self, edit: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         ttnn = self._library.ttnn
+        if any(isinstance(one, ttnn.TensorSpec) for one in (*arguments, *options.values())):
+            self._note(
+                f"{NOT_MADE}{edit['kind']} at operation {edit['operation']}: its call is given a whole TensorSpec"
+            )
+            return arguments, options
         if edit["kind"] == _INPLACE:
             first = next(iter(self._library.tensors_in((arguments, options))), None)
             return arguments, {**options, "output_tensor": first}

@@ -62,6 +62,8 @@ class Recorder:
         self._depth = threading.local()
         self._sites = Sites((library.folder, str(Path(__file__).resolve().parent)))
         self._index = 0
+        self._places: dict[int, int] = {}
+        """The last operation of each device, by rank, counted among its own."""
         self._captures = Captures(library)
         self._listener = Listener(self._captures)
         self._followed = Followed(library, self._listener, measure_programs=measure_programs)
@@ -207,6 +209,7 @@ class Recorder:
         started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
         started["origin"] = self._origins.of((*arguments, *options.values()))
         if watch is None:
+            self._places[0] = self._places.get(0, -1) + 1  # what touches no device is told of the first
             self._send(started)
             try:
                 results = function(*arguments, **options)
@@ -216,7 +219,10 @@ class Recorder:
             self._origins.passed_on(results, started["origin"])
             self._send({"end": index})
             return results
-        self._editing.begin(watch.device)
+        place = self._places[watch.rank] = self._places.get(watch.rank, -1) + 1
+        is_edited = watch.rank == self._editing.rank
+        if is_edited:
+            self._editing.begin(watch.device)
         state = state_message(watch.state())
         self._send({**started, "rank": watch.rank, **state, **self._inputs(watch, (arguments, options))})
         if index >= self._next_walk:
@@ -235,9 +241,12 @@ class Recorder:
                 place = f" ({site.file}:{site.line})" if site.file else ""
                 self._send({"note": TRACE_OVERLAP_NOTE.format(name=name, place=place, size=overlap)})
 
-        function, arguments, options = self._editing.before(index, stand_in or function, arguments, options)
+        function = stand_in or function
+        if is_edited:
+            function, arguments, options = self._editing.before(place, function, arguments, options)
         results = watch.call(function, arguments, options, ended, after_state=True)
-        self._editing.after(index, results)
+        if is_edited:
+            self._editing.after(place, results)
         return results
 
     def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:

@@ -6,8 +6,10 @@ import linecache
 import os
 import sys
 import sysconfig
+from collections.abc import Callable
 from functools import lru_cache
-from types import FrameType
+from itertools import islice
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 _OPERATORS = {
@@ -48,7 +50,8 @@ class Site(NamedTuple):
     names: tuple[str, ...]
     """What the statement assigns the operation's results to; empty when it does something else with them."""
     path: tuple[str, ...] = ()
-    """``file:line`` of every call of the user's that led here, the outermost first."""
+    """``file:line+column-line+column`` of every call of the user's that led here, the outermost first; ``file:line``
+    where Python does not tell more."""
     named_at: int = 0
     """How many of them further out the statement stands that has the names."""
 
@@ -78,7 +81,9 @@ class Sites:
         while frame is not None and len(path) < _DEEPEST_PATH:
             if self.is_users(frame.f_code.co_filename):
                 named_at = len(path) if frame is naming else named_at
-                path.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+                span = span_of(frame)
+                line = "{}+{}-{}+{}".format(*span) if span is not None else str(frame.f_lineno)
+                path.append(f"{frame.f_code.co_filename}:{line}")
             frame = frame.f_back
         return tuple(reversed(path)), named_at
 
@@ -102,20 +107,68 @@ def _names(frame: FrameType | None, called: str) -> tuple[tuple[str, ...], Frame
     for _ in range(_MOST_HANDED_ON):
         if frame is None:
             break
-        found = outcome(frame.f_code.co_filename, frame.f_lineno, called)
+        found = outcome(frame.f_code.co_filename, frame.f_lineno, called, span_of(frame))
         if found is not HANDED_ON:
             return found, frame
         called, frame = frame.f_code.co_name, frame.f_back
     return (), None
 
 
-@lru_cache(maxsize=4096)
-def outcome(file: str, line: int, called: str) -> tuple[str, ...]:
+Span = tuple[int, int, int, int]
+"""First line and column, last line and column; columns count bytes from 0."""
+
+
+def span_of(frame: FrameType) -> Span | None:
+    """Of the expression that a frame is at; None before Python 3.11, which knows the line alone."""
+    return _span(frame.f_code, frame.f_lasti // 2)
+
+
+@lru_cache(maxsize=8192)
+def _span(code: CodeType, instruction: int) -> Span | None:
+    positions = getattr(code, "co_positions", None)
+    found = next(islice(positions(), instruction, None), None) if positions is not None else None
+    if found is None or None in found:
+        return None
+    line, end_line, column, end_column = found
+    return line, column, end_line, end_column
+
+
+def given_to(node: ast.AST, parent: Callable[[ast.AST], ast.AST | None]) -> tuple[str, ...]:
+    """The names that an expression's value gets: ``HANDED_ON`` in a ``return``, none where it gets none."""
+    above = parent(node)
+    while isinstance(above, (ast.IfExp, ast.Await)) and node is not getattr(above, "test", None):
+        node, above = above, parent(above)
+    if isinstance(above, ast.NamedExpr):
+        return (above.target.id,)
+    if isinstance(above, ast.Return):
+        return HANDED_ON
+    if isinstance(above, ast.AnnAssign):
+        return (ast.unparse(above.target),)
+    if isinstance(above, ast.Assign):
+        return tuple(map(ast.unparse, _parts(above.targets[0])))
+    outer = parent(above) if isinstance(above, (ast.Tuple, ast.List)) else None
+    if isinstance(above, (ast.Tuple, ast.List)) and isinstance(outer, ast.Assign):  # a, b = make(1), make(2)
+        targets = _parts(outer.targets[0])
+        if len(targets) == len(above.elts) > 1 and not any(isinstance(one, ast.Starred) for one in above.elts):
+            return (ast.unparse(targets[above.elts.index(node)]),)  # type: ignore[arg-type]
+    return ()
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    return target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+
+
+@lru_cache(maxsize=8192)
+def outcome(file: str, line: int, called: str, span: Span | None = None) -> tuple[str, ...]:
     """``("q", "k")`` for ``q, k = ttnn.split(...)``, ``HANDED_ON`` for ``return ttnn.split(...)``.
 
-    Only when the statement's value is this very call; empty when the statement does something else with it, or when two
-    on one line do (``a = make(); b = make()``): a line is all that a frame tells.
+    Only when the statement's value is this very call; empty when the statement does something else with it. Where a
+    frame tells its line alone, that is so too when two on one line may be meant (``a = make(); b = make()``).
     """
+    if span is not None:
+        nodes, parents = _expressions(file)
+        node = nodes.get(span)
+        return given_to(node, parents.get) if node is not None else ()
     here = [
         statement
         for statement in _statements(file)
@@ -126,19 +179,42 @@ def outcome(file: str, line: int, called: str) -> tuple[str, ...]:
     (statement,) = here
     if isinstance(statement, ast.Return):
         return HANDED_ON
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    target = targets[0]
-    each = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-    return tuple(map(ast.unparse, each))
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    return tuple(map(ast.unparse, _parts(target)))
+
+
+@lru_cache(maxsize=64)
+def _tree(file: str) -> ast.AST | None:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 @lru_cache(maxsize=64)
 def _statements(file: str) -> tuple[ast.Assign | ast.AnnAssign | ast.Return, ...]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return)))
+    tree = _tree(file)
+    every = ast.walk(tree) if tree is not None else ()
+    return tuple(node for node in every if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return)))
+
+
+@lru_cache(maxsize=64)
+def _expressions(file: str) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.AST]]:
+    """By their place, and what each node stands in."""
+    tree = _tree(file)
+    return expressions(tree) if tree is not None else ({}, {})
+
+
+def expressions(tree: ast.AST) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.AST]]:
+    """The expressions of a file by their place, and what each of its nodes stands in."""
+    nodes: dict[Span, ast.expr] = {}
+    parents: dict[ast.AST, ast.AST] = {}
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            parents[child] = node
+        if isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None:
+            nodes.setdefault((node.lineno, node.col_offset, node.end_lineno, node.end_col_offset), node)
+    return nodes, parents
 
 
 def _calls(value: ast.expr | None, operation: str) -> bool:

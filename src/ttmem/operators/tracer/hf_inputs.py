@@ -29,6 +29,10 @@ def make_inputs(model: Any, config: Any, size: tuple[int, int], job: TraceJob) -
         given |= {other: _MAKERS[other](asked) for other in ("input_ids", "pixel_values") if other in taken}
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
         given["decoder_input_ids"] = asked.tokens(_said(config, "max_target_positions"))
+    if job.size and "pixel_values" not in given:
+        raise TracerError(f"--size would change nothing: the model takes {', '.join(given)}")
+    if job.sequence != _DEFAULT_SEQUENCE and given.keys() <= {"pixel_values", "input_features"}:
+        raise TracerError(f"--seq would change nothing: the model takes {', '.join(given)}")
     return given
 
 

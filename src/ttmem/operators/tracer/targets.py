@@ -67,6 +67,10 @@ def _check_size(load: Any, make: Any, job: TraceJob) -> None:
     if job.size and all(known is not None and known.isdisjoint(_SIZES) for known in taken):
         named = f"{getattr(load, '__name__', 'the model')} and {getattr(make, '__name__', 'its inputs')}"
         raise TracerError(f"--size would change nothing: neither of {named} has a parameter {', '.join(_SIZES)}")
+    if job.sequence != TraceJob("").sequence and all(
+        known is not None and known.isdisjoint(_LENGTHS) for known in taken
+    ):
+        raise TracerError(f"--seq would change nothing: neither has a parameter {', '.join(_LENGTHS)}")
 
 
 def check_built(model: Any, job: TraceJob) -> None:

@@ -159,17 +159,20 @@ def _pieces(text: bytes) -> Iterator[tuple[int, bytes]]:
     """Modules with the number of the line before them."""
     stages = [(found.start(), found[1]) for found in STAGE_MARK.finditer(text)]
     if not stages:
-        begin = 0
-        for split in [*(found.span() for found in _SPLIT.finditer(text)), (len(text), len(text))]:
-            yield text.count(b"\n", 0, begin), text[begin : split[0]]
-            begin = split[1]
+        begin = line = 0
+        for end, next_begin in [*(found.span() for found in _SPLIT.finditer(text)), (len(text), len(text))]:
+            yield line, text[begin:end]
+            line += text.count(b"\n", begin, next_begin)
+            begin = next_begin
         return
+    line = counted = 0
     for (begin, stage), (end, following) in zip(stages, [*stages[1:], (len(text), b"")], strict=True):
         if stage in _TTNN_STAGES and not (stage == b"ttnn" and following == b"ttnn_runtime"):
             cuts = (text.find(mark, begin, end) for mark in STAGE_END_MARKS)
             end = min((cut for cut in cuts if cut >= 0), default=end)
             begin = text.find(b"\n", begin, end) + 1 or end
-            yield text.count(b"\n", 0, begin), text[begin:end]
+            line, counted = line + text.count(b"\n", counted, begin), begin
+            yield line, text[begin:end]
 
 
 def _read(text: bytes, first_line: int, where: str) -> ModuleText:

@@ -70,6 +70,12 @@ _TORN = re.compile(
 _FAILURE = -1
 _MODULE_BODY = (b"%", b'"ttnn.', b'"ttir.', b'"stablehlo.', b'"vhlo.', b"return ", b"}")
 _MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @", *STAGE_END_MARKS)
+_MARKS = (
+    *(b" | ", b"Executing operation: ", b"MemoryView{", b"memory state", b"xecution of program: ", b"#"),
+    *(*_MODULE_MARKS, b"EXPECTED_ERROR", *FAILURE_MARKERS),
+)
+"""A line with none of these is somebody else's, whatever else it holds: ``_learn`` asks for nothing but them."""
+_BLOCK_LINES = 256
 # Everything but digits, dots and blanks goes, so that many views become one string of numbers.
 _ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
 _MIB = 1 << 20
@@ -130,8 +136,7 @@ class Lexer:
         codes = np.fromiter(map(self._codes.get, lines, repeat(-1)), np.int32, count)
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
-            learned = [self._code_of(lines, i) for i in unknown.tolist()]
-            codes[unknown] = learned
+            codes[unknown] = self._codes_of(lines, unknown.tolist())
         kept = np.flatnonzero(codes)
         tokens, positions = codes[kept], kept + (self.line_count + 1)
         if self._extra:
@@ -159,6 +164,25 @@ class Lexer:
 
     # --- one line -----------------------------------------------------------------------------------------------
 
+    def _codes_of(self, lines: list[bytes], unknown: list[int]) -> list[int]:
+        """Lines of others come in blocks, and most blocks have no word that would make us look at their lines."""
+        learned: list[int] = []
+        for at in range(0, len(unknown), _BLOCK_LINES):
+            block = unknown[at : at + _BLOCK_LINES]
+            text = b"\n".join([lines[i] for i in block])
+            if len(text) >= LINE_BYTES or any(mark in text for mark in _MARKS):
+                learned += [self._code_of(lines, i) for i in block]
+                continue
+            learned += repeat(int(Kind.FOREIGN), len(block))
+            for i in block[: _KNOWN_FOREIGN_LINES - self._foreign_known]:
+                self._know_foreign(lines[i])
+        return learned
+
+    def _know_foreign(self, line: bytes) -> None:
+        if len(line) <= _SHORT_LINE_BYTES and self._foreign_known < _KNOWN_FOREIGN_LINES:
+            self._foreign_known += 1
+            self._codes[line] = Kind.FOREIGN
+
     def _code_of(self, lines: list[bytes], index: int) -> int:
         line = lines[index]
         code = self._codes.get(line)  # it may have been learned a few lines above
@@ -177,14 +201,8 @@ class Lexer:
             return Kind.FOREIGN if number is None else self._add(Kind.FAILURE, number, rank)
         if code:
             self._remember(line, code)
-        elif (
-            len(line) <= _SHORT_LINE_BYTES
-            and self._foreign_known < _KNOWN_FOREIGN_LINES
-            and self._damaged_count == damaged  # else it means something each time
-            and not self._extra
-        ):
-            self._foreign_known += 1
-            self._codes[line] = code
+        elif self._damaged_count == damaged and not self._extra:  # else it means something each time
+            self._know_foreign(line)
         return code
 
     def _remember(self, line: bytes, code: int) -> None:

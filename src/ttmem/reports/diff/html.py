@@ -2,6 +2,7 @@
 """Two profiles on one page: curves over one another, what appeared, grew, went."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -93,7 +94,9 @@ def _anchors(before: Profile, first: Timeline, after: Profile, second: Timeline)
     """
     if not (0 < len(first) <= _MOST_ALIGNED and 0 < len(second) <= _MOST_ALIGNED):
         return []
-    partner = partners(before, after, set(after.forms.names))
+    # Of these processes alone: which one of a suite ran first is chance.
+    both = replace(before, timelines=(first,)), replace(after, timelines=(second,))
+    partner = partners(*both, set(after.forms.names))
     same = np.full(len(after.forms), -1, np.int64)
     same[list(partner)] = list(partner.values())
     counterparts = same[second.form]

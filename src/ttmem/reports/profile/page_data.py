@@ -232,6 +232,9 @@ def _follow(profile: Profile, known: Analyses, lives: _Lives) -> Iterator[list[i
             yield [number, 0, len(timeline.state_kind)]
     left = _MOST_FOLLOWED
     unnamed: set[int] = set()
+    nested = [
+        np.sort([program.run for program in timeline.programs if program.parent >= 0]) for timeline in profile.timelines
+    ]
     for run in _in_order_of_interest(known):
         timeline = profile.timelines[run.timeline]
         if not timeline.programs:  # nothing tells whose a tensor is: all is followed as one
@@ -246,8 +249,8 @@ def _follow(profile: Profile, known: Analyses, lives: _Lives) -> Iterator[list[i
                 end_state=len(timeline.state_kind),
             )
         count = run.end_index - run.first_index
-        # To follow one run, what earlier ones left behind is looked up in the whole timeline.
-        cost = count + len(timeline) // 20
+        # To follow one run, what earlier ones left behind is looked up in the whole timeline, and made again.
+        cost = count + len(timeline) // 20 + 2 * int(np.searchsorted(nested[run.timeline], run.number))
         first_one = left == _MOST_FOLLOWED and count <= _MOST_FOLLOWED_OF_A_RUN
         if timeline.buffers is not None or not (first_one or cost <= left):
             continue

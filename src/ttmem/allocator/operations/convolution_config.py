@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a caller may decide of a convolution: ``conv_config``, ``compute_config``, ``slice_config``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ttmem.hardware import BFLOAT16, DATA_TYPES, FLOAT32, DataType
+
+HEIGHT, BLOCK, WIDTH = "height", "block", "width"
+_KINDS = {f"{kind.upper()}_SHARDED": kind for kind in (HEIGHT, BLOCK, WIDTH)}
+_WITHOUT_MEANING = {
+    "activation": None,
+    "config_tensors_in_dram": False,
+    "override_sharding_config": False,
+    "override_output_sharding_config": False,
+    "core_grid": None,
+    "transpose_shards": False,
+    "enable_kernel_stride_folding": None,
+    "enable_activation_reuse": False,
+    "force_split_reader": None,
+}
+"""Fields that change much, and the values with which they change nothing."""
+_TILE = 32
+
+
+class UnknownChoiceError(Exception):
+    """A field of which nobody compared what it changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What is decided; all that is not is the library's own choice."""
+
+    kind: str = ""
+    """Of the shards."""
+    block_rows: int = 0
+    """Tiles of the output that a core works on at a time; 0: all that it makes."""
+    depth_divisor: int = 1
+    """By width: into how many blocks a core's share of the inner dimension is cut."""
+    takes_whole_kernel: bool = False
+    """By height and width of the shards: all rows of the kernel at a time."""
+    doubles_input: bool = False
+    doubles_weights: bool = False
+    gives_rows: bool = False
+    frees_input: bool = False
+    moves_halo: bool = True
+    reshards: bool = False
+    activates: bool = False
+    weights: DataType | None = None
+    sums_in_float32: bool | None = None
+    sums_in_l1: bool = False
+    stays_in_l1: bool = False
+    """Also an image in DRAM goes through L1 at once, whether it fits or not."""
+
+    def partial_dtype(self, out: DataType, blocks: int, *, has_bias: bool) -> DataType:
+        """Of sums that are not complete: sums in L1 have a type of their own where there are several to add."""
+        if not self.sums_in_l1 or blocks <= (1 if has_bias else 2):
+            return out
+        return FLOAT32 if self.sums_in_float32 else BFLOAT16
+
+
+NO_CHOICES = Choices()
+
+
+def choices_of(arguments: Mapping[str, Any]) -> Choices:
+    """As the step wrote them; UnknownChoiceError for one that was not compared."""
+    given = dict(arguments.get("conv_config") or {})
+    given.pop("new", None)
+    sums = dict(arguments.get("compute_config") or {})
+    activates = given.pop("activation", None) is not None
+    dtype, layout, kind = (given.pop(name, None) for name in ("weights_dtype", "output_layout", "shard_layout"))
+    slices = arguments.get("slice_config")
+    if slices is not None and "L1Full" not in str(slices):
+        raise UnknownChoiceError("slice_config")
+    found = Choices(
+        kind="" if kind is None else _KINDS[str(kind).rpartition(".")[2]],
+        block_rows=int(given.pop("act_block_h_override", 0)) // _TILE,
+        depth_divisor=int(given.pop("act_block_w_div", 1)),
+        takes_whole_kernel=bool(given.pop("full_inner_dim", False)),
+        doubles_input=bool(given.pop("enable_act_double_buffer", False)),
+        doubles_weights=bool(given.pop("enable_weights_double_buffer", False)),
+        gives_rows=str(layout).lower().startswith(("row_major", "ttnn.row_major")),
+        frees_input=bool(given.pop("deallocate_activation", False)),
+        moves_halo=bool(given.pop("reallocate_halo_output", True)),
+        reshards=bool(given.pop("reshard_if_not_optimal", False)),
+        activates=activates,
+        weights=None if dtype is None else DATA_TYPES.find(str(dtype)),
+        sums_in_float32=bool(sums.get("fp32_dest_acc_en", False)) if sums else None,
+        sums_in_l1=bool(sums.get("packer_l1_acc", False)),
+        stays_in_l1=slices is not None,
+    )
+    for name, value in given.items():
+        if name not in _WITHOUT_MEANING or value != _WITHOUT_MEANING[name]:
+            raise UnknownChoiceError(name)
+    return found

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An upload that comes later: which statement moves, and before which one it may stand in any run of the program."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ttmem.tune.freeing import flow_of
+from ttmem.tune.groups import Group, depth_of, is_as_captured, targets_at
+from ttmem.tune.history import History, Life
+from ttmem.tune.names import statements
+from ttmem.tune.source import Place, Source, place_of, source_of, targets_of
+
+
+class Move(NamedTuple):
+    """Whole lines that go before another one."""
+
+    line: int
+    end_line: int
+    before: int
+    text: str
+
+
+def moved(history: History, group: Group) -> Move | None:
+    """None where more than the upload would move, or what is in between might read it or change what it is made of."""
+    source = source_of(group.site.file) if group.site.file else None
+    made = source.statement_of(group.site) if source is not None else None
+    if source is None or not isinstance(made, ast.Assign) or not is_as_captured(history, group.site.file):
+        return None
+    block, targets = source.block_of(made), targets_of(made)
+    if block is None or len(targets) != 1 or not targets[0].isidentifier() or targets_at(source, group.site) != targets:
+        return None
+    used = {_first_use(history, source, group, life, block.statements) for life in group.lives}
+    last = used.pop() if len(used) == 1 else None
+    if last is None or block.statements.index(last) <= block.place + 1:
+        return None
+    if source.first_of_line(made) is not made or source.end_of_line(made) is not made or source.indent(last) is None:
+        return None
+    if not _is_alone(history, source, group, made):
+        return None
+    between = block.statements[block.place + 1 : block.statements.index(last)]
+    if _touched(between, made) or flow_of(history, group, source).is_read_elsewhere(made, targets[0]):
+        return None
+    end = made.end_lineno or made.lineno
+    return Move(
+        made.lineno, end, last.lineno, "".join(source.lines[made.lineno - 1 : end]).replace(source.newline, "\n")
+    )
+
+
+def _first_use(history: History, source: Source, group: Group, life: Life, block: list[ast.stmt]) -> ast.stmt | None:
+    """The statement of the block in which it is used first, where that use is the first operation of the statement."""
+    step = _step(history, life, life.uses[0]) if life.uses else None
+    used = source.statement_of(step) if step is not None and step.file == group.site.file else None
+    outer: ast.AST | None = used
+    while outer is not None and outer not in block:
+        outer = source.parent(outer)
+    if not isinstance(outer, ast.stmt):
+        return None
+    before = _step(history, life, life.uses[0] - 1) if life.uses[0] else None
+    if before is not None and outer.lineno <= before.line <= (outer.end_lineno or outer.lineno):
+        return None
+    return source.first_of_line(outer)
+
+
+def _step(history: History, life: Life, operation: int) -> Place | None:
+    """Where the function that made a tensor was during an operation; None outside of it."""
+    depth = depth_of(history, life)
+    made, path = history.operations[life.producer].path, history.operations[operation].path
+    return place_of(path[depth]) if 0 <= depth < len(path) and path[:depth] == made[:depth] else None
+
+
+def _is_alone(history: History, source: Source, group: Group, made: ast.stmt) -> bool:
+    """Whether the statement runs nothing but the uploads of the group."""
+    producers = {life.producer for life in group.lives}
+    depth = depth_of(history, group.lives[0])
+    for operation in history.operations:
+        if operation.index not in producers and depth < len(operation.path):
+            place = place_of(operation.path[depth])
+            if place.file == group.site.file and source.statement_of(place) is made:
+                return False
+    return True
+
+
+def _touched(between: list[ast.stmt], made: ast.Assign) -> bool:
+    """Whether statements in between mention the tensor, or give what it is made of another value."""
+    own = {node.id for node in ast.walk(made) if isinstance(node, ast.Name)}
+    names = {node.id for one in made.targets for node in ast.walk(one) if isinstance(node, ast.Name)}
+    for statement in statements(between):
+        if isinstance(statement, (ast.Return, ast.Break, ast.Continue, ast.Global, ast.Nonlocal)):
+            return True
+    for node in _nodes(between):
+        if isinstance(node, ast.Name) and (node.id in names or (node.id in own and not isinstance(node.ctx, ast.Load))):
+            return True
+    return False
+
+
+def _nodes(between: list[ast.stmt]) -> Iterator[ast.AST]:
+    for statement in between:
+        yield from ast.walk(statement)
