@@ -24,10 +24,11 @@ from pathlib import Path
 import ttmem
 from ttmem.engines.running import CapturedRun
 from ttmem.library.tune import Tuned
+from ttmem.tune.applied import UNKNOWN
 from ttmem.tune.draft import as_captured
 from ttmem.tune.figures import Figures, figures
 from ttmem.tune.history import history
-from ttmem.tune.verifying import Verified
+from ttmem.tune.verifying import Verified, certainty
 
 SCRIPTS = (
     "ttnn/ttnn/examples/usage/using_tt_lib.py",
@@ -78,6 +79,8 @@ def row(title: str, script: str, arguments: Sequence[str], board: str, python: s
         again = captured()
         peak = peaks(figures(as_captured(history(again.profile))))
         kept = "as promised" if peak == promised else f"not {promised}"
+        if certainty([one for one in found.applied if one.edit in edits]) == UNKNOWN:
+            kept = f"no promise, {promised} was a guess"
         patched = f"status {again.status}, {peak}, {kept}"
     cells = (count, len(found.steps), applied, peaks(found.before), peaks(found.after), measured, patched)
     return f"| {title} | {' | '.join(map(str, cells))} |"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edits as text, in statements of every form: the patch applies, is Python, and the patched script keeps promises."""
+"""Edits as text, in statements of every form: the patch applies, is Python, and the script keeps the promise then."""
 
 from __future__ import annotations
 

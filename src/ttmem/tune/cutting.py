@@ -112,6 +112,8 @@ def _parts(
 def temporaries_of(history: History, index: int) -> list[Life]:
     """What an operation takes and gives back itself."""
     first, last = history.starts[index], history.ends[index]
-    taken: list[int] = history.cache.setdefault("taken", [life.taken_at for life in history.lives])
+    taken: list[int] | None = history.cache.get("taken")
+    if taken is None:
+        taken = history.cache["taken"] = [life.taken_at for life in history.lives]
     behind = history.lives[bisect.bisect_left(taken, first) : bisect.bisect_right(taken, last)]
     return [life for life in behind if life.given_at <= last + 1 and life.taken_at > first]

@@ -7,7 +7,7 @@ there, exactly the static buffers and temporaries that were captured; then it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,7 @@ def with_programs(draft: Draft) -> tuple[Draft, str]:
         captured = _static(history, index)
         if not captured:
             continue
-        is_same = index not in _retyped(draft, touched)
+        is_same = not touched[index]
         if is_same and (before.get(index) == after.get(index) or not _is_sized_by_space(history, index)):
             continue
         found = _again(draft, index, captured, before.get(index), after.get(index))
@@ -79,10 +79,6 @@ def _touched(draft: Draft) -> dict[int, bool]:
             if _is_sized_by_space(history, operation.index):
                 found.setdefault(operation.index, False)
     return found
-
-
-def _retyped(draft: Draft, touched: Mapping[int, bool]) -> set[int]:
-    return {index for index, is_other in touched.items() if is_other}
 
 
 def _is_sized_by_space(history: History, index: int) -> bool:

@@ -19,8 +19,10 @@ _ENDING = (ast.Raise, ast.Continue, ast.Break)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _MOST_BYTES = 4_000_000
 _BYTE_ORDER_MARK = "\ufeff"
+_NUMBER = r"\d{1,9}"
 _STEP = re.compile(
-    r"(?P<file>.+):(?P<line>\d+)(?:\+(?P<column>\d+)-(?P<end_line>\d+)\+(?P<end_column>\d+))?", re.DOTALL
+    rf"(?P<file>.+):(?P<line>{_NUMBER})(?:\+(?P<column>{_NUMBER})-(?P<end_line>{_NUMBER})\+(?P<end_column>{_NUMBER}))?",
+    re.DOTALL,
 )
 
 

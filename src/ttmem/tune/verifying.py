@@ -139,7 +139,7 @@ def run_again(profile: Profile, what: Plan, *, python: str | None = None, output
     if profile.source.kind != KIND or not Path(script).is_file():
         raise BadInputError(
             f"'{profile.name}' cannot be run again: its script {script!r} is not here",
-            hint="verify where 'ttmem run' was called, or capture it again",
+            hint="only what 'ttmem run' captured can be, in the folder where it was called",
         )
     settings: dict[str, Any] = {"board": profile.facts.get("board", "n150"), **(what.settings or {})}
     arguments = [str(word) for word in profile.facts.get("arguments", ())]

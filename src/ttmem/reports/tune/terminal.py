@@ -16,11 +16,11 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
     """Edits first: they are what was asked for."""
     report = TextReport(width, color=color)
     for number, edit in enumerate(answer.edits, 1):
-        where = f" at {one_line(edit.location)}" if edit.location else ""
-        behind = " behind" if edit.kind == "free" and edit.location else ""
+        word = "behind" if edit.kind == "free" else "at"
+        where = f" {word} {one_line(edit.location)}" if edit.location else ""
         saves = f"saves {megabytes(edit.saves_bytes_per_bank)} of {edit.memory} per bank"
         report.print(f"{number}. {one_line(edit.edit)}", style="bold")
-        report.print(f"   {one_line(edit.code)}{behind}{where}")
+        report.print(f"   {one_line(edit.code)}{where}")
         doubt = f" ({one_line(edit.why_bounded)})" if edit.why_bounded else ""
         report.print(f"   {saves}; {edit.confidence}{doubt}; cost: {one_line(edit.cost)}")
     if not answer.edits:
