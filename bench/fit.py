@@ -7,6 +7,7 @@
     python bench/fit.py --page                 # also write the table of docs/fit.md
     python bench/fit.py --max-batch            # the largest batch, as fit finds it and by bisection on the mock
     python bench/fit.py --tracer               # memory of the torch process for a model and one ten times as large
+    python bench/fit.py --verb                 # wall and CPU seconds of the whole command on the mock, all starts in it
 
 A row is one model at one size: the DRAM peak that each engine gives, and whether it fits. Exit 1 when a peak differs by
 more than two percent or a verdict differs. Seconds are of one process each, the start of torch and ttnn left out.
@@ -16,7 +17,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -69,6 +72,8 @@ TEXT = {
 SIZES, LENGTHS = ((224, 224), (512, 512)), (128, 512)
 LARGE = {"pvtv2": 2048, "swin": 2048, "resnet50": 2048, "regnet": 2048, "convnext": 2048}
 """Sides at which the largest batch is small, so that bisection on the mock ends."""
+_SETS = [word for key, value in (("num_key_value_heads", 8), ("vocab_size", 128256), ("intermediate_size", 14336))
+         for word in ("--set", f"{key}={value}")]  # fmt: skip
 _LAYERS = {"llama": {"num_hidden_layers": 4}}
 
 
@@ -181,6 +186,31 @@ def tracer_memory() -> None:
         )
 
 
+VERBS = {
+    "ViT": (["hf:ViTConfig"], 5),
+    "Swin": (["hf:SwinConfig"], 5),
+    "ResNet-50": (["hf:ResNetConfig"], 5),
+    "Llama-8B, traced, 2048 tokens": (["hf:LlamaConfig", *_SETS, "--seq", "2048"], 20),
+    "Llama-8B by recipe, 4096 tokens": (["hf:LlamaConfig", *_SETS, "--context", "4096"], 20),
+}
+"""What is asked, and the seconds that it may take."""
+
+
+def verbs() -> int:
+    """The whole command, as a user starts it; CPU time is that of all its processes. How many took too much of it."""
+    slow = 0
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from ttmem.commands import main; sys.exit(main())"
+    for name, (words, most_seconds) in VERBS.items():
+        before, started = os.times(), time.perf_counter()
+        options = ["--engine", "mock", "--no-store", "--no-advice", "-q"]
+        subprocess.run([sys.executable, "-c", code, "fit", *words, *options], stdout=subprocess.DEVNULL, check=False)
+        wall, after = time.perf_counter() - started, os.times()
+        used = after.children_user - before.children_user + after.children_system - before.children_system
+        slow += min(wall, used) > most_seconds  # alone on the machine the first, else the second
+        print(f"{name:32} {wall:5.1f} s, {used:5.1f} s of CPU (at most {most_seconds} s)", flush=True)
+    return slow
+
+
 def table(rows: list[Row], board: str) -> str:
     """For the page."""
     agreeing = sum(row.agrees for row in rows)
@@ -222,7 +252,10 @@ def main() -> int:
         "--max-batch", metavar="MODELS", nargs="?", const=",".join(LARGE), help="of " + ", ".join(LARGE)
     )
     parser.add_argument("--tracer", action="store_true", help="memory of the torch process")
+    parser.add_argument("--verb", action="store_true", help="seconds of the whole command")
     given = parser.parse_args()
+    if given.verb:
+        return 1 if verbs() else 0
     if given.max_batch:
         with kept_tracer():
             return 1 if largest_batches(given.max_batch.split(","), given.board) else 0

@@ -5,7 +5,8 @@
     python bench/releases.py --quick                    # the examples of the catalogue alone
     python bench/releases.py --cases cases.jsonl        # and a sample of a case file (--whole: all of it)
     python bench/releases.py --releases 0.80.0,0.81.1 --boards n150,p150
-    python bench/releases.py --write                    # renew docs/releases.md
+    python bench/releases.py --between 0.78.0           # that one only for the sample, and where its neighbours differ
+    python bench/releases.py --write                    # renew docs/releases.md; --asks-nothing: with what is known
 
 Cases are the examples of the catalogue and, of every operator of the 52 models (`ops_extract.py`, extracted once, or
 `--cases`), some from the smallest to the largest; each with its tensors in DRAM and in L1, alone on an empty device.
@@ -71,6 +72,21 @@ def results(rows: Sequence[Asked], answers: Answers, release: str) -> list[Resul
                 Result(row.case.id, row.case.op, outcome, row.question.board, "mock", row.memory, "tile", shapes=shapes)
             )
     return found
+
+
+def differing(rows: Sequence[Asked], answers: Answers, old: str, new: str) -> set[str]:
+    """Keys of the questions that two releases answer differently: elsewhere one between them is like both of them,
+    unless it took back at once what it changed."""
+    found = set()
+    for row in rows:
+        first, second = (answers.find(replace(row.question, release=release))[0] for release in (old, new))
+        if first and second and _seen(first) != _seen(second):
+            found.add(row.question.key)
+    return found
+
+
+def _seen(outcome: Outcome) -> tuple[object, ...]:
+    return outcome.status, dict(outcome.peak_bytes_per_bank), dict(outcome.l1_parts), outcome.l1_problem
 
 
 def with_programs(before: Iterable[Result], after: Iterable[Result]) -> tuple[list[Result], list[Result], int]:
@@ -201,6 +217,8 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="all cases of the file")
     parser.add_argument("--quick", action="store_true", help="the examples alone")
     parser.add_argument("--answers", type=Path, default=home_folder() / "cache" / "releases.sqlite")
+    parser.add_argument("--between", default="", help="ask these for the sample, and where those beside them differ")
+    parser.add_argument("--asks-nothing", action="store_true", help="of what is kept already")
     parser.add_argument("--write", action="store_true", help="renew docs/releases.md")
     options = parser.parse_args()
     known = sorted(RELEASES, key=lambda release: tuple(map(int, release.name.split("."))))
@@ -219,8 +237,15 @@ def main() -> int:
     with Answers(options.answers, is_measured=True) as answers:
         for board in options.boards.split(","):
             rows = list(asked_rows(cases, [board], MEMORIES))
-            for release in there:
-                answers.ask([replace(row.question, release=release) for row in rows])
+            spared = set(options.between.split(",")) & set(there[1:-1])
+            for release in [] if options.asks_nothing else sorted(there, key=lambda one: one in spared):
+                wanted_rows = rows
+                if release in spared:
+                    place = there.index(release)
+                    few = {case.id for case in (*shown, *sample(models, options.each))}
+                    differ = differing(rows, answers, there[place - 1], there[place + 1])
+                    wanted_rows = [row for row in rows if row.case.id in few or row.question.key in differ]
+                answers.ask([replace(row.question, release=release) for row in wanted_rows])
             share = f"{len(chosen)} of {len(models)} cases of models"
             about = f"{len(cases)} cases ({len(shown)} examples of the catalogue, {share}) on a mock {board}, "
             about = f"## {board}\n\n{about}each with its tensors in DRAM and in L1."

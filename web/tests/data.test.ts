@@ -111,6 +111,8 @@ describe("words", () => {
     expect(moduleOf("/home/me/examples/a.py:47")).toBe("a.py:47");
     expect(moduleOf("")).toBe("(no location)");
     expect(moduleOf("weights['</b>.x']")).toBe("weights");
+    expect(moduleOf("blocks[12]")).toBe("blocks");
+    expect(moduleOf("layers[1].w2")).toBe("layers[1]");
     expect(["model.layers[3].wqkv", "layers[0]", "w['a.b']"].map(isPath)).toEqual([true, true, true]);
     expect(["%12", "x", "result of ttnn.add", "%5#0"].map(isPath)).toEqual([false, false, false, false]);
   });

@@ -11,7 +11,7 @@ from ttmem.fit.forms import Held
 from ttmem.fit.prepared import weight_shape
 from ttmem.fit.stream import WEIGHT, Step
 from ttmem.operators.bound import CannotRunError
-from ttmem.operators.graphs import GraphCall
+from ttmem.operators.graphs import Graph, GraphCall
 from ttmem.operators.recipe import DeviceTensor, Recipe
 
 if TYPE_CHECKING:
@@ -20,12 +20,26 @@ if TYPE_CHECKING:
 _NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training")
 _FOLDED = "batch norms are folded into the convolution before them"
 _AFFINE = "a batch norm without a convolution before it is a product and a sum"
+_FLOAT_BYTES, _PAGE_BYTES = 4, 32
 _TILE = 32
 _VOLUME = 5
 """Dimensions of a weight over three."""
 _IN_BLOCKS = "group norms are done in blocks where a sample is more than a core holds"
 _NORM_BYTES, _NORM_BUFFERS = 1_000_000, 7
 """What the buffers of a group norm may take of a core's L1, and how many of them hold a block."""
+
+
+def as_loaded_bytes(graph: Graph) -> int:
+    """What careless loaders keep beside what is used: kernels in rows of float32, norms with a tile for each channel.
+
+    A row of a kernel is three numbers, and a page is at least 32 bytes; [1, C, 1, 1] is padded to C tiles.
+    """
+    kernels = {value: graph.values[value].shape for call in graph.calls if call.case.op == "convolution"
+               for value in call.takes[1:2]}  # fmt: skip
+    rows = sum(prod(shape[:-1]) * (-(-shape[-1] * _FLOAT_BYTES // _PAGE_BYTES) * _PAGE_BYTES)
+               for shape in kernels.values())  # fmt: skip
+    norms = {value for call in graph.calls if call.case.op in _NORMS for value in call.takes[1:]}
+    return rows + sum(prod(graph.values[value].shape) * 2 * _TILE * _TILE for value in norms)
 
 
 def lowered(lowering: Lowering, call: GraphCall) -> bool:

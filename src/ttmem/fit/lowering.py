@@ -73,6 +73,7 @@ class Lowering:
             tuple(self._calls),
             assumed=(_ASSUMED[asked.liveness], *self._of_this_model(), *_ALWAYS, *self._graph.remarks, *told),
             is_placed=False,
+            as_loaded_bytes=image_forms.as_loaded_bytes(self._graph),
             facts={
                 "parameters": self._graph.parameters,
                 "batch": asked.batch,

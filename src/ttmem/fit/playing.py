@@ -11,6 +11,7 @@ from typing import Any
 from ttmem import _toml
 from ttmem._errors import MissingPartError, TtmemError
 from ttmem.allocator.replay import spec_from_step
+from ttmem.analysis.amounts import megabytes
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.engines.capture import Capture
@@ -240,9 +241,10 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
             unknown=counts["unknown"],
             unsupported=unsupported,
         ),
-        assumed=(*stream.assumed, *([] if interval is None else [_of_ports()]), *heard.told_doubts()),
+        assumed=(*stream.assumed, *([] if interval is None else [_of_ports(stream)]), *heard.told_doubts()),
         error_bound_percent=stream.error_bound_percent,
         interval_bytes=interval,
+        as_loaded_bytes=0 if interval is None else stream.as_loaded_bytes,
     )
 
 
@@ -252,14 +254,18 @@ def _interval(fullest: Peak, held_bytes_per_bank: int) -> tuple[int, int]:
     return low, max(low, fullest.peak_bytes_per_bank * fullest.banks)
 
 
-def _of_ports() -> str:
+def _of_ports(stream: Stream) -> str:
     """How far such an interval can be trusted."""
     told = _measured()
-    return (
+    more = (
         f"of {told['ports']} ports of tt-metal that were measured {told['within']} lay in such an interval; the others "
         f"keep weights as they were loaded, or norms unfolded, on the device too: up to {told['most_times']:g} times "
         "its upper end"
     )
+    if not stream.as_loaded_bytes:
+        return more
+    here = megabytes(stream.as_loaded_bytes, decimals=1)
+    return f"{more}; here that would be {here} MB more, and {told['as_loaded']} lay within that"
 
 
 def _measured() -> dict[str, Any]:

@@ -34,9 +34,9 @@ def weight_shape(
         return None
     made = [one.spec for one in plan.steps if isinstance(one, Allocate) and one.spec.layout is tiles]
     weight = next((weight for weight, bias in pairwise(made) if _go_together(weight, bias)), None)
-    if weight is None or weight.alignment == (1, 1):
-        return weight and weight.shape
-    return paging_of(weight).padded_shape
+    if weight is None:
+        return None
+    return weight.shape if weight.alignment == (1, 1) else paging_of(weight).padded_shape
 
 
 def _go_together(weight: TensorSpec, bias: TensorSpec) -> bool:

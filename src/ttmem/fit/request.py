@@ -81,6 +81,8 @@ class Prediction:
     assumed: tuple[str, ...] = ()
     error_bound_percent: float | None = None
     interval_bytes: tuple[int, int] | None = None
+    as_loaded_bytes: int = 0
+    """On top of the interval's upper end: what a loader leaves on the device that uploads weights as torch has them."""
     """Of the DRAM peak per chip, where placement is the author's and a point would be a guess."""
 
 

@@ -72,6 +72,8 @@ class Stream:
 
     is_placed: bool = True
     """False: where tensors lie is left to the author of a port, so the peak is the upper end of an interval."""
+    as_loaded_bytes: int = 0
+    """Of such a stream: what a loader leaves on the device too that uploads weights as torch has them."""
     error_bound_percent: float | None = None
     """How far the DRAM peak of such a stream was from that of the program it stands for, where that was measured."""
 

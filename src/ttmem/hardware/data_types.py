@@ -6,6 +6,7 @@ tiles `bfp_bf8`, `u32`) and what people type. Types that only MLIR knows are her
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ttmem.hardware._registry import ByName, Registry
 
@@ -84,6 +85,7 @@ class DataType(ByName):
         return elements * self.tile_bytes() // TILE_32X32.elements
 
 
+@lru_cache(1 << 10)  # a report of a sweep asks millions of times
 def _fold(name: str) -> str:
     """`DataType.BFLOAT16` (Python) and `DataType::BFLOAT16` (captures) are bfloat16."""
     return name.strip().lower().removeprefix("datatype").lstrip(".:")

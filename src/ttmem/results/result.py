@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,13 @@ def largest(shapes: Sequence[Sequence[int]]) -> int:
 def padded_size(shape: Sequence[int], dtype: DataType, layout: str) -> int:
     """Bytes of all elements with the padding of their tiles; row-major tensors have none."""
     return tile_count(shape) * dtype.tile_bytes() if layout == "tile" else dtype.logical_bytes(prod(shape))
+
+
+@lru_cache(1 << 17)
+def _sizes(shapes: tuple[tuple[int, ...], ...], dtype: str, layout: str) -> tuple[int, int]:
+    """Of the largest tensor, without and with padding: reports ask dozens of times for the same one."""
+    shape, known = shapes[largest(shapes)], DATA_TYPES.find(dtype)
+    return known.logical_bytes(prod(shape)), padded_size(shape, known, layout)
 
 
 class Result(NamedTuple):
@@ -132,19 +140,16 @@ class Result(NamedTuple):
     @property
     def shape_logical_bytes(self) -> int | None:
         """Of that tensor, without any padding; one of another tool is taken for bfloat16."""
-        if not self.shapes:
-            return None
-        dtype = DATA_TYPES.find(self.dtype) if self.dtype else BFLOAT16
-        return dtype.logical_bytes(prod(self.shape))
+        return _sizes(self.shapes, self.dtype or BFLOAT16.name, self.layout)[0] if self.shapes else None
 
     @property
     def device_bytes(self) -> int | None:
         """What the device was asked for: the allocation that failed, else the largest tensor in the layout that ran."""
         if self.needed_bytes is not None or not (self.shapes and self.dtype and self.layout):
             return self.needed_bytes
-        if self.logical_bytes == self.shape_logical_bytes:
-            return self.padded_bytes  # of the only tensor, and in the shape that the device had it in
-        return padded_size(self.shape, DATA_TYPES.find(self.dtype), self.layout)
+        logical_bytes, padded_bytes = _sizes(self.shapes, self.dtype, self.layout)
+        # Of the only tensor it was said, and in the shape that the device had it in.
+        return self.padded_bytes if self.logical_bytes == logical_bytes else padded_bytes
 
     def to_json(self) -> dict[str, Any]:
         """A line of ``results.jsonl``. ``isolated``: the case had the whole device to itself; how much of it a model

@@ -30,5 +30,6 @@ export function moduleOf(location: string): string {
   }
   if (/\.py:\d+|\//.test(place)) return place.replace(/^.*\//, "");
   const parts = place.replace(/\.\d+$/, "").split(".");
-  return parts.length > 1 ? parts.slice(0, Math.min(2, parts.length - 1)).join(".") : place;
+  if (parts.length > 1) return parts.slice(0, Math.min(2, parts.length - 1)).join(".");
+  return place.replace(/(?<=.)\[\d+\]$/, ""); // of a list of tensors the list
 }

@@ -11,6 +11,7 @@ from ttmem.allocator.operations.elementwise import (
     broadcast_shape,
     cast,
     check_integers,
+    check_target,
     double_buffered_tiles,
     has_whole_shards,
     one_to_one,
@@ -27,7 +28,6 @@ from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
 from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
 
-_WRONG_TARGET = "Shape of Output tensor Shape({}) provided does not match the broadcasted output shape Shape({})"
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
 _NO_INTEGER_POWER = (
     "Input tensor A dtype {} is not supported for binary operation POWER: tensor exponents are not supported for "
@@ -76,7 +76,7 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
         raise InvalidSpecError(_NO_ROWS_IN_PLACE)
     if call.in_place and len(operands) > 1:
-        _check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
+        check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
     if any(spec.shard is not None for spec in (*operands, result)):
         if rounds or any(spec.layout is ROW_MAJOR for spec in operands):
             plan.doubt(BOUNDED, "rows in shards, or a division of shards that rounds")
@@ -92,13 +92,6 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     is_cast_before = len(operands) == 1 and call.inputs[0].dtype is INT32
     inner, outer = ([], temporaries) if is_cast_before else (temporaries, [])
     return _rounded(plan, combined(plan, kind, operands, result, inner, checks=True), outer)
-
-
-def _check_target(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """What a tensor is written into has the shape of the result; ones in front of it do not count."""
-    longest = max(len(shape), len(wanted))
-    if (1,) * (longest - len(shape)) + shape != (1,) * (longest - len(wanted)) + wanted:
-        raise InvalidSpecError(_WRONG_TARGET.format(list(shape), list(wanted)))
 
 
 def _rounded(plan: PlanWriter, quotient: Plan, temporaries: list[int]) -> Plan:

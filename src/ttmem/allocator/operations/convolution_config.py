@@ -2,7 +2,7 @@
 """What a caller may decide of a convolution: ``conv_config``, ``compute_config``, ``slice_config``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem.hardware import BFLOAT16, DATA_TYPES, FLOAT32, DataType
@@ -50,6 +50,8 @@ class Choices:
     weights: DataType | None = None
     sums_in_float32: bool | None = None
     sums_in_l1: bool = False
+    kernel: tuple[tuple[str, str], ...] = ()
+    """The whole ``compute_config`` as it was given: programs of another one are other programs."""
     stays_in_l1: bool = False
     """Also an image in DRAM goes through L1 at once, whether it fits or not."""
 
@@ -58,6 +60,11 @@ class Choices:
         if not self.sums_in_l1 or blocks <= (1 if has_bias else 2):
             return out
         return FLOAT32 if self.sums_in_float32 else BFLOAT16
+
+    def of_program(self, *, sums_in_float32: bool) -> "Choices":
+        """Those by which programs differ; the others are about what happens before and behind."""
+        plain = replace(self, kind="", frees_input=False, moves_halo=True, reshards=False, weights=None)
+        return replace(plain, sums_in_float32=sums_in_float32, stays_in_l1=False)
 
 
 NO_CHOICES = Choices()
@@ -88,6 +95,7 @@ def choices_of(arguments: Mapping[str, Any]) -> Choices:
         weights=None if dtype is None else DATA_TYPES.find(str(dtype)),
         sums_in_float32=bool(sums.get("fp32_dest_acc_en", False)) if sums else None,
         sums_in_l1=bool(sums.get("packer_l1_acc", False)),
+        kernel=tuple(sorted((name, str(value)) for name, value in sums.items())),
         stays_in_l1=slices is not None,
     )
     for name, value in given.items():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a convolution is dealt over the cores: three schemes, what each takes of L1, which one the library prefers."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -84,6 +85,11 @@ class Convolution:
     def sums_in_float32(self) -> bool:
         chosen = self.choices.sums_in_float32
         return self.dtype is FLOAT32 and self.weight_dtype is FLOAT32 if chosen is None else chosen
+
+    @property
+    def kernel(self) -> Hashable:
+        """How kernels reckon, by which programs differ."""
+        return self.sums_in_float32, self.choices.kernel
 
     @property
     def stick_dtype(self) -> DataType:

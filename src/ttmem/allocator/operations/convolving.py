@@ -79,7 +79,7 @@ def convolve(
         plan.free(gathered)
         return made_slot, result
     # A transposed convolution of a tensor in L1 gives its shards back last.
-    gathered, halo = gather(plan, scheme.dealing, slot, dealt, frees_input=False)
+    gathered, halo = gather(plan, scheme.dealing, slot, dealt, frees_input=False, kernel=made.kernel)
     made_slot, result = _convolve(plan, scheme, halo)
     plan.free(gathered)
     made_slot, result = delivered(plan, made_slot, result, memory)
@@ -144,13 +144,13 @@ def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> t
     if scheme.kind == WIDTH and made.layout is ROW_MAJOR and is_plain:
         return slot, dealt
     if slot < 0 and made.choices.frees_input:
-        gathered = gather(plan, scheme.dealing, slot, dealt, moves=False)
+        gathered = gather(plan, scheme.dealing, slot, dealt, moves=False, kernel=made.kernel)
         plan.free_input(0)
         if made.choices.moves_halo:
             plan.free(gathered[0])
             return plan.allocate(gathered[1]), gathered[1]
         return gathered
-    gathered = gather(plan, scheme.dealing, slot, dealt, moves=made.choices.moves_halo)
+    gathered = gather(plan, scheme.dealing, slot, dealt, moves=made.choices.moves_halo, kernel=made.kernel)
     if not made.choices.moves_halo:
         plan.free(slot)
     return gathered
@@ -169,7 +169,8 @@ def _convolve(plan: PlanWriter, scheme: Scheme, halo: TensorSpec) -> tuple[int, 
     readers = scheme.readers()
     width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
     width += width % 2
-    keep_tables(plan, scheme.dealing, ("convolution", made, halo), (width,))
+    program = replace(made, choices=made.choices.of_program(sums_in_float32=made.sums_in_float32))
+    keep_tables(plan, scheme.dealing, ("convolution", program, halo), (width,))
     if width > scheme.outputs_per_core:
         plan.refuse(_TABLE_TOO_WIDE.format(2 * width, 2 * scheme.outputs_per_core))
     plan.launch(scheme.static_bytes(), CIRCULAR)

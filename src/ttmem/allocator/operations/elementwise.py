@@ -225,6 +225,16 @@ def clone(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
+def check_target(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """What a tensor is written into has the shape of the result; ones in front of it do not count."""
+    longest = max(len(shape), len(wanted))
+    if (1,) * (longest - len(shape)) + shape != (1,) * (longest - len(wanted)) + wanted:
+        raise InvalidSpecError(
+            f"Shape of Output tensor Shape({list(shape)}) provided does not match the broadcasted output shape "
+            f"Shape({list(wanted)})"
+        )
+
+
 def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     rank = max(len(first), len(second))
     one = (1,) * (rank - len(first)) + first

@@ -89,8 +89,12 @@ def gather(
     *,
     frees_input: bool = True,
     moves: bool = True,
+    kernel: Hashable = None,
 ) -> tuple[int, TensorSpec]:
-    """Every core gets the sticks that its windows touch; the result is moved up to where the input was."""
+    """Every core gets the sticks that its windows touch; the result is moved up to where the input was.
+
+    ``kernel``: how its kernels reckon; those of another one are another program.
+    """
     window, tiled, width = dealing.window, dealt.layout is TILE, dealing.channels_per_core
     height = halo_sticks(window, dealing.cores_high, dealing.outputs_per_core)
     across = dealing.cores // dealing.cores_high
@@ -100,7 +104,7 @@ def gather(
     assert isinstance(dealt.shard, Shard)
     columns = max(one.end_x + 1 for one in dealing.ranges) if dealing.kind == "height" else 1
     tables = halo_tables(window, dealing.cores_high, dealing.outputs_per_core, dealt.shard.height, tiled, columns)
-    keep_tables(plan, dealing, ("halo", window, dealt, dealing.outputs_per_core), tables.widths)
+    keep_tables(plan, dealing, ("halo", window, dealt, dealing.outputs_per_core, kernel), tables.widths)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
     stick = round_up(width * dtype.mantissa_bits // 8, alignment)
     block = 2 * -(-width // _TILE) * dtype.tile_bytes()

@@ -34,6 +34,8 @@ def transpose(call: Call, plan: PlanWriter) -> Plan:
     order[first], order[second] = order[second], order[first]
     if rank <= 4 and _swaps_ones(call.inputs[0], tuple(order)):
         return _unchanged(call, plan)
+    if rank > 4 and call.inputs[0].shard is not None:
+        return plan.give_up(OWN_KERNELS)
     return _permute(call, plan, tuple(order), nothing_moves=rank > 4 and is_view(call.inputs[0], tuple(order)))
 
 

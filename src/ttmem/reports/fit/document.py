@@ -60,6 +60,8 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     """How far the DRAM peak may be from that of a real port, as measured; null where nobody has measured it."""
     interval_bytes: tuple[int, int] | None
     """Of the DRAM peak per chip, where placement is the author's own choice."""
+    as_loaded_bytes: int
+    """On top of that: what a loader leaves on the device that uploads kernels and norms as torch has them."""
     max: dict[str, int] | UnsetType = UNSET
     """The largest that fits, where that was searched."""
     capacity: Capacity | UnsetType = UNSET
