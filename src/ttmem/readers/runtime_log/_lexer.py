@@ -8,9 +8,8 @@ are taken apart. What is kept of a distinct line is what it means, not its text,
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, islice, repeat
+from collections.abc import Iterable
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,12 @@ from ttmem.readers.runtime_log._failures import Failures
 from ttmem.readers.runtime_log._lines import (
     MPI_TAG,
     PREFIX_BYTES,
+    RECORD,
     TIME_PREFIX,
+    TORN,
     LineSplitter,
+    glued_records,
+    glued_views,
     rank_of,
     split_repeats,
 )
@@ -56,17 +59,7 @@ _GRID = re.compile(rb"Device grid size = \{ (\d{1,6}), (\d{1,6}) \}")
 _MESH = re.compile(rb"remapped mesh device shape \[(\d{1,6}), (\d{1,6})\]")
 _SYSTEM = b"#system_desc = "
 _ARCHITECTURE = re.compile(rb"arch = <(\w{1,40})>")
-_RECORD = re.compile(
-    rb"(?:\[\d{1,9},\d{1,9}\]<std(?:out|err)>:)?(?:\x1b\[32m)? {0,40}(?:Always|Runtime\w{1,40})(?:\x1b\[0m)? \|"
-    rb"(?:\x1b\[[0-9;]{0,20}m){0,4} {1,20}(?:TRACE|DEBUG|INFO|WARNING|ERROR|FATAL)(?:\x1b\[0m)? {0,20}\| "
-)
-"""Where a record of the runtime's logger begins (log-formats 1.5); bounded, because it is looked for everywhere."""
 _NOTHING_BUT_PREFIXES = re.compile(rb"(?:\s|\x1b\[[0-9;]*m|\[\d+,\d+\]<std(?:out|err)>:)*")
-_TORN = re.compile(
-    rb"(?:DEBUG|INFO)(?:\x1b\[0m)? {0,20}\| "
-    rb"(?:Executing op|Starting executio|Finished executio|Device (?:memory st|(?:DRAM|L1|L1_SMALL|TRACE) mem))"
-)
-"""A record that begins like one of ours; asked only of lines that could not be read as one."""
 _FAILURE = -1
 _MODULE_BODY = (b"%", b'"ttnn.', b'"ttir.', b'"stablehlo.', b'"vhlo.', b"return ", b"}")
 _MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @", *STAGE_END_MARKS)
@@ -76,9 +69,6 @@ _MARKS = (
 )
 """A line with none of these is somebody else's, whatever else it holds: ``_learn`` asks for nothing but them."""
 _BLOCK_LINES = 256
-# Everything but digits, dots and blanks goes, so that many views become one string of numbers.
-_ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
-_MIB = 1 << 20
 _EXPECTED = {EXPECTED_BEGIN.encode(): What.EXPECTED_BEGIN, EXPECTED_END.encode(): What.EXPECTED_END}
 
 
@@ -229,7 +219,7 @@ class Lexer:
             line = line.rstrip(b"\r")
             if b"\r" in line:  # a progress bar was drawn over this line: every piece is a line of its own
                 return self._pieces(line.split(b"\r"), index)
-        if line.count(b" | ") > 2 and len(records := _glued_records(line)) > 1:
+        if line.count(b" | ") > 2 and len(records := glued_records(line)) > 1:
             return self._pieces(records, index)
         at = line.find(b"Executing operation: ", 0, PREFIX_BYTES)
         if at >= 0:
@@ -288,7 +278,7 @@ class Lexer:
         if not _VIEW_BODY.match(body):
             return self._damage(index, f"memory view of {memory.decode()} is cut or mixed with other text")
         if line.find(b"MemoryView{", end) >= 0 or line.find(b"Executing operation: ", end) >= 0:
-            return self._pieces(_glued_views(line), index)
+            return self._pieces(glued_views(line), index)
         self._views.append(body)
         self._view_count += 1
         return self._add(kind, self._view_count - 1, rank_of(line))
@@ -298,7 +288,7 @@ class Lexer:
             return Kind.FOREIGN  # somebody talks about operations
         parsed = parse_operation(line[at + 21 :].rstrip())
         if parsed is None:
-            if not _RECORD.search(line, 0, at):
+            if not RECORD.search(line, 0, at):
                 return Kind.FOREIGN
             self._saw_runtime = self._saw_marker = True
             return self._damage(index, "operation line is cut or mixed with other text")
@@ -341,7 +331,7 @@ class Lexer:
         if found:
             self._saw_runtime = self._saw_marker = True
             return self._add(_HEADER_KIND[found[1][:8]], 0, rank_of(line))
-        if (b"Device " in line and b" memory state:" in line) or _TORN.search(line):
+        if (b"Device " in line and b" memory state:" in line) or TORN.search(line):
             self._saw_marker = True
             return self._damage(index, "memory line is cut or mixed with other text")
         return Kind.FOREIGN
@@ -363,7 +353,7 @@ class Lexer:
         system_at = line.find(_SYSTEM)
         if system_at >= 0 and (found := _ARCHITECTURE.search(line, system_at)):
             return self._event(line, Event(What.SYSTEM, found[1].decode()))
-        return self._damage(index, "record is cut or mixed with other text") if _TORN.search(line) else Kind.FOREIGN
+        return self._damage(index, "record is cut or mixed with other text") if TORN.search(line) else Kind.FOREIGN
 
     def _event(self, line: bytes, event: Event) -> int:
         number = self._events.setdefault(event, len(self.tables.events))
@@ -397,57 +387,13 @@ class Lexer:
         return self._next_code - 1
 
     def _flush(self) -> None:
-        """Move what the chunk taught into the tables, column by column: far cheaper than value by value."""
-        tables = self.tables
+        """Move what the chunk taught into the tables."""
         if self._new_codes:
-            kinds, payloads, ranks = zip(*self._new_codes, strict=True)
-            tables.kind.extend(kinds)
-            tables.payload.extend(payloads)
-            tables.rank.extend(ranks)
+            self.tables.add_codes(self._new_codes)
             self._new_codes.clear()
         if self._forms:
-            texts, signatures = zip(*self._forms, strict=True)
-            names, values, _, locations, callees, frees, _ = zip(*texts, strict=True)
-            name_numbers, notes = tables.names, tables.notes
-            tables.form_signature.extend(signatures)
-            tables.form_name.extend([name_numbers.setdefault(name, len(name_numbers)) for name in names])
-            tables.form_note.extend(
-                [notes.setdefault(note, len(notes)) for note in zip(callees, frees, strict=True)]
-                if any(callees) or any(frees)
-                else repeat(0, len(names))
-            )
-            _append_pool(tables.ssa_pool, tables.ssa_end, values)
-            _append_pool(tables.location_pool, tables.location_end, locations)
+            self.tables.add_forms(self._forms)
             self._forms.clear()
-        if self._views:  # converted together: one call per chunk instead of five conversions per view
-            numbers = np.array(b" ".join(self._views).translate(None, _ONLY_NUMBERS).split(), np.float64)
-            views = numbers.reshape(-1, 5)
-            views[:, 1:] *= _MIB
-            tables.view_parts.append(np.rint(views).astype(np.int64))
+        if self._views:
+            self.tables.add_views(self._views)
             self._views.clear()
-
-
-def _append_pool(pool: bytearray, ends: array[int], texts: Sequence[bytes]) -> None:
-    ends.extend(islice(accumulate(map(len, texts), initial=len(pool)), 1, None))
-    pool += b"".join(texts)
-
-
-def _glued_views(line: bytes) -> list[bytes]:
-    """The memory views that were written on one line, and what follows the last."""
-    pieces, start = [], 0
-    while (at := line.find(b"MemoryView{", start)) >= 0 and (end := line.find(b"}", at)) >= 0:
-        pieces.append(line[start : end + 1])
-        start = end + 1
-    return [*pieces, line[start:]]
-
-
-def _glued_records(line: bytes) -> list[bytes]:
-    """The records that two threads wrote on one line; a tag at its front holds for all of them."""
-    starts = [found.start() for found in _RECORD.finditer(line)]
-    if len(starts) < 2:
-        return []
-    tag = MPI_TAG.match(line)
-    records = [line[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], len(line)], strict=True)]
-    return [
-        record if i == 0 or not tag or MPI_TAG.match(record) else tag[0] + record for i, record in enumerate(records)
-    ]

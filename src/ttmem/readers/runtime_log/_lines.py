@@ -9,6 +9,16 @@ MPI_TAG = re.compile(rb"\[\d+,(\d{1,9})\]<std(?:out|err)>:")
 """Open MPI's --tag-output; the second number is the rank."""
 TIME_PREFIX = re.compile(rb"(?m)^(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,12})?Z )+")
 """GitHub Actions and ``docker logs -t`` (or both) put a time in front of every line; it would make every line new."""
+RECORD = re.compile(
+    rb"(?:\[\d{1,9},\d{1,9}\]<std(?:out|err)>:)?(?:\x1b\[32m)? {0,40}(?:Always|Runtime\w{1,40})(?:\x1b\[0m)? \|"
+    rb"(?:\x1b\[[0-9;]{0,20}m){0,4} {1,20}(?:TRACE|DEBUG|INFO|WARNING|ERROR|FATAL)(?:\x1b\[0m)? {0,20}\| "
+)
+"""Where a record of the runtime's logger begins (log-formats 1.5); bounded, because it is looked for everywhere."""
+TORN = re.compile(
+    rb"(?:DEBUG|INFO)(?:\x1b\[0m)? {0,20}\| "
+    rb"(?:Executing op|Starting executio|Finished executio|Device (?:memory st|(?:DRAM|L1|L1_SMALL|TRACE) mem))"
+)
+"""A record that begins like one of ours; asked only of lines that could not be read as one."""
 PREFIX_BYTES = 200
 """Where a record's text begins at the latest in an ordinary line; only odd lines are searched further."""
 _REPEATS_READ = 1_000
@@ -84,3 +94,24 @@ class LineSplitter:
             head = text[:65536]
             self._strip_times = len(TIME_PREFIX.findall(head)) * 2 > head.count(b"\n") + 1
         return TIME_PREFIX.sub(b"", text) if self._strip_times else text
+
+
+def glued_views(line: bytes) -> list[bytes]:
+    """The memory views that were written on one line, and what follows the last."""
+    pieces, start = [], 0
+    while (at := line.find(b"MemoryView{", start)) >= 0 and (end := line.find(b"}", at)) >= 0:
+        pieces.append(line[start : end + 1])
+        start = end + 1
+    return [*pieces, line[start:]]
+
+
+def glued_records(line: bytes) -> list[bytes]:
+    """The records that two threads wrote on one line; a tag at its front holds for all of them."""
+    starts = [found.start() for found in RECORD.finditer(line)]
+    if len(starts) < 2:
+        return []
+    tag = MPI_TAG.match(line)
+    records = [line[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], len(line)], strict=True)]
+    return [
+        record if i == 0 or not tag or MPI_TAG.match(record) else tag[0] + record for i, record in enumerate(records)
+    ]

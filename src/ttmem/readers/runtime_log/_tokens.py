@@ -8,14 +8,21 @@ log is handled by numpy, halves of a file can be lexed side by side, and chunk b
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import accumulate, islice, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ttmem.profile import MEMORIES, OperationForms, TensorType
+from ttmem.readers.mlir._operation import OperationText
+
+# Everything but digits, dots and blanks goes, so that many views become one string of numbers.
+_ONLY_NUMBERS = bytes(c for c in range(256) if chr(c) not in "0123456789. ")
+_MIB = 1 << 20
 
 
 class Kind(IntEnum):
@@ -89,6 +96,35 @@ class Tables:
     """Texts of failures; empty where the lines that followed showed that it was none."""
     modules: list[Any] = field(default_factory=list)
 
+    def add_codes(self, codes: Sequence[tuple[int, int, int]]) -> None:
+        """Kind, payload and rank of new lines; column by column, which is far cheaper than value by value."""
+        kinds, payloads, ranks = zip(*codes, strict=True)
+        self.kind.extend(kinds)
+        self.payload.extend(payloads)
+        self.rank.extend(ranks)
+
+    def add_forms(self, forms: Sequence[tuple[OperationText, int]]) -> None:
+        """New operations, each with the number of its signature."""
+        texts, signatures = zip(*forms, strict=True)
+        names, values, _, locations, callees, frees, _ = zip(*texts, strict=True)
+        name_numbers, notes = self.names, self.notes
+        self.form_signature.extend(signatures)
+        self.form_name.extend([name_numbers.setdefault(name, len(name_numbers)) for name in names])
+        self.form_note.extend(
+            [notes.setdefault(note, len(notes)) for note in zip(callees, frees, strict=True)]
+            if any(callees) or any(frees)
+            else repeat(0, len(names))
+        )
+        _append_pool(self.ssa_pool, self.ssa_end, values)
+        _append_pool(self.location_pool, self.location_end, locations)
+
+    def add_views(self, bodies: Sequence[bytes]) -> None:
+        """New memory views, converted together: one call instead of five conversions per view."""
+        numbers = np.array(b" ".join(bodies).translate(None, _ONLY_NUMBERS).split(), np.float64)
+        views = numbers.reshape(-1, 5)
+        views[:, 1:] *= _MIB
+        self.view_parts.append(np.rint(views).astype(np.int64))
+
     def views(self) -> NDArray[np.int64]:
         """All distinct views, in the order of their payload numbers."""
         return np.concatenate(self.view_parts) if self.view_parts else np.zeros((0, 5), np.int64)
@@ -107,6 +143,11 @@ class Tables:
             note=np.array(self.form_note, np.int32),
             notes=tuple((callee.decode("utf-8", "replace"), frees) for callee, frees in self.notes),
         )
+
+
+def _append_pool(pool: bytearray, ends: array[int], texts: Sequence[bytes]) -> None:
+    ends.extend(islice(accumulate(map(len, texts), initial=len(pool)), 1, None))
+    pool += b"".join(texts)
 
 
 @dataclass(slots=True)
