@@ -34,6 +34,17 @@ def test_block_floats_count_shape_padding_only() -> None:
     assert [life.name for life in padding.top] == ["%1"]
 
 
+def test_a_type_that_is_too_small_for_its_shape_has_no_padding() -> None:
+    torn = tensor("4096x4096", "32x32")
+    log = Log()
+    log.start()
+    log.op(op("%1", "add", "%arg0", TWO_MB, torn), 2.0)
+    log.free("%1", torn, 2.2)
+    padding = padding_at_peak(log.profile())
+    assert padding.wasted_bytes == 0
+    assert padding.overhead_percent == 0
+
+
 def test_most_wasteful_first_and_only_dram() -> None:
     small, large = tensor("1x32", "1x1"), tensor("32x1x32", "32x1")
     in_l1 = tensor("1x32", "1x1", buffer="l1", grid="1x1", placement="height_sharded")

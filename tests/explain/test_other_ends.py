@@ -237,3 +237,35 @@ def test_a_compile_refusal_holds_its_reason() -> None:
     (failure,) = find_failures(text)
     assert (failure.failure_class, dict(failure.numbers)) == ("compile/memory", {"combinations": 12})
     assert failure.texts["reason"].startswith("3 - Out of Memory")
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("bias.value().buffer() != nullptr", "Bias tensor buffer must not be null"),
+        ("tensor->is_allocated()", "gate_proj: nothing to read"),
+        ("shapes.size() == 2", "Gamma must be allocated on device."),
+        ("ok", "Expected the mask to be allocated"),
+        ("ok", "Input h_prev buffer should be allocated on device"),
+        ("ok", "Tensor does not have buffer (on device but deallocated)"),
+    ],
+)
+def test_an_assertion_of_any_wording_that_asks_for_memory_is_use_after_free(condition: str, message: str) -> None:
+    text = f"TT_FATAL @ /b/op.cpp:55: {condition}\ninfo:\n{message}\nbacktrace:\n --- f"
+    assert told(text, include_other=True) == [("lifetime/use-after-free", None)]
+    if condition in ("ok", "shapes.size() == 2"):  # as the logger prints it: without its condition
+        assert told(f"TT_FATAL: {message} (assert.hpp:104)", include_other=True) == [("lifetime/use-after-free", None)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("!output.is_allocated()", "output was given twice"),
+        ("ok", "weight must be allocated with an NdShardSpec"),
+        ("a == b", "Output tensor must be allocated on the same mesh device as the input"),
+        ("ok", "Expect input tensor to be deallocated after move op"),
+    ],
+)
+def test_an_assertion_about_something_else_is_not(condition: str, message: str) -> None:
+    text = f"TT_FATAL @ /b/op.cpp:55: {condition}\ninfo:\n{message}\nbacktrace:\n --- f"
+    assert told(text, include_other=True) == [("none", None)]

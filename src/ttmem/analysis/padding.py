@@ -35,7 +35,7 @@ def padding_at_peak(profile: Profile, live: LiveSet | None = None) -> Padding:
     if live is None or (live.total_bytes_per_bank and not any(life.type.layout for life in tensors)):
         return Padding(None, None, None, ())
     logical = sum(life.type.logical_bytes for life in tensors)
-    padded = sum(life.type.padded_bytes for life in tensors)
+    padded = logical + sum(life.type.padding_bytes for life in tensors)  # a torn type may say less than its shape needs
     wasteful = sorted(
         (life for life in tensors if life.type.padding_bytes),
         key=lambda life: (-life.type.padding_bytes, life.first_index),

@@ -61,7 +61,8 @@ def envelopes(text: CleanText) -> Iterator[Hit]:
             failure = replace(exception.failure, line=text.line_at(found.start()))
             yield Hit(found.start(), exception.end, replace(failure, message=message) if message else failure)
         elif message:
-            yield Hit(found.start(), end, Failure("none", None, message, "X1", line=text.line_at(found.start())))
+            failure = Failure(_class_of("", message), None, message, "X1", line=text.line_at(found.start()))
+            yield Hit(found.start(), end, failure)
     for found in _first(_pattern("exception"), text):
         if found.start() != claimed:
             yield _exception_envelope(text, found)
@@ -83,7 +84,7 @@ def _exception_envelope(text: CleanText, found: re.Match[str]) -> Hit:
     if not message:
         message, end = _message_below(text, row_end)
     failure = Failure(
-        failure_class="none",
+        failure_class=_class_of(condition, message),
         memory=None,
         message=strip_source_suffix(message) or f"{found[1]} @ {_file(found)}: {condition}",
         template="X1" if found[1].startswith("TT_") else "R1",
@@ -91,6 +92,12 @@ def _exception_envelope(text: CleanText, found: re.Match[str]) -> Hit:
         line=text.line_at(found.start()),
     )
     return Hit(found.start(), end, failure)
+
+
+def _class_of(condition: str, message: str) -> str:
+    """Hundreds of assertions ask whether a tensor still has its memory, each in words of its own."""
+    freed = _pattern("asks_for_a_buffer").match(condition) or _pattern("says_freed").search(message)
+    return "lifetime/use-after-free" if freed else "none"
 
 
 def _message_below(text: CleanText, row_end: int) -> tuple[str, int]:
