@@ -49,7 +49,12 @@ def test_blackhole_with_the_profiler():
 def test_a_trace_region_cannot_be_told_from_a_message_alone_so_it_is_said():
     learned = learn_board([oom("DRAM", 12, 1048741792)])
     assert learned.dram.bytes_per_bank == 1048741792
-    assert "23951392 B smaller than those of ttnn 0.81.1" in learned.warnings[0]
+    assert "23,951,392 B smaller than those of ttnn 0.81.1" in learned.warnings[0]
+
+
+def test_banks_that_are_larger_are_called_so():
+    learned = learn_board([oom("DRAM", 12, 1072693248)])
+    assert learned.warnings[0].startswith("DRAM banks are 64 B larger than those of ttnn 0.81.1")
 
 
 def test_an_l1_message_finds_the_release_and_the_small_region():

@@ -48,6 +48,12 @@ def test_log_keeps_output_and_status() -> None:
     assert folder.name.startswith("model_20")
     assert the_log().name == "model_profile.log"
     assert f"next: tt-memory-profiler --analyze {the_log()}" in done.err
+    assert "no operation and no memory state" in done.err
+    assert "TT_RUNTIME_MEMORY_LOG_LEVEL=operation" in done.err
+
+
+def test_a_log_with_runtime_lines_is_not_doubted(model: Path) -> None:
+    assert "warning" not in profiler("--log", model).err
 
 
 def test_a_command_after_two_dashes_is_run_without_a_shell() -> None:
@@ -271,7 +277,9 @@ def test_do_it_all_with_a_log_without_device_lines(home: Path) -> None:
     done = profiler("model.py")
     assert (done.code, done.out) == (6, "")
     assert "tt-memory-profiler: error: logs/" in done.err
-    assert "  hint: " in done.err
+    assert "TT_RUNTIME_DEBUG=ON" in done.err, "what to switch on"
+    script("print('no device here')")
+    assert profiler("model.py").code == 125, "not the status of success"
     assert not home.exists()
 
 

@@ -199,9 +199,12 @@ def _dram_map(
         if _matches(dram, size):
             return candidate, size, trace_bytes, [] if candidate == base else [f"a build with {words} regions in DRAM"]
     missing = architecture.dram_bytes_per_bank - base - trace_bytes - dram.bytes_per_bank
+    release = f"those of ttnn {memory_map.release.name}"
     note = (
-        f"DRAM banks are {missing} B smaller than those of ttnn {memory_map.release.name} (trace, profiler or print "
-        "regions); addresses in DRAM assume that the difference lies above the tensors"
+        f"DRAM banks are {missing:,} B smaller than {release} (trace, profiler or print regions); addresses in DRAM "
+        "assume that the difference lies above the tensors"
+        if missing > 0
+        else f"DRAM banks are {-missing:,} B larger than {release}: another build or release"
     )
     return base, dram.bytes_per_bank, trace_bytes, [note]
 

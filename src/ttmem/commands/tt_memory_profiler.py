@@ -29,6 +29,7 @@ LOGGING = {
     "TTXLA_LOGGER_LEVEL": "DEBUG",  # module dumps, from which the weights' names come
 }
 _MORE_THAN_ENOUGH = {"trace", "verbose", "any", "all"}
+_RUNTIME_MARKS = (b"Executing operation: ", b"MemoryView{")
 _LOG_ELSEWHERE = "TTMLIR_RUNTIME_LOGGER_FILE"
 
 _EXAMPLES = """
@@ -102,6 +103,8 @@ def command(
     model = name or _model_name(target, is_command=is_command)
     status, log_path = _capture(words, model, show_on_stdout=mode == "log", quiet=quiet)
     if mode == "log":
+        if not quiet:
+            _warn_of_nothing(log_path)
         note(f"next: tt-memory-profiler --analyze {log_path}", quiet=quiet)
         return status
     try:
@@ -112,6 +115,15 @@ def command(
         note(describe(error, "tt-memory-profiler")[1])
         return status or OWN_FAILURE
     return status
+
+
+def _warn_of_nothing(log_path: Path) -> None:
+    """A log that holds nothing to analyse is said to be one at once, not by the next command."""
+    from ttmem.readers.runtime_log.reader import NO_RUNTIME_LINES
+
+    with log_path.open("rb") as log:
+        if not any(mark in line for line in log for mark in _RUNTIME_MARKS):
+            warn(f"no operation and no memory state in {log_path}: {NO_RUNTIME_LINES}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

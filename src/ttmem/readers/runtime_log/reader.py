@@ -26,6 +26,11 @@ _NO_DEBUG_BUILD = (
     "operation and memory lines are compiled in only with TT_RUNTIME_DEBUG: build tt-xla with -DTT_RUNTIME_DEBUG=ON "
     "(-DCMAKE_BUILD_TYPE=Debug alone does not do it, and released wheels never have it)"
 )
+NO_RUNTIME_LINES = (
+    "`tt-memory-profiler SCRIPT` switches the lines on (TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG, "
+    "TT_RUNTIME_MEMORY_LOG_LEVEL=operation); they come from the tt-mlir runtime alone, built with "
+    "-DTT_RUNTIME_DEBUG=ON, and go to TTMLIR_RUNTIME_LOGGER_FILE if that is set; a ttnn script: `ttmem run SCRIPT`"
+)
 _NO_OPERATIONS = (
     "there are memory states but no operations, so nothing can be attributed: set TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG "
     "(on every host; it does not travel to workers by itself)"
@@ -143,8 +148,7 @@ def _nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) ->
         return BadInputError(
             f"no line of a tt-mlir runtime log in {log.lines:,} lines",
             where=where,
-            hint="record one with `tt-memory-profiler --log SCRIPT`; if TTMLIR_RUNTIME_LOGGER_FILE is set, the lines "
-            "are in that file",
+            hint=NO_RUNTIME_LINES,
         )
     seen = "module dumps" if graphs and not log.saw_runtime else "runtime lines"
     what = f"{seen}, but no operation and no memory state in {log.lines:,} lines"
