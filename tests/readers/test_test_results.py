@@ -209,6 +209,13 @@ SHAPES = ((1, 32, 64), (64, 128))
                 {"param_name": "scalar", "param_value_numeric": 2.0},
             ],
         },
+        {
+            "op_params": [
+                {"param_name": "input_shape_a", "param_value_text": "[1, 32, 64]"},
+                {"param_name": "input_shape_b", "param_value_text": "(64, 128)"},
+                {"param_name": "dtype", "param_value_text": "DataType.FLOAT32"},
+            ]
+        },
         {"inputs": [{"shape": [1, 32, 64]}, {"shape": "[64, 128]"}], "op_params": {"dtype": "float32"}},
         {"input_shapes": "[(1, 32, 64), (64, 128)]", "input_a_dtype": "DataType.FLOAT32"},
     ],

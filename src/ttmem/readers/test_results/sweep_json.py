@@ -138,11 +138,14 @@ def _parameters(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from _named("", {name: value for name, value in item.items() if name not in _NO_PARAMETERS})
     for place in ("op_params", "config"):
         yield from _named("", _parsed(item.get(place)))
-    listed = _parsed(item.get("op_params_set"))
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, Mapping) and isinstance(one.get("param_name"), str):
-            values = (one.get(f"param_value_{kind}") for kind in ("json", "text", "numeric"))
-            yield from _named(one["param_name"].lower(), next((value for value in values if value is not None), None))
+    for place in ("op_params", "op_params_set"):
+        listed = _parsed(item.get(place))
+        for one in listed if isinstance(listed, list) else ():
+            if isinstance(one, Mapping) and isinstance(one.get("param_name"), str):
+                values = (one.get(f"param_value_{kind}") for kind in ("json", "text", "numeric"))
+                yield from _named(
+                    one["param_name"].lower(), next((value for value in values if value is not None), None)
+                )
 
 
 def _named(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
