@@ -95,6 +95,19 @@ def test_text_has_no_colour_unless_asked_and_folds_names(table: Table) -> None:
     assert colored.text().count("\x1b[31m") == 1
 
 
+def test_where_not_even_the_least_fits_lines_are_longer_and_figures_stay_whole() -> None:
+    name = "a_stored_name_that_people_copy_" * 3
+    report = TextReport(80)
+    report.print(
+        Table([text_column("Name", whole=True), number_column("Peak", write=str)], [[name, "2.988 MB (0.3%)"]])
+    )
+    report.print("word " * 30)
+    first, second, *folded = report.text().splitlines()
+    assert first.split() == ["Name", "Peak"]
+    assert second == f"{name}  2.988 MB (0.3%)"
+    assert max(map(len, folded)) <= 80
+
+
 def test_text_interprets_nothing() -> None:
     report = TextReport(60)
     report.print("[bold]x[/bold] :smile:", Table.of_texts(["[red]"], [["[link]"]]))

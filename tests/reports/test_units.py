@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttmem.reports.kit import units
 from ttmem.reports.kit.units import MIB, counted, megabytes, mib, one_line, operation_label, percent, shape_text, short
 
 
@@ -43,3 +45,19 @@ def test_short_is_short_and_one_line(text: str, width: int) -> None:
     assert len(short(text, width)) <= width
     assert one_line(text).isprintable()
     assert one_line(one_line(text)) == one_line(text)
+
+
+@pytest.mark.parametrize("width", [14, 18, 30])
+def test_names_that_begin_and_end_alike_stay_distinct(width: int) -> None:
+    numbers = (1, 3, 10, 11, 12)
+    names = [f"m.language_model_layers[{n}].feed_forward_intermediate_projection_fc1_weight" for n in numbers]
+    cut = units.shortened([*names, names[0], "x"], width)
+    assert len(set(cut)) == 6
+    assert cut[-1] == "x"
+    assert all(len(text) <= width for text in cut)
+    assert [n for n, text in zip(numbers, cut, strict=False) if f"…{n}…" not in text] == []
+
+
+@given(st.lists(st.text("ab1_.", max_size=40), max_size=8), st.integers(5, 30))
+def test_a_column_of_any_names_keeps_its_width(names: list[str], width: int) -> None:
+    assert all(len(text) <= width for text in units.shortened(names, width))

@@ -50,7 +50,9 @@ class TextReport:
         """Where even the least does not fit, lines are longer than the terminal: a broken figure is a wrong one."""
         drawn = rich_table(table, self.width)
         needed = sum((column.width or 0) + _GAP for column in drawn.columns)
-        self._console.print(gated(drawn), width=max(needed, self.width), crop=False)
+        self._console.width = max(needed, self.width)  # print(width=...) never goes beyond the console's own
+        self._console.print(gated(drawn))
+        self._console.width = self.width
         shown = [str(column.header) for column in drawn.columns]
         if missing := list(dict.fromkeys(head for head in table.heads if head and head not in shown)):
             self.print(f"(no room for {', '.join(missing)})", style="dim")

@@ -2,8 +2,10 @@
 """How reports write amounts, shapes and names: one place, so that every format says the same."""
 
 import re
+import string
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 
 from ttmem.analysis.amounts import MIB as MIB
 from ttmem.analysis.amounts import megabytes as megabytes
@@ -144,7 +146,35 @@ def _width_of(size: int, most: int) -> int:
 
 def shortened(names: Sequence[str], width: int) -> list[str]:
     """Names of one column, cut so that as many as possible stay distinct."""
-    if all(len(one_line(name)) <= width for name in names):
-        return [one_line(name) for name in names]
-    ways = ([way(name, width) for name in names] for way in (short, abbreviated))
-    return max(ways, key=lambda cut: len(set(cut)))
+    lines = list(map(one_line, names))
+    if all(len(line) <= width for line in lines):
+        return lines
+    ways = ([way(line, width) for line in lines] for way in (short, abbreviated))
+    cut = max(ways, key=lambda texts: len(set(texts)))
+    alike: dict[str, set[str]] = {}
+    for line, text in zip(lines, cut, strict=True):
+        alike.setdefault(text, set()).add(line)
+    telling = {line: text for group in alike.values() if len(group) > 1 for line, text in _telling(group, width)}
+    told = [telling.get(line, text) for line, text in zip(lines, cut, strict=True)]
+    return max(cut, told, key=lambda texts: len(set(texts)))
+
+
+def _telling(names: Collection[str], width: int) -> Iterator[tuple[str, str]]:
+    """Long names that begin and end alike: what differs stays whole, ``m.lay…3…_weight``."""
+    head, tail = _common(names), _common([name[::-1] for name in names])
+    same_head = len(head.rstrip(string.digits))  # of 10 and 11 the whole number, not its last digit
+    same_tail = min(len(tail.rstrip(string.digits)), min(map(len, names)) - same_head)
+    for name in names:
+        middle = name[same_head : len(name) - same_tail]
+        room = width - len(middle) - 2
+        if room < 0:
+            yield name, short(middle, width)
+            continue
+        end = min(room // 2, same_tail)
+        yield name, f"{name[: min(room - end, same_head)]}…{middle}…{name[len(name) - end :]}"
+
+
+def _common(names: Collection[str]) -> str:
+    """What all of them begin with: what the first and the last in order do."""
+    pairs = zip(min(names), max(names), strict=False)
+    return "".join(letter for letter, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

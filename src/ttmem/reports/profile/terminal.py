@@ -74,7 +74,9 @@ def _peaks(known: Analyses, width: int) -> Table:
         tables.peaks(known)
         .only("Memory", "Peak", "% of bank", "Bank", "Largest free", "Caused by")
         .with_column("Memory", head="MB per bank", write=lambda peak: f"{peak.memory} x{peak.banks}")
-        .with_column("% of bank", head="Of bank", style=lambda share: _STYLES[sentences.level(share)])
+        .with_column("% of bank", head="Of bank", style=lambda share: _STYLES[sentences.level(share)], spare=1)
+        .with_column("Bank", spare=2)
+        .with_column("Largest free", spare=3)
         .with_column("Caused by", most=max(12, width - 60))
     )
 
@@ -108,8 +110,9 @@ def _consumers(live: LiveSet, width: int) -> Table:
         tables.consumers(live, _ROWS)
         .only("Tensor", "Shape", "MB/bank", "Of peak", "Producer")
         .with_column("Tensor", most=name_width)
-        .with_column("Shape", most=28)
-        .with_column("Producer", most=producer_width, unknown="resident")
+        .with_column("Shape", most=28, spare=2)
+        .with_column("Of peak", spare=3)
+        .with_column("Producer", most=producer_width, unknown="resident", spare=1)
     )
     rest = live.tensors[_ROWS:]
     if not rest:
