@@ -41,6 +41,8 @@ but one that says more than this holds nothing but zeros."""
 FAILURES_READ, FAILURES_READ_LAST = 250, 50
 """Lines of a log that look like the beginning of a failure and are read as one: the first and the last so many of each
 kind (``Out of Memory``, ``TT_``, ``rror``, ...). A long one costs a millisecond; what ended a run is at an end."""
+FAILURES_NOTED = 200_000
+"""Of each kind: beyond so many the log is nothing but failures, and not even their places are kept (200 bytes each)."""
 FAILURES_EXPLAINED = 100
 """Different failures that one answer explains."""
 FAILURES_CLASSIFIED = 5_000

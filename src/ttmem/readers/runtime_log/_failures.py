@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from itertools import chain
 
-from ttmem._limits import FAILURES_READ, FAILURES_READ_LAST
+from ttmem._limits import FAILURES_NOTED, FAILURES_READ, FAILURES_READ_LAST
 from ttmem.explain import MARKERS, find_failures
 from ttmem.readers.runtime_log._lines import TIME_PREFIX, rank_of
 
@@ -72,10 +72,12 @@ class Failures:
 
     def begin(self, lines: list[bytes], index: int) -> tuple[int | None, int]:
         """The number and the rank of what a line begins with those below it; no number when it turns out harmless."""
-        window = FailureWindow(lines[index])
-        window.take(lines[index + 1 : index + 1 + FAILURE_REACH_LINES])
         marker = next((marker for marker in MARKERS if marker in lines[index]), b"")
         self._met[marker] += 1
+        if self._met[marker] > FAILURES_NOTED:
+            return None, -1
+        window = FailureWindow(lines[index])
+        window.take(lines[index + 1 : index + 1 + FAILURE_REACH_LINES])
         window.is_late = self._met[marker] > FAILURES_READ
         text = "" if window.is_late else window.text()
         if window.complete and not text and not window.is_late:
