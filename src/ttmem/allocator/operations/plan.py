@@ -204,8 +204,8 @@ class PlanWriter:
             self.doubt(BOUNDED, at_least, is_bounded_above=at_most_bytes is not None)
 
     def launch_kept(self, key: Hashable, groups: Callable[[], Sequence[Sequence[int]]]) -> None:
-        """A program that sizes its buffers, ``groups``, by what is left of L1 while it is made. The library makes it once
-        for all calls of the same ``key``: later ones run it as it is, whether there is more room by then or less.
+        """A program that sizes its buffers, ``groups``, by what is left of L1 while it is made. The library makes it
+        once for all calls of the same ``key``: later ones run it as it is, whether there is more room by then or less.
         """
         if key not in self._kept_programs:
             self._kept_programs[key] = tuple(map(tuple, groups()))

@@ -211,8 +211,8 @@ def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
 
 
 def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> list[int]:
-    """Tiles that a core holds at a time when the matrix is cut into square blocks: cores with whole blocks, those of the
-    last column, those of the last row.
+    """Tiles that a core holds at a time when the matrix is cut into square blocks: cores with whole blocks, those of
+    the last column, those of the last row.
     """
     cores = plan.memory_map.grid.cores
     side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
