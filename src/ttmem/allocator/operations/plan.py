@@ -89,8 +89,8 @@ class Launch:
     at_least: bool = False
     at_most_bytes: int | None = None
     """Of a sum that is known only from below: it is not more than this. None: nobody knows."""
-    cache_key: Hashable = None
-    """Not None: the sizes were chosen by what L1 had left, and the program is kept with them under this key."""
+    kept: tuple[Hashable, tuple[tuple[int, ...], ...]] | None = None
+    """The program is kept under this key, and takes these ``groups`` when it is launched again."""
     groups: tuple[tuple[int, ...], ...] = ()
     """The sizes by group of cores, in the order in which they are checked; empty: all cores are alike."""
 
@@ -203,14 +203,16 @@ class PlanWriter:
         if at_least:
             self.doubt(BOUNDED, at_least, is_bounded_above=at_most_bytes is not None)
 
-    def launch_kept(self, key: Hashable, groups: Callable[[], Sequence[Sequence[int]]]) -> None:
+    def launch_kept(
+        self, key: Hashable, groups: Callable[[], Sequence[Sequence[int]]], again: KeptSizes | None = None
+    ) -> None:
         """A program that sizes its buffers, ``groups``, by what is left of L1 while it is made. The library makes it
         once for all calls of the same ``key``: later ones run it as it is, whether there is more room by then or less.
+        ``again``: what it takes then, where that is something else.
         """
-        if key not in self._kept_programs:
-            self._kept_programs[key] = tuple(map(tuple, groups()))
-        sizes = self._kept_programs[key]
-        self._steps.append(Launch(max(sizes, key=sum), cache_key=key, groups=sizes))
+        sizes = self._kept_programs.get(key) or tuple(map(tuple, groups()))
+        self._kept_programs[key] = again or sizes
+        self._steps.append(Launch(max(sizes, key=sum), kept=(key, again or sizes), groups=sizes))
 
     def may_take(self, memory: Memory, bytes_per_bank: int, why: str) -> None:
         """Temporaries that are not known one by one, but together from above."""

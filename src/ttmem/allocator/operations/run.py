@@ -65,7 +65,7 @@ class ProgramCache:
         """Empty, or with what the other one holds."""
         self._buffers: dict[Hashable, Buffer] = dict(other._buffers) if other else {}
         self.static_bytes: dict[Hashable, KeptSizes] = dict(other.static_bytes) if other else {}
-        """Of programs whose buffers were sized by what L1 had left when they were made."""
+        """By program: `Launch.kept`."""
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._buffers
@@ -119,8 +119,9 @@ def run_call(
                     static = max(static, end - base)
                     if tensors + end - base > sum(worst):
                         worst = (tensors, end - base, 0) if step.family == CIRCULAR else (tensors, 0, end - base)
-                if step.cache_key is not None:
-                    cache.static_bytes[step.cache_key] = step.groups
+                if step.kept is not None:
+                    key, sizes = step.kept
+                    cache.static_bytes[key] = sizes
                 cached.clear()
                 continue
             if isinstance(step, MayTake):

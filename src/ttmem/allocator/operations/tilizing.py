@@ -211,8 +211,8 @@ def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
 
 
 def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> list[int]:
-    """Tiles that a core holds at a time when the matrix is cut into square blocks: cores with whole blocks, those of
-    the last column, those of the last row.
+    """Tiles that a core holds at a time when the matrix is cut into square blocks: the first cores, and those of
+    the last column.
     """
     cores = plan.memory_map.grid.cores
     side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
@@ -222,9 +222,7 @@ def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> list[int]:
         except InvalidSpecError as error:
             plan.refuse(error.message)
     # The last column of blocks is not cut into parts.
-    last = grid.across % side
-    groups = [part if grid.across >= side and grid.down >= side else 0, last]
-    return [tiles for tiles in (*groups, part if grid.across >= side and grid.down % side else 0) if tiles]
+    return [tiles for tiles in (part if grid.across >= side else 0, grid.across % side) if tiles]
 
 
 @lru_cache(maxsize=1024)
