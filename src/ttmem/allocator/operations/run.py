@@ -112,16 +112,16 @@ def run_call(
             if isinstance(step, Launch):
                 upper.launch(step)
                 if step.buffer_bytes:
-                    for sizes in step.groups:
-                        device.check_region(end_of_stack(sizes, device.memory_map), step.family)
+                    for group in step.groups:
+                        device.check_region(end_of_stack(group, device.memory_map), step.family)
                     end = end_of_stack(step.buffer_bytes, device.memory_map)
                     device.check_region(end, step.family)
                     static = max(static, end - base)
                     if tensors + end - base > sum(worst):
                         worst = (tensors, end - base, 0) if step.family == CIRCULAR else (tensors, 0, end - base)
                 if step.kept is not None:
-                    key, sizes = step.kept
-                    cache.static_bytes[key] = sizes
+                    program, groups = step.kept
+                    cache.static_bytes[program] = groups
                 cached.clear()
                 continue
             if isinstance(step, MayTake):
