@@ -93,6 +93,7 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
         passing = [_READS_AT_ONCE * round_up(unit + quantum, quantum)]
         if unit % plan.memory_map.architecture.l1_alignment_bytes:
             if not copies_where_short:
+                plan.allocate(result)
                 plan.refuse("Shard page size must currently have L1 aligned page size")
             return _copied(plan, source, result)
     converted = [] if source.dtype is result.dtype else [units * unit]
