@@ -64,6 +64,8 @@ NUMBER_BITS = 128
 TENSOR_DIMENSIONS = 1_024
 """Dimensions of a tensor; most operations of ttnn stop at 8, and torch stops at 64."""
 
+PIECES_OF_TENSOR = 10_000
+"""Tensors that one entry of a recipe stands for: copies, or pieces of a vocabulary; real ones have a dozen."""
 LITERAL_CHARACTERS = 1 << 16
 """A value that is written as Python writes it (``(1, 32)``): its parser takes a thousand bytes for each character."""
 TESTS_READ = 150_000

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 import weakref
 from pathlib import Path
@@ -109,7 +108,7 @@ class Tensor:
 
 
 def found(**variables: Any) -> dict[int, tuple[str, bool]]:
-    code = SimpleNamespace(co_filename="mine.py", co_name="main", co_flags=inspect.CO_OPTIMIZED, co_names=())
+    code = (lambda: None).__code__.replace(co_filename="mine.py", co_name="main")
     frame: Any = SimpleNamespace(f_code=code, f_locals=variables, f_back=None)
     paths = tensors_by_path(Tensor, lambda file: file == "mine.py", frame)
     return {id(one.tensor): (one.path, one.is_lasting) for one in paths}
@@ -140,6 +139,21 @@ def test_the_shortest_path_wins_and_objects_come_before_lists() -> None:
     shared = Tensor()
     layer = Thing(weight=shared)
     assert found(everything=[[shared]], model=Thing(layers=Thing(first=layer)))[id(shared)][0].startswith("model")
+
+
+def test_the_variable_of_a_loop_names_nothing_that_has_another_name() -> None:
+    def paths() -> set[str]:
+        return {one.path for one in tensors_by_path(Tensor, lambda file: file == __file__, sys._getframe(1))}
+
+    model = Thing(layers=[Thing(weight=Tensor()), Thing(weight=Tensor())])
+    for _number, layer in enumerate(model.layers):
+        assert layer
+    seen = paths()
+    assert {"model.layers[0].weight", "model.layers[1].weight"} <= seen
+    assert "layer.weight" not in seen
+    for alone in iter([Thing(weight=Tensor())]):  # kept by nothing else
+        assert "alone.weight" in paths()
+        assert alone
 
 
 def test_what_a_function_drops_is_not_kept_by_the_walk() -> None:

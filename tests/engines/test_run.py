@@ -252,7 +252,8 @@ def test_the_transformer_block_of_the_examples(with_ttnn: Interpreter, monkeypat
     # tensors have the names that the script gives them, and nothing is left over
     live = alive_at_peak(profile)
     assert live is not None
-    assert {"block.qkv", "block.up", "block.down", "attended", "x"} <= {life.name for life in live.tensors}
+    weights = {f"blocks[{number}].{name}" for number in (0, 1) for name in ("qkv", "up", "down")}
+    assert weights | {"attended", "x"} <= {life.name for life in live.tensors}
     assert live.unattributed_bytes_per_bank == 0
     assert document["failure"] is None
     assert document["facts"]["board"] == "n150"

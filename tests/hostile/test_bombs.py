@@ -14,6 +14,7 @@ import pytest
 import zstandard
 
 from fuzz.children import Child, Limits, Ran
+from fuzz.model_sources import model_kinds
 from ttmem.profile import storage
 from ttmem.reports.kit.documents import indented
 
@@ -493,3 +494,15 @@ def test_figures_that_sum_to_infinity(child: Child, tmp_path: Path) -> None:
     for form in ((), ("--json",)):
         assert ask(child, "cb", "profile", path, *form).code == 0
     assert indented({"a": [float("inf"), float("nan"), 1.5]}, 1) == '{\n "a": [\n  null,\n  null,\n  1.5\n ]\n}'
+
+
+@pytest.mark.parametrize("field", ["copies = 999999999999999999999999", "copies = 99999999", "split = 0", "split = 1"])
+def test_a_recipe_that_multiplies(child: Child, field: str, tmp_path: Path) -> None:
+    kind = next(kind for kind in model_kinds() if kind.name == "recipe gemma4.toml")
+    name = field.partition(" ")[0]
+    found = re.search(rf"^{name} = .*$".encode(), kind.content, re.MULTILINE)
+    content = kind.content.replace(found[0] if found else b"copies = 2", field.encode(), 1)
+    path = kind.written(content, tmp_path)
+    config = tmp_path / "config.json"
+    ran = ask(child, "fit", config, "--engine", "twin", "--no-store", "--recipe", path)
+    assert ran.cpu_seconds < 10

@@ -112,6 +112,9 @@ def test_every_view_answers(opened: Opened, story: str) -> None:
     # A heading without a word below it leaves its reader alone.
     empty = "views => views.filter(v => v.innerText.trim().split('\\n').length < 2).map(v => v.dataset.view)"
     assert page.eval_on_selector_all("[data-view]", empty) == []
+    # Between buttons stands nothing that is no button.
+    stray = "rows => rows.flatMap(row => [...row.childNodes]).filter(n => n.nodeType === 3).map(n => n.data)"
+    assert page.eval_on_selector_all(".choices", stray) == []
     assert problems(page) == []
 
 

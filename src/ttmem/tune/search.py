@@ -14,7 +14,7 @@ from ttmem._errors import TtmemError
 from ttmem.analysis.findings import captures_traces
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits
-from ttmem.tune.applied import Applied
+from ttmem.tune.applied import UNKNOWN, Applied
 from ttmem.tune.applying import apply, effect
 from ttmem.tune.draft import L1_NUMBER, Draft, as_captured, launch_columns
 from ttmem.tune.edits import Edit
@@ -249,6 +249,8 @@ class _Search:
             position = int(curves[memory].argmax())
             for proposal in proposals(draft, memory, position, _ALL):
                 self.tried += 1
+                if proposal.applied.confidence == UNKNOWN:
+                    continue  # nobody asked for it, and the program may not even run with it
                 peaks = draft.peak_after(proposal.applied.change, curves)
                 if any(after > pool[2] for after, pool in zip(peaks, draft.pools, strict=True)):
                     continue

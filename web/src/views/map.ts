@@ -161,7 +161,7 @@ export function map(session: Session): View {
       parts,
       choice("Whole bank", !isUsedPart(), () => choosePart(false)),
       choice("Used part", isUsedPart(), () => choosePart(true)),
-      requested() && session.failed !== null && session.operation !== session.failed && failureButton(session),
+      !!requested() && session.failed !== null && session.operation !== session.failed && failureButton(session),
     );
     look();
     const kinds = [...new Set(pieces.map((piece) => piece.kind))];

@@ -2,9 +2,11 @@
 """Names of tensors: where the program keeps them, ``model.layers[3].attention.wqkv``.
 
 The program's objects are walked breadth first from the variables of its functions and modules, so that the shortest
-path wins. Objects with attributes come before lists and dictionaries, which often hold the same things once more.
+path wins. Objects with attributes come before lists and dictionaries, which often hold the same things once more; the
+variable of a loop comes last: ``layers[3].wqkv`` is what ``layer.wqkv`` means now and not in the next turn.
 """
 
+import dis
 import functools
 import inspect
 import sys
@@ -22,6 +24,8 @@ _MOST_SECONDS = 1.0
 _MOST_ITEMS = 20_000
 """Of one container."""
 _ASKS_FOR_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
+_loops_of_modules: dict[str, frozenset[str]] = {}
+"""By file, of modules that were seen running: when they are done, their code is gone."""
 
 
 class Found(NamedTuple):
@@ -53,29 +57,64 @@ def tensors_by_path(
         elif isinstance(value, (types.MethodType, functools.partial)) or _is_open(value):
             objects.append((value, path, depth))
 
-    for variables in _roots(frame, is_users):
+    def walk() -> Iterator[Found]:
+        while (objects or containers) and len(seen) < _MOST_OBJECTS and time.monotonic() < ends:
+            value, path, depth = (objects or containers).popleft()
+            for part, inner in _parts(value):
+                yield from add(inner, f"{path}{part}", depth + 1)
+
+    passing: list[tuple[str, Any]] = []
+    for variables, of_loops in _roots(frame, is_users):
         for name, value in list(variables.items()):
-            if isinstance(name, str) and not name.startswith("__"):
+            if name in of_loops and not isinstance(value, tensor_type):
+                passing.append((name, value))
+            elif isinstance(name, str) and not name.startswith("__"):
                 yield from add(value, name, 0)
-    while (objects or containers) and len(seen) < _MOST_OBJECTS and time.monotonic() < ends:
-        value, path, depth = (objects or containers).popleft()
-        for part, inner in _parts(value):
-            yield from add(inner, f"{path}{part}", depth + 1)
+    yield from walk()
+    for name, value in passing:
+        yield from add(value, name, 0)
+    yield from walk()
 
 
-def _roots(frame: types.FrameType | None, is_users: Callable[[str], bool]) -> Iterator[dict[str, Any]]:
-    """Variables of the functions that are running, outermost first, then those of the program's modules."""
+def _roots(
+    frame: types.FrameType | None, is_users: Callable[[str], bool]
+) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """Variables of the functions that are running, outermost first, then those of the program's modules; and which of
+    them are variables of loops."""
     frames: list[types.FrameType] = []
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             frames.append(frame)
         frame = frame.f_back
     for one in reversed(frames):
-        yield one.f_globals if one.f_code.co_name == "<module>" else _locals(one)
+        of_loops = _of_loops(one.f_code)
+        if one.f_code.co_name == "<module>":
+            _loops_of_modules[one.f_code.co_filename] = of_loops
+            yield one.f_globals, of_loops
+        else:
+            yield _locals(one), of_loops
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and is_users(file):
-            yield vars(module)
+            yield vars(module), _loops_of_modules.get(file, frozenset())
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_loops(code: types.CodeType) -> frozenset[str]:
+    """Names that ``for`` binds, in tuples too."""
+    names: set[str] = set()
+    awaited = 0
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "FOR_ITER":
+            awaited = 1
+        elif awaited and instruction.opname == "UNPACK_SEQUENCE":
+            awaited += (instruction.arg or 1) - 1
+        elif awaited and instruction.opname.startswith("STORE_"):
+            names.add(str(instruction.argval))
+            awaited -= 1
+        else:
+            awaited = 0
+    return frozenset(names)
 
 
 def _locals(frame: types.FrameType) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem._limits import PIECES_OF_TENSOR
 from ttmem.fit.language.dimensions import PER_LAYER, Dimensions
 from ttmem.fit.language.recipe import GROUPS, MATRICES, REQUESTED, Choice, HeldTensor, Recipe, StageRecord, TensorRecord
 from ttmem.fit.language.scope import Scope, names_of
@@ -143,8 +144,14 @@ class Layout:
         shape = [self._size(record, text, scope) for text in record.shape]
         dtype = self.data_type(record.kind, scope) if record.kind else DATA_TYPES.find(record.type).name
         most = scope.number(record.split) if record.split else shape[-1]
-        pieces = [min(most, shape[-1] - start) for start in range(0, shape[-1], most)]
         copies = scope.number(record.copies)
+        if most < 1 or copies * shape[-1] // most > PIECES_OF_TENSOR:
+            raise BadInputError(
+                f"{record.name}: {copies} copies of {shape[-1]} columns in pieces of {most} are more than "
+                f"{PIECES_OF_TENSOR:,} tensors",
+                where=self.recipe.name,
+            )
+        pieces = [min(most, shape[-1] - start) for start in range(0, shape[-1], most)]
         found = []
         for copy in range(copies):
             for piece, columns in enumerate(pieces):
