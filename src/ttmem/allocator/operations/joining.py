@@ -109,7 +109,7 @@ def _row_elements(spec: TensorSpec) -> int:
 
 def _have_unaligned_rows(plan: PlanWriter, specs: Sequence[TensorSpec], elements: Callable[[TensorSpec], int]) -> bool:
     return any(
-        elements(spec) * (spec.dtype.mantissa_bits // 8) % plan.memory_map.page_alignment_bytes(spec.memory)
+        elements(spec) * max(spec.dtype.mantissa_bits // 8, 1) % plan.memory_map.page_alignment_bytes(spec.memory)
         for spec in specs
     )
 
