@@ -17,10 +17,12 @@ from oracle.sides import Side, twin_side
 from ttmem._errors import TtmemError
 from ttmem.allocator.operations import BOUNDED, EXACT, RECORDS
 from ttmem.engines.twin import TwinEngine
+from ttmem.hardware import L1
 
 pytestmark = pytest.mark.oracle
 
 CALLS_PER_CHAIN = 6
+_ROUNDS = (0, 1, 2)
 
 Step = dict[str, Any]
 
@@ -78,6 +80,23 @@ class Chain:
                 self.do({"free": names[name_of(step)], "force": False})
         for memory in ("L1", "DRAM", "L1_SMALL"):
             self.do({"view": memory, "blocks": False})
+
+    def call_below(self, call: Step, left_bytes: int) -> None:
+        """With no more than so much of L1 in one piece."""
+        pool = self.engine.device.memory_map.l1
+        size = self.engine.device.view(L1).largest_free_bytes_per_bank - left_bytes // 64 * 64
+        filler = {
+            "alloc": "filler",
+            "shape": [pool.banks, size],
+            "dtype": "uint8",
+            "layout": "row_major",
+            "memory": "L1",
+        }
+        is_filled = size > 0 and self.do(filler)
+        if self.confidence(call) == EXACT:
+            self.do(call)
+        if is_filled:
+            self.do({"free": "filler"})
 
     @property
     def engine(self) -> TwinEngine:
@@ -146,6 +165,33 @@ def test_chains_of_calls_leave_the_same_memory(
         chain.fill(left_bytes)
         for steps in drawn:
             chain.call(steps)
+        chain.compare()
+
+    compare()
+
+
+@pytest.mark.parametrize("board", ["n150", "p150"])
+def test_a_call_that_is_made_again_finds_its_program_as_it_was(real_device: Callable[[str], Side], board: str) -> None:
+    """Some programs are made by what L1 has left, and kept: the next call of the kind runs them in whatever is left."""
+    real, twin = real_device(board), twin_side(board)
+    real.open(l1_small_size=32768)
+    twin.open(l1_small_size=32768)
+
+    @settings(
+        max_examples=cases(0.02, len(_ROUNDS)),
+        deadline=None,
+        database=None,
+        derandomize=not is_long_run(),
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(calls(), st.tuples(*[st.integers(0, 20_000) | st.integers(0, 200_000)] * len(_ROUNDS)))
+    def compare(steps: list[Step], left_bytes: tuple[int, ...]) -> None:
+        chain = Chain(real, twin)
+        *allocations, call = steps
+        if all(chain.do(step) for step in allocations):
+            for round_, left in zip(_ROUNDS, left_bytes, strict=True):
+                chain.call_below(renamed(call, {name: f"{name}.{round_}" for name in results_of(call)}), left)
         chain.compare()
 
     compare()

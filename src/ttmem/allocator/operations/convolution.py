@@ -144,6 +144,9 @@ def _described(
         )
     channels, out_channels, groups = (int(given[name]) for name in ("in_channels", "out_channels", "groups"))
     is_depthwise = groups == channels == out_channels and window.spread is None
+    is_row_depthwise = is_depthwise and kernel[0] == window.height == 1 and not has_bias
+    if is_row_depthwise and kernel == (1, 1) and channels != 32:
+        raise UnknownChoiceError("depthwise kernels of one pixel along a line: their weights have another height")
     out = given["dtype"]
     return Convolution(
         *(window, channels, out_channels, has_bias, source.dtype, weight.dtype),
@@ -152,7 +155,7 @@ def _described(
         is_matmul=kernel == window.stride == window.dilation == (window.spread or (1, 1)) == (1, 1)
         and not any((*window.padding, *window.output_padding))
         and choices.kind != WIDTH,
-        is_row_depthwise=is_depthwise and kernel[0] == window.height == 1 and not has_bias,
+        is_row_depthwise=is_row_depthwise,
         choices=choices,
     )
 

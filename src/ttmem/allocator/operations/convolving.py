@@ -134,7 +134,9 @@ def prepare(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
     made = scheme.convolution
     if made.is_row_depthwise and parameters.is_returned:
         raise UnknownChoiceError("weights of a row that are returned")
-    parameters.move(plan, made.in_channels * prod(made.window.kernel), made.out_channels, scheme.weight_shape)
+    # Depthwise along a line every tap has a row of tiles for all channels.
+    rows = scheme.weight_shape[0] if made.is_row_depthwise else made.in_channels * prod(made.window.kernel)
+    parameters.move(plan, rows, made.out_channels, scheme.weight_shape)
 
 
 def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> tuple[int, TensorSpec]:

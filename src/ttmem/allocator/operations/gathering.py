@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elements by their numbers along a dimension: gather and scatter; each element several times: repeat_interleave."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -159,19 +160,21 @@ def scatter(call: Call, plan: PlanWriter) -> Plan:
         rows.append(replaced(plan, held, _turned(plan, held, axis)))
     result = replace(rows[0].spec, memory=call.memory or source.memory)
     made = Held(plan.allocate(result), result)
-    longest = round_up((plan.l1_space() // 16 * 9 // 10 - 32) % _WORD, _ROW_ALIGNMENT) % _WORD
-    if not longest:
-        plan.refuse(_NO_PIECE)
-    pieces = [
-        round_up(min(held.spec.shape[-1], longest) * (held.spec.dtype.element_bytes or 0), _ROW_ALIGNMENT)
-        for held in rows
-    ]
-    plan.launch([pieces[0], *pieces])
+    specs = tuple(held.spec for held in rows)
+    plan.launch_kept(("scatter", *specs, result), lambda: [_scatter_buffers(plan, specs)])
     made = replaced(plan, made, _turned(plan, made, axis))
     if source.layout is TILE:
         made = replaced(plan, made, applied(plan, to_layout, made, None, layout="tile"))
     plan.free(*(held.slot for held in reversed(rows)))
     return plan.finish(made.slot, made.spec)
+
+
+def _scatter_buffers(plan: PlanWriter, rows: Sequence[TensorSpec]) -> list[int]:
+    longest = round_up((plan.l1_space() // 16 * 9 // 10 - 32) % _WORD, _ROW_ALIGNMENT) % _WORD
+    if not longest:
+        plan.refuse(_NO_PIECE)
+    pieces = [round_up(min(spec.shape[-1], longest) * (spec.dtype.element_bytes or 0), _ROW_ALIGNMENT) for spec in rows]
+    return [pieces[0], *pieces]
 
 
 def _check_scatter(call: Call, axis: int) -> None:

@@ -109,7 +109,7 @@ def _row_elements(spec: TensorSpec) -> int:
 
 def _have_unaligned_rows(plan: PlanWriter, specs: Sequence[TensorSpec], elements: Callable[[TensorSpec], int]) -> bool:
     return any(
-        elements(spec) * (spec.dtype.mantissa_bits // 8) % plan.memory_map.page_alignment_bytes(spec.memory)
+        elements(spec) * max(spec.dtype.mantissa_bits // 8, 1) % plan.memory_map.page_alignment_bytes(spec.memory)
         for spec in specs
     )
 
@@ -151,9 +151,20 @@ def _join(
 
 
 def _join_buffers(plan: PlanWriter, first: TensorSpec, result: TensorSpec) -> list[int]:
+    """Two pages; of rows that would fill half of L1 so only one."""
     if result.layout is TILE:
         return double_buffered_tiles(result)
-    return double_buffered_rows(plan, result, first, result)
+    (two_rows,) = double_buffered_rows(plan, result, first, result)
+    whole, base = plan.memory_map.architecture.l1_bytes_per_core, plan.memory_map.l1_base_address
+    if two_rows <= whole // 2 - base:
+        return [two_rows]
+    row, room = two_rows // 2, whole - base
+    if row > room:
+        plan.refuse(
+            f"ttnn.concat: required DFB entry size ({row} B) exceeds per-core L1 capacity ({room} B); "
+            "op cannot fit on this device."
+        )
+    return [row]
 
 
 def stack(call: Call, plan: PlanWriter) -> Plan:
@@ -224,7 +235,7 @@ def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
     if not first["shape"]:
         return _draw_concat(record, choose)
     if not choose.integer(0, 3):
-        first["shape"][-1] *= choose.one_of((4, 40, 200))
+        first["shape"][-1] *= choose.one_of((4, 40, 200, 1000))
     axis = choose.integer(0, len(first["shape"]) - 1)
     sizes = (1, 32, 64, 96) if choose.integer(0, 1) else draws.SIZES
     others = [

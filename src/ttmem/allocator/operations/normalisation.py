@@ -14,7 +14,7 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, round_up
 
 _USABLE = 0.95
 """The share of what is left of L1 that the library dares to plan with."""
@@ -123,6 +123,14 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
         or any(spec.shard is not None or not _is_as_wide(spec, source) for spec in parameters)
     ):
         return plan.give_up(f"{call.name} of shards that are not blocks of a grid, or go elsewhere")
+    shard, grid = source.shard, plan.memory_map.grid
+    if (
+        isinstance(shard, Shard)
+        and shard.by_column
+        and grid.rows != grid.columns
+        and any(one.end_y == grid.rows - 1 for one in shard.ranges)
+    ):
+        return plan.give_up(f"{call.name} of shards by columns down to the last row: the library refuses some")
     is_centred, is_precise = _manner(call)
     slot = -1 if block.in_place else plan.allocate(result)
     rows = plan.memory_map.grid.rows

@@ -89,6 +89,10 @@ class Launch:
     at_least: bool = False
     at_most_bytes: int | None = None
     """Of a sum that is known only from below: it is not more than this. None: nobody knows."""
+    kept: tuple[Hashable, tuple[tuple[int, ...], ...]] | None = None
+    """The program is kept under this key, and takes these ``groups`` when it is launched again."""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """The sizes by group of cores, in the order in which they are checked; empty: all cores are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,8 @@ class Refuse:
     message: str
 
 
+KeptSizes = tuple[tuple[int, ...], ...]
+"""`Launch.groups` of a program that is kept."""
 Step = Allocate | Free | Launch | MayTake | Refuse
 
 
@@ -143,15 +149,18 @@ class PlanWriter:
         memory_map: MemoryMap,
         lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None,
         l1_bytes_taken: int = 0,
+        kept_programs: Mapping[Hashable, KeptSizes] | None = None,
     ) -> None:
         """``lowest_l1_address``: where the lowest tensor of L1 begins when these steps are done, None when it is empty;
         without it L1 holds nothing but what the plan allocates there. It raises DeviceFailureError when they fail.
-        ``l1_bytes_taken``: of a bank, by tensors that are there before the operation.
+        ``l1_bytes_taken``: of a bank, by tensors that are there before the operation. ``kept_programs``: what earlier
+        operations launched (`launch_kept`).
         """
         self.memory_map = memory_map
         self.l1_bytes_free = memory_map.l1.bytes_per_bank - l1_bytes_taken
         """Of a bank when the operation begins, in one piece or not."""
         self._lowest_l1_address = lowest_l1_address
+        self._kept_programs = dict(kept_programs or {})
         self._steps: list[Step] = []
         self._slots = 0
         self._confidence = EXACT
@@ -193,6 +202,17 @@ class PlanWriter:
         self._steps.append(Launch(tuple(buffer_bytes), family, bool(at_least), at_most_bytes if at_least else None))
         if at_least:
             self.doubt(BOUNDED, at_least, is_bounded_above=at_most_bytes is not None)
+
+    def launch_kept(
+        self, key: Hashable, groups: Callable[[], Sequence[Sequence[int]]], again: KeptSizes | None = None
+    ) -> None:
+        """A program that sizes its buffers, ``groups``, by what is left of L1 while it is made. The library makes it
+        once for all calls of the same ``key``: later ones run it as it is, whether there is more room by then or less.
+        ``again``: what it takes then, where that is something else.
+        """
+        sizes = self._kept_programs.get(key) or tuple(map(tuple, groups()))
+        self._kept_programs[key] = again or sizes
+        self._steps.append(Launch(max(sizes, key=sum), kept=(key, again or sizes), groups=sizes))
 
     def may_take(self, memory: Memory, bytes_per_bank: int, why: str) -> None:
         """Temporaries that are not known one by one, but together from above."""

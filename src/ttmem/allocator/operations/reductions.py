@@ -156,7 +156,8 @@ def _down(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: s
     columns, tall = prod(outer) * -(-width // 32), -(-height // 32)
     slices = min(plan.memory_map.grid.cores // columns, tall) if tall >= _TALL else 1
     adds = name in ("sum", "mean")
-    if slices < 2 or not source.dtype.is_float or (source.dtype.is_block_float and not adds):
+    is_sliced = source.dtype in ((BFLOAT16, FLOAT32, BFLOAT8_B) if adds else (BFLOAT16, FLOAT32))
+    if slices < 2 or not is_sliced:
         return _along(plan, held, len(source.shape) - 2, memory, dtype, name)
     partial = FLOAT32 if adds else source.dtype
     rows = TensorSpec((*outer, slices, width), partial, ROW_MAJOR, memory)

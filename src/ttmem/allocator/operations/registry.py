@@ -5,7 +5,7 @@ To add an operation, write its record at the end of the file of its family (``el
 else has to be kept in step: the twin, the oracle, ``ttmem ops map`` and the documentation ask ``RECORDS``.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -44,7 +44,17 @@ from ttmem.allocator.operations import (
     topk,
     upsampling,
 )
-from ttmem.allocator.operations.plan import BOUNDED, EXACT, SHARDED_RESULT, Call, Plan, PlanWriter, Step, no_plan
+from ttmem.allocator.operations.plan import (
+    BOUNDED,
+    EXACT,
+    SHARDED_RESULT,
+    Call,
+    KeptSizes,
+    Plan,
+    PlanWriter,
+    Step,
+    no_plan,
+)
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMap, Registry, Release
 from ttmem.tensors import NdShard
@@ -113,10 +123,11 @@ def plan_call(
     memory_map: MemoryMap,
     lowest_l1_address: Callable[[Sequence[Step]], int | None] | None = None,
     l1_bytes_taken: int = 0,
+    kept_programs: Mapping[Hashable, KeptSizes] | None = None,
 ) -> Plan:
     """What a call does to memory; an operation without a record has an empty plan that says so.
 
-    ``lowest_l1_address``, ``l1_bytes_taken``: see `PlanWriter`; without them the device holds nothing.
+    ``lowest_l1_address``, ``l1_bytes_taken``, ``kept_programs``: see `PlanWriter`; without them the device is empty.
     """
     record = RECORDS.get(call.name)
     if record is None:
@@ -129,7 +140,7 @@ def plan_call(
         raise BadInputError(f"{call.name} needs a tensor")
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments
     known_call = replace(call, name=record.name, arguments=arguments)
-    writer = PlanWriter(memory_map, lowest_l1_address, l1_bytes_taken)
+    writer = PlanWriter(memory_map, lowest_l1_address, l1_bytes_taken, kept_programs)
     try:
         plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:

@@ -128,8 +128,11 @@ def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     write = (after - 1) // _READ_BYTES * _READ_BYTES + _READ_BYTES + _WRITE_BYTES
     divides = before % after == 0 or after % before == 0
     kernels = 2 if divides and (after % _WRITE_BYTES == 0 or not result.memory.in_dram) else 1
-    slots = 1
-    if before % _WRITE_BYTES or after % _WRITE_BYTES:
+    if not (before % _WRITE_BYTES or after % _WRITE_BYTES):
+        plan.launch([reads, write] * kernels)
+        return slot
+
+    def staged() -> list[list[int]]:
         space = plan.l1_space()
         if space < kernels * (reads + write):
             plan.refuse(
@@ -137,7 +140,9 @@ def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
                 f"{kernels * reads} B source, have {space} B"
             )
         slots = min(_MOST_SLOTS, (space - kernels * reads) // (kernels * write))
-    plan.launch([reads, slots * write] * kernels)
+        return [[reads, slots * write] * kernels]
+
+    plan.launch_kept(("reshape", source, result), staged)
     return slot
 
 

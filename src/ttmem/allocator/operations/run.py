@@ -9,7 +9,19 @@ from functools import partial
 
 from ttmem.allocator.device import Buffer, Device
 from ttmem.allocator.failures import DeviceFailureError
-from ttmem.allocator.operations.plan import EXACT, UNKNOWN, Allocate, Call, Free, Launch, MayTake, Plan, Refuse, Step
+from ttmem.allocator.operations.plan import (
+    EXACT,
+    UNKNOWN,
+    Allocate,
+    Call,
+    Free,
+    KeptSizes,
+    Launch,
+    MayTake,
+    Plan,
+    Refuse,
+    Step,
+)
 from ttmem.allocator.operations.registry import plan_call
 from ttmem.allocator.programs import CIRCULAR, end_of_stack
 from ttmem.hardware import L1
@@ -47,11 +59,13 @@ class Result:
 
 
 class ProgramCache:
-    """Buffers that cached programs keep on the device until the cache is cleared."""
+    """What cached programs keep until the cache is cleared: buffers on the device, and the sizes of static ones."""
 
     def __init__(self, other: ProgramCache | None = None) -> None:
         """Empty, or with what the other one holds."""
         self._buffers: dict[Hashable, Buffer] = dict(other._buffers) if other else {}
+        self.static_bytes: dict[Hashable, KeptSizes] = dict(other.static_bytes) if other else {}
+        """By program: `Launch.kept`."""
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._buffers
@@ -66,6 +80,7 @@ class ProgramCache:
         for buffer in self._buffers.values():
             device.free(buffer)
         self._buffers.clear()
+        self.static_bytes.clear()
 
 
 def run_call(
@@ -97,11 +112,16 @@ def run_call(
             if isinstance(step, Launch):
                 upper.launch(step)
                 if step.buffer_bytes:
+                    for group in step.groups:
+                        device.check_region(end_of_stack(group, device.memory_map), step.family)
                     end = end_of_stack(step.buffer_bytes, device.memory_map)
                     device.check_region(end, step.family)
                     static = max(static, end - base)
                     if tensors + end - base > sum(worst):
                         worst = (tensors, end - base, 0) if step.family == CIRCULAR else (tensors, 0, end - base)
+                if step.kept is not None:
+                    program, groups = step.kept
+                    cache.static_bytes[program] = groups
                 cached.clear()
                 continue
             if isinstance(step, MayTake):
@@ -177,7 +197,7 @@ class _UpperBounds:
 def planned(device: Device, call: Call, cache: ProgramCache) -> Plan:
     """What a call would do to the device as it is now."""
     lowest = partial(_lowest_l1_address, device, cache)
-    return plan_call(call, device.memory_map, lowest, device.allocated_bytes_per_bank(L1))
+    return plan_call(call, device.memory_map, lowest, device.allocated_bytes_per_bank(L1), cache.static_bytes)
 
 
 def _fits(device: Device, end_address: int, family: str) -> bool:

@@ -50,7 +50,7 @@ def argmax(call: Call, plan: PlanWriter) -> Plan:
     if held.spec.layout is TILE:
         plan.launch([held.spec.dtype.tile_bytes(), paging_of(result).page_bytes])
     else:
-        _launch_shared_rows(plan, source, 1 if keeps or dim is None else source.shape[-2])
+        _launch_shared_rows(plan, source, result, 1 if keeps or dim is None else source.shape[-2])
     plan.free(held.slot)
     return plan.finish(slot, result)
 
@@ -70,7 +70,7 @@ def _through_registers(call: Call, plan: PlanWriter, axis: int, shape: tuple[int
     return plan.finish(held.slot, held.spec)
 
 
-def _launch_shared_rows(plan: PlanWriter, source: TensorSpec, results: int) -> None:
+def _launch_shared_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, results: int) -> None:
     """Every core reads its part of a row; the first core gathers what all of them found."""
     element = source.dtype.element_bytes or 0
     least = plan.memory_map.page_alignment_bytes(source.memory) // 2
@@ -80,7 +80,12 @@ def _launch_shared_rows(plan: PlanWriter, source: TensorSpec, results: int) -> N
         cores = min(cores, _cores_for_rows(source.shape[-1] * element))
     indices, values = (round_up(results * size, _ROW_ALIGNMENT) for size in (4, element))
     read = round_up(-(-parts // cores) * least * element, _ROW_ALIGNMENT)
-    plan.launch([read, indices, indices * cores, values * cores])
+    sizes = read, indices, indices * cores, values * cores
+    if results == 1:
+        plan.launch(sizes)
+        return
+    # Launched again the same program has room for two parts of a row: seen of the library, its source does not say why.
+    plan.launch_kept(("argmax", source, result), lambda: [sizes], again=((2 * read, *sizes[1:]),))
 
 
 def _cores_for_rows(row_bytes: int) -> int:

@@ -93,6 +93,7 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
         passing = [_READS_AT_ONCE * round_up(unit + quantum, quantum)]
         if unit % plan.memory_map.architecture.l1_alignment_bytes:
             if not copies_where_short:
+                plan.allocate(result)
                 plan.refuse("Shard page size must currently have L1 aligned page size")
             return _copied(plan, source, result)
     converted = [] if source.dtype is result.dtype else [units * unit]
@@ -145,17 +146,22 @@ def _to_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copie
 
 
 def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, goes_round: bool = False) -> Plan:
-    """Each shard is put together in its place; between banks of DRAM a page passes through L1. Rows that change their
-    length go round by pages of DRAM where the library chooses the way (``goes_round``)."""
+    """Each shard is put together in its place; between banks of DRAM a page passes through L1. Where the library
+    chooses the way (``goes_round``) rows that change their length go by pages of DRAM, and what L1 has no page left for
+    is copied.
+    """
     one, two = source.shard, result.shard
+    in_dram = [spec.memory is DRAM for spec in (source, result)]
+    page = source.dtype.tile_bytes() if source.layout is TILE else aligned_page(plan, source)
+    is_short = goes_round and all(in_dram) and page >= plan.l1_space()
     if not isinstance(one, Shard) or not isinstance(two, Shard):
         if source.layout is not TILE:
             return plan.one_program(result, [], at_least="rows in shards of many dimensions to other shards")
-        return plan.one_program(result, [source.dtype.tile_bytes()] if source.memory is result.memory is DRAM else [])
+        return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
     if any(spec.memory is DRAM and cut.kind == "block" for spec, cut in ((source, one), (result, two))):
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
     if source.layout is TILE:
-        return plan.one_program(result, [source.dtype.tile_bytes()] if source.memory is result.memory is DRAM else [])
+        return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
     if has_longer_rows(source) or has_longer_rows(result):
         return plan.give_up("rows that are longer in their shards, to other shards: some of these kill the library")
     before, after = (cut.width * (source.dtype.element_bytes or 0) for cut in (one, two))
@@ -163,9 +169,8 @@ def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
     is_by_height = one.kind == two.kind == "height"
     if goes_round and ((one.width != two.width and one.kind != two.kind) or not (is_aligned or is_by_height)):
         return _by_way_of_pages(plan, source, result)
-    in_dram = [spec.memory is DRAM for spec in (source, result)]
     if all(in_dram) and one.width == two.width:
-        return plan.one_program(result, [aligned_page(plan, source)])
+        return _copied(plan, source, result) if is_short else plan.one_program(result, [page])
     if not is_aligned or all(in_dram) or (in_dram[1] and one.kind != two.kind and one.width != two.width):
         return plan.one_program(
             result, [], at_least="rows in shards that are not aligned, or of another length in DRAM"

@@ -104,6 +104,16 @@ def _cut_rows(
     if set(steps) != {1}:
         plan.launch([2 * round_up(paging_of(source).page_bytes, alignment)])
         return slot
+    key = "slice", source, result, tuple(begins)
+    plan.launch_kept(key, lambda: [_row_buffers(plan, source, begins, result, alignments)])
+    return slot
+
+
+def _row_buffers(
+    plan: PlanWriter, source: TensorSpec, begins: Sequence[int], result: TensorSpec, alignments: Sequence[int]
+) -> list[int]:
+    """Many rows at once; where L1 has no room for two, pieces of them."""
+    alignment = max(alignments)
     row = paging_of(result).page_bytes
     is_shifted = begins[-1] * (source.dtype.element_bytes or 0) % alignments[0] != 0
     unit = alignment * (2 if is_shifted else 1)
@@ -113,8 +123,7 @@ def _cut_rows(
         chunk = min(_CHUNK_BYTES, space // 8) // unit * unit
         if not chunk:
             plan.refuse(f"ttnn::slice: L1 budget {space} B too small for sub-row chunking (alignment {unit} B)")
-        plan.launch([4 * chunk, indices])
-        return slot
+        return [4 * chunk, indices]
     if 2 * stick > space:
         shift = begins[-1] * (source.dtype.element_bytes or 0) % alignments[0]
         plan.refuse(
@@ -124,8 +133,7 @@ def _cut_rows(
     rows_per_core = round_up(-(-prod(result.shape[:-1]) // plan.memory_map.grid.cores), 32)
     at_once = _MOST_READ_BYTES // round_up(row, alignment)
     together = max((j for j in range(1, min(at_once, rows_per_core) + 1) if rows_per_core % j == 0), default=1)
-    plan.launch([2 * together * stick, indices])
-    return slot
+    return [2 * together * stick, indices]
 
 
 def split(call: Call, plan: PlanWriter) -> Plan:

@@ -83,6 +83,7 @@ def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
         return plan.allocate(result)
     grid = _tile_grid(result)
     fits, per_tile, fixed = _fits_whole_rows(plan, source, result)
+    space = plan.l1_space() - _bytes_in_l1(plan, result)
     slot = plan.allocate(result)
     height, width = (1, 1, *source.shape)[-2:]
     by_block = not fits or _blocks_use_more_cores(plan, grid, height * width // 1024)
@@ -91,8 +92,15 @@ def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     if not by_block:
         plan.launch([grid.across * before, grid.across * after])
         return slot
-    block = _block_tiles(plan, grid, max(plan.l1_space() - fixed, 0) // per_tile)
-    plan.launch([block * before, block * after, block * (before // 32) + fixed])
+
+    def blocks() -> list[list[int]]:
+        tiles = _block_tiles(plan, grid, max(plan.l1_space() - fixed, 0) // per_tile)
+        return [[block * before, block * after, block * (before // 32) + fixed] for block in tiles]
+
+    # Whether columns of tiles would fit is asked too where tiles are padded, and makes another program.
+    is_padded = paging_of(result).padded_shape != source.shape
+    fits_columns = is_padded and space > grid.down * per_tile + fixed
+    plan.launch_kept(("tilize", _four(source), _four(result), fits, fits_columns), blocks)
     return slot
 
 
@@ -144,9 +152,19 @@ def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
         depth = 2 if ahead and not padded and grid.rows > plan.memory_map.grid.cores else 1
         plan.launch([depth * grid.across * before, depth * grid.across * after])
         return slot
-    block = _block_tiles(plan, grid, plan.l1_space() // (before + after))
-    plan.launch([block * before, block * after])
+
+    def blocks() -> list[list[int]]:
+        tiles = _block_tiles(plan, grid, plan.l1_space() // (before + after))
+        return [[block * before, block * after] for block in tiles]
+
+    plan.launch_kept(("untilize", _four(source), _four(result), fits), blocks)
     return slot
+
+
+def _four(spec: TensorSpec) -> TensorSpec:
+    """As the kernels see it: outer dimensions in one."""
+    shape = spec.shape
+    return spec if len(shape) <= 4 else replace(spec, shape=(prod(shape[:-3]), *shape[-3:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +210,10 @@ def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
     return 1
 
 
-def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> int:
-    """Tiles that a core of the busiest kind holds at a time when the matrix is cut into square blocks."""
+def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> list[int]:
+    """Tiles that a core holds at a time when the matrix is cut into square blocks: the first cores, and those of
+    the last column.
+    """
     cores = plan.memory_map.grid.cores
     side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
     if side > most:
@@ -202,7 +222,7 @@ def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> int:
         except InvalidSpecError as error:
             plan.refuse(error.message)
     # The last column of blocks is not cut into parts.
-    return max(part if grid.across >= side else 0, grid.across % side)
+    return [tiles for tiles in (part if grid.across >= side else 0, grid.across % side) if tiles]
 
 
 @lru_cache(maxsize=1024)
