@@ -221,10 +221,11 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
     result = replace(like, shape=shape)
     plain = source.dtype in (BFLOAT16, FLOAT32, INT32) and rank <= 4
     if plain and held.slot < 0 and (axis < rank - 2 if source.layout is TILE else source.shape[-1] > 1):
-        slot = plan.allocate(result)
         page = max(aligned_page(plan, replace(result, memory=one)) for one in (source.memory, result.memory))
         most = _PAGES_AT_ONCE * page
-        if most <= plan.l1_space():
+        has_room = most <= plan.l1_space()  # asked before, too: where L1 is full, the library does not begin like this
+        slot = plan.allocate(result)
+        if has_room and most <= plan.l1_space():
             plan.launch([most], CIRCULAR)
         else:
             plan.launch([page], CIRCULAR, at_least="fewer pages at once where L1 is short", at_most_bytes=most)
