@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random calls of all operations, their tensors put into shards: how often the twin is exact, and whether it is right.
 
-    python bench/twin_shards.py --board n150 --calls 800 [--before OTHER/src]
+    python bench/twin_shards.py --board n150 --calls 800 [--only slice,permute] [--before OTHER/src]
 
-The mock is asked once; with ``--before`` the twin of another checkout judges the same calls.
+The mock is asked once; with ``--before`` the twin of another checkout judges the same calls. ``--mesh 1x2``: calls of
+several chips instead.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ttmem.results.outcome import Outcome
 T = TypeVar("T")
 Step = dict[str, Any]
 _LEFT_BYTES = (0, 0, 0, 700_000, 300_000, 100_000, 50_000)
-_NOT_OF_SHARDS = ("conv", "pool", "upsample")
+_NOT_OF_SHARDS = ("conv",)
 """Families whose weights and images have forms of their own."""
 
 
@@ -49,15 +50,26 @@ class Dice:
         return values[self._random.randrange(len(values))]
 
 
-def calls(count: int, seed: int, pool: Sequence[int]) -> list[list[Step]]:
-    """Of any operation; tiles and rows of two dimensions or more mostly in shards, L1 filled to different heights."""
+def calls(
+    count: int, seed: int, pool: Sequence[int], only: Sequence[str] = (), *, on_mesh: bool = False
+) -> list[list[Step]]:
+    """Of any operation; tiles and rows of two dimensions or more mostly in shards, now and then the result too, L1
+    filled to different heights.
+    """
     from ttmem.allocator.operations import draws
 
     dice, found = Dice(seed), list[list[Step]]()
-    records = [r for r in RECORDS if not r.needs_mesh and not any(word in r.family for word in _NOT_OF_SHARDS)]
+    records = [r for r in RECORDS if r.needs_mesh == on_mesh and not any(word in r.family for word in _NOT_OF_SHARDS)]
+    records = [r for r in records if not only or r.name in only] or [RECORDS.find(name) for name in only]
     while len(found) < count:
         record = dice.one_of(records)
         *made, call = record.draw(record, dice)
+        wish = call["kwargs"].get("memory_config")
+        if wish and "shard" not in wish and not dice.integer(0, 3):
+            shape = next((tensor["shape"] for tensor in made if len(tensor.get("shape", ())) > 1), None)
+            if shape:
+                wish = draws.any_place(dice, shape, made[0].get("layout", "tile"), sharded=True)
+                call = {**call, "kwargs": {**call["kwargs"], "memory_config": wish}}
         for number, tensor in enumerate(made):
             if "alloc" in tensor and len(tensor["shape"]) > 1 and not tensor.get("shard") and dice.integer(0, 3):
                 made[number] = tensor | draws.any_place(dice, tensor["shape"], tensor["layout"], sharded=True)
@@ -82,7 +94,7 @@ def judged(steps: list[Step], mock: Outcome, twin: Outcome) -> str:
     wrong = (differences if twin.confidence == "exact" else broken_bounds)(twin, mock, True)
     if wrong or twin.status == "invalid":
         return f"wrong {twin.confidence}"
-    return "bounded below" if twin.status == "unsupported" and twin.confidence == "bounded" else twin.confidence
+    return "not judged" if twin.status == "unsupported" and twin.confidence == "bounded" else twin.confidence
 
 
 def main() -> int:
@@ -90,26 +102,34 @@ def main() -> int:
     parser.add_argument("--board", default="n150")
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="operations")
+    parser.add_argument("--mesh", type=lambda text: tuple(map(int, text.split("x"))), help="1x2: of several chips")
     parser.add_argument("--before", type=Path, help="src of another checkout")
     parser.add_argument("--asked", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    settings = EngineSettings(board=options.board, mesh=options.mesh)
     if options.asked:
         told = json.loads(options.asked.read_text())
     else:
-        with TtnnEngine(EngineSettings(board=options.board)) as engine:
+        with TtnnEngine(settings) as engine:
             engine.start()
-            cases = calls(options.calls, options.seed, engine.device["pools"]["L1"])
+            pool, on_mesh = engine.device["pools"]["L1"], options.mesh is not None
+            cases = calls(options.calls, options.seed, pool, options.only, on_mesh=on_mesh)
             told = [[c, m._asdict()] for c, m in zip(cases, engine.ask_all(cases, timeout=60.0), strict=True)]
-    twin, found = TwinEngine(EngineSettings(board=options.board)), Counter[str]()
+    twin, found, reasons = TwinEngine(settings), Counter[str](), Counter[tuple[str, str, str]]()
     for steps, mock in told:
         outcome = Outcome(**{name: value for name, value in mock.items() if name in Outcome._fields})
         answer = twin.ask(steps)
         level = judged(steps, outcome, answer)
         found[level] += 1
+        if level not in ("", "exact"):
+            reasons[level, steps[-1]["call"], answer.doubt or answer.message] += 1
         if level.startswith("wrong"):
             said = {"steps": steps, "mock": outcome.message, "twin": answer.message}
             print(f"{level}: {json.dumps(said, default=dict)}", file=sys.stderr)
     found.pop("", None)
+    for (level, name, why), times in reasons.most_common():
+        print(f"{times:5} {level:12} {name} {why}")
     print(f"{'before' if options.asked else 'now'}: {dict(sorted(found.items()))} of {found.total()} calls")
     if options.before:
         with tempfile.TemporaryDirectory() as folder:
@@ -117,6 +137,7 @@ def main() -> int:
             asked.write_text(json.dumps(told, default=dict))
             environment = {**os.environ, "TTMEM_COVERAGE_SOURCE": str(options.before.resolve())}
             command = [sys.executable, __file__, "--board", options.board, "--asked", str(asked)]
+            command += ["--mesh", "x".join(map(str, options.mesh))] if options.mesh else []
             subprocess.run(command, env=environment, check=False)
     return any(level.startswith("wrong") for level in found)
 
