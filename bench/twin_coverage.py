@@ -153,13 +153,11 @@ def _parts(outcome: Outcome) -> dict[str, int]:
 
 def broken_bounds(twin: Outcome, mock: Outcome, measured: bool) -> list[str]:
     """What is not even a bound: a pass that fails, a failure that passes, a lower bound above the truth."""
-    if twin.status == "unsupported":
-        return []
     if twin.ok and mock.status in ("oom", "clash", "overflow"):
         return [f"passes, but {mock.status}: {mock.message[:90]}"]
     if twin.is_memory_failure and mock.ok:
         return [f"{twin.status}, but passes: {twin.message[:90]}"]
-    if not (twin.ok and mock.ok) or twin.confidence == "unknown":
+    if twin.is_failure or not mock.ok:
         return []
     found = [
         f"peak of {memory} {peak} > {mock.peak_bytes_per_bank.get(memory, 0)}"

@@ -13,7 +13,7 @@ import pytest
 import ttmem
 from ttmem.allocator.operations import RECORDS, Call, Plan
 from ttmem.allocator.operations.plan import PlanWriter
-from ttmem.hardware import open_board
+from ttmem.hardware import OpenSettings, open_board
 from ttmem.library.sweep_findings import find_in
 from ttmem.operators import Case, CaseTensor
 from ttmem.reports.sweep import files as sweep_files
@@ -73,6 +73,10 @@ def test_a_pass_needs_an_upper_bound_that_fits(tmp_path: Path) -> None:
     assert run.to_json()["not_judged"] == 1
     told = [json.loads(line) for line in (tmp_path / "run" / "results.jsonl").read_text().splitlines()]
     assert [line.get("not_judged") for line in told] == [None, True, None]
+    # AND each has both bounds of its peak: two tensors and the third, or the bank where it may fail
+    one, bank = 2048 * 200, open_board("n150", OpenSettings(l1_small_bytes=32768)).l1.bytes_per_bank
+    bounds = [(line["peak_bytes_per_bank"], line["peak_at_most_bytes_per_bank"]) for line in told]
+    assert bounds == [(2 * one, 3 * one), (3 * one, bank), (2 * one, bank)]
     files = sweep_files.render_all(find_in(tmp_path / "run", generated="today"))
     metrics = json.loads(files["subset_test_analysis.json"])
     assert [metrics[name] for name in ("total_tests", "passed", "oom", "failed", "not_judged")] == [3, 1, 1, 0, 1]
@@ -106,6 +110,14 @@ def test_limits_lie_between_what_passes_and_what_fails() -> None:
     assert limit.not_judged_at == (1, 1, 32 * 220 + 1, 2048)
     assert (limit.fails_at, limit.status) == ((1, 1, 32 * 331 + 1, 2048), "clash")
     assert f"not judged from [1, 1, {32 * 220 + 1}, 2048], then clash" in limits.text([limit])
+
+
+@pytest.mark.usefixtures("no_relu")
+def test_without_a_rule_an_elementwise_operator_makes_at_least_its_result(tmp_path: Path) -> None:
+    ttmem.sweep([relu(32 * 200)], tmp_path, memories=["L1"])
+    (line,) = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+    assert (line["status"], line["peak_bytes_per_bank"]) == ("unsupported", 2 * 2048 * 200)
+    assert line["peak_at_most_bytes_per_bank"] > 1_300_000
 
 
 @pytest.mark.usefixtures("no_relu")

@@ -134,12 +134,12 @@ class TwinEngine(Engine):
         outcome = Outcome(
             **self._judged(failure),
             answers=tuple(answers),
-            peak_bytes_per_bank=self._opened().peaks,
+            peak_bytes_per_bank=self._sure_peaks or self._opened().peaks,
             l1_parts=dict(zip(L1_PARTS, (*self._l1, 0), strict=True)),
             seconds=time.perf_counter() - started,
             confidence=self._confidence,
             doubt="; ".join(self._doubts),
-            **self._upper_bounds(),
+            **self._upper_bounds(passed=failure is None),
         )
         if not isolated:
             self._kept = self._opened().checkpoint(), self._tensors, self._cache
@@ -187,16 +187,24 @@ class TwinEngine(Engine):
         """Why the library may refuse what passes here."""
         self._at_most: dict[str, int] = {}
         self._l1_at_most = 0
+        self._sure_peaks: dict[str, int] = {}
+        """Those before the first call that has no rule: what it makes is not certain."""
 
-    def _upper_bounds(self) -> dict[str, Any]:
-        """What a bounded outcome has beside its lower bounds, where there is such a bound."""
-        if self._confidence != BOUNDED or self._may_fail:
+    def _upper_bounds(self, *, passed: bool) -> dict[str, Any]:
+        """What an outcome that is not exact has beside its lower bounds; the banks where no rule says less."""
+        if self._confidence == EXACT:
             return {}
-        return {"at_most_bytes_per_bank": self._at_most, "l1_at_most": max(self._l1_at_most, sum(self._l1))}
+        if passed and not self._may_fail:
+            peaks = self._opened().peaks | self._at_most
+            return {"at_most_bytes_per_bank": peaks, "l1_at_most": max(self._l1_at_most, sum(self._l1))}
+        banks = {pool.memory.name: pool.bytes_per_bank for pool in self._opened().memory_map.pools}
+        return {"at_most_bytes_per_bank": banks, "l1_at_most": banks[L1.name]}
 
     def _doubt(self, level: str, why: str) -> None:
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):
             self._confidence = level
+            if level == UNKNOWN:
+                self._sure_peaks = dict(self._opened().peaks)
         if why and why not in self._doubts:
             self._doubts.append(why)
 
