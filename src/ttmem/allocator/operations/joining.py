@@ -27,6 +27,9 @@ from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
 from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, place
 
 
+_UNSIGNED = 1 << 32
+
+
 def concat(call: Call, plan: PlanWriter) -> Plan:
     """The result goes to DRAM unless the caller says otherwise, whatever the inputs."""
     first, rank = call.inputs[0], len(call.inputs[0].shape)
@@ -151,12 +154,14 @@ def _join(
 
 
 def _join_buffers(plan: PlanWriter, first: TensorSpec, result: TensorSpec) -> list[int]:
-    """Two pages; of rows that would fill half of L1 so only one."""
+    """Two pages; of rows that would fill half of L1 so only one. A half that is reserved as a whole is taken for endless:
+    the library counts without a sign.
+    """
     if result.layout is TILE:
         return double_buffered_tiles(result)
     (two_rows,) = double_buffered_rows(plan, result, first, result)
     whole, base = plan.memory_map.architecture.l1_bytes_per_core, plan.memory_map.l1_base_address
-    if two_rows <= whole // 2 - base:
+    if two_rows <= (whole // 2 - base) % _UNSIGNED:
         return [two_rows]
     row, room = two_rows // 2, whole - base
     if row > room:
