@@ -26,7 +26,6 @@ from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
 from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, place
 
-
 _UNSIGNED = 1 << 32
 
 
@@ -154,8 +153,8 @@ def _join(
 
 
 def _join_buffers(plan: PlanWriter, first: TensorSpec, result: TensorSpec) -> list[int]:
-    """Two pages; of rows that would fill half of L1 so only one. A half that is reserved as a whole is taken for endless:
-    the library counts without a sign.
+    """Two pages; of rows that would fill half of L1 so only one. (A base above the middle bounds nothing: the library
+    takes the difference without a sign.)
     """
     if result.layout is TILE:
         return double_buffered_tiles(result)
