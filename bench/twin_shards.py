@@ -4,7 +4,7 @@
     python bench/twin_shards.py --board n150 --calls 800 [--only slice,permute] [--before OTHER/src]
 
 The mock is asked once; with ``--before`` the twin of another checkout judges the same calls. ``--mesh 1x2``: calls of
-several chips instead.
+several chips instead; ``--as-drawn``: all calls as the oracle draws them, most of them of tensors in pages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from ttmem.results.outcome import Outcome
 
 T = TypeVar("T")
 Step = dict[str, Any]
-_LEFT_BYTES = (0, 0, 0, 700_000, 300_000, 100_000, 50_000)
+_LEFT_BYTES = (0, 0, 0, 700_000, 300_000, 100_000, 50_000, 20_000, 8_000)
+_L1_SMALL_BYTES = 32768
 _NOT_OF_SHARDS = ("conv",)
 """Families whose weights and images have forms of their own."""
 
@@ -51,7 +52,13 @@ class Dice:
 
 
 def calls(
-    count: int, seed: int, pool: Sequence[int], only: Sequence[str] = (), *, on_mesh: bool = False
+    count: int,
+    seed: int,
+    pool: Sequence[int],
+    only: Sequence[str] = (),
+    *,
+    on_mesh: bool = False,
+    as_drawn: bool = False,
 ) -> list[list[Step]]:
     """Of any operation; tiles and rows of two dimensions or more mostly in shards, now and then the result too, L1
     filled to different heights.
@@ -59,18 +66,21 @@ def calls(
     from ttmem.allocator.operations import draws
 
     dice, found = Dice(seed), list[list[Step]]()
-    records = [r for r in RECORDS if r.needs_mesh == on_mesh and not any(word in r.family for word in _NOT_OF_SHARDS)]
-    records = [r for r in records if not only or r.name in only] or [RECORDS.find(name) for name in only]
+    records = [RECORDS.find(name) for name in only] or [
+        record
+        for record in RECORDS
+        if record.needs_mesh == on_mesh and (as_drawn or not any(word in record.family for word in _NOT_OF_SHARDS))
+    ]
     while len(found) < count:
         record = dice.one_of(records)
         *made, call = record.draw(record, dice)
         wish = call["kwargs"].get("memory_config")
-        if wish and "shard" not in wish and not dice.integer(0, 3):
+        if wish and "shard" not in wish and not as_drawn and not dice.integer(0, 3):
             shape = next((tensor["shape"] for tensor in made if len(tensor.get("shape", ())) > 1), None)
             if shape:
                 wish = draws.any_place(dice, shape, made[0].get("layout", "tile"), sharded=True)
                 call = {**call, "kwargs": {**call["kwargs"], "memory_config": wish}}
-        for number, tensor in enumerate(made):
+        for number, tensor in enumerate(() if as_drawn else made):
             if "alloc" in tensor and len(tensor["shape"]) > 1 and not tensor.get("shard") and dice.integer(0, 3):
                 made[number] = tensor | draws.any_place(dice, tensor["shape"], tensor["layout"], sharded=True)
         left = dice.one_of(_LEFT_BYTES)
@@ -103,18 +113,19 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="operations")
+    parser.add_argument("--as-drawn", action="store_true", help="do not put tensors into shards")
     parser.add_argument("--mesh", type=lambda text: tuple(map(int, text.split("x"))), help="1x2: of several chips")
     parser.add_argument("--before", type=Path, help="src of another checkout")
     parser.add_argument("--asked", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    settings = EngineSettings(board=options.board, mesh=options.mesh)
+    settings = EngineSettings(board=options.board, mesh=options.mesh, l1_small_bytes=_L1_SMALL_BYTES)
     if options.asked:
         told = json.loads(options.asked.read_text())
     else:
         with TtnnEngine(settings) as engine:
             engine.start()
             pool, on_mesh = engine.device["pools"]["L1"], options.mesh is not None
-            cases = calls(options.calls, options.seed, pool, options.only, on_mesh=on_mesh)
+            cases = calls(options.calls, options.seed, pool, options.only, on_mesh=on_mesh, as_drawn=options.as_drawn)
             told = [[c, m._asdict()] for c, m in zip(cases, engine.ask_all(cases, timeout=60.0), strict=True)]
     twin, found, reasons = TwinEngine(settings), Counter[str](), Counter[tuple[str, str, str]]()
     for steps, mock in told:
