@@ -11,7 +11,7 @@ from ttmem.allocator.operations.convolution_schemes import row_by_row
 from ttmem.allocator.operations.elementwise import wanted_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.refusals import allocated, not_in_l1, spell_layout
+from ttmem.allocator.operations.refusals import allocated, not_in_l1, spell_cut, spell_layout
 from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32
@@ -25,10 +25,6 @@ def padded_matrix(spec: TensorSpec) -> tuple[int, int]:
     """Rows and width as they lie."""
     rows = spec.shape[-2]
     return round_up(rows, 32) if spec.layout is TILE else rows, paging_of(spec).physical_width
-
-
-def _spell(shard: Shard | None) -> str:
-    return f"TensorMemoryLayout::{'INTERLEAVED' if shard is None else shard.kind.upper() + '_SHARDED'}"
 
 
 def _faults_of_tiles(source: TensorSpec) -> Iterator[str]:
@@ -101,10 +97,10 @@ def _faults_of_heads(source: TensorSpec, result: TensorSpec, high: int, wide: in
     shard, wanted = source.shard, result.shard
     if not isinstance(shard, Shard):
         if isinstance(wanted, Shard):
-            yield f"Output memory config layout must be INTERLEAVED but got {_spell(wanted)}"
+            yield f"Output memory config layout must be INTERLEAVED but got {spell_cut(result)}"
         return
     if shard.kind == "width":
-        yield f"Input tensor memory layout must not be WIDTH_SHARDED but got {_spell(shard)}"
+        yield f"Input tensor memory layout must not be WIDTH_SHARDED but got {spell_cut(source)}"
     if shard.width != wide:
         yield f"Input tensor shard width ({shard.width}) must equal padded width ({wide})"
     if shard.height % high:
@@ -115,9 +111,9 @@ def _faults_of_heads(source: TensorSpec, result: TensorSpec, high: int, wide: in
             f"({shard.height} / {high})"
         )
     if not isinstance(wanted, Shard):
-        yield f"Sharded input requires a sharded output memory config but got {_spell(None)}"
+        yield f"Sharded input requires a sharded output memory config but got {spell_cut(result)}"
     elif wanted.kind == "height":
-        yield f"Output memory config layout must not be HEIGHT_SHARDED but got {_spell(wanted)}"
+        yield f"Output memory config layout must not be HEIGHT_SHARDED but got {spell_cut(result)}"
     yield from filter(None, (not_in_l1("in0", "input", source), not_in_l1("out0", "output", result)))
 
 
@@ -202,13 +198,14 @@ def _faults_of_split(
     shard, wanted = source.shard, queries.shard
     if not isinstance(shard, Shard):
         if isinstance(wanted, Shard):
-            yield f"Output memory config layout must be INTERLEAVED but got {_spell(wanted)}"
+            yield f"Output memory config layout must be INTERLEAVED but got {spell_cut(queries)}"
         return
     if shard.height != (rows := paging_of(source).physical_height):
         yield f"Shard spec shape[0] ({shard.height}) must equal physical volume / padded shape[-1] ({rows})"
     if not isinstance(wanted, Shard) or wanted.kind == "width":
-        spelt = _spell(wanted if isinstance(wanted, Shard) else None)
-        yield f"Output memory config must be sharded and not WIDTH_SHARDED but got memory_layout: {spelt}"
+        yield (
+            f"Output memory config must be sharded and not WIDTH_SHARDED but got memory_layout: {spell_cut(queries)}"
+        )
     if shard.by_column:
         yield "Input tensor shard orientation must be ROW_MAJOR but got ShardOrientation::COL_MAJOR"
     if heads < key_heads:
@@ -262,7 +259,7 @@ def _faults_of_blocks(
     shard, wanted, width = source.shard, results[0].shard, source.shape[-1]
     assert isinstance(shard, Shard)
     if shard.kind != "block":
-        yield f"Input tensor memory layout must be BLOCK_SHARDED but got {_spell(shard)}"
+        yield f"Input tensor memory layout must be BLOCK_SHARDED but got {spell_cut(source)}"
     if heads % key_heads:
         yield f"Number of q heads {heads} must fit evenly into number of kv heads {key_heads}"
     if width % (across * 32):
@@ -271,8 +268,7 @@ def _faults_of_blocks(
             "that each core gets an even amount of tiles"
         )
     if not isinstance(wanted, Shard) or wanted.kind != "height":
-        spelt = _spell(wanted if isinstance(wanted, Shard) else None)
-        yield f"Output memory config layout must be HEIGHT_SHARDED but got {spelt}"
+        yield f"Output memory config layout must be HEIGHT_SHARDED but got {spell_cut(results[0])}"
     if source.shape[0] != down:
         yield f"Batch size {source.shape[0]} must be equal to num cores {down}"
     if key_heads % across:

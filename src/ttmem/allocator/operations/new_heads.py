@@ -10,7 +10,7 @@ from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.heads import padded_matrix
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.refusals import allocated, spell_layout
+from ttmem.allocator.operations.refusals import allocated, spell_cut, spell_layout
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1
 from ttmem.tensors import TILE, CoreRange, Shard, TensorSpec, paging_of, round_up
@@ -68,8 +68,7 @@ def _faults_of_rows(source: TensorSpec, heads: int, key_heads: int, depth: int, 
     shard = source.shard
     if isinstance(shard, Shard):
         if shard.kind != "width":
-            spelt = f"TensorMemoryLayout::{shard.kind.upper()}_SHARDED"
-            yield f"Current input memory layout is {spelt}. It must be width sharded"
+            yield f"Current input memory layout is {spell_cut(source)}. It must be width sharded"
         if shard.height != paging_of(source).physical_height:
             yield "Shard shape must be correct"
         if shard.by_column:
@@ -130,10 +129,7 @@ def _faults_of_users(source: TensorSpec, heads: int) -> Iterator[str]:
         yield "Input tensor must be sharded"
         return
     if shard.kind != "height":
-        yield (
-            "Input tensor memory layout must be HEIGHT_SHARDED but got "
-            f"TensorMemoryLayout::{shard.kind.upper()}_SHARDED"
-        )
+        yield f"Input tensor memory layout must be HEIGHT_SHARDED but got {spell_cut(source)}"
     if shard.width != depth:
         yield f"Shard spec shape[1] ({shard.width}) must match input tensor padded shape[-1] ({depth})"
     if shard.height != rows:

@@ -6,12 +6,18 @@ from typing import NoReturn
 
 from ttmem.allocator.operations.plan import BOUNDED, PlanWriter
 from ttmem.hardware import L1
-from ttmem.tensors import TILE, TensorSpec
+from ttmem.tensors import TILE, Shard, TensorSpec
 
 
 def spell_layout(spec: TensorSpec) -> str:
     """As the library's messages do."""
     return "Layout::TILE" if spec.layout is TILE else "Layout::ROW_MAJOR"
+
+
+def spell_cut(spec: TensorSpec) -> str:
+    """As the library's messages do; of shards of many dimensions as of pages: no rule gets that far with them."""
+    cut = f"{spec.shard.kind.upper()}_SHARDED" if isinstance(spec.shard, Shard) else "INTERLEAVED"
+    return f"TensorMemoryLayout::{cut}"
 
 
 def allocated(plan: PlanWriter, results: Sequence[TensorSpec], faults: Iterable[str]) -> list[int]:
