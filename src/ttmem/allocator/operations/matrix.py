@@ -28,7 +28,7 @@ from ttmem.allocator.operations.matmul_configs import (
     unequal_ranks,
 )
 from ttmem.allocator.operations.matmul_draws import draw_addmm, draw_matmul
-from ttmem.allocator.operations.matmul_grids import config_for
+from ttmem.allocator.operations.matmul_grids import config_for, config_of_shards
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument
 from ttmem.allocator.operations.reshaping import is_view, reshape
@@ -36,7 +36,7 @@ from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
 from ttmem.hardware.boards import Grid
-from ttmem.tensors import TILE, NdShard, TensorSpec
+from ttmem.tensors import TILE, NdShard, Shard, TensorSpec
 
 _PLAIN_ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "relu6", "mish", "hardswish")
 Transposed = tuple[bool, bool]
@@ -291,8 +291,11 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
 def _configured(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None) -> Plan:
     """With the caller's own configuration; shards without one are known from below alone."""
     try:
+        given = call.arguments["program_config"]
+        if given is None and isinstance(call.inputs[0].shard, Shard):
+            return _with_config(call, plan, result, bias, _config_of_shards(call, plan, result, call.inputs[0].shard))
         if call.arguments["core_grid"] is None:
-            return _with_config(call, plan, result, bias, config_of(call.arguments["program_config"] or {}))
+            return _with_config(call, plan, result, bias, config_of(given or {}))
         return _with_config(call, plan, result, bias, _config_on_grid(call, plan, result, bias))
     except UnknownConfigError as unknown:
         why = f"this program config or these shards were not compared ({unknown})"
@@ -301,15 +304,34 @@ def _configured(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSp
         return plan.one_program(replace(result, shard=call.shard), [smallest] if smallest else [], at_least=why)
 
 
+def _config_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, shard: Shard) -> Config:
+    first, second = call.inputs[:2]
+    if len(call.inputs) > 2 or call.arguments["transpose_a"] or call.arguments["transpose_b"]:
+        raise UnknownConfigError("shards with a bias or a transposed input")
+    if any(spec.layout is not TILE for spec in (first, second)) or second.shard is not None:
+        raise UnknownConfigError("shards of rows, or a second input in shards")
+    work = product_of(first, second, result, transposed=(False, False), bias=None, sums=_sums(call, result))
+    grid = _wanted_grid(call, plan)
+    return config_of_shards(work, shard, grid, cuts_result=call.shard is not None, space=plan.l1_space())
+
+
+def _wanted_grid(call: Call, plan: PlanWriter) -> Grid:
+    """The cores that the caller names; more than there are mean all."""
+    chip = plan.memory_map.grid
+    if call.arguments["core_grid"] is None:
+        return chip
+    wanted = Grid(*grid_of_cores(call.arguments["core_grid"]))
+    return wanted if wanted.columns <= chip.columns and wanted.rows <= chip.rows else chip
+
+
 def _config_on_grid(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None) -> Config:
-    """As the library makes it for the cores that the caller names; more than there are mean all."""
+    """As the library makes it for the cores that the caller names."""
     first, second = call.inputs[:2]
     if call.arguments["program_config"] is not None or call.shard is not None or any(s.shard for s in call.inputs):
         raise UnknownConfigError("a core_grid with a program config or with shards")
     turned = bool(call.arguments["transpose_a"]), bool(call.arguments["transpose_b"])
     _check(plan, first, second, result, turned)
-    chip, wanted = plan.memory_map.grid, Grid(*grid_of_cores(call.arguments["core_grid"]))
-    grid = wanted if wanted.columns <= chip.columns and wanted.rows <= chip.rows else chip
+    grid = _wanted_grid(call, plan)
     added = bias if bias is not None and adds_bias_itself(bias, second, result.shape[-1]) else None
     work = product_of(first, second, result, transposed=turned, bias=added, sums=_sums(call, result))
     if work.second_batch > 1 and call.arguments["activation"] is not None:
