@@ -246,6 +246,9 @@ def fault_of_shards(work: Configured, result: TensorSpec, wished: Shard | None) 
         if config.kind == GRID:
             raise UnknownConfigError("blocks neither of one row nor of a core's width")
         return "blocks neither of one row nor of a core's width"
+    blocks = prod(work.first_shape[:-2]) * work.matrix_height // config.core_height
+    if config.kind == REUSE and first is None and blocks < wished.cores:
+        raise UnknownConfigError("a result on more cores than there are blocks")
     if config.kind == LINE:
         own, all_of_it = (config.core_height, work.height) if config.spreads_first else (config.core_width, work.width)
         return "" if own == all_of_it else "a line whose cores have more than the tensor in the other direction"

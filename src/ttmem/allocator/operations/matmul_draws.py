@@ -71,6 +71,14 @@ def draw_addmm(record: OperationRecord, choose: Choose) -> list[Step]:
         {**draws.tensor(choose, sizes, tile_only=True), "dtype": dtype}
         for sizes in ([height, width], [height, depth], [depth, width])
     ]
+    if not choose.integer(0, 3):
+        tensors[0] |= draws.any_place(choose, tensors[0]["shape"], "tile", sharded=True)
+    if not choose.integer(0, 3):
+        *made, _ = _draw_bare_shards(record, choose)
+        first, second = ({**spec, "shape": spec["shape"][2:]} for spec in made)
+        if made[0]["shape"][1] == made[1]["shape"][1] == 1:
+            added = {**tensors[0], "shape": [first["shape"][0], second["shape"][1]], "shard": None}
+            tensors = [{k: v for k, v in spec.items() if k != "alloc"} for spec in (added, first, second)]
     return write_call(record.name, tensors, memory=draws.wish(choose), **draw_kernel_config(choose))
 
 

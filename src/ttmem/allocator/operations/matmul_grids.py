@@ -56,8 +56,8 @@ def config_of_shards(work: Product, shard: Shard, grid: Grid, *, cuts_result: bo
     down = max(part.end_y for part in shard.ranges) - min(part.start_y for part in shard.ranges) + 1
     high, deep, height = shard.height // 32, shard.width // 32, work.first_batch * work.height
     if work.second_batch > 1:
-        if shard.kind == "width":
-            raise UnknownConfigError("batches in width shards")
+        if shard.kind == "width" or high > work.height:
+            raise UnknownConfigError("batches in width shards, or several of them in one")
         own = high, work.width
         return Config(REUSE, deep, *own, across, down, 1, 1, *own, joins_batches=False)
     if shard.kind == "block":

@@ -14,6 +14,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
     accumulations,
     adaptive_pooling,
+    addmm,
     attention,
     attention_decode,
     binary,
@@ -70,6 +71,7 @@ _FAMILIES = (
     reshaping,
     reductions,
     matrix,
+    addmm,
     accumulations,
     attention,
     attention_decode,
