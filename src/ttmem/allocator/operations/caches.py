@@ -9,27 +9,37 @@ from ttmem.allocator.operations.elementwise import aligned_page
 from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, draw_kernel_config, type_between
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.refusals import not_in_l1
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, L1, DataType
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT32, DataType
 from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, paging_of, round_up
 
 _CACHED_TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
+BFLOAT4_B = DATA_TYPES.find("bfloat4_b")
 _MOST_USERS = 32
+_MOST_DIMENSIONS = 4
 
 
 def _check(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
-    """What the library looks at first."""
-    if cache.shard is not None:  # the library takes some: nothing is known of them
-        raise ValueError("a cache in shards")
+    """What the library looks at first. ValueError: forms that some of its programs take, and nobody compared."""
+    is_paged, fills_pages = "paged" in call.name, call.name.endswith("paged_fill_cache")
+    if cache.shard is not None and not fills_pages:
+        raise BadInputError("Only interleaved cache is supported")
+    if (source.layout is not TILE and "fused" in call.name) or (
+        fills_pages and any(spec.layout is not TILE for spec in (cache, source))
+    ):
+        raise ValueError("rows that are written into a cache, or a cache of rows")
     if cache.layout is not TILE or source.layout is not TILE:
         raise BadInputError("a cache of interleaved tiles takes tiles")
-    if len(cache.shape) != 4 or len(source.shape) != 4 or cache.dtype not in _CACHED_TYPES:
-        raise BadInputError("a cache and what is written into it have four dimensions of floats")
+    if len(cache.shape) != 4 or len(source.shape) != 4:
+        raise ValueError("a cache, or what is written into it, of other than four dimensions")
+    if cache.dtype not in (*_CACHED_TYPES, *([BFLOAT4_B] if is_paged else [])):
+        raise BadInputError("a cache holds floats")
     if source.shape[0] != 1 or -(-source.shape[-1] // 32) != -(-cache.shape[-1] // 32):
         raise BadInputError("what is written into a cache is of one batch, and as wide as the cache")
     if source.shard is not None and not _holds_rows(source):
         raise BadInputError("shards that are written into a cache lie in L1 and hold whole rows")
-    if "paged" not in call.name and source.shape[1] != cache.shape[1]:
+    if not is_paged and source.shape[1] != cache.shape[1]:
         raise BadInputError("what is written into a cache has as many heads as the cache")
 
 
@@ -96,7 +106,7 @@ def paged_fused_update_cache(call: Call, plan: PlanWriter) -> Plan:
         _check_update(call, cache, source)
     shards = [source.shard for source in (key_rows, value_rows)]
     if key_rows.shape != value_rows.shape or keys.shape != values.shape or keys.dtype is not values.dtype:
-        raise BadInputError("keys and values that are written together are alike")
+        raise ValueError("keys and values that are not alike")
     if any(one.intersects(two) for one in shards[0].ranges for two in shards[1].ranges):  # type: ignore[union-attr]
         raise BadInputError("keys and values that are written together lie on different cores")
     plan.launch([*_patched(call, keys, key_rows), *_places(call, plan, key_rows.shape[1], fused=True)])
@@ -124,6 +134,8 @@ def _places(call: Call, plan: PlanWriter, users: int, *, fused: bool = False) ->
     table, numbers = call.tensor("page_table"), call.tensor("update_idxs_tensor")
     cache = call.inputs[0]
     found: list[int] = []
+    if any(spec is not None and spec.shard is not None for spec in (table, numbers)):
+        raise ValueError("places in a cache, or its pages, in shards")
     if numbers is not None:
         if numbers.dtype is not INT32 or numbers.layout is not ROW_MAJOR or numbers.memory is not DRAM:
             raise BadInputError("places in a cache are rows of int32 in DRAM")
@@ -161,8 +173,10 @@ def _check_paged_fill(call: Call, cache: TensorSpec, source: TensorSpec, table: 
     _check(call, cache, source)
     if source.shard is not None or cache.dtype is not source.dtype or source.shape[-1] % 32:
         raise BadInputError("pages are filled with interleaved tiles of their own type")
-    if table.dtype is not INT32 or table.layout is not ROW_MAJOR or table.shard is not None or len(table.shape) != 2:
-        raise BadInputError("a page table is rows of int32")
+    if table.dtype is not INT32 or table.shard is not None:
+        raise BadInputError("a page table is interleaved int32")
+    if table.layout is not ROW_MAJOR or len(table.shape) != 2:
+        raise ValueError("a page table of tiles, or not of two dimensions")
     if (
         source.shape[1] != cache.shape[1]
         or source.shape[-2] > cache.shape[-2] * table.shape[-1]
@@ -174,11 +188,28 @@ def _check_paged_fill(call: Call, cache: TensorSpec, source: TensorSpec, table: 
 
 
 def plus_one(call: Call, plan: PlanWriter) -> Plan:
-    """The next place of every user, in the tensor that is there."""
+    """The next place of every user, in the tensor that is there; shards are worked on where they lie."""
     source = call.inputs[0]
-    if source.layout is not ROW_MAJOR or source.shard is not None or source.dtype.is_float:
-        return plan.give_up("plus_one of shards")
-    plan.launch([aligned_page(plan, source)])
+    if source.dtype not in (INT32, UINT32):
+        raise BadInputError("Only INT32 and UINT32 is supported for inputs!")
+    if source.layout is not ROW_MAJOR:
+        raise BadInputError("Only ROW_MAJOR layout is supported for inputs!")
+    if len(source.shape) > _MOST_DIMENSIONS:
+        raise BadInputError("must have 1 to 4 dimensions for input tensor")
+    if source.shard is not None and source.memory is not L1:
+        raise BadInputError(not_in_l1("in0", "input", source))
+    if isinstance(source.shard, Shard):
+        alignment = plan.memory_map.page_alignment_bytes(L1)
+        row, there = (
+            4 * paging_of(source).physical_width,
+            source.shard.height * round_up(4 * source.shard.width, alignment),
+        )
+        if row > there:
+            raise BadInputError(
+                f"DFB 'in0' (entry_size {row} * num_entries 1 = {row} bytes) is larger than the per-bank allocation of "
+                f"its borrowed TensorParameter 'input' ({there} bytes)."
+            )
+    plan.launch([aligned_page(plan, source)] if source.shard is None else [])
     return plan.finish(-1, source)
 
 
@@ -247,9 +278,10 @@ def _draw_paged_fill(record: OperationRecord, choose: Choose) -> list[Step]:
     users, heads, width = choose.one_of((1, 4, 32)), choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128))
     block, pages = choose.one_of((32, 64, 128)), choose.one_of((1, 4, 9, 100))
     cache = {**_tiles(choose, users * pages, heads, block, width), "memory": "DRAM"}
+    filled = cache | draws.any_place(choose, cache["shape"], "tile", sharded=not choose.integer(0, 3))
     rows = choose.integer(1, block * pages)
     source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(draws.MEMORIES)}
-    tensors = [cache, source, {**_NUMBERS, "shape": [users, pages]}]
+    tensors = [filled, source, {**_NUMBERS, "shape": [users, pages]}]
     if choose.integer(0, 1):
         return write_call(record.name, tensors, batch_idx=choose.integer(0, users - 1))
     tensors.append({**_NUMBERS, "shape": [1]})
@@ -260,7 +292,10 @@ def _draw_paged_fill(record: OperationRecord, choose: Choose) -> list[Step]:
 def _draw_plus_one(record: OperationRecord, choose: Choose) -> list[Step]:
     shape = [choose.one_of((1, 8, 32, 100)) for _ in range(choose.integer(1, 3))]
     dtype, memory = choose.one_of(("int32", "uint32")), choose.one_of(draws.MEMORIES)
-    return write_call(record.name, [{**_NUMBERS, "shape": shape, "dtype": dtype, "memory": memory}])
+    source = {**_NUMBERS, "shape": shape, "dtype": dtype, "memory": memory}
+    if len(shape) > 1 and not choose.integer(0, 2):
+        source |= draws.any_place(choose, shape, "row_major", sharded=True)
+    return write_call(record.name, [source])
 
 
 _CACHE: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}

@@ -122,7 +122,9 @@ def static_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map:
     tiles = height * width if config.kind != REUSE else config.core_height * width
     sizes.append(0 if result.shard else tiles * result.dtype.tile_bytes())
     between = sums.between(result.dtype, steps)
-    if between is not result.dtype or (result.shard and config.core_height != height and config.kind != REUSE):
+    if between is not result.dtype or (
+        result.shard and (config.core_height, config.core_width) != (height, width) and config.kind != REUSE
+    ):
         sizes.append(tiles * between.tile_bytes())
     if bias and config.kind != REUSE:
         sizes.append(width * bias)
@@ -241,7 +243,12 @@ def fault_of_shards(work: Configured, result: TensorSpec, wished: Shard | None) 
     if config.sub_width != config.core_width and config.sub_height != 1:
         return "sub-blocks neither of one row nor of a core's width"
     if config.kind != REUSE and config.width != config.core_width and config.height != 1:
+        if config.kind == GRID:
+            raise UnknownConfigError("blocks neither of one row nor of a core's width")
         return "blocks neither of one row nor of a core's width"
+    blocks = prod(work.first_shape[:-2]) * work.matrix_height // config.core_height
+    if config.kind == REUSE and first is None and blocks < wished.cores:
+        raise UnknownConfigError("a result on more cores than there are blocks")
     if config.kind == LINE:
         own, all_of_it = (config.core_height, work.height) if config.spreads_first else (config.core_width, work.width)
         return "" if own == all_of_it else "a line whose cores have more than the tensor in the other direction"

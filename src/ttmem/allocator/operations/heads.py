@@ -1,40 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands around attention: heads split and put together."""
+"""What stands around attention: heads of whole sequences, split and put together."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.chaining import Held, applied
 from ttmem.allocator.operations.convolution_schemes import row_by_row
-from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import result_like
+from ttmem.allocator.operations.elementwise import wanted_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.refusals import allocated, not_in_l1, spell_cut, spell_layout
+from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1
-from ttmem.tensors import TILE, CoreRange, Shard, TensorSpec, round_up
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32
+from ttmem.tensors import TILE, Shard, TensorSpec, paging_of, round_up
 
+_TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
 _TILES_AHEAD = 4
-_AHEAD_BY_WIDTH = {1: 4, 2: 4, 3: 4, 4: 8, 8: 16}
-"""Tiles that are read ahead, by the tiles of a head's width."""
-_MOST_USERS = 32
-_SHARDED_MOST = 64
-_NOT_TILES = "heads of interleaved tiles are known"
 
 
-def _is_known(call: Call) -> bool:
-    return all(spec.layout is TILE and spec.shard is None for spec in call.inputs)
+def padded_matrix(spec: TensorSpec) -> tuple[int, int]:
+    """Rows and width as they lie."""
+    rows = spec.shape[-2]
+    return round_up(rows, 32) if spec.layout is TILE else rows, paging_of(spec).physical_width
+
+
+def _faults_of_tiles(source: TensorSpec) -> Iterator[str]:
+    if source.dtype not in _TYPES:
+        yield "Unsupported data format"
+    if source.layout is not TILE:
+        yield f"Input tensor layout must be TILE but got {spell_layout(source)}"
 
 
 def concat_heads(call: Call, plan: PlanWriter) -> Plan:
-    """A row of tiles of all heads at a time, and the next one."""
+    """Heads side by side; shards that hold whole heads stay where they are."""
     source = call.inputs[0]
-    if not _is_known(call) or len(source.shape) != 4 or source.shape[-1] % 32:
-        return plan.give_up(_NOT_TILES)
+    if call.name.endswith("concatenate_heads"):
+        return _concatenated(call, plan, source)
+    if len(source.shape) < 4:
+        raise BadInputError(f"ShapeBase[] index out of range. 3 not in [-4, {len(source.shape)})")
+    if len(source.shape) > 4:
+        return plan.give_up("heads of more than four dimensions")
+    result = _joined(plan, call, source)
+    return plan.finish(*result) if result else plan.give_up("shards with parts of heads kill the library")
+
+
+def _concatenated(call: Call, plan: PlanWriter, source: TensorSpec) -> Plan:
+    """The same of heads that are whole tiles; shards are made pages first where pages are wanted."""
+    if len(source.shape) != 4:
+        raise BadInputError(f"Input tensor must have rank 4. Shape: Shape({list(source.shape)})")
+    if width := source.shape[-1] % 32 and source.shape[-1]:
+        raise BadInputError(
+            f"Head size must be a multiple of 32 but was found to be {width}. Update the matmul that uses the output "
+            "of this operation to include padding in the weights."
+        )
+    if padded_matrix(source)[1] != source.shape[-1]:
+        raise BadInputError(
+            f"Head size ({source.shape[-1]}) cannot have tile padding. Ensure that the head size is not padded."
+        )
+    held = Held(-1, source)
+    if source.shard is not None and call.memory is not None and call.shard is None:
+        held = applied(plan, to_memory_config, held, call.memory)
+    made = _joined(plan, call, held.spec)
+    if made is None:
+        return plan.give_up("shards with parts of heads kill the library")
+    plan.free(held.slot)
+    slot, result = made
+    batch, _, rows, width = result.shape
+    return plan.finish(slot, replace(result, shape=(batch, rows, width)))
+
+
+def _joined(plan: PlanWriter, call: Call, source: TensorSpec) -> tuple[int, TensorSpec] | None:
+    """A row of tiles of all heads at a time, and the next one; of shards nothing but themselves."""
     batch, heads, rows, width = source.shape
-    outer = (batch,) if call.name.endswith("concatenate_heads") else (batch, 1)
-    result = replace(result_like(source, call.memory), shape=(*outer, rows, heads * width))
-    return plan.one_program(result, [2 * heads * (width // 32) * source.dtype.tile_bytes()])
+    high, wide = padded_matrix(source)
+    result = replace(wanted_like(call, source), shape=(batch, 1, rows, heads * width), layout=TILE)
+    if isinstance(result.shard, Shard):
+        if not isinstance(source.shard, Shard):
+            raise BadInputError("bad optional access")
+        together = source.shard.height // high
+        if not together:
+            return None
+        own = source.shard
+        cut = Shard(result.shard.kind, own.height // together, own.width * together, own.ranges, own.by_column)
+        result = replace(result, shard=cut)
+    (slot,) = allocated(plan, [result], _faults_of_heads(source, result, high, wide))
+    plan.launch([] if source.shard is not None else [2 * heads * (wide // 32) * source.dtype.tile_bytes()])
+    return slot, result
+
+
+def _faults_of_heads(source: TensorSpec, result: TensorSpec, high: int, wide: int) -> Iterator[str]:
+    """In the library's words and order."""
+    yield from _faults_of_tiles(source)
+    shard, wanted = source.shard, result.shard
+    if not isinstance(shard, Shard):
+        if isinstance(wanted, Shard):
+            yield f"Output memory config layout must be INTERLEAVED but got {spell_cut(result)}"
+        return
+    if shard.kind == "width":
+        yield f"Input tensor memory layout must not be WIDTH_SHARDED but got {spell_cut(source)}"
+    if shard.width != wide:
+        yield f"Input tensor shard width ({shard.width}) must equal padded width ({wide})"
+    if shard.height % high:
+        yield f"Input tensor shard height ({shard.height}) must be divisible by padded height ({high})"
+    if source.shape[1] % (shard.height // high):
+        yield (
+            f"Input tensor padded height ({source.shape[1]}) must be divisible by shard height / padded height "
+            f"({shard.height} / {high})"
+        )
+    if not isinstance(wanted, Shard):
+        yield f"Sharded input requires a sharded output memory config but got {spell_cut(result)}"
+    elif wanted.kind == "height":
+        yield f"Output memory config layout must not be HEIGHT_SHARDED but got {spell_cut(result)}"
+    yield from filter(None, (not_in_l1("in0", "input", source), not_in_l1("out0", "output", result)))
 
 
 def split_heads(call: Call, plan: PlanWriter) -> Plan:
@@ -42,97 +122,157 @@ def split_heads(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     heads = int(call.arguments["num_heads"])
     key_heads = int(call.arguments["num_kv_heads"] or heads)
-    flips = bool(call.arguments["transpose_k_heads" if "transpose_k_heads" in call.arguments else "transpose_key"])
-    if not _is_known(call) or len(call.inputs) > 1 or len(source.shape) < 3:
-        return plan.give_up(_NOT_TILES)
-    if source.shape[-1] % (heads + 2 * key_heads):
-        raise BadInputError(f"{source.shape[-1]} is no multiple of {heads + 2 * key_heads} heads")
-    batch, rows, width = source.shape[0], source.shape[-2], source.shape[-1] // (heads + 2 * key_heads)
-    if width % 32 or (len(source.shape) == 4 and source.shape[1] != 1):
-        return plan.give_up("heads of whole tiles are known")
-    like = result_like(source, call.memory)
-    keys = (batch, key_heads, width, rows) if flips else (batch, key_heads, rows, width)
-    shapes = ((batch, heads, rows, width), keys, (batch, key_heads, rows, width))
-    specs = [replace(like, shape=shape) for shape in shapes]
-    slots = [plan.allocate(spec) for spec in specs]
-    tile = source.dtype.tile_bytes()
-    if flips:
-        plan.launch([_TILES_AHEAD * tile] * 3)
-    elif width // 32 in _AHEAD_BY_WIDTH:
-        plan.launch([_AHEAD_BY_WIDTH[width // 32] * tile])
+    is_nlp = call.name.endswith("nlp_create_qkv_heads")
+    flips = bool(call.arguments["transpose_k_heads" if is_nlp else "transpose_key"])
+    if len(call.inputs) > 1 or len(source.shape) < 2:
+        return plan.give_up("heads of two tensors, or of less than three dimensions")
+    parts, width = heads + 2 * key_heads, padded_matrix(source)[1]
+    if not is_nlp:
+        _check_parts(source, parts)
+    elif len(source.shape) != 4:
+        return plan.give_up("heads of more or less than four dimensions")
+    elif width % parts:
+        raise BadInputError("Unsupported input shape")
+    depth = width // parts
+    if source.shard is not None and not is_nlp:
+        return _split_blocks(call, plan, heads, key_heads, flips=flips)
+    whole = round_up(depth, 32)
+    shapes = _shapes(source, heads, key_heads, whole, flips=flips)
+    like = wanted_like(call, source)
+    if isinstance(like.shard, Shard):
+        grid = plan.memory_map.grid
+        if max(heads, key_heads) > grid.cores:
+            raise BadInputError(f"{max(heads, key_heads)} heads are more than there are cores")
+        cuts = [Shard(like.shard.kind, 32, depth, row_by_row(n, grid)) for n in (heads, key_heads, key_heads)]
+        specs = [replace(like, shape=shape, shard=cut) for shape, cut in zip(shapes, cuts, strict=True)]
     else:
-        most = max(2 * width // 32, _TILES_AHEAD) * tile
-        plan.launch([_TILES_AHEAD * tile], at_least="heads of a width that was not compared", at_most_bytes=most)
+        specs = [replace(like, shape=shape, layout=TILE) for shape in shapes]
+    slots = allocated(plan, specs, _faults_of_split(source, specs[0], heads, key_heads, depth, flips=flips))
+    tile = source.dtype.tile_bytes()
+    if source.shard is not None:
+        plan.launch([])
+    elif flips:
+        plan.launch([_TILES_AHEAD * tile] * 3)
+    else:
+        across = depth // 32
+        plan.launch([(16 if across % 8 == 0 else 8 if across % 4 == 0 else _TILES_AHEAD) * tile])
     return plan.finish_all(list(zip(slots, specs, strict=True)))
 
 
-def split_new_heads(call: Call, plan: PlanWriter) -> Plan:
-    """Queries, keys and values of the new row of every user: one user's heads on each core."""
-    source = call.inputs[0]
-    heads = int(call.arguments["num_heads"])
-    key_heads = int(call.arguments["num_kv_heads"] or heads)
-    if len(source.shape) != 4 or source.layout is not TILE or source.shape[:2] != (1, 1):
-        raise BadInputError("new rows of heads are tiles of [1, 1, users, width]")
-    users, width = source.shape[2], source.shape[3]
-    if users > _MOST_USERS or width % 32 or width % (heads + 2 * key_heads) or heads < key_heads:
-        raise BadInputError(f"{width} is no whole number of tiles for {heads + 2 * key_heads} heads of {users} users")
-    depth = width // (heads + 2 * key_heads)
-    shard = source.shard
-    if len(call.inputs) > 1 or depth % 32 or not (call.arguments["overlap_qk_coregrid"] is not False or shard is None):
-        return plan.give_up("new rows of heads on cores of their own, or of a slice of the users")
-    if shard is not None and not (isinstance(shard, Shard) and shard.kind == "width" and not shard.by_column):
-        raise BadInputError("new rows of heads are interleaved or width sharded")
-    grid = call.shard.ranges if call.shard is not None else row_by_row(plan.memory_map.grid.cores, plan.memory_map.grid)
-    if sum(part.cores for part in grid) < users:
-        raise BadInputError(f"{users} users need as many cores")
-    cores = _first_cores(grid, users)
-    specs = [
-        TensorSpec((1, users, count, depth), source.dtype, TILE, L1, Shard("height", round_up(count, 32), depth, cores))
-        for count in (heads, key_heads, key_heads)
-    ]
-    slots = [plan.allocate(spec) for spec in specs]
-    if source.dtype not in (BFLOAT16, FLOAT32):
-        plan.refuse("Unsupported data format")
-    alignment = plan.memory_map.architecture.dram_alignment_bytes
-    line = 16 * (source.dtype.element_bytes or 0)
-    short = shard is None and source.memory is DRAM and line < alignment
-    plan.launch([(depth // 32 + 1) * alignment] * 2 if short else [])
+def _check_parts(source: TensorSpec, parts: int) -> None:
+    """What is looked at before anything is done."""
+    if len(source.shape) != 3:
+        raise BadInputError(f"Invalid input tensor: expected 3 dimensions, but found {len(source.shape)}.")
+    if source.layout is not TILE:
+        raise BadInputError("Invalid layout: input tensor must use TILE_LAYOUT, but found 0.")
+    depth, whole = source.shape[-1] // parts, round_up(source.shape[-1], 32) // parts
+    if depth % 32:
+        raise BadInputError(
+            f"Invalid head size: {depth}. The head size must be a multiple of the tile width (32). Please adjust the "
+            "dimensions accordingly."
+        )
+    if whole != depth:
+        raise BadInputError(
+            f"Padding error: Head size {depth} should not include additional tile padding, but padded head size was "
+            f"found to be {whole}. Ensure that no extra padding is applied."
+        )
+    if round_up(source.shape[-1], 32) % parts:
+        raise BadInputError("Unsupported input shape")
+
+
+def _shapes(
+    source: TensorSpec, heads: int, key_heads: int, depth: int, *, flips: bool
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    batch, rows = source.shape[0], source.shape[-2]
+    keys = (batch, key_heads, depth, rows) if flips else (batch, key_heads, rows, depth)
+    return (batch, heads, rows, depth), keys, (batch, key_heads, rows, depth)
+
+
+def _faults_of_split(
+    source: TensorSpec, queries: TensorSpec, heads: int, key_heads: int, depth: int, *, flips: bool
+) -> Iterator[str]:
+    """In the library's words and order."""
+    yield from _faults_of_tiles(source)
+    if len(source.shape) == 4 and source.shape[1] != 1:
+        yield f"Unsupported input sequence length {source.shape[1]} is not equal to 1"
+    shard, wanted = source.shard, queries.shard
+    if not isinstance(shard, Shard):
+        if isinstance(wanted, Shard):
+            yield f"Output memory config layout must be INTERLEAVED but got {spell_cut(queries)}"
+        return
+    if shard.height != (rows := paging_of(source).physical_height):
+        yield f"Shard spec shape[0] ({shard.height}) must equal physical volume / padded shape[-1] ({rows})"
+    if not isinstance(wanted, Shard) or wanted.kind == "width":
+        yield (
+            f"Output memory config must be sharded and not WIDTH_SHARDED but got memory_layout: {spell_cut(queries)}"
+        )
+    if shard.by_column:
+        yield "Input tensor shard orientation must be ROW_MAJOR but got ShardOrientation::COL_MAJOR"
+    if heads < key_heads:
+        yield f"Number of Q heads ({heads}) must be >= number of KV heads ({key_heads})"
+    for name, count in (("Q", heads), ("KV", key_heads)):
+        if count % shard.cores:
+            yield f"Number of {name} heads ({count}) must be divisible by number of cores ({shard.cores})"
+    if shard.width != (needed := (heads // key_heads + 2) * depth):
+        yield f"Shard spec shape[1] ({shard.width}) must equal (num_q_heads / num_kv_heads + 2) * head_dim ({needed})"
+    if flips:
+        yield "Transpose K heads must be false"
+    yield from filter(None, [not_in_l1("q_out", "q", queries)])
+
+
+def _split_blocks(call: Call, plan: PlanWriter, heads: int, key_heads: int, *, flips: bool) -> Plan:
+    """Blocks with whole groups of heads on each core: they are dealt out again where they lie."""
+    source, shard = call.inputs[0], call.inputs[0].shard
+    like = wanted_like(call, source)
+    if not isinstance(shard, Shard):
+        return plan.give_up("heads of shards of many dimensions")
+    batch, _, width = source.shape
+    rows, depth = padded_matrix(source)[0], width // (heads + 2 * key_heads)
+    across = max(part.end_x for part in shard.ranges) + 1
+    down = max(part.end_y for part in shard.ranges) + 1
+    low_x, low_y = (min(getattr(part, name) for part in shard.ranges) for name in ("start_x", "start_y"))
+    cores = (across - low_x) * (down - low_y)
+    if shard.by_column:
+        across, down = down, across
+    specs = []
+    for shape in _shapes(replace(source, shape=(batch, rows, width)), heads, key_heads, depth, flips=flips):
+        own = shape[0] * shape[1] * shape[2] // cores
+        cut = (
+            Shard(like.shard.kind, own, shape[3], shard.ranges, shard.by_column)
+            if isinstance(like.shard, Shard)
+            else None
+        )
+        specs.append(replace(like, shape=shape, shard=cut))
+    faults = _faults_of_blocks(source, specs, heads, key_heads, down, across)
+    slots = allocated(plan, specs, faults)
+    if call.shard != specs[0].shard or rows != source.shape[-2]:
+        return plan.give_up("heads of blocks into shards of the caller's")
+    tiles = rows // 32 * (depth // 32) * (key_heads // across)
+    plan.launch([tiles * source.dtype.tile_bytes()] if flips else [])
     return plan.finish_all(list(zip(slots, specs, strict=True)))
 
 
-def _first_cores(grid: tuple[CoreRange, ...], wanted: int) -> tuple[CoreRange, ...]:
-    """So many, row by row in each range."""
-    found: list[CoreRange] = []
-    for part in grid:
-        rows, rest = divmod(min(wanted, part.cores), part.columns)
-        x, y = part.start_x, part.start_y
-        found += [CoreRange(x, y, part.end_x, y + rows - 1)] if rows else []
-        found += [CoreRange(x, y + rows, x + rest - 1, y + rows)] if rest else []
-        wanted -= rows * part.columns + rest
-    return tuple(found)
-
-
-def concat_new_heads(call: Call, plan: PlanWriter) -> Plan:
-    """The heads of every user side by side again, a head on each core."""
-    source, heads = call.inputs[0], int(call.arguments["num_heads"])
-    shard = source.shard
-    if len(source.shape) != 4 or source.layout is not TILE or not isinstance(shard, Shard) or shard.kind != "height":
-        raise BadInputError("heads of new rows are height sharded tiles of four dimensions")
-    _, users, rows, depth = source.shape
-    if source.shape[0] != 1 or users > _MOST_USERS or users != shard.cores or round_up(rows, 32) < heads:
-        raise BadInputError("heads of new rows lie on one core for every user")
-    if (shard.height, shard.width) != (round_up(rows, 32), round_up(depth, 32)):
-        raise BadInputError("a shard of new rows holds all heads of a user")
-    if len(shard.ranges) > 1 or (shard.ranges[0].start_x, shard.ranges[0].start_y) != (0, 0):
-        return plan.give_up("heads of new rows on other cores than the first ones")
-    batch, depth = max(users, _MOST_USERS), round_up(depth, 32)
-    cores = row_by_row(heads, plan.memory_map.grid)
-    result = TensorSpec((1, 1, batch, heads * depth), source.dtype, TILE, L1, Shard("width", batch, depth, cores))
-    slot = plan.allocate(result)
-    if source.dtype not in (BFLOAT16, FLOAT32):
-        plan.refuse("Unsupported data format")
-    plan.launch([])
-    return plan.finish(slot, result)
+def _faults_of_blocks(
+    source: TensorSpec, results: list[TensorSpec], heads: int, key_heads: int, down: int, across: int
+) -> Iterator[str]:
+    yield from _faults_of_tiles(source)
+    shard, wanted, width = source.shard, results[0].shard, source.shape[-1]
+    assert isinstance(shard, Shard)
+    if shard.kind != "block":
+        yield f"Input tensor memory layout must be BLOCK_SHARDED but got {spell_cut(source)}"
+    if heads % key_heads:
+        yield f"Number of q heads {heads} must fit evenly into number of kv heads {key_heads}"
+    if width % (across * 32):
+        yield (
+            f"Flattened hidden dimension {width} must be a multiple of width cores {across} * tile width 32 to ensure "
+            "that each core gets an even amount of tiles"
+        )
+    if not isinstance(wanted, Shard) or wanted.kind != "height":
+        yield f"Output memory config layout must be HEIGHT_SHARDED but got {spell_cut(results[0])}"
+    if source.shape[0] != down:
+        yield f"Batch size {source.shape[0]} must be equal to num cores {down}"
+    if key_heads % across:
+        yield f"number of groups {key_heads} must be a multiple of the number of width cores {across}"
 
 
 def _tiles(choose: Choose, *shape: int) -> Step:
@@ -146,12 +286,28 @@ def _tiles(choose: Choose, *shape: int) -> Step:
 
 def _draw_concat_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     rows = choose.one_of((32, 64, 100, 128))
-    source = _tiles(choose, choose.integer(1, 2), choose.one_of((1, 4, 8, 12)), rows, choose.one_of((32, 64, 128)))
-    return write_call(record.name, [source], memory=draws.wish(choose))
+    batch, heads = choose.integer(1, 2), choose.one_of((1, 4, 8, 12))
+    source = _tiles(choose, batch, heads, rows, choose.one_of((32, 64, 64, 80, 128)))
+    if choose.integer(0, 2):
+        return write_call(record.name, [source], memory=draws.wish(choose))
+    if not choose.integer(0, 2):
+        source |= draws.any_place(choose, source["shape"], "tile", sharded=True)
+        return write_call(record.name, [source], memory=choose.one_of(draws.MEMORIES))
+    # As many whole heads on a core as there are in one of the result's blocks.
+    whole, width = round_up(rows, 32), round_up(source["shape"][-1], 32)
+    together = choose.one_of([n for n in range(1, heads + 1) if heads % n == 0])
+    across = heads // together
+    columns, lines = (across, batch) if across <= 8 else (4, batch * (across // 4))
+    kind = choose.one_of(("height", "block")) if across == 1 else "height"
+    ranges = [[0, 0, 0, batch - 1]] if across == 1 else [[0, 0, columns - 1, lines - 1]]
+    shard: Step = {"kind": kind, "shape": [together * whole, width], "ranges": ranges}
+    source |= {"memory": "L1", "shard": shard}
+    out = {**shard, "kind": choose.one_of(("width", "block", "block")), "shape": [whole, together * width]}
+    return write_call(record.name, [source], memory="L1", shard=out)
 
 
 def _draw_split_heads(record: OperationRecord, choose: Choose) -> list[Step]:
-    heads, width = choose.one_of((1, 4, 8)), choose.one_of((32, 64, 96, 128, 256))
+    heads, width = choose.one_of((1, 4, 8)), choose.one_of((32, 64, 96, 128, 192, 256, 384))
     flips = bool(choose.integer(0, 1))
     batch, rows = choose.integer(1, 2), choose.one_of((32, 64, 96))
     if record.name.startswith("transformer"):
@@ -161,33 +317,21 @@ def _draw_split_heads(record: OperationRecord, choose: Choose) -> list[Step]:
         steps[-1]["out"] = ["queries", "keys", "values"]
         return steps
     key_heads = choose.one_of((1, heads))
-    source = _tiles(choose, batch, 1, rows, (heads + 2 * key_heads) * width)
+    source = _tiles(choose, batch, 1, rows, (heads + 2 * key_heads) * choose.one_of((width, width, 16, 40)))
     options = {"num_heads": heads, "num_kv_heads": key_heads, "transpose_k_heads": flips}
-    steps = write_call(record.name, [source], memory=draws.wish(choose))
+    where: Step = {"memory": draws.wish(choose)}
+    if not choose.integer(0, 2):
+        cores = choose.one_of([n for n in (1, 2, 4, 8) if key_heads % n == 0])
+        own = (heads // key_heads + 2) * width
+        source = _tiles(choose, 1, 1, 32, own * cores)
+        shard: Step = {"kind": "width", "shape": [32, own], "ranges": [[0, 0, cores - 1, 0]]}
+        source |= {"memory": "L1", "shard": shard}
+        where = {"memory": "L1", "shard": {**shard, "kind": choose.one_of(("height", "height", "block"))}}
+        options["transpose_k_heads"] = not choose.integer(0, 7)
+    steps = write_call(record.name, [source], **where)
     steps[-1]["kwargs"] |= options
     steps[-1]["out"] = ["queries", "keys", "values"]
     return steps
-
-
-def _draw_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
-    heads, depth, users = choose.one_of((1, 4, 8, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 5, 8, 32))
-    key_heads = choose.one_of((1, heads))
-    width = (heads + 2 * key_heads) * depth
-    source = _tiles(choose, 1, 1, users, width)
-    tiles = width // 32
-    if choose.integer(0, 1) and tiles <= _SHARDED_MOST:
-        shard = {"kind": "width", "shape": [32, 32], "ranges": draws.height_shards(tiles, 32, 32)["shard"]["ranges"]}
-        source |= {"memory": "L1", "shard": shard}
-    steps = write_call(record.name, [source], memory=choose.one_of((None, "L1")), num_heads=heads)
-    steps[-1]["kwargs"]["num_kv_heads"] = key_heads
-    steps[-1]["out"] = ["queries", "keys", "values"]
-    return steps
-
-
-def _draw_concat_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
-    users, depth, heads = choose.one_of((1, 4, 8, 16, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 7, 8, 32))
-    source = {**_tiles(choose, 1, users, choose.one_of((heads, 32)), depth), **draws.height_shards(users, 32, depth)}
-    return write_call(record.name, [source], num_heads=heads)
 
 
 def _named(name: str, shape: list[int], **options: object) -> list[Step]:
@@ -198,7 +342,9 @@ def _named(name: str, shape: list[int], **options: object) -> list[Step]:
 
 RECORDS = (
     *(
-        record_of(_named(name, [1, 8, 64, 64]), concat_heads, _draw_concat_heads, family="concat heads")
+        record_of(
+            _named(name, [1, 8, 64, 64]), concat_heads, _draw_concat_heads, family="concat heads", takes_shards=True
+        )
         for name in ("experimental.nlp_concat_heads", "transformer.concatenate_heads")
     ),
     record_of(
@@ -208,6 +354,7 @@ RECORDS = (
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("transpose_k_heads", default=True)),
         family="split heads",
+        takes_shards=True,
     ),
     record_of(
         _named("transformer.split_query_key_value_and_split_heads", [1, 64, 768], num_heads=4),
@@ -216,30 +363,6 @@ RECORDS = (
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("transpose_key", default=True)),
         family="split heads",
-    ),
-    record_of(
-        [
-            *(
-                steps := _named(
-                    "experimental.nlp_create_qkv_heads_decode", [1, 1, 32, 768], num_heads=8, num_kv_heads=2
-                )
-            )[:-1],
-            {**steps[-1], "out": ["queries", "keys", "values"]},
-        ],
-        split_new_heads,
-        _draw_new_heads,
-        Argument("num_heads"),
-        *(Argument("num_kv_heads", default=None), Argument("overlap_qk_coregrid", default=None)),
         takes_shards=True,
-    ),
-    record_of(
-        write_call(
-            "experimental.nlp_concat_heads_decode",
-            [{**EXAMPLE_TENSOR, "shape": [1, 1, 32, 64], **draws.height_shards(1, 32, 64)}],
-            num_heads=8,
-        ),
-        concat_new_heads,
-        _draw_concat_new_heads,
-        Argument("num_heads"),
     ),
 )

@@ -11,7 +11,7 @@ from ttmem.allocator.operations.written import write_call
 
 
 def draw_matmul(record: OperationRecord, choose: Choose) -> list[Step]:
-    draw = choose.one_of((draw_configured, draw_shards, *(_draw_without_config,) * 4))
+    draw = choose.one_of((draw_configured, draw_shards, _draw_bare_shards, *(_draw_without_config,) * 5))
     return draw(record, choose)
 
 
@@ -71,6 +71,14 @@ def draw_addmm(record: OperationRecord, choose: Choose) -> list[Step]:
         {**draws.tensor(choose, sizes, tile_only=True), "dtype": dtype}
         for sizes in ([height, width], [height, depth], [depth, width])
     ]
+    if not choose.integer(0, 3):
+        tensors[0] |= draws.any_place(choose, tensors[0]["shape"], "tile", sharded=True)
+    if not choose.integer(0, 3):
+        *made, _ = _draw_bare_shards(record, choose)
+        first, second = ({**spec, "shape": spec["shape"][2:]} for spec in made)
+        if made[0]["shape"][1] == made[1]["shape"][1] == 1:
+            added = {**tensors[0], "shape": [first["shape"][0], second["shape"][1]], "shard": None}
+            tensors = [{k: v for k, v in spec.items() if k != "alloc"} for spec in (added, first, second)]
     return write_call(record.name, tensors, memory=draws.wish(choose), **draw_kernel_config(choose))
 
 
@@ -155,6 +163,34 @@ def draw_shards(record: OperationRecord, choose: Choose) -> list[Step]:
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
     memory = "L1" if is_cut else draws.wish(choose)
     return write_call(record.name, [first, second], memory=memory, shard=out if is_cut else None, **named)
+
+
+def _draw_bare_shards(record: OperationRecord, choose: Choose) -> list[Step]:
+    """A first input in shards, and no config: the library makes one of them."""
+    kind = choose.one_of(("height", "width", "block"))
+    columns, rows = choose.integer(1, 8), choose.integer(1, 7)
+    high, deep = choose.integer(1, 4), choose.integer(1, 4)
+    by_column = not choose.integer(0, 3)
+    down, across = (columns, rows) if by_column else (rows, columns)
+    down = {"height": columns * rows, "width": 1, "block": down}[kind]
+    across = {"height": 1, "width": columns * rows, "block": across}[kind]
+    wide = choose.one_of((1, 2, 3, 4, 6, 8, 16, 40, columns, columns * rows, 2 * columns))
+    batch = 2 if down * high % 2 == 0 and not choose.integer(0, 3) else 1
+    orientation = "col" if by_column else "row"
+    shard: Step = {"kind": kind, "shape": [32 * high, 32 * deep], "ranges": [[0, 0, columns - 1, rows - 1]]}
+    shard["orientation"] = orientation
+    sizes = [1, batch, 32 * (down * high // batch) - choose.one_of((0, 0, 5)), 32 * across * deep]
+    first = {**draws.tensor(choose, sizes, tile_only=True), "memory": "L1", "shard": shard}
+    other = [1, choose.one_of((1, 1, batch)), sizes[-1], 32 * wide - choose.one_of((0, 0, 7))]
+    second = draws.tensor(choose, other, tile_only=True)
+    named: dict[str, Any] = draw_kernel_config(choose)
+    if not choose.integer(0, 2):
+        named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
+    where: Step = {"memory": draws.wish(choose)}
+    if choose.integer(0, 1):
+        own = wide if kind == "height" else -(-wide // across)
+        where = {"memory": "L1", "shard": {**shard, "shape": [32 * high, 32 * own]}}
+    return write_call(record.name, [first, second], **where, **named)
 
 
 def _draw_dram_shards(record: OperationRecord, choose: Choose, cores: int, depth: int, width: int) -> list[Step]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices: matmul, linear, addmm. Without a program config the library chooses one (``matmul_blocks``)."""
+"""Products of matrices: matmul and linear. Without a program config the library chooses one (``matmul_blocks``)."""
 
 from dataclasses import replace
 from math import prod
@@ -27,8 +27,8 @@ from ttmem.allocator.operations.matmul_configs import (
     unequal_batches,
     unequal_ranks,
 )
-from ttmem.allocator.operations.matmul_draws import draw_addmm, draw_matmul
-from ttmem.allocator.operations.matmul_grids import config_for
+from ttmem.allocator.operations.matmul_draws import draw_matmul
+from ttmem.allocator.operations.matmul_grids import config_for, config_of_shards
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument
 from ttmem.allocator.operations.reshaping import is_view, reshape
@@ -36,7 +36,7 @@ from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
 from ttmem.hardware.boards import Grid
-from ttmem.tensors import TILE, NdShard, TensorSpec
+from ttmem.tensors import TILE, NdShard, Shard, TensorSpec
 
 _PLAIN_ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "relu6", "mish", "hardswish")
 Transposed = tuple[bool, bool]
@@ -62,8 +62,8 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
         return _configured(call, plan, result, bias)
     if config is not None or call.shard is not None or any(spec.shard is not None for spec in call.inputs):
         return _configured(call, plan, result, bias)
-    _check(plan, first, second, result, transposed)
-    slot, result, copies = product(plan, first, second, result, transposed, bias, _sums(call, result))
+    check_product(plan, first, second, result, transposed)
+    slot, result, copies = product(plan, first, second, result, transposed, bias, sums_of(call, result))
     activation = call.arguments["activation"]
     if activation is not None:
         if activation not in _PLAIN_ACTIVATIONS:
@@ -88,8 +88,8 @@ def _with_a_row(call: Call, plan: PlanWriter, *, has_more: bool) -> Plan:
         return plan.give_up("products with a single column and an activation, or in another type")
     column = applied(plan, reshape, Held(-2, second), shape=(*second.shape, 1))
     result = product_spec(first, column.spec, (False, False), call.memory, first.dtype)
-    _check(plan, first, column.spec, result, (False, False))
-    slot, result, _ = product(plan, first, column.spec, result, (False, False), sums=_sums(call, result))
+    check_product(plan, first, column.spec, result, (False, False))
+    slot, result, _ = product(plan, first, column.spec, result, (False, False), sums=sums_of(call, result))
     flat = applied(plan, reshape, Held(slot, result), shape=first.shape[:-1])
     if flat.slot != slot:
         plan.free(slot)
@@ -116,7 +116,9 @@ def product_spec(
     return replace(result_like(first, memory or DRAM, dtype), shape=shape, layout=TILE, shard=None)
 
 
-def _check(plan: PlanWriter, first: TensorSpec, second: TensorSpec, result: TensorSpec, transposed: Transposed) -> None:
+def check_product(
+    plan: PlanWriter, first: TensorSpec, second: TensorSpec, result: TensorSpec, transposed: Transposed
+) -> None:
     """What the library looks at once the result is there."""
     depth, other = first.shape[-2 if transposed[0] else -1], second.shape[-1 if transposed[1] else -2]
     why = ""
@@ -181,7 +183,7 @@ def product(
     return slot, result, copies[::-1]
 
 
-def _sums(call: Call, result: TensorSpec) -> Sums:
+def sums_of(call: Call, result: TensorSpec) -> Sums:
     config = call.arguments["compute_kernel_config"]
     if config is None:
         return _usual_sums(result)
@@ -270,48 +272,54 @@ def _replaced(plan: PlanWriter, slot: int, result: TensorSpec, buffers: list[int
     return after
 
 
-def addmm(call: Call, plan: PlanWriter) -> Plan:
-    """A product, and a third tensor of its shape that is added in place."""
-    added, first, second = call.inputs[:3]
-    if call.arguments["alpha"] != 1.0 or call.arguments["beta"] != 1.0:
-        return plan.give_up("addmm with factors")
-    wanted = call.arguments["dtype"]
-    dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
-    if len(first.shape) < 2 or len(second.shape) < 2:
-        raise BadInputError("addmm takes two matrices, and a third tensor to add")
-    result = product_spec(first, second, (False, False), call.memory, dtype)
-    if added.shape != result.shape or any(s.layout is not TILE or s.shard is not None for s in call.inputs):
-        return plan.give_up("addmm of shards or rows, or with a first tensor of another shape than the product's")
-    _check(plan, first, second, result, (False, False))
-    slot, result, _ = product(plan, first, second, result, (False, False), sums=_sums(call, result))
-    plan.launch(double_buffered_tiles(result, added, result), CIRCULAR)
-    return plan.finish(slot, result)
-
-
 def _configured(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None) -> Plan:
     """With the caller's own configuration; shards without one are known from below alone."""
     try:
+        given = call.arguments["program_config"]
+        if given is None and isinstance(call.inputs[0].shard, Shard):
+            return _with_config(call, plan, result, bias, _config_of_shards(call, plan, result, call.inputs[0].shard))
         if call.arguments["core_grid"] is None:
-            return _with_config(call, plan, result, bias, config_of(call.arguments["program_config"] or {}))
+            return _with_config(call, plan, result, bias, config_of(given or {}))
         return _with_config(call, plan, result, bias, _config_on_grid(call, plan, result, bias))
     except UnknownConfigError as unknown:
         why = f"this program config or these shards were not compared ({unknown})"
+        if call.shard is not None:  # the config decides how the result is cut, not the wish
+            return plan.give_up(why)
         first, second = call.inputs[:2]
         smallest = sum(spec.dtype.tile_bytes() for spec in (first, second, result) if spec.shard is None)
-        return plan.one_program(replace(result, shard=call.shard), [smallest] if smallest else [], at_least=why)
+        return plan.one_program(result, [smallest] if smallest else [], at_least=why)
+
+
+def _config_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, shard: Shard) -> Config:
+    first, second = call.inputs[:2]
+    if len(call.inputs) > 2 or call.arguments["transpose_a"] or call.arguments["transpose_b"]:
+        raise UnknownConfigError("shards with a bias or a transposed input")
+    if any(spec.layout is not TILE for spec in (first, second)) or second.shard is not None:
+        raise UnknownConfigError("shards of rows, or a second input in shards")
+    work = product_of(first, second, result, transposed=(False, False), bias=None, sums=sums_of(call, result))
+    grid = _wanted_grid(call, plan)
+    return config_of_shards(work, shard, grid, cuts_result=call.shard is not None, space=plan.l1_space())
+
+
+def _wanted_grid(call: Call, plan: PlanWriter) -> Grid:
+    """The cores that the caller names; more than there are mean all."""
+    chip = plan.memory_map.grid
+    if call.arguments["core_grid"] is None:
+        return chip
+    wanted = Grid(*grid_of_cores(call.arguments["core_grid"]))
+    return wanted if wanted.columns <= chip.columns and wanted.rows <= chip.rows else chip
 
 
 def _config_on_grid(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None) -> Config:
-    """As the library makes it for the cores that the caller names; more than there are mean all."""
+    """As the library makes it for the cores that the caller names."""
     first, second = call.inputs[:2]
     if call.arguments["program_config"] is not None or call.shard is not None or any(s.shard for s in call.inputs):
         raise UnknownConfigError("a core_grid with a program config or with shards")
     turned = bool(call.arguments["transpose_a"]), bool(call.arguments["transpose_b"])
-    _check(plan, first, second, result, turned)
-    chip, wanted = plan.memory_map.grid, Grid(*grid_of_cores(call.arguments["core_grid"]))
-    grid = wanted if wanted.columns <= chip.columns and wanted.rows <= chip.rows else chip
+    check_product(plan, first, second, result, turned)
+    grid = _wanted_grid(call, plan)
     added = bias if bias is not None and adds_bias_itself(bias, second, result.shape[-1]) else None
-    work = product_of(first, second, result, transposed=turned, bias=added, sums=_sums(call, result))
+    work = product_of(first, second, result, transposed=turned, bias=added, sums=sums_of(call, result))
     if work.second_batch > 1 and call.arguments["activation"] is not None:
         plan.refuse("Cannot use activation with batched input b")
     return config_for(work, grid, plan.l1_space())
@@ -329,7 +337,7 @@ def _with_config(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorS
         raise UnknownConfigError("shards with a bias, an activation or a transposed input")
     if activation is not None and activation not in _PLAIN_ACTIVATIONS:
         raise UnknownConfigError(f"the activation {activation}")
-    sums = _sums(call, result)
+    sums = sums_of(call, result)
     kernel_config = call.arguments["compute_kernel_config"]
     shapes = [
         (*spec.shape[:-2], spec.shape[-1], spec.shape[-2]) if turn else spec.shape
@@ -337,7 +345,7 @@ def _with_config(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorS
     ]
     registers = register_tiles(kernel_config, in_float32=sums.in_float32)
     work = Configured(config, first, second, None, shapes[0], shapes[1], turned[0], registers)
-    _check(plan, first, second, result, turned)
+    check_product(plan, first, second, result, turned)
     is_made_for_grid = call.arguments["core_grid"] is not None
     by_program = (
         adds_bias_itself(bias, second, work.second_shape[-1]) if bias is not None and is_made_for_grid else None
@@ -356,7 +364,7 @@ def _with_config(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorS
     return plan.finish(slot, result)
 
 
-_COMMON = (Argument("dtype", default=None), KERNEL_CONFIG)
+PRODUCT_ARGUMENTS = (Argument("dtype", default=None), KERNEL_CONFIG)
 
 RECORDS = (
     *(
@@ -369,20 +377,11 @@ RECORDS = (
             Argument("transpose_b", default=False),
             Argument("activation", default=None),
             Argument("core_grid", default=None),
-            *_COMMON,
+            *PRODUCT_ARGUMENTS,
             family="matmul",
             is_drawn_odd=True,
             takes_shards=True,
         )
         for name in ("matmul", "linear")
-    ),
-    record_of(
-        write_call("addmm", [{**draws.EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
-        addmm,
-        draw_addmm,
-        Argument("alpha", default=1.0),
-        Argument("beta", default=1.0),
-        *_COMMON,
-        family="matmul",
     ),
 )
