@@ -8,15 +8,16 @@ from typing import Any
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import clone, read_by_pages, spell_type
-from ttmem.allocator.operations.movement import fill_padding, has_tile_padding
+from ttmem.allocator.operations.elementwise import clone, spell_type
+from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reduced_shards import Place, filled, is_reduced_in_place, place_of
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType, Memory
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
 from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, round_up
 
 _WORTH_BATCHING = 4
@@ -46,14 +47,6 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     rank = len(source.shape)
     if source.layout is not TILE or source.dtype.name == "uint8":
         return plan.give_up("reductions of row-major tensors, or of bytes")
-    if source.shard is not None:
-        by_pages = read_by_pages(call)
-        axes = axes_of(call.arguments["dim"], rank)
-        if by_pages is None or has_tile_padding(source) or rank < 2 or len(axes) > 1 or axes[0] < rank - 2:
-            return plan.give_up("reductions of shards into shards, of padded ones, or along several dimensions")
-        if axes == [rank - 2] and source.shape[-2] // 32 >= _TALL:
-            return plan.give_up("reductions of tall shards")
-        return reduce(by_pages, plan)
     if call.name == "mean" and source.dtype in (INT32, UINT32):
         plan.refuse(f"ttnn.mean does not support integer inputs - got {spell_type(source.dtype)}.")
     if rank < 2:
@@ -61,20 +54,20 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     axes = axes_of(call.arguments["dim"], rank)
     if call.name == "min" and source.dtype not in (BFLOAT16, FLOAT32, INT32) and axes != [rank - 1]:
         return plan.give_up("the least of block floats along other dimensions than the last")
-    memory = call.memory or source.memory
-    held = first = Held(fill_padding(plan, source), source)
+    place = place_of(call)
+    held = first = filled(plan, source)
     carries = call.name in ("sum", "mean") and source.dtype is BFLOAT16 and 1 < len(axes) < rank
     outer = [axis for axis in axes if axis < rank - 2]
     if outer and call.name == "sum" and source.dtype in (BFLOAT16, BFLOAT8_B):
-        held = _outer_sums(plan, held, outer, memory, carries=carries, is_last=len(outer) == len(axes))
+        held = _outer_sums(plan, held, outer, place, carries=carries, is_last=len(outer) == len(axes))
         plan.free(first.slot)
         first, axes = held, [axis for axis in axes if axis >= rank - 2]
     if axes == [rank - 2, rank - 1]:
-        held = _both(plan, held, memory, source.dtype, call.name)
+        held = _both(plan, held, place, source.dtype, call.name)
     else:
         for axis in reversed(axes):
             dtype = FLOAT32 if carries and axis != axes[0] else BFLOAT16 if carries else source.dtype
-            held = _one_axis(plan, held, axis, memory, dtype, call.name, first.slot)
+            held = _one_axis(plan, held, axis, place, dtype, call.name, first.slot)
     if not call.arguments["keepdim"]:
         shape = tuple(size for i, size in enumerate(source.shape) if i not in axes_of(call.arguments["dim"], rank))
         flat = applied(plan, reshape, held, None, shape=shape)
@@ -96,7 +89,7 @@ def _reduce_row(call: Call, plan: PlanWriter) -> Plan:
     return reduce(row, plan).with_shape((1,) if call.arguments["keepdim"] else ())
 
 
-def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], memory: Memory, *, carries: bool, is_last: bool) -> Held:
+def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], place: Place, *, carries: bool, is_last: bool) -> Held:
     """The kernel for outer dimensions: its result has whole tiles, which are cut to size at the end."""
     source = held.spec
     shape = [*source.shape[:-2], *(round_up(size, 32) for size in source.shape[-2:])]
@@ -104,7 +97,7 @@ def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], memory: Memory, *
         dtype = FLOAT32 if carries and (axis != axes[0] or not is_last) else BFLOAT16 if carries else source.dtype
         together = next(number for number in range(8, 0, -1) if shape[axis] % number == 0)
         shape[axis] = 1
-        result = replace(source, shape=tuple(shape), dtype=dtype, memory=memory)
+        result = replace(source, shape=tuple(shape), dtype=dtype, memory=place.memory, shard=place.shard)
         slot = plan.allocate(result)
         tile = held.spec.dtype.tile_bytes()
         plan.launch([2 * together * tile, BFLOAT16.tile_bytes(), 2 * dtype.tile_bytes()])
@@ -117,39 +110,41 @@ def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], memory: Memory, *
     )
 
 
-def _both(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: str) -> Held:
+def _both(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str) -> Held:
     """The last two dimensions: the width, then the height; a single tile in one go."""
     source = held.spec
     is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
     if is_tile and source.dtype in (BFLOAT16, BFLOAT8_B, UINT32) and name != "min":
-        result = replace(source, shape=(*source.shape[:-2], 1, 1), memory=memory)
+        result = place.holds(replace(source, shape=(*source.shape[:-2], 1, 1)))
         slot = plan.allocate(result)
         tile = source.dtype.tile_bytes()
         plan.launch([2 * tile, accumulator(source.dtype).tile_bytes(), 2 * tile])
         return Held(slot, result)
     rank = len(source.shape)
     middle = FLOAT32 if name == "sum" and dtype is BFLOAT16 else dtype
-    rows = _along(plan, held, rank - 1, memory, middle, name)
-    both = _along(plan, rows, rank - 2, memory, dtype, name)
+    rows = _along(plan, held, rank - 1, place, middle, name)
+    both = _along(plan, rows, rank - 2, place, dtype, name)
     plan.free(rows.slot)
     return both
 
 
-def _one_axis(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataType, name: str, keep: int) -> Held:
+def _one_axis(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataType, name: str, keep: int) -> Held:
     """An outer dimension changes places with the height, is reduced, and goes back."""
     rank = len(held.spec.shape)
     if axis == rank - 1:
-        return replaced(plan, held, _along(plan, held, axis, memory, dtype, name), keep=keep)
+        return replaced(plan, held, _along(plan, held, axis, place, dtype, name), keep=keep)
     if axis == rank - 2:
-        return replaced(plan, held, _down(plan, held, memory, dtype, name), keep=keep)
-    turned = applied(plan, transpose, held, memory, dim1=axis, dim2=rank - 2)
+        return replaced(plan, held, _down(plan, held, place, dtype, name), keep=keep)
+    turned = applied(plan, transpose, held, place.memory, place.shard, dim1=axis, dim2=rank - 2)
     turned = replaced(plan, held, turned, keep=keep)
-    reduced = _down(plan, turned, memory, dtype, name)
+    reduced = _down(plan, turned, place, dtype, name)
     reduced = replaced(plan, turned, reduced, keep=keep)
-    return replaced(plan, reduced, applied(plan, transpose, reduced, memory, dim1=axis, dim2=rank - 2), keep=keep)
+    return replaced(
+        plan, reduced, applied(plan, transpose, reduced, place.memory, place.shard, dim1=axis, dim2=rank - 2), keep=keep
+    )
 
 
-def _down(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: str) -> Held:
+def _down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str) -> Held:
     """The height. Where it is tall and few cores have work, it is cut in slices, whose results are reduced again."""
     source = held.spec
     *outer, height, width = source.shape
@@ -157,15 +152,16 @@ def _down(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: s
     slices = min(plan.memory_map.grid.cores // columns, tall) if tall >= _TALL else 1
     adds = name in ("sum", "mean")
     is_sliced = source.dtype in ((BFLOAT16, FLOAT32, BFLOAT8_B) if adds else (BFLOAT16, FLOAT32))
+    is_sliced = is_sliced and source.shard is None and place.shard is None
     if slices < 2 or not is_sliced:
-        return _along(plan, held, len(source.shape) - 2, memory, dtype, name)
+        return _along(plan, held, len(source.shape) - 2, place, dtype, name)
     partial = FLOAT32 if adds else source.dtype
-    rows = TensorSpec((*outer, slices, width), partial, ROW_MAJOR, memory)
+    rows = TensorSpec((*outer, slices, width), partial, ROW_MAJOR, place.memory)
     middle = plan.allocate(rows)
     tile, inner = source.dtype.tile_bytes(), partial.tile_bytes()
     ahead = 2 if source.dtype is FLOAT32 else 8
     plan.launch([ahead * tile, accumulator(source.dtype).tile_bytes(), 2 * inner])
-    result = replace(source, shape=(*outer, 1, width), dtype=dtype, memory=memory)
+    result = place.holds(replace(source, shape=(*outer, 1, width), dtype=dtype))
     slot = plan.allocate(result)
     partials = max(2, -(-slices // 32)) * inner
     plan.launch([2 * inner, inner, dtype.tile_bytes(), partials, inner, 2 * dtype.tile_bytes()])
@@ -173,12 +169,12 @@ def _down(plan: PlanWriter, held: Held, memory: Memory, dtype: DataType, name: s
     return Held(slot, result)
 
 
-def _along(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataType, name: str) -> Held:
+def _along(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataType, name: str) -> Held:
     """One of the last two dimensions."""
     source = held.spec
     rank = len(source.shape)
     shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
-    result = replace(source, shape=shape, dtype=dtype, memory=memory)
+    result = place.holds(replace(source, shape=shape, dtype=dtype))
     slot = plan.allocate(result)
     if source.dtype not in _REDUCED_TYPES:
         plan.refuse(_UNREDUCED_TYPES.format(spell_type(source.dtype)))
@@ -189,6 +185,9 @@ def _along(plan: PlanWriter, held: Held, axis: int, memory: Memory, dtype: DataT
     negated = _negated(source, name)
     if negated:
         work = outer * height // cores
+    if is_reduced_in_place(source, result, "height" if axis == rank - 1 else "width"):
+        plan.launch([2 * source.dtype.tile_bytes(), accumulator(source.dtype).tile_bytes(), *negated])
+        return Held(slot, result)
     ahead = (8 if work >= _WORTH_BATCHING else 2) * source.dtype.tile_bytes()
     plan.launch([ahead, accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negated])
     return Held(slot, result)
@@ -235,6 +234,7 @@ RECORDS = (
             *(Argument("dim", default=None), Argument("keepdim", default=False)),
             family="reduce",
             is_drawn_odd=True,
+            takes_shards=True,
         )
         for name in ("sum", "mean", "max", "min")
     ),
