@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem.allocator.operations.plan import Call, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, NoRuleError, PlanWriter, dimension
 from ttmem.allocator.operations.record import PlanFunction
 from ttmem.hardware import Memory
 from ttmem.tensors import NdShard, Shard, TensorSpec
@@ -26,10 +26,10 @@ def applied(
     shard: Shard | NdShard | None = None,
     **arguments: Any,
 ) -> Held:
-    """What another operation makes of it; a view keeps the slot. ValueError when there is no rule for it."""
+    """What another operation makes of it; a view keeps the slot. NoRuleError when nothing is known of it."""
     made = rule(Call("", (held.spec,), arguments, memory, shard=shard), plan)
     if not made.results:
-        raise ValueError(made.note)
+        raise NoRuleError(made.note)
     ((slot, spec),) = made.results
     return Held(held.slot if slot < 0 else slot, spec)
 

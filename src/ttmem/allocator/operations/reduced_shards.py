@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ttmem.allocator.operations.chaining import Held, applied, replaced
-from ttmem.allocator.operations.elementwise import has_whole_shards, typecast
+from ttmem.allocator.operations.elementwise import typecast
 from ttmem.allocator.operations.movement import fill_in_place, fill_padding, has_tile_padding
 from ttmem.allocator.operations.plan import Call, PlanWriter
 from ttmem.hardware import BFLOAT16, L1, Memory
@@ -62,10 +62,11 @@ def filled(plan: PlanWriter, source: TensorSpec) -> Held:
 
 
 def is_reduced_in_place(source: TensorSpec, result: TensorSpec, kind: str) -> bool:
-    """Whether each core reduces its own shard: rows of height shards, columns of width shards."""
+    """Whether each core reduces its own shard: rows of height shards that all cores have, columns of width
+    shards."""
     one, two = source.shard, result.shard
     if not isinstance(one, Shard) or not isinstance(two, Shard) or not source.memory is result.memory is L1:
         return False
     if one.kind != kind or two.kind != kind:
         return False
-    return kind == "width" or (one.ranges == two.ranges and has_whole_shards(source))
+    return kind == "width" or (one.ranges == two.ranges and one.height * one.cores == paging_of(source).physical_height)

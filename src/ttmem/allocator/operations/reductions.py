@@ -9,6 +9,7 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import clone, spell_type
+from ttmem.allocator.operations.least import is_negated, least_of_columns
 from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
@@ -52,8 +53,6 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     if rank < 2:
         return _reduce_row(call, plan)
     axes = axes_of(call.arguments["dim"], rank)
-    if call.name == "min" and source.dtype not in (BFLOAT16, FLOAT32, INT32) and axes != [rank - 1]:
-        return plan.give_up("the least of block floats along other dimensions than the last")
     place = place_of(call)
     held = first = filled(plan, source)
     carries = call.name in ("sum", "mean") and source.dtype is BFLOAT16 and 1 < len(axes) < rank
@@ -114,11 +113,11 @@ def _both(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str
     """The last two dimensions: the width, then the height; a single tile in one go."""
     source = held.spec
     is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
-    if is_tile and source.dtype in (BFLOAT16, BFLOAT8_B, UINT32) and name != "min":
+    if is_tile and source.dtype in (BFLOAT16, BFLOAT8_B, UINT32) and (name, source.dtype) != ("min", BFLOAT16):
         result = place.holds(replace(source, shape=(*source.shape[:-2], 1, 1)))
         slot = plan.allocate(result)
         tile = source.dtype.tile_bytes()
-        plan.launch([2 * tile, accumulator(source.dtype).tile_bytes(), 2 * tile])
+        plan.launch([2 * tile, accumulator(source.dtype).tile_bytes(), 2 * tile, *_negatives(source, name)])
         return Held(slot, result)
     rank = len(source.shape)
     middle = FLOAT32 if name == "sum" and dtype is BFLOAT16 else dtype
@@ -173,6 +172,8 @@ def _along(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataTyp
     """One of the last two dimensions."""
     source = held.spec
     rank = len(source.shape)
+    if axis == rank - 2 and is_negated(source, name):
+        return least_of_columns(plan, held, place, lambda negative: _along(plan, negative, axis, place, dtype, "max"))
     shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
     result = place.holds(replace(source, shape=shape, dtype=dtype))
     slot = plan.allocate(result)
@@ -182,20 +183,20 @@ def _along(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataTyp
     outer, cores = prod(source.shape[:-2]), plan.memory_map.grid.cores
     height, width = (-(-size // 32) for size in source.shape[-2:])
     work = max(outer * height // cores, 1) * width if axis == rank - 1 else outer * width // cores
-    negated = _negated(source, name)
-    if negated:
+    negatives = _negatives(source, name)
+    if negatives:
         work = outer * height // cores
     if is_reduced_in_place(source, result, "height" if axis == rank - 1 else "width"):
-        plan.launch([2 * source.dtype.tile_bytes(), accumulator(source.dtype).tile_bytes(), *negated])
+        plan.launch([2 * source.dtype.tile_bytes(), accumulator(source.dtype).tile_bytes(), *negatives])
         return Held(slot, result)
     ahead = (8 if work >= _WORTH_BATCHING else 2) * source.dtype.tile_bytes()
-    plan.launch([ahead, accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negated])
+    plan.launch([ahead, accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negatives])
     return Held(slot, result)
 
 
-def _negated(source: TensorSpec, name: str) -> list[int]:
+def _negatives(source: TensorSpec, name: str) -> list[int]:
     """The least of some types is the greatest of their negatives, which need a tile on the way in and out."""
-    return [source.dtype.tile_bytes()] * 2 if name == "min" and source.dtype in (BFLOAT8_B, UINT32) else []
+    return [source.dtype.tile_bytes()] * 2 if is_negated(source, name) else []
 
 
 def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
