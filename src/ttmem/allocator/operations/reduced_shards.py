@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where reductions leave their results: in pages, or in shards that are cut anew for the cores of the wanted ones."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -8,8 +9,9 @@ from ttmem.allocator.operations.chaining import Held, applied, replaced
 from ttmem.allocator.operations.elementwise import typecast
 from ttmem.allocator.operations.movement import fill_in_place, fill_padding, has_tile_padding
 from ttmem.allocator.operations.plan import Call, PlanWriter
+from ttmem.allocator.operations.reshaping import reshape
 from ttmem.hardware import BFLOAT16, L1, Memory
-from ttmem.tensors import NdShard, Shard, TensorSpec, paging_of, round_up
+from ttmem.tensors import CoreRange, NdShard, Shard, TensorSpec, paging_of, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,37 @@ def _shared_out(spec: TensorSpec, shard: Shard) -> Shard:
     # One shard of the whole height is taken for a width shard.
     kind = "width" if shard.kind == "height" and part_high == high else shard.kind
     return replace(shard, kind=kind, height=part_high, width=part_wide)
+
+
+def check_cores(plan: PlanWriter, spec: TensorSpec, name: str, label: str, units: int) -> None:
+    """Some programs want the cores of shards among their own: as many as have work, column by column."""
+    if spec.shard is None:
+        return
+    rows, cores = plan.memory_map.grid.rows, min(units, plan.memory_map.grid.cores)
+    if all(one.end_x * rows + one.end_y < cores for one in spec.shard.ranges):
+        return
+    full, rest = divmod(cores, rows)
+    used = [CoreRange(0, 0, full - 1, rows - 1)] * bool(full) + [CoreRange(full, 0, full, rest - 1)] * bool(rest)
+    plan.refuse(
+        f"{name} {label} shard grid {_spell(spec.shard.ranges)} must be contained in program core grid {_spell(used)}"
+    )
+
+
+def _spell(ranges: Sequence[CoreRange]) -> str:
+    inner = ", ".join(f"[{one.start_x}-{one.start_y} - {one.end_x}-{one.end_y}]" for one in ranges)
+    return f"{{{inner}}}"
+
+
+def in_shape(plan: PlanWriter, held: Held, shape: tuple[int, ...]) -> Held:
+    """Under its last shape. A single row in shards cannot lose its padding, unless one shard has all of it."""
+    padded, shard = paging_of(held.spec).padded_shape, held.spec.shard
+    if shard is not None and len(shape) == 1 < len(padded) and padded[-1] not in (shape[-1], shard.width):
+        plan.refuse(
+            "Changing the last dimension of a sharded tensor is not supported unless the shard width matches the input "
+            f"last dimension. Input shape: Shape({list(padded)}), New shape: Shape({list(shape)}), Shard width: "
+            f"{shard.width}"
+        )
+    return applied(plan, reshape, held, shape=shape)
 
 
 def filled(plan: PlanWriter, source: TensorSpec) -> Held:

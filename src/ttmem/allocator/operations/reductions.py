@@ -14,8 +14,7 @@ from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.reduced_shards import Place, filled, is_reduced_in_place, place_of
-from ttmem.allocator.operations.reshaping import reshape
+from ttmem.allocator.operations.reduced_shards import Place, filled, in_shape, is_reduced_in_place, place_of
 from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
@@ -69,8 +68,7 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
             held = _one_axis(plan, held, axis, place, dtype, call.name, first.slot)
     if not call.arguments["keepdim"]:
         shape = tuple(size for i, size in enumerate(source.shape) if i not in axes_of(call.arguments["dim"], rank))
-        flat = applied(plan, reshape, held, None, shape=shape)
-        held = replaced(plan, held, flat, keep=first.slot)
+        held = replaced(plan, held, in_shape(plan, held, shape), keep=first.slot)
     if first.slot != held.slot:
         plan.free(first.slot)
     return plan.finish(held.slot, held.spec)
