@@ -7,7 +7,7 @@ from typing import Any
 
 from ttmem.allocator.operations import draws, norm_shards
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import result_like, spell_type, wanted_like
+from ttmem.allocator.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
 from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
@@ -86,11 +86,11 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if source.shard is not None:
         return _norm_of_shards(call, plan)
-    if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs) or call.shard is not None:
-        return plan.give_up(f"{call.name} of row-major tensors, or of some in shards")
+    if source.layout is not TILE:
+        return plan.give_up(f"{call.name} of row-major tensors")
     if not source.shape or call.arguments["program_config"] is not None:
         return plan.give_up(f"{call.name} of a single number, or with a program config for tensors without shards")
-    result = result_like(source, call.memory)
+    result = wanted_like(call, source)
     weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
     is_centred, is_precise = _manner(call)
     norm = _RowNorm(source, result, weight, bias, residual, is_centred, is_precise)
@@ -115,12 +115,13 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
     parameters = [spec for name in ("weight", "bias") if (spec := call.tensor(name)) is not None]
     residual = call.tensor("residual_input_tensor")
     block = norm_shards.block_of(source, call.arguments["program_config"])
+    _check_result_of_shards(plan, source, result)
     if (
         block is None
         or source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B)
-        or (result.shard, result.memory) != (source.shard, source.memory)
+        or result.shard != source.shard
         or (residual is not None and residual != source)
-        or any(spec.shard is not None or not _is_as_wide(spec, source) for spec in parameters)
+        or any(not _is_as_wide(spec, source) for spec in parameters)
     ):
         return plan.give_up(f"{call.name} of shards that are not blocks of a grid, or go elsewhere")
     shard, grid = source.shard, plan.memory_map.grid
@@ -138,9 +139,32 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
+def _check_result_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> None:
+    """It goes into shards of the same kind, for which there must be room before anybody looks at them."""
+    kind, memory = spell_cut(source), source.memory
+    if kind != "HEIGHT_SHARDED" and kind == spell_cut(result) and memory is result.memory:
+        return
+    plan.allocate(result)
+    if kind == "HEIGHT_SHARDED":
+        plan.refuse("Height sharded inputs are not supported.")
+    if result.shard is None or spell_cut(result) == "HEIGHT_SHARDED":
+        plan.refuse("Sharded inputs require sharded outputs.")
+    if memory is not result.memory:
+        plan.refuse(
+            f"Input and output buffer types must match, got input: BufferType::{memory.name} vs output: "
+            f"BufferType::{result.memory.name}"
+        )
+    plan.refuse(
+        f"Input and output memory layouts must match, got input: TensorMemoryLayout::{kind} vs output: "
+        f"TensorMemoryLayout::{spell_cut(result)}"
+    )
+
+
 def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
     """Tiles of the input's width, or rows of 32 that together have it."""
     if weight.layout is ROW_MAJOR:
+        if has_longer_rows(weight):
+            return False
         return weight.shape[-1] == 32 and weight.elements == round_up(source.shape[-1], 32)
     return bool(weight.shape) and weight.shape[-1] == source.shape[-1]
 
