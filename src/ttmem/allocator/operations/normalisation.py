@@ -9,12 +9,13 @@ from ttmem.allocator.operations import draws, norm_shards
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
 from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
+from ttmem.allocator.operations.movement import has_tile_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
 
 _USABLE = 0.95
 """The share of what is left of L1 that the library dares to plan with."""
@@ -49,8 +50,12 @@ class _RowNorm:
         """Static buffers for rows, or pieces of rows, of so many tiles."""
         block, inner, plain = 2 * self.block, self.inner_bytes, BFLOAT16.tile_bytes()
         has_residual = self.residual is not None
-        source = (block if has_residual else width) * self.source.dtype.tile_bytes()
-        sizes = [source, block * self.result.dtype.tile_bytes(), 2 * inner if self.is_centred else 0]
+        own, made = self.source.dtype.tile_bytes(), self.result.dtype.tile_bytes()
+        sizes = [(block if has_residual else width) * own, block * made]
+        if self.source.layout is ROW_MAJOR:  # made into tiles and back on the way, through two blocks each
+            sizes = [self.block * own, self.block * made] if streams else [sizes[0], width * made]
+            sizes += [block * own, block * made]
+        sizes += [2 * inner if self.is_centred else 0]
         sizes += [2 * plain, 2 * plain, 2 * inner]
         sizes += [width * inner if self.is_centred or has_residual or streams else 0, width * inner, 8 * inner]
         sizes += [inner if streams else 0, block * inner if self.weight or self.bias else 0]
@@ -65,7 +70,7 @@ class _RowNorm:
         usable = int(_USABLE * plan.l1_space())
         whole = self.buffers(width, streams=False)
         by_rows = any(spec is not None and spec.layout is ROW_MAJOR for spec in (self.weight, self.bias))
-        if by_rows or sum(whole) <= usable:
+        if (by_rows and self.source.layout is TILE) or sum(whole) <= usable:
             return whole
         has_much = self.weight or self.bias or self.source.dtype is FLOAT32
         most = _STREAMED_TILES_WITH_WEIGHTS if has_much else _STREAMED_TILES
@@ -78,6 +83,10 @@ class _RowNorm:
                 f"LayerNorm streaming circular buffers require {sum(pieces)} bytes, but only {usable} bytes of the "
                 "allocator's L1 span are available"
             )
+        if by_rows:
+            plan.refuse(
+                "The LayerNorm large-tensor path does not support row-major gamma/beta; pass gamma/beta in TILE layout"
+            )
         return pieces
 
 
@@ -86,8 +95,8 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if source.shard is not None:
         return _norm_of_shards(call, plan)
-    if source.layout is not TILE:
-        return plan.give_up(f"{call.name} of row-major tensors")
+    if source.layout is ROW_MAJOR and call.name == "rms_norm":
+        plan.refuse("ttnn::rms_norm does not support ROW_MAJOR input tensors. Use TILE layout.")
     if not source.shape or call.arguments["program_config"] is not None:
         return plan.give_up(f"{call.name} of a single number, or with a program config for tensors without shards")
     result = wanted_like(call, source)
@@ -98,10 +107,32 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
         return plan.give_up(f"{call.name} with weights of another width")
     buffers = norm.fitting(plan)
+    if source.layout is ROW_MAJOR:
+        _check_rows(plan, norm)
     if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
         plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
     plan.launch(buffers)
     return plan.finish(slot, result)
+
+
+def _check_rows(plan: PlanWriter, norm: _RowNorm) -> None:
+    """What is asked of an input that is not in tiles."""
+    width = norm.source.shape[-1]
+    if width % 32:
+        plan.refuse(f"ROW_MAJOR input requires W ({width}) to be a multiple of tile width (32)")
+    if norm.residual is not None and norm.residual.layout is ROW_MAJOR:
+        plan.refuse("Residual tensor must have TILE layout, got: Layout::ROW_MAJOR")
+    if norm.residual is not None and has_tile_padding(norm.residual):
+        shape, padded = list(norm.source.shape), list(paging_of(norm.residual).padded_shape)
+        plan.refuse(
+            f"Input and residual logical and padded shapes must match, got input: logical=Shape({shape}) "
+            f"padded=Shape({shape}) vs residual: logical=Shape({shape}) padded=Shape({padded})"
+        )
+    if norm.source.dtype is FLOAT32 and not norm.adds_in_float32:
+        plan.refuse(
+            "ROW_MAJOR float32 input requires fp32_dest_acc_en=True in the compute kernel config (SRCA is 16-bit when "
+            "fp32_dest_acc_en=False, silently truncating float32 to bfloat16 during tilize)"
+        )
 
 
 def _manner(call: Call) -> tuple[bool, bool]:
@@ -115,6 +146,13 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
     parameters = [spec for name in ("weight", "bias") if (spec := call.tensor(name)) is not None]
     residual = call.tensor("residual_input_tensor")
     block = norm_shards.block_of(source, call.arguments["program_config"])
+    if source.layout is ROW_MAJOR:
+        if call.name == "layer_norm":
+            plan.allocate(replace(result, layout=TILE))
+        plan.refuse(
+            "Input tensor must have TILE layout (ROW_MAJOR is only supported for non-sharded tensors), got: "
+            "Layout::ROW_MAJOR"
+        )
     _check_result_of_shards(plan, source, result)
     if (
         block is None
@@ -232,7 +270,7 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
 def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     source, sharded = norm_shards.draw(choose) if not choose.integer(0, 3) else ({}, {})
     if not source:
-        source = draws.tensor(choose, tile_only=True, most=4, odd=True)
+        source = draws.tensor(choose, tile_only=record.name == "rms_norm", most=4, odd=True)
         sharded = {"memory": draws.wish(choose)}
     if "shard" not in source and (choose.integer(0, 1) or not source["shape"]):
         source["shape"][-1:] = [choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))]
