@@ -206,7 +206,8 @@ def _draw_accumulation(record: OperationRecord, choose: Choose) -> list[Step]:
     named: dict[str, Any] = {"dim": choose.integer(-len(source["shape"]) or -1, -1)}
     if not choose.integer(0, 3):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32"))}
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place, **named)
 
 
 def _draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -219,7 +220,8 @@ def _draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
         named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(3)})
     elif form:
         named["dim"] = choose.integer(-rank, -1)
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place, **named)
 
 
 _DIMENSIONS = (Argument("dim", default=None), Argument("keepdim", default=False))

@@ -53,7 +53,7 @@ class _RowNorm:
         own, made = self.source.dtype.tile_bytes(), self.result.dtype.tile_bytes()
         sizes = [(block if has_residual else width) * own, block * made]
         if self.source.layout is ROW_MAJOR:  # made into tiles and back on the way, through two blocks each
-            sizes = [self.block * own, self.block * made] if streams else [sizes[0], width * made]
+            sizes = [self.block * own, self.block * made] if streams else [width * own, width * made]
             sizes += [block * own, block * made]
         sizes += [2 * inner if self.is_centred else 0]
         sizes += [2 * plain, 2 * plain, 2 * inner]
@@ -210,8 +210,6 @@ def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
 def batch_norm(call: Call, plan: PlanWriter) -> Plan:
     """With the statistics given: two tiles of each of nine streams, in the wider type where types are mixed."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
-    if any(spec.shard is not None for spec in call.inputs):
-        return plan.give_up("batch_norm of sharded tensors")
     if rank < 4:
         plan.refuse(f"batch_norm not supported for tensors with rank < 4. (rank={rank})")
     if call.arguments["training"]:
@@ -222,19 +220,29 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
         plan.refuse("running_mean and running_var must be defined in evaluation mode")
     if any(spec is not None and spec.dtype is not mean.dtype for spec in given.values()):
         return plan.give_up("batch_norm with parameters of different types")
-    result = replace(result_like(source, call.memory), layout=TILE)
+    result = replace(wanted_like(call, source), layout=TILE)
     slot = plan.allocate(result)
     for spec in (source, mean):
         if spec.dtype not in (BFLOAT16, FLOAT32):
             plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
     if any(spec is not None and spec.layout is not TILE for spec in (source, *given.values())):
         plan.refuse("Input tensor must be must be tilized")
+    if source.shard is not None:
+        plan.refuse("Input tensor must be interleaved")
+    if result.shard is not None:
+        plan.refuse("Output tensor to eltwise binary must be interleaved")
+    for name, parameter in given.items():
+        if parameter is not None and parameter.shard is not None:
+            plan.refuse(f"{_BATCH_NAMES.get(name, name)} tensor must be interleaved")
     own, other, plain = (2 * dtype.tile_bytes() for dtype in (source.dtype, mean.dtype, BFLOAT16))
     wide = max(own, other)
     extras = [other if given[name] else plain for name in ("weight", "bias")]
     copied = [own] if own != wide else []
     plan.launch([own, other, wide, other, wide, *extras, wide, wide, *copied])
     return plan.finish(slot, result)
+
+
+_BATCH_NAMES = {"running_mean": "batch_mean", "running_var": "batch_var"}
 
 
 def group_norm(call: Call, plan: PlanWriter) -> Plan:
@@ -261,7 +269,7 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
     masks = 2 * wide * (2 if source.shape[2] % 32 else 1) * tile
     block = high * wide * tile
     return plan.one_program(
-        result_like(source, call.memory or DRAM),
+        replace(result_like(source, call.memory or DRAM), shard=call.shard),
         [*[block] * 3, *[tile] * 3, masks, *[block] * 4, *[tile] * 6],
         CIRCULAR,
     )
@@ -271,22 +279,24 @@ def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     source, sharded = norm_shards.draw(choose) if not choose.integer(0, 3) else ({}, {})
     if not source:
         source = draws.tensor(choose, tile_only=record.name == "rms_norm", most=4, odd=True)
-        sharded = {"memory": draws.wish(choose)}
     if "shard" not in source and (choose.integer(0, 1) or not source["shape"]):
         source["shape"][-1:] = [choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))]
+    if "shard" not in source:
+        source, sharded = draws.among_shards(choose, source)
     width = source["shape"][-1]
     by_rows = width % 32 == 0 and not choose.integer(0, 3)
     tensors, named = [source], dict[str, Any]()
     for name, shape in (("weight", [1, width]), ("bias", [1, width]), ("residual_input_tensor", source["shape"])):
         if not choose.integer(0, 2 if "residual" in name else 1):
             named[name] = {"tensor": f"t{len(tensors)}"}
-            tensors.append({**draws.tensor(choose, shape, tile_only=True), "memory": choose.one_of(draws.MEMORIES)})
+            tensors.append(draws.among_shards(choose, draws.tensor(choose, shape, tile_only=True))[0])
             if "residual" in name and "shard" in source:
                 tensors[-1] = source
             if not choose.integer(0, 3) and "residual" not in name:
-                tensors[-1]["shape"] = [width]
+                tensors[-1] = {**tensors[-1], "shape": [width], "shard": None}
             if by_rows and "residual" not in name:
                 tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
+                tensors[-1]["shard"] = None
     named |= draws.options(record, choose)[1]
     *made, call = write_call(record.name, tensors, **sharded, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:1]}]
@@ -303,7 +313,8 @@ def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     ]
     named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
     named |= draws.options(record, choose)[1]
-    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
+    tensors[0], place = draws.among_shards(choose, tensors[0])
+    *made, call = write_call(record.name, tensors, **place, **named)
     return [*made, {**call, "args": call["args"][:1]}]
 
 
@@ -320,7 +331,8 @@ def _draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     if choose.integer(0, 1):
         named["num_out_blocks"] = choose.integer(1, -(-rows // 32))
     named |= draws.options(record, choose)[1]
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+    wanted = draws.any_place(choose, source["shape"], "tile", sharded=not choose.integer(0, 3))
+    return write_call(record.name, [source], **(wanted if choose.integer(0, 1) else {}), **named)
 
 
 _ONE_CORE: Step = {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}}
@@ -354,6 +366,7 @@ RECORDS = (
         Argument("eps", default=None, samples=(1e-5,)),
         Argument("momentum", default=None),
         Argument("training", default=False),
+        takes_shards=True,
     ),
     record_of(
         write_call(
@@ -370,5 +383,6 @@ RECORDS = (
         Argument("inplace", default=True),
         Argument("num_out_blocks", default=None),
         Argument("epsilon", default=None, samples=(1e-6,)),
+        takes_shards=True,
     ),
 )

@@ -203,17 +203,19 @@ def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
         sizes = [choose.integer(1, 3), 32 * choose.integer(1, 10), 32 * choose.integer(1, 20)]
         tiles: Step = {"shape": sizes, "dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b")), "layout": "tile"}
         placed = tiles | draws.any_place(choose, sizes, "tile", sharded=True)
-        kept: dict[str, Any] = {"dim": choose.one_of((-1, -2)), "keepdim": bool(choose.integer(0, 1))}
-        return write_call(record.name, [placed], memory=choose.one_of(draws.MEMORIES), **kept)
+        wanted = draws.any_place(choose, sizes, "tile", sharded=True) if choose.integer(0, 1) else {}
+        kept: dict[str, Any] = {"dim": choose.one_of((-1, -2, [-2, -1])), "keepdim": bool(choose.integer(0, 3))}
+        return write_call(record.name, [placed], **wanted, **kept)
     source = draws.tensor(choose, tile_only=True, integers=record.name != "mean", odd=True)
     rank = len(source["shape"])
     if rank and not choose.integer(0, 3):
         source["shape"][choose.integer(0, rank - 1)] = choose.one_of((600, 640, 1000, 1600, 3000))
     named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
     form = choose.integer(0, 6)
+    source, place = draws.among_shards(choose, source)
     if rank < 2:
-        return write_call(record.name, [source], memory=draws.wish(choose), **named)
-    if form == 0:
+        pass
+    elif form == 0:
         named["dim"] = [-2, -1]
     elif form == 6 and rank > 3:
         named["dim"] = [choose.integer(-rank, -3), -2, -1]
@@ -221,7 +223,7 @@ def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
         named["dim"] = choose.one_of((-1, -2))
     elif form in (3, 4):
         named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(choose.integer(1, 3))})
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+    return write_call(record.name, [source], **place, **named)
 
 
 RECORDS = (

@@ -118,7 +118,8 @@ def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
     _, named = draws.options(record, choose)
     if not choose.integer(0, 3):
         return draw_sharded(record.name, choose, dim=-1, **named)
-    return write_call(record.name, [source], memory=draws.wish(choose), dim=dim, **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place, dim=dim, **named)
 
 
 def _draw_in_place(record: OperationRecord, choose: Choose) -> list[Step]:

@@ -219,7 +219,8 @@ def _draw_topk(record: OperationRecord, choose: Choose) -> list[Step]:
     size = source["shape"][dim]
     most = choose.one_of((choose.integer(1, min(size, 64)), choose.integer(1, min(size, 400))))
     _, named = draws.options(record, choose)
-    return write_call(record.name, [source], k=most, dim=dim, memory=draws.wish(choose), **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], k=most, dim=dim, **place, **named)
 
 
 RECORDS = (
