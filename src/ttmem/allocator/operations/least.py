@@ -9,14 +9,26 @@ from ttmem.allocator.operations.chaining import Held
 from ttmem.allocator.operations.elementwise import one_to_one, spell_type
 from ttmem.allocator.operations.plan import PlanWriter
 from ttmem.allocator.operations.reduced_shards import Place, is_reduced_in_place
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT32
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
 from ttmem.tensors import Shard, TensorSpec
 
 _TILES_AT_ONCE = 4
 
 
+_REDUCED_TYPES = (BFLOAT16, FLOAT32, BFLOAT8_B, UINT32, INT32)
+_UNREDUCED_TYPES = (
+    "Only FLOAT32, BFLOAT16, BFLOAT8_B, and UINT32 are supported for generic reduction "
+    "(INT32 is supported for MAX/MIN/SUM) - got {}."
+)
+
+
+def check_reduced_type(plan: PlanWriter, source: TensorSpec) -> None:
+    if source.dtype not in _REDUCED_TYPES:
+        plan.refuse(_UNREDUCED_TYPES.format(spell_type(source.dtype)))
+
+
 def is_negated(source: TensorSpec, name: str) -> bool:
-    return name == "min" and source.dtype in (BFLOAT8_B, UINT32)
+    return name == "min" and source.dtype not in (BFLOAT16, FLOAT32, INT32)
 
 
 def least_of_columns(plan: PlanWriter, held: Held, place: Place, greatest: Callable[[Held], Held]) -> Held:
@@ -31,6 +43,7 @@ def least_of_columns(plan: PlanWriter, held: Held, place: Place, greatest: Calla
         return _negated_outside(plan, held, greatest)
     result = place.holds(replace(source, shape=(*source.shape[:-2], 1, source.shape[-1])))
     slot = plan.allocate(result)
+    check_reduced_type(plan, source)
     in_place = is_reduced_in_place(source, result, "width")
     if not in_place:
         together = _columns_together(plan, source)

@@ -156,7 +156,6 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
     _check_result_of_shards(plan, source, result)
     if (
         block is None
-        or source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B)
         or result.shard != source.shard
         or (residual is not None and residual != source)
         or any(not _is_as_wide(spec, source) for spec in parameters)
@@ -180,9 +179,12 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
 def _check_result_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> None:
     """It goes into shards of the same kind, for which there must be room before anybody looks at them."""
     kind, memory = spell_cut(source), source.memory
-    if kind != "HEIGHT_SHARDED" and kind == spell_cut(result) and memory is result.memory:
+    is_known = source.dtype in (FLOAT32, BFLOAT16, BFLOAT8_B)
+    if is_known and kind != "HEIGHT_SHARDED" and kind == spell_cut(result) and memory is result.memory:
         return
     plan.allocate(result)
+    if not is_known:
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
     if kind == "HEIGHT_SHARDED":
         plan.refuse("Height sharded inputs are not supported.")
     if result.shard is None or spell_cut(result) == "HEIGHT_SHARDED":

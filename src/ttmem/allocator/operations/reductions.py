@@ -9,7 +9,7 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import clone, spell_type
-from ttmem.allocator.operations.least import is_negated, least_of_columns
+from ttmem.allocator.operations.least import check_reduced_type, is_negated, least_of_columns
 from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
@@ -25,11 +25,6 @@ _WORTH_BATCHING = 4
 
 _TALL = 20
 """From so many rows of tiles on, a reduction of the height may be cut in slices."""
-_REDUCED_TYPES = (BFLOAT16, FLOAT32, BFLOAT8_B, UINT32, INT32)
-_UNREDUCED_TYPES = (
-    "Only FLOAT32, BFLOAT16, BFLOAT8_B, and UINT32 are supported for generic reduction "
-    "(INT32 is supported for MAX/MIN/SUM) - got {}."
-)
 
 
 def accumulator(dtype: DataType) -> DataType:
@@ -175,8 +170,7 @@ def _along(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataTyp
     shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
     result = place.holds(replace(source, shape=shape, dtype=dtype))
     slot = plan.allocate(result)
-    if source.dtype not in _REDUCED_TYPES:
-        plan.refuse(_UNREDUCED_TYPES.format(spell_type(source.dtype)))
+    check_reduced_type(plan, source)
     # Work of the least busy core: rows of tiles for the width, columns of tiles for the height.
     outer, cores = prod(source.shape[:-2]), plan.memory_map.grid.cores
     height, width = (-(-size // 32) for size in source.shape[-2:])
