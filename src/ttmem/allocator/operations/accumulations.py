@@ -125,13 +125,13 @@ def _product_of_all(plan: PlanWriter, source: Held, place: Place) -> Held:
 def _multiplied(plan: PlanWriter, held: Held, result: TensorSpec, types: str = _TYPES) -> Held:
     """The program itself, which looks at the type when all is prepared."""
     slot = plan.allocate(result)
+    if types is _TYPES_OF_ALL and held.spec.shard is not None:
+        plan.refuse(f"Memory layout must be INTERLEAVED, got: TensorMemoryLayout::{spell_cut(held.spec)}")
     if held.spec.dtype not in _FLOATS:
         dtype = spell_type(held.spec.dtype)
         plan.refuse(f"Error - unsupported data type for prod, expected {types} but got {dtype}.")
     if types is _TYPES:
         check_cores(plan, result, "Prod_nc", "output", paging_of(result).pages)
-    elif held.spec.shard is not None:
-        plan.refuse(f"Memory layout must be INTERLEAVED, got: TensorMemoryLayout::{spell_cut(held.spec)}")
     plan.launch([2 * held.spec.dtype.tile_bytes(), 2 * result.dtype.tile_bytes()])
     return Held(slot, result)
 

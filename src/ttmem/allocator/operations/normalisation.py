@@ -224,11 +224,6 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
         return plan.give_up("batch_norm with parameters of different types")
     result = replace(wanted_like(call, source), layout=TILE)
     slot = plan.allocate(result)
-    for spec in (source, mean):
-        if spec.dtype not in (BFLOAT16, FLOAT32):
-            plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
-    if any(spec is not None and spec.layout is not TILE for spec in (source, *given.values())):
-        plan.refuse("Input tensor must be must be tilized")
     if source.shard is not None:
         plan.refuse("Input tensor must be interleaved")
     if result.shard is not None:
@@ -236,6 +231,11 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
     for name, parameter in given.items():
         if parameter is not None and parameter.shard is not None:
             plan.refuse(f"{_BATCH_NAMES.get(name, name)} tensor must be interleaved")
+    for spec in (source, mean):
+        if spec.dtype not in (BFLOAT16, FLOAT32):
+            plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
+    if any(spec is not None and spec.layout is not TILE for spec in (source, *given.values())):
+        plan.refuse("Input tensor must be must be tilized")
     own, other, plain = (2 * dtype.tile_bytes() for dtype in (source.dtype, mean.dtype, BFLOAT16))
     wide = max(own, other)
     extras = [other if given[name] else plain for name in ("weight", "bias")]
