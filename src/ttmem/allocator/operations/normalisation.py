@@ -10,7 +10,7 @@ from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
 from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
 from ttmem.allocator.operations.movement import has_tile_padding
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, NoRuleError, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
@@ -106,6 +106,8 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     slot = plan.allocate(result)
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
         return plan.give_up(f"{call.name} with weights of another width")
+    if source.layout is ROW_MAJOR and source.shape[-1] % 32:
+        return plan.give_up(f"{call.name} of rows that are no whole tiles, which the library refuses")
     buffers = norm.fitting(plan)
     if source.layout is ROW_MAJOR:
         _check_rows(plan, norm)
@@ -117,9 +119,6 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
 
 def _check_rows(plan: PlanWriter, norm: _RowNorm) -> None:
     """What is asked of an input that is not in tiles."""
-    width = norm.source.shape[-1]
-    if width % 32:
-        plan.refuse(f"ROW_MAJOR input requires W ({width}) to be a multiple of tile width (32)")
     if norm.residual is not None and norm.residual.layout is ROW_MAJOR:
         plan.refuse("Residual tensor must have TILE layout, got: Layout::ROW_MAJOR")
     if norm.residual is not None and has_tile_padding(norm.residual):
@@ -189,15 +188,7 @@ def _check_result_of_shards(plan: PlanWriter, source: TensorSpec, result: Tensor
         plan.refuse("Height sharded inputs are not supported.")
     if result.shard is None or spell_cut(result) == "HEIGHT_SHARDED":
         plan.refuse("Sharded inputs require sharded outputs.")
-    if memory is not result.memory:
-        plan.refuse(
-            f"Input and output buffer types must match, got input: BufferType::{memory.name} vs output: "
-            f"BufferType::{result.memory.name}"
-        )
-    plan.refuse(
-        f"Input and output memory layouts must match, got input: TensorMemoryLayout::{kind} vs output: "
-        f"TensorMemoryLayout::{spell_cut(result)}"
-    )
+    raise NoRuleError("norms of shards into shards of another kind or memory, which the library refuses in many words")
 
 
 def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
