@@ -18,6 +18,7 @@ from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32
 from ttmem.tensors import TILE, TensorSpec, paging_of
 
 _FLOATS = (BFLOAT16, FLOAT32, BFLOAT8_B)
+_NOT_COMPARED = ("bfloat4_b", "uint8")
 _TYPES, _TYPES_OF_ALL = "BFLOAT16, FLOAT32 or BFLOAT8_B", "BFLOAT16, FLOAT32, BFLOAT8_B or BFLOAT4_B"
 
 
@@ -27,8 +28,8 @@ def accumulate(call: Call, plan: PlanWriter) -> Plan:
     Sums of bfloat16 alone can run inside tiles.
     """
     source = call.inputs[0]
-    if source.layout is not TILE:
-        return plan.give_up(f"{call.name} of row-major tensors")
+    if source.layout is not TILE or source.dtype.name in _NOT_COMPARED:
+        return plan.give_up(f"{call.name} of row-major tensors, of bfloat4_b or of bytes")
     rank = len(source.shape)
     if not rank:
         return clone(call, plan)
