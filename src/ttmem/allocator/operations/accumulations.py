@@ -8,15 +8,14 @@ from typing import Any
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, axes_of, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import clone, spell_type, typecast
-from ttmem.allocator.operations.movement import fill_padding
+from ttmem.allocator.operations.elementwise import clone, spell_cut, spell_type, typecast
 from ttmem.allocator.operations.permutation import permute
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.reshaping import reshape
+from ttmem.allocator.operations.reduced_shards import Place, check_cores, filled, in_shape, place_of
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, Memory
-from ttmem.tensors import TILE, TensorSpec
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32
+from ttmem.tensors import TILE, TensorSpec, paging_of
 
 _FLOATS = (BFLOAT16, FLOAT32, BFLOAT8_B)
 _NOT_COMPARED = ("bfloat4_b", "uint8")
@@ -29,8 +28,8 @@ def accumulate(call: Call, plan: PlanWriter) -> Plan:
     Sums of bfloat16 alone can run inside tiles.
     """
     source = call.inputs[0]
-    if source.layout is not TILE or source.shard is not None or source.dtype.name in _NOT_COMPARED:
-        return plan.give_up(f"{call.name} of row-major or sharded tensors, of bfloat4_b or of bytes")
+    if source.layout is not TILE or source.dtype.name in _NOT_COMPARED:
+        return plan.give_up(f"{call.name} of row-major tensors, of bfloat4_b or of bytes")
     rank = len(source.shape)
     if not rank:
         return clone(call, plan)
@@ -41,26 +40,43 @@ def accumulate(call: Call, plan: PlanWriter) -> Plan:
         held = applied(plan, typecast, held, dtype=wanted)
     is_sum = call.name == "cumsum"
     if is_sum and held.spec.dtype is BFLOAT16 and axis >= rank - 2:
-        done = _made(plan, held, replace(held.spec, memory=call.memory or source.memory), [4, 4])
+        done = _accumulated(plan, held, _wanted(call, held.spec), axis)
         return plan.finish(replaced(plan, held, done).slot, done.spec)
     shape, lead = held.spec.shape, max(4 - rank, 0)
     order = list(range(rank + lead))
     if rank - axis < 4:
         order[0], order[axis + lead] = order[axis + lead], order[0]
         held = replace_spec(held, (1,) * lead + shape)
-        held = replaced(plan, held, applied(plan, permute, held, held.spec.memory, dims=order))
+        held = replaced(plan, held, applied(plan, permute, held, held.spec.memory, held.spec.shard, dims=order))
     # Totals of floats are kept in four bytes; sums of those keep a copy besides.
     inner = (FLOAT32 if held.spec.dtype.is_float else held.spec.dtype).tile_bytes()
     totals = [inner, inner] if is_sum and held.spec.dtype is FLOAT32 else [inner]
-    result = replace(held.spec, memory=call.memory or held.spec.memory)
-    held = replaced(plan, held, _made(plan, held, result, [4, 4], *totals))
-    held = replaced(plan, held, applied(plan, permute, held, held.spec.memory, dims=order))
+    result = _wanted(call, held.spec)
+    held = replaced(plan, held, _accumulated(plan, held, result, 0 if rank - axis < 4 else axis, *totals))
+    held = replaced(plan, held, applied(plan, permute, held, held.spec.memory, held.spec.shard, dims=order))
     return plan.finish(held.slot, replace(held.spec, shape=shape))
+
+
+def _wanted(call: Call, spec: TensorSpec) -> TensorSpec:
+    return spec if call.memory is None else replace(spec, memory=call.memory, shard=call.shard)
 
 
 def replace_spec(held: Held, shape: tuple[int, ...]) -> Held:
     """The same tensor under another shape."""
     return Held(held.slot, replace(held.spec, shape=shape))
+
+
+def _accumulated(plan: PlanWriter, held: Held, result: TensorSpec, axis: int, *more: int) -> Held:
+    """The program: a core has lines of tiles along the dimension."""
+    slot = plan.allocate(result)
+    if held.spec.shard is not None:
+        plan.refuse("ttnn accumulation operations (cumprod, cumsum) do not support sharded input tensors.")
+    *outer, high, wide = (1, *result.shape) if len(result.shape) < 2 else result.shape
+    lines = [*outer, -(-high // 32), -(-wide // 32)]
+    lines[axis - len(result.shape)] = 1
+    check_cores(plan, result, "Accumulation", "output", product_of(lines))
+    plan.launch([4 * held.spec.dtype.tile_bytes(), 4 * result.dtype.tile_bytes(), *more])
+    return Held(slot, result)
 
 
 def _made(plan: PlanWriter, held: Held, result: TensorSpec, tiles: list[int], *more: int) -> Held:
@@ -74,29 +90,29 @@ def _made(plan: PlanWriter, held: Held, result: TensorSpec, tiles: list[int], *m
 def product(call: Call, plan: PlanWriter) -> Plan:
     """The product of all elements, or along one dimension, which is brought outside the tiles and back."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
-    if source.layout is not TILE or source.shard is not None or rank > 4:
-        return plan.give_up("prod of row-major or sharded tensors, or of more than four dimensions")
+    if source.layout is not TILE or rank > 4:
+        return plan.give_up("prod of row-major tensors, or of more than four dimensions")
     if not rank:
         return plan.give_up("prod of a single number")
-    memory = call.memory or source.memory
-    first = Held(fill_padding(plan, source), source)
+    place = place_of(call)
+    first = filled(plan, source)
     if call.arguments["dim"] is None or rank == 1:
-        held = _product_of_all(plan, first, memory)
+        held = _product_of_all(plan, first, place)
         return plan.finish(held.slot, replace(held.spec, shape=(1,) * rank if call.arguments["keepdim"] else ()))
     axis = dimension(call.arguments["dim"], rank)
-    held, kept = _product_along(plan, first, axis + 4 - rank, memory)
+    held, kept = _product_along(plan, first, axis + 4 - rank, place)
     shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
     held = replace_spec(held, shape)
     if not call.arguments["keepdim"]:
-        held = replaced(plan, held, applied(plan, reshape, held, shape=(*shape[:axis], *shape[axis + 1 :])))
+        held = replaced(plan, held, in_shape(plan, held, (*shape[:axis], *shape[axis + 1 :])))
     plan.free(*kept, first.slot)
     return plan.finish(held.slot, held.spec)
 
 
-def _product_of_all(plan: PlanWriter, source: Held, memory: Memory) -> Held:
+def _product_of_all(plan: PlanWriter, source: Held, place: Place) -> Held:
     """One core leaves the product in a row of a tile's elements; the host makes a new tensor of the first."""
     wide = FLOAT32 if source.spec.dtype is BFLOAT8_B else source.spec.dtype
-    row = replace(source.spec, shape=(1, 1, 1, 32 * 32), dtype=wide, memory=memory)
+    row = replace(source.spec, shape=(1, 1, 1, 32 * 32), dtype=wide, memory=place.memory, shard=place.shard)
     held = _multiplied(plan, source, row, _TYPES_OF_ALL)
     one = replace(held.spec, shape=(1, 1))
     slot = plan.allocate(one)
@@ -110,30 +126,34 @@ def _product_of_all(plan: PlanWriter, source: Held, memory: Memory) -> Held:
 def _multiplied(plan: PlanWriter, held: Held, result: TensorSpec, types: str = _TYPES) -> Held:
     """The program itself, which looks at the type when all is prepared."""
     slot = plan.allocate(result)
+    if types is _TYPES_OF_ALL and held.spec.shard is not None:
+        plan.refuse(f"Memory layout must be INTERLEAVED, got: TensorMemoryLayout::{spell_cut(held.spec)}")
     if held.spec.dtype not in _FLOATS:
         dtype = spell_type(held.spec.dtype)
         plan.refuse(f"Error - unsupported data type for prod, expected {types} but got {dtype}.")
+    if types is _TYPES:
+        check_cores(plan, result, "Prod_nc", "output", paging_of(result).pages)
     plan.launch([2 * held.spec.dtype.tile_bytes(), 2 * result.dtype.tile_bytes()])
     return Held(slot, result)
 
 
-def _product_along(plan: PlanWriter, source: Held, axis: int, memory: Memory) -> tuple[Held, list[int]]:
+def _product_along(plan: PlanWriter, source: Held, axis: int, place: Place) -> tuple[Held, list[int]]:
     """One of four dimensions. Gives the product, and what lives on until the operation ends."""
     shape = source.spec.shape
     held = four = replace_spec(source, (1,) * (4 - len(shape)) + shape)
     if axis >= 2:
-        held = applied(plan, permute, held, memory, dims=(axis, 0, 1, 5 - axis))
+        held = applied(plan, permute, held, place.memory, place.shard, dims=(axis, 0, 1, 5 - axis))
     kept = [held.slot] if held.slot != four.slot else []
     outer = 1 if axis == 1 else 0
     sizes = list(held.spec.shape)
     sizes[outer] = 1
-    done = _multiplied(plan, held, replace(held.spec, shape=tuple(sizes), memory=memory))
+    done = _multiplied(plan, held, replace(held.spec, shape=tuple(sizes), memory=place.memory, shard=place.shard))
     if axis < 2:
         return done, kept
-    back = applied(plan, permute, done, memory, dims=(1, 2, 0, 3))
+    back = applied(plan, permute, done, place.memory, place.shard, dims=(1, 2, 0, 3))
     if axis == 2:
         return replaced(plan, done, back), kept
-    turned = applied(plan, permute, back, memory, dims=(0, 1, 3, 2))
+    turned = applied(plan, permute, back, place.memory, place.shard, dims=(0, 1, 3, 2))
     replaced(plan, done, back)
     return replaced(plan, back, turned), kept
 
@@ -141,15 +161,15 @@ def _product_along(plan: PlanWriter, source: Held, axis: int, memory: Memory) ->
 def spread(call: Call, plan: PlanWriter) -> Plan:
     """Variance or deviation in one pass over rows, columns, or all dimensions at once, which are brought to the end."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
-    if source.layout is not TILE or source.shard is not None or rank < 2:
-        return plan.give_up(f"{call.name} of row-major or sharded tensors, or of less than two dimensions")
+    if source.layout is not TILE or rank < 2:
+        return plan.give_up(f"{call.name} of row-major tensors, or of less than two dimensions")
     axes = axes_of(call.arguments["dim"], rank)
-    memory = call.memory or source.memory
+    place = place_of(call)
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
     if not call.arguments["keepdim"]:
         shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
     if product_of(source.shape[axis] for axis in axes) == 1:  # the host knows the result
-        known = replace(source, memory=memory)
+        known = replace(source, memory=place.memory, shard=place.shard)
         return _finished(plan, Held(plan.allocate(known), known), shape)
     order = list(range(rank))
     if len(axes) > 1:
@@ -158,25 +178,25 @@ def spread(call: Call, plan: PlanWriter) -> Plan:
         order[axes[0]], order[rank - 2] = order[rank - 2], order[axes[0]]
     first = Held(-1, source)
     moves = len(axes) > 1 or order != list(range(rank))
-    turned = applied(plan, permute, first, memory, dims=order) if moves else first
+    turned = applied(plan, permute, first, place.memory, place.shard, dims=order) if moves else first
     sizes = tuple(1 if axis in axes else size for axis, size in zip(order, turned.spec.shape, strict=True))
     wide = FLOAT32.tile_bytes()
     more = [4 * wide, wide] if len(axes) > 1 else []
-    spread_out = replace(turned.spec, shape=sizes, memory=memory)
+    spread_out = place.holds(replace(turned.spec, shape=sizes))
     if source.dtype not in _FLOATS:
         plan.allocate(spread_out)
         dtype = spell_type(source.dtype)
         plan.refuse(f"Only FLOAT32, BFLOAT16, and BFLOAT8_B are supported for Std/Var reduction - got {dtype}")
     held = _made(plan, turned, spread_out, [8, 2], *more)
     if len(axes) == 1 and turned is not first:
-        held = replaced(plan, held, applied(plan, permute, held, memory, dims=order))
+        held = replaced(plan, held, applied(plan, permute, held, place.memory, place.shard, dims=order))
     return _finished(plan, held, shape, turned.slot)
 
 
 def _finished(plan: PlanWriter, held: Held, shape: tuple[int, ...], kept: int = 0) -> Plan:
     """Under its last shape; ``kept`` lives until then."""
     if held.spec.shape != shape:
-        held = replaced(plan, held, applied(plan, reshape, held, shape=shape))
+        held = replaced(plan, held, in_shape(plan, held, shape))
     if kept != held.slot:
         plan.free(kept)
     return plan.finish(held.slot, held.spec)
@@ -187,7 +207,8 @@ def _draw_accumulation(record: OperationRecord, choose: Choose) -> list[Step]:
     named: dict[str, Any] = {"dim": choose.integer(-len(source["shape"]) or -1, -1)}
     if not choose.integer(0, 3):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32"))}
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place, **named)
 
 
 def _draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -200,7 +221,8 @@ def _draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
         named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(3)})
     elif form:
         named["dim"] = choose.integer(-rank, -1)
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place, **named)
 
 
 _DIMENSIONS = (Argument("dim", default=None), Argument("keepdim", default=False))
@@ -214,10 +236,17 @@ RECORDS = (
             *(Argument("dim", 0), Argument("dtype", default=None)),
             family="accumulation",
             is_drawn_odd=True,
+            takes_shards=True,
         )
         for name in ("cumsum", "cumprod")
     ),
-    record_of(write_call("prod", [EXAMPLE_TENSOR], dim=-1, keepdim=True), product, _draw_along, *_DIMENSIONS),
+    record_of(
+        write_call("prod", [EXAMPLE_TENSOR], dim=-1, keepdim=True),
+        product,
+        _draw_along,
+        *_DIMENSIONS,
+        takes_shards=True,
+    ),
     *(
         record_of(
             write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
@@ -225,6 +254,7 @@ RECORDS = (
             _draw_along,
             *_DIMENSIONS,
             family="spread",
+            takes_shards=True,
         )
         for name in ("var", "std")
     ),

@@ -4,10 +4,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem.allocator.operations.plan import Call, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, NoRuleError, PlanWriter, dimension
 from ttmem.allocator.operations.record import PlanFunction
 from ttmem.hardware import Memory
-from ttmem.tensors import TensorSpec
+from ttmem.tensors import NdShard, Shard, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,19 @@ class Held:
     spec: TensorSpec
 
 
-def applied(plan: PlanWriter, rule: PlanFunction, held: Held, memory: Memory | None = None, **arguments: Any) -> Held:
-    """What another operation makes of it; a view keeps the slot."""
-    ((slot, spec),) = rule(Call("", (held.spec,), arguments, memory), plan).results
+def applied(
+    plan: PlanWriter,
+    rule: PlanFunction,
+    held: Held,
+    memory: Memory | None = None,
+    shard: Shard | NdShard | None = None,
+    **arguments: Any,
+) -> Held:
+    """What another operation makes of it; a view keeps the slot. NoRuleError when nothing is known of it."""
+    made = rule(Call("", (held.spec,), arguments, memory, shard=shard), plan)
+    if not made.results:
+        raise NoRuleError(made.note)
+    ((slot, spec),) = made.results
     return Held(held.slot if slot < 0 else slot, spec)
 
 

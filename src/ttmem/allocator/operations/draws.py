@@ -115,6 +115,17 @@ def out_of_shards(choose: Choose, source: Step) -> tuple[Step, str | None]:
     return source | any_place(choose, source["shape"], "tile", sharded=True), choose.one_of(MEMORIES)
 
 
+def among_shards(choose: Choose, source: Step) -> tuple[Step, dict[str, Any]]:
+    """The tensor and where its result is to go, as `write_call` takes it; now and then shards before, behind, or on
+    both sides.
+    """
+    if len(source["shape"]) < 2 or choose.integer(0, 3):
+        return source, {"memory": wish(choose)}
+    before, after = choose.one_of(((True, 0), (True, 1), (True, 2), (False, 2)))
+    placed = source | any_place(choose, source["shape"], source["layout"], sharded=before)
+    return placed, any_place(choose, source["shape"], source["layout"], sharded=after == 2) if after else {}
+
+
 def wish(choose: Choose) -> str | None:
     """Where the result is to go; None: where the library puts it."""
     return choose.one_of(_WISHES)

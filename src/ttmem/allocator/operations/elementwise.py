@@ -145,10 +145,10 @@ def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
     slot = plan.allocate(result)
-    if _spell_cut(source) != _spell_cut(result):
+    if spell_cut(source) != spell_cut(result):
         plan.refuse(
             "Typecast operation requires Input and Output memory layout to match. Input layout: "
-            f"TensorMemoryLayout::{_spell_cut(source)}, Output layout: TensorMemoryLayout::{_spell_cut(result)}"
+            f"TensorMemoryLayout::{spell_cut(source)}, Output layout: TensorMemoryLayout::{spell_cut(result)}"
         )
     if source.shard is not None and (page := paging_of(source).page_bytes) != aligned_page(plan, source):
         alignment = plan.memory_map.architecture.l1_alignment_bytes
@@ -193,7 +193,7 @@ def _casts_in_place(plan: PlanWriter, source: TensorSpec, result: TensorSpec) ->
     return not (row % plan.memory_map.architecture.l1_alignment_bytes or shard.height * row % tile)
 
 
-def _spell_cut(spec: TensorSpec) -> str:
+def spell_cut(spec: TensorSpec) -> str:
     shard = spec.shard
     if shard is None:
         return "INTERLEAVED"
@@ -212,9 +212,9 @@ def clone(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     result = wanted_like(call, source)
     slot = plan.allocate(result)
-    if source.shard is not None and result.shard is not None and _spell_cut(source) != _spell_cut(result):
+    if source.shard is not None and result.shard is not None and spell_cut(source) != spell_cut(result):
         plan.refuse("Clone: input and output must have the same memory layout when both are sharded")
-    if _spell_cut(source) != _spell_cut(result):
+    if spell_cut(source) != spell_cut(result):
         plan.refuse(
             "Clone: mixed sharded/interleaved layout not currently supported. Both input and output must have the same "
             "layout."

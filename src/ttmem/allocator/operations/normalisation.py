@@ -7,14 +7,15 @@ from typing import Any
 
 from ttmem.allocator.operations import draws, norm_shards
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import result_like, spell_type, wanted_like
+from ttmem.allocator.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
 from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.movement import has_tile_padding
+from ttmem.allocator.operations.plan import Call, NoRuleError, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
 
 _USABLE = 0.95
 """The share of what is left of L1 that the library dares to plan with."""
@@ -49,8 +50,12 @@ class _RowNorm:
         """Static buffers for rows, or pieces of rows, of so many tiles."""
         block, inner, plain = 2 * self.block, self.inner_bytes, BFLOAT16.tile_bytes()
         has_residual = self.residual is not None
-        source = (block if has_residual else width) * self.source.dtype.tile_bytes()
-        sizes = [source, block * self.result.dtype.tile_bytes(), 2 * inner if self.is_centred else 0]
+        own, made = self.source.dtype.tile_bytes(), self.result.dtype.tile_bytes()
+        sizes = [(block if has_residual else width) * own, block * made]
+        if self.source.layout is ROW_MAJOR:  # made into tiles and back on the way, through two blocks each
+            sizes = [self.block * own, self.block * made] if streams else [width * own, width * made]
+            sizes += [block * own, block * made]
+        sizes += [2 * inner if self.is_centred else 0]
         sizes += [2 * plain, 2 * plain, 2 * inner]
         sizes += [width * inner if self.is_centred or has_residual or streams else 0, width * inner, 8 * inner]
         sizes += [inner if streams else 0, block * inner if self.weight or self.bias else 0]
@@ -65,7 +70,7 @@ class _RowNorm:
         usable = int(_USABLE * plan.l1_space())
         whole = self.buffers(width, streams=False)
         by_rows = any(spec is not None and spec.layout is ROW_MAJOR for spec in (self.weight, self.bias))
-        if by_rows or sum(whole) <= usable:
+        if (by_rows and self.source.layout is TILE) or sum(whole) <= usable:
             return whole
         has_much = self.weight or self.bias or self.source.dtype is FLOAT32
         most = _STREAMED_TILES_WITH_WEIGHTS if has_much else _STREAMED_TILES
@@ -78,6 +83,10 @@ class _RowNorm:
                 f"LayerNorm streaming circular buffers require {sum(pieces)} bytes, but only {usable} bytes of the "
                 "allocator's L1 span are available"
             )
+        if by_rows:
+            plan.refuse(
+                "The LayerNorm large-tensor path does not support row-major gamma/beta; pass gamma/beta in TILE layout"
+            )
         return pieces
 
 
@@ -86,22 +95,43 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if source.shard is not None:
         return _norm_of_shards(call, plan)
-    if source.layout is not TILE or any(spec.shard is not None for spec in call.inputs) or call.shard is not None:
-        return plan.give_up(f"{call.name} of row-major tensors, or of some in shards")
+    if source.layout is ROW_MAJOR and call.name == "rms_norm":
+        plan.refuse("ttnn::rms_norm does not support ROW_MAJOR input tensors. Use TILE layout.")
     if not source.shape or call.arguments["program_config"] is not None:
         return plan.give_up(f"{call.name} of a single number, or with a program config for tensors without shards")
-    result = result_like(source, call.memory)
+    result = wanted_like(call, source)
     weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
     is_centred, is_precise = _manner(call)
     norm = _RowNorm(source, result, weight, bias, residual, is_centred, is_precise)
     slot = plan.allocate(result)
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
         return plan.give_up(f"{call.name} with weights of another width")
+    if source.layout is ROW_MAJOR and source.shape[-1] % 32:
+        return plan.give_up(f"{call.name} of rows that are no whole tiles, which the library refuses")
     buffers = norm.fitting(plan)
+    if source.layout is ROW_MAJOR:
+        _check_rows(plan, norm)
     if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
         plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
     plan.launch(buffers)
     return plan.finish(slot, result)
+
+
+def _check_rows(plan: PlanWriter, norm: _RowNorm) -> None:
+    """What is asked of an input that is not in tiles."""
+    if norm.residual is not None and norm.residual.layout is ROW_MAJOR:
+        plan.refuse("Residual tensor must have TILE layout, got: Layout::ROW_MAJOR")
+    if norm.residual is not None and has_tile_padding(norm.residual):
+        shape, padded = list(norm.source.shape), list(paging_of(norm.residual).padded_shape)
+        plan.refuse(
+            f"Input and residual logical and padded shapes must match, got input: logical=Shape({shape}) "
+            f"padded=Shape({shape}) vs residual: logical=Shape({shape}) padded=Shape({padded})"
+        )
+    if norm.source.dtype is FLOAT32 and not norm.adds_in_float32:
+        plan.refuse(
+            "ROW_MAJOR float32 input requires fp32_dest_acc_en=True in the compute kernel config (SRCA is 16-bit when "
+            "fp32_dest_acc_en=False, silently truncating float32 to bfloat16 during tilize)"
+        )
 
 
 def _manner(call: Call) -> tuple[bool, bool]:
@@ -115,12 +145,19 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
     parameters = [spec for name in ("weight", "bias") if (spec := call.tensor(name)) is not None]
     residual = call.tensor("residual_input_tensor")
     block = norm_shards.block_of(source, call.arguments["program_config"])
+    if source.layout is ROW_MAJOR:
+        if call.name == "layer_norm":
+            plan.allocate(replace(result, layout=TILE))
+        plan.refuse(
+            "Input tensor must have TILE layout (ROW_MAJOR is only supported for non-sharded tensors), got: "
+            "Layout::ROW_MAJOR"
+        )
+    _check_result_of_shards(plan, source, result)
     if (
         block is None
-        or source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B)
-        or (result.shard, result.memory) != (source.shard, source.memory)
+        or result.shard != source.shard
         or (residual is not None and residual != source)
-        or any(spec.shard is not None or not _is_as_wide(spec, source) for spec in parameters)
+        or any(not _is_as_wide(spec, source) for spec in parameters)
     ):
         return plan.give_up(f"{call.name} of shards that are not blocks of a grid, or go elsewhere")
     shard, grid = source.shard, plan.memory_map.grid
@@ -138,9 +175,27 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
+def _check_result_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> None:
+    """It goes into shards of the same kind, for which there must be room before anybody looks at them."""
+    kind, memory = spell_cut(source), source.memory
+    is_known = source.dtype in (FLOAT32, BFLOAT16, BFLOAT8_B)
+    if is_known and kind != "HEIGHT_SHARDED" and kind == spell_cut(result) and memory is result.memory:
+        return
+    plan.allocate(result)
+    if not is_known:
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
+    if kind == "HEIGHT_SHARDED":
+        plan.refuse("Height sharded inputs are not supported.")
+    if result.shard is None or spell_cut(result) == "HEIGHT_SHARDED":
+        plan.refuse("Sharded inputs require sharded outputs.")
+    raise NoRuleError("norms of shards into shards of another kind or memory, which the library refuses in many words")
+
+
 def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
     """Tiles of the input's width, or rows of 32 that together have it."""
     if weight.layout is ROW_MAJOR:
+        if has_longer_rows(weight):
+            return False
         return weight.shape[-1] == 32 and weight.elements == round_up(source.shape[-1], 32)
     return bool(weight.shape) and weight.shape[-1] == source.shape[-1]
 
@@ -148,8 +203,6 @@ def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
 def batch_norm(call: Call, plan: PlanWriter) -> Plan:
     """With the statistics given: two tiles of each of nine streams, in the wider type where types are mixed."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
-    if any(spec.shard is not None for spec in call.inputs):
-        return plan.give_up("batch_norm of sharded tensors")
     if rank < 4:
         plan.refuse(f"batch_norm not supported for tensors with rank < 4. (rank={rank})")
     if call.arguments["training"]:
@@ -160,8 +213,15 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
         plan.refuse("running_mean and running_var must be defined in evaluation mode")
     if any(spec is not None and spec.dtype is not mean.dtype for spec in given.values()):
         return plan.give_up("batch_norm with parameters of different types")
-    result = replace(result_like(source, call.memory), layout=TILE)
+    result = replace(wanted_like(call, source), layout=TILE)
     slot = plan.allocate(result)
+    if source.shard is not None:
+        plan.refuse("Input tensor must be interleaved")
+    if result.shard is not None:
+        plan.refuse("Output tensor to eltwise binary must be interleaved")
+    for name, parameter in given.items():
+        if parameter is not None and parameter.shard is not None:
+            plan.refuse(f"{_BATCH_NAMES.get(name, name)} tensor must be interleaved")
     for spec in (source, mean):
         if spec.dtype not in (BFLOAT16, FLOAT32):
             plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
@@ -173,6 +233,9 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
     copied = [own] if own != wide else []
     plan.launch([own, other, wide, other, wide, *extras, wide, wide, *copied])
     return plan.finish(slot, result)
+
+
+_BATCH_NAMES = {"running_mean": "batch_mean", "running_var": "batch_var"}
 
 
 def group_norm(call: Call, plan: PlanWriter) -> Plan:
@@ -199,7 +262,7 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
     masks = 2 * wide * (2 if source.shape[2] % 32 else 1) * tile
     block = high * wide * tile
     return plan.one_program(
-        result_like(source, call.memory or DRAM),
+        replace(result_like(source, call.memory or DRAM), shard=call.shard),
         [*[block] * 3, *[tile] * 3, masks, *[block] * 4, *[tile] * 6],
         CIRCULAR,
     )
@@ -208,23 +271,25 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
 def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     source, sharded = norm_shards.draw(choose) if not choose.integer(0, 3) else ({}, {})
     if not source:
-        source = draws.tensor(choose, tile_only=True, most=4, odd=True)
-        sharded = {"memory": draws.wish(choose)}
+        source = draws.tensor(choose, tile_only=record.name == "rms_norm", most=4, odd=True)
     if "shard" not in source and (choose.integer(0, 1) or not source["shape"]):
         source["shape"][-1:] = [choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))]
+    if "shard" not in source:
+        source, sharded = draws.among_shards(choose, source)
     width = source["shape"][-1]
     by_rows = width % 32 == 0 and not choose.integer(0, 3)
     tensors, named = [source], dict[str, Any]()
     for name, shape in (("weight", [1, width]), ("bias", [1, width]), ("residual_input_tensor", source["shape"])):
         if not choose.integer(0, 2 if "residual" in name else 1):
             named[name] = {"tensor": f"t{len(tensors)}"}
-            tensors.append({**draws.tensor(choose, shape, tile_only=True), "memory": choose.one_of(draws.MEMORIES)})
+            tensors.append(draws.among_shards(choose, draws.tensor(choose, shape, tile_only=True))[0])
             if "residual" in name and "shard" in source:
                 tensors[-1] = source
             if not choose.integer(0, 3) and "residual" not in name:
-                tensors[-1]["shape"] = [width]
+                tensors[-1] = {**tensors[-1], "shape": [width], "shard": None}
             if by_rows and "residual" not in name:
                 tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
+                tensors[-1]["shard"] = None
     named |= draws.options(record, choose)[1]
     *made, call = write_call(record.name, tensors, **sharded, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:1]}]
@@ -241,7 +306,8 @@ def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     ]
     named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
     named |= draws.options(record, choose)[1]
-    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
+    tensors[0], place = draws.among_shards(choose, tensors[0])
+    *made, call = write_call(record.name, tensors, **place, **named)
     return [*made, {**call, "args": call["args"][:1]}]
 
 
@@ -258,7 +324,8 @@ def _draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     if choose.integer(0, 1):
         named["num_out_blocks"] = choose.integer(1, -(-rows // 32))
     named |= draws.options(record, choose)[1]
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+    wanted = draws.any_place(choose, source["shape"], "tile", sharded=not choose.integer(0, 3))
+    return write_call(record.name, [source], **(wanted if choose.integer(0, 1) else {}), **named)
 
 
 _ONE_CORE: Step = {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}}
@@ -292,6 +359,7 @@ RECORDS = (
         Argument("eps", default=None, samples=(1e-5,)),
         Argument("momentum", default=None),
         Argument("training", default=False),
+        takes_shards=True,
     ),
     record_of(
         write_call(
@@ -308,5 +376,6 @@ RECORDS = (
         Argument("inplace", default=True),
         Argument("num_out_blocks", default=None),
         Argument("epsilon", default=None, samples=(1e-6,)),
+        takes_shards=True,
     ),
 )

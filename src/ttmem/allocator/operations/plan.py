@@ -119,6 +119,10 @@ SHARDED_RESULT = "a sharded memory_config"
 """Among a call's unknown options: its rule says nothing of such a result."""
 
 
+class NoRuleError(Exception):
+    """A step of an operation has no rule, so the operation has none."""
+
+
 class _PlanEndsEarlyError(Exception):
     """The steps so far do not fit, so the library never gets to what the rule would ask next."""
 
@@ -267,6 +271,8 @@ class PlanWriter:
             return rule()
         except _PlanEndsEarlyError:
             return self.finish_all(())
+        except NoRuleError as error:
+            return no_plan(str(error))
         except (BadInputError, InvalidSpecError) as error:
             if not self._steps:
                 raise

@@ -44,7 +44,7 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
         tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
         buffers = [2 * tile, 2 * tile, 4 * wide, tile, wide]
     plan.launch(buffers)
-    if rank < 4 and isinstance(result.shard, Shard) and source.shape[-1] % 32:
+    if isinstance(result.shard, Shard) and source.shape[-1] % 32:
         padded = -(-source.shape[-1] // 32) * 32
         if result.shard.width != padded:  # what four dimensions hold is padded, and the shape is to be cut again
             plan.refuse(
@@ -118,7 +118,8 @@ def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
     _, named = draws.options(record, choose)
     if not choose.integer(0, 3):
         return draw_sharded(record.name, choose, dim=-1, **named)
-    return write_call(record.name, [source], memory=draws.wish(choose), dim=dim, **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place, dim=dim, **named)
 
 
 def _draw_in_place(record: OperationRecord, choose: Choose) -> list[Step]:

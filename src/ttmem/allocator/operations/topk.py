@@ -2,6 +2,7 @@
 """`topk`: the greatest elements of rows, found by one core, by many, or on Blackhole by way of large indices."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from ttmem._errors import BadInputError
@@ -9,10 +10,11 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import spell_type
-from ttmem.allocator.operations.movement import copy_between, fill_padding, pad
+from ttmem.allocator.operations.movement import copy_between, pad
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reduced_shards import Place, filled, place_of
 from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
@@ -44,26 +46,28 @@ def topk(call: Call, plan: PlanWriter) -> Plan:
     """The dimension is brought to the end, rows are searched, what was found beyond the wanted is cut off."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     wanted = int(call.arguments["k"])
-    if source.layout is not TILE or source.shard is not None or not 0 < rank <= 4:
-        return plan.give_up("topk of row-major or sharded tensors, or of more than four dimensions")
+    if source.layout is not TILE or not 0 < rank <= 4:
+        return plan.give_up("topk of row-major tensors, or of more than four dimensions")
     axis = dimension(call.arguments["dim"], rank)
     if not 0 < wanted <= source.shape[axis]:
         raise BadInputError(f"K cannot be larger than the dimension size! K={wanted}")
-    memory = call.memory or source.memory
+    place = place_of(call)
+    memory = place.memory
     first = Held(-1, source)
     if axis < rank - 1:
-        first = applied(plan, transpose, first, source.memory, dim1=axis, dim2=-1)
+        first = applied(plan, transpose, first, source.memory, source.shard, dim1=axis, dim2=-1)
     if _goes_by_large_indices(call, plan, first.spec, wanted, is_last=axis == rank - 1):
         made, searched = _by_large_indices(plan, first, wanted, memory), 0
     else:
-        made, searched = _searched(plan, first, wanted, memory, is_turned=axis < rank - 1)
+        made, searched = _searched(plan, first, wanted, place, is_turned=axis < rank - 1)
     if axis < rank - 1:
-        made = [replaced(plan, one, applied(plan, transpose, one, source.memory, dim1=axis, dim2=-1)) for one in made]
+        back = partial(applied, plan, transpose, memory=source.memory, shard=source.shard, dim1=axis, dim2=-1)
+        made = [replaced(plan, one, back(one)) for one in made]
     plan.free(searched, first.slot)
     return plan.finish_all([(one.slot, one.spec) for one in made])
 
 
-def _searched(plan: PlanWriter, first: Held, wanted: int, memory: Memory, *, is_turned: bool) -> tuple[list[Held], int]:
+def _searched(plan: PlanWriter, first: Held, wanted: int, place: Place, *, is_turned: bool) -> tuple[list[Held], int]:
     """Values and indices, and what was made of the input to find them, which lives until the operation ends."""
     source, rank = first.spec, len(first.spec.shape)
     width, tiles = source.shape[-1], -(-wanted // _TILE)
@@ -73,14 +77,17 @@ def _searched(plan: PlanWriter, first: Held, wanted: int, memory: Memory, *, is_
         padding = [(0, 0)] * 3 + [(0, _SHORTEST_ROW - width)]
         four = Held(first.slot, replace(source, shape=(1,) * (4 - rank) + source.shape))
         held = applied(plan, pad, four, None, padding=padding)
-    filled = fill_padding(plan, held.spec)
-    if filled > 0:
-        held = replaced(plan, held, Held(filled, held.spec), keep=first.slot)
+    whole = filled(plan, held.spec)
+    if whole.slot > 0:
+        held = replaced(plan, held, whole, keep=first.slot)
     indices = UINT32 if padded > _MOST_SHORT_INDICES or source.dtype is FLOAT32 else _UINT16
     made = []
     for dtype in (source.dtype, indices):
-        spec = replace(source, shape=(*source.shape[:-1], tiles * _TILE), dtype=dtype, memory=memory)
+        spec = replace(source, shape=(*source.shape[:-1], tiles * _TILE), dtype=dtype, memory=place.memory)
+        spec = replace(spec, shard=place.shard)
         made.append(Held(plan.allocate(spec), spec))
+    if place.shard is not None:
+        plan.refuse("Sharded implementation not supported yet")
     if source.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
         plan.refuse(f"Input tensor must be BFLOAT16, BFLOAT8_B, or FLOAT32, got: {spell_type(source.dtype)}")
     sizes = _Sizes(source.dtype.tile_bytes(), _inner(source.dtype).tile_bytes(), indices.tile_bytes())
@@ -94,7 +101,7 @@ def _searched(plan: PlanWriter, first: Held, wanted: int, memory: Memory, *, is_
     else:
         sizes.launch_one(plan, tiles)
     if tiles * _TILE != wanted:
-        made = [_cut(plan, one, wanted, memory, is_turned=is_turned) for one in made]
+        made = [_cut(plan, one, wanted, place.memory, is_turned=is_turned) for one in made]
     return made, held.slot if held.slot != first.slot else 0
 
 
@@ -144,7 +151,13 @@ def _cores(width: int, rows_of_tiles: int, tiles: int, grid: Grid) -> int:
 
 def _goes_by_large_indices(call: Call, plan: PlanWriter, source: TensorSpec, wanted: int, *, is_last: bool) -> bool:
     is_meant = plan.memory_map.architecture is BLACKHOLE and bool(call.arguments["largest"]) and is_last
-    if not is_meant or source.dtype is not BFLOAT16 or wanted > _LARGE_MOST:
+    if (
+        not is_meant
+        or source.shard is not None
+        or call.shard is not None
+        or source.dtype is not BFLOAT16
+        or wanted > _LARGE_MOST
+    ):
         return False
     width = source.shape[-1]
     padded = round_up(width, _TILE)
@@ -206,7 +219,8 @@ def _draw_topk(record: OperationRecord, choose: Choose) -> list[Step]:
     size = source["shape"][dim]
     most = choose.one_of((choose.integer(1, min(size, 64)), choose.integer(1, min(size, 400))))
     _, named = draws.options(record, choose)
-    return write_call(record.name, [source], k=most, dim=dim, memory=draws.wish(choose), **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], k=most, dim=dim, **place, **named)
 
 
 RECORDS = (
@@ -217,5 +231,6 @@ RECORDS = (
         Argument("k", 0, 32),
         Argument("dim", default=-1),
         *(Argument(name, default=True, samples=(True, False)) for name in ("largest", "sorted")),
+        takes_shards=True,
     ),
 )
