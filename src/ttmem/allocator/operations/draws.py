@@ -126,6 +126,13 @@ def among_shards(choose: Choose, source: Step) -> tuple[Step, dict[str, Any]]:
     return placed, any_place(choose, source["shape"], source["layout"], sharded=after == 2) if after else {}
 
 
+def now_and_then_in_shards(choose: Choose, source: Step) -> Step:
+    """The tensor, or one of its kind in shards where it has tiles."""
+    if source["layout"] != "tile" or len(source["shape"]) < 2 or choose.integer(0, 3):
+        return source
+    return source | any_place(choose, source["shape"], "tile", sharded=True)
+
+
 def wish(choose: Choose) -> str | None:
     """Where the result is to go; None: where the library puts it."""
     return choose.one_of(_WISHES)

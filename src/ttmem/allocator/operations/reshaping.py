@@ -5,14 +5,22 @@ from dataclasses import replace
 from math import prod
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations import draws
-from ttmem.allocator.operations.elementwise import LONGER_ROWS, OWN_KERNELS, cast, has_longer_rows, result_like
+from ttmem.allocator.operations import chosen_shards, draws
+from ttmem.allocator.operations.elementwise import (
+    LONGER_ROWS,
+    OWN_KERNELS,
+    cast,
+    has_longer_rows,
+    result_like,
+    wanted_like,
+)
 from ttmem.allocator.operations.movement import fill_in_place, has_tile_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, InvalidSpecError, TensorSpec, paging_of
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard, TensorSpec, paging_of
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
@@ -41,12 +49,33 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     source = call.inputs[0]
     if has_longer_rows(source):
         return plan.give_up(LONGER_ROWS)
-    if is_view(source, shape, call.memory):
+    wanted = wanted_like(call, source)
+    if is_same(source, shape) and wanted.shard != source.shard:
+        return plan.give_up(OWN_KERNELS) if wanted.shard and source.shard else to_memory_config(call, plan)
+    is_cut_alike = (wanted.shard is None) == (source.shard is None)
+    if is_cut_alike and is_view(source, shape, call.memory):
         return plan.finish(-1, replace(source, shape=shape))
     if source.shard is not None or call.shard is not None:
-        return plan.give_up(OWN_KERNELS)
+        return _reshaped_shards(call, plan, shape)
     result = replace(result_like(source, call.memory), shape=shape)
     return plan.finish(reshaped(plan, source, result), result)
+
+
+def _reshaped_shards(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
+    """Tiles are read and written wherever they are; the shards of the result are made anew."""
+    source, wanted = call.inputs[0], wanted_like(call, call.inputs[0])
+    if source.layout is ROW_MAJOR or source.dtype not in _MOVABLE or isinstance(wanted.shard, NdShard):
+        return plan.give_up(OWN_KERNELS)
+    if wanted.shard is not None:
+        if len(shape) < 2:
+            return plan.give_up("shards of a tensor with a single dimension")
+        is_explicit = call.shard is not None
+        shard = chosen_shards.of_reshape(source, wanted.shard, shape, is_explicit=is_explicit)
+        if shard is None:
+            return plan.give_up("shards on cores that are no rectangle")
+        wanted = replace(wanted, shard=shard)
+    result = replace(wanted, shape=shape)
+    return plan.finish(_copy(plan, source, result), result)
 
 
 def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
@@ -88,10 +117,15 @@ def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
     return tuple(shape)
 
 
+def is_same(source: TensorSpec, shape: tuple[int, ...]) -> bool:
+    """Nothing is to be done, whatever memory was asked for."""
+    return source.elements == 0 or (shape == source.shape and shape == paging_of(source).padded_shape)
+
+
 def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = None) -> bool:
     """The width stays, and so does the height, or neither height has tile padding; rows only need the width."""
-    if source.elements == 0 or (shape == source.shape and shape == paging_of(source).padded_shape):
-        return True  # whatever memory was asked for
+    if is_same(source, shape):
+        return True
     height, width = (1, 1, *source.shape)[-2:]
     new_height, new_width = (1, 1, *shape)[-2:]
     if memory is not None and memory.in_dram != source.memory.in_dram:
@@ -111,7 +145,8 @@ def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     pages = after[0] * -(-after[1] // 32) * -(-after[2] // 32)
     table = TensorSpec((pages, segments * _BYTES_PER_SEGMENT // 4), UINT32, ROW_MAJOR, DRAM)
     plan.allocate(
-        table, cache_key=("reshape", before, after, source.dtype.name, source.memory.name, result.memory.name)
+        table,
+        cache_key=("reshape", before, after, source.dtype.name, *((s.memory.name, s.shard) for s in (source, result))),
     )
     tile = source.dtype.tile_bytes(source.tile)
     plan.launch([segments * _BYTES_PER_SEGMENT, tile, tile])
@@ -153,6 +188,7 @@ def _three_dimensions(shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
     source = draws.tensor(choose, most=4, tile_only=bool(choose.integer(0, 2)), integers=True, odd=True)
+    source = draws.now_and_then_in_shards(choose, source)
     left = prod(source["shape"])
     shape = []
     for _ in range(choose.integer(0, 3)):
@@ -186,6 +222,7 @@ RECORDS = tuple(
         argument,
         family="reshape",
         is_drawn_odd=True,
+        takes_shards=True,
     )
     for name, plan, argument, value, draw in (
         ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),

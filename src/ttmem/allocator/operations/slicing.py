@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import prod
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations import draws
+from ttmem.allocator.operations import chosen_shards, draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import OWN_KERNELS, double_buffered_tiles, read_by_pages, result_like
+from ttmem.allocator.operations.elementwise import OWN_KERNELS, double_buffered_tiles, result_like, wanted_like
 from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
@@ -16,7 +16,7 @@ from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.tilizing import in_layout, tilize, untilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, DRAM, L1
-from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, round_up
+from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
 
 _MOST_READ_BYTES = 4096
 """Short rows are read together up to so many bytes."""
@@ -46,13 +46,31 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
             raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
     if set(steps) == {1} and not any(begins) and tuple(ends) == source.shape:
         return to_memory_config(call, plan)
-    by_pages = read_by_pages(call)
-    starts_in_tiles = rank == 1 or not (begins[-1] % 32 or begins[-2] % 32 or set(steps) != {1})
-    if by_pages is None or (source.shard is not None and not starts_in_tiles):
+    if source.shard is None and call.shard is None:
+        slot, result = cut(plan, source, begins, ends, steps, result_like(source, call.memory))
+        return plan.finish(slot, result)
+    like = _cut_like(call, _sliced_shape(begins, ends, steps))
+    if like is None or not _starts_in_tiles(source, begins, steps):
         return plan.give_up(OWN_KERNELS)
-    (source,) = by_pages.inputs
-    slot, result = cut(plan, source, begins, ends, steps, result_like(source, call.memory))
+    slot, result = cut(plan, source, begins, ends, steps, like)
     return plan.finish(slot, result)
+
+
+def _starts_in_tiles(source: TensorSpec, begins: Sequence[int], steps: Sequence[int]) -> bool:
+    if source.layout is not TILE or len(begins) < 2 or set(steps) != {1}:
+        return False
+    return begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0
+
+
+def _cut_like(call: Call, shape: tuple[int, ...]) -> TensorSpec | None:
+    """Where a part of the first input goes: smaller shards of its own where nothing is said. None: nobody knows."""
+    source = call.inputs[0]
+    if call.memory is not None or source.shard is None:
+        return wanted_like(call, source)
+    if not isinstance(source.shard, Shard) or len(shape) < 2:
+        return None
+    shard = chosen_shards.of_slice(source, shape)
+    return None if shard is None else replace(source, shard=shard)
 
 
 def _sliced_shape(begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
@@ -67,10 +85,10 @@ def cut(
     steps: Sequence[int],
     like: TensorSpec,
 ) -> tuple[int, TensorSpec]:
-    """A part of an interleaved tensor, in the memory of ``like``.
+    """A part of a tensor, in the memory of ``like``.
 
-    A part that starts on a tile boundary copies tiles. Any other is cut from rows, of which there is a copy in the
-    result's memory first; block floats come back as bfloat16.
+    A part that starts on a tile boundary copies tiles, be they in shards or not. Any other, of an interleaved tensor,
+    is cut from rows, of which there is a copy in the result's memory first; block floats come back as bfloat16.
     """
     rank = len(source.shape)
     shape = _sliced_shape(begins, ends, steps)
@@ -78,7 +96,7 @@ def cut(
         result = replace(like, shape=shape)
         return _cut_rows(plan, source, begins, steps, result), result
     strided = set(steps) != {1}
-    if rank > 1 and not strided and begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0:
+    if _starts_in_tiles(source, begins, steps):
         result = replace(like, shape=shape)
         slot = plan.allocate(result)
         plan.launch([*double_buffered_tiles(source), 4 * rank])
@@ -235,11 +253,28 @@ def chunk(call: Call, plan: PlanWriter) -> Plan:
     number, size = int(call.arguments["chunks"]), source.shape[axis]
     if number < 1:
         raise BadInputError(f"{number} chunks")
-    if source.shard is not None:
-        return plan.give_up("shards are split by kernels of their own")
     part = -(-size // number)
     sizes = [min(part, size - start) for start in range(0, size, part)]
+    if source.shard is not None:
+        return _chunks_of_shards(call, plan, axis, sizes)
     return plan.finish_all(_parts(plan, source, axis, sizes, source))
+
+
+def _chunks_of_shards(call: Call, plan: PlanWriter, axis: int, sizes: list[int]) -> Plan:
+    source, made, begin = call.inputs[0], list[tuple[int, TensorSpec]](), 0
+    steps = [1] * len(source.shape)
+    for size in sizes:
+        begins = [begin if i == axis else 0 for i in range(len(steps))]
+        ends = [begin + size if i == axis else full for i, full in enumerate(source.shape)]
+        like = _cut_like(call, _sliced_shape(begins, ends, steps))
+        if size == source.shape[axis]:
+            made.append((-1, source))
+        elif like is None or not _starts_in_tiles(source, begins, steps):
+            return plan.give_up(OWN_KERNELS)
+        else:
+            made.append(cut(plan, source, begins, ends, steps, like))
+        begin += size
+    return plan.finish_all(made)
 
 
 def _draw_split(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -250,7 +285,7 @@ def _draw_split(record: OperationRecord, choose: Choose) -> list[Step]:
     size = source["shape"][axis] = choose.one_of((2, 3, 6, 32, 64, 70, 96, 100, 128, 192))
     if record.name == "chunk":
         number = choose.integer(1, 5)
-        steps = write_call(record.name, [source], number, axis)
+        steps = write_call(record.name, [draws.now_and_then_in_shards(choose, source)], number, axis)
         part = -(-size // number)
         steps[-1]["out"] = [f"result{number}" for number in range(-(-size // part))]
         return steps
@@ -279,7 +314,10 @@ def _draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
         for begin, size in zip(begins, shape, strict=True)
     ]
     steps = [[[1] * len(shape)], [], [[choose.one_of((1, 1, 2, 3)) for _ in shape]]][choose.integer(0, 2)]
-    source, memory = draws.out_of_shards(choose, source)
+    if choose.integer(0, 1):
+        source, memory = draws.out_of_shards(choose, source)
+    else:
+        source, memory = draws.now_and_then_in_shards(choose, source), None
     return write_call(record.name, [source], begins, ends, *steps, memory=memory)
 
 
@@ -290,6 +328,7 @@ RECORDS = (
         _draw_slice,
         *(Argument("begins", 0), Argument("ends", 1), Argument("steps", 2, None)),
         is_drawn_odd=True,
+        takes_shards=True,
     ),
     record_of(
         write_call("split", [EXAMPLE_TENSOR], 32, -1),

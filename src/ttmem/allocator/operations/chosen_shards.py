@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shards that the library chooses for a result, from those of the input."""
+
+from dataclasses import replace
+from math import prod
+
+from ttmem.tensors import CoreRange, Shard, TensorSpec, paging_of, round_up
+
+
+def of_slice(source: TensorSpec, shape: tuple[int, ...]) -> Shard | None:
+    """Of a part of tiles: as many shards as before, on the same cores, each as small as the part allows. None: the
+    cores of block shards are no rectangle.
+    """
+    shard = source.shard
+    assert isinstance(shard, Shard)
+    *outer, width = paging_of(replace(source, shape=shape, shard=None)).padded_shape
+    height = prod(outer)
+    if shard.kind == "height":
+        return replace(shard, height=_share(height, shard.cores), width=width)
+    if shard.kind == "width":
+        return replace(shard, height=height, width=_share(width, shard.cores))
+    box = rectangle(shard)
+    # Rows of cores share the height, whichever way the shards are dealt.
+    if box is None:
+        return None
+    return replace(shard, height=_share(height, box.rows), width=_share(width, box.columns))
+
+
+def of_reshape(source: TensorSpec, wanted: Shard, shape: tuple[int, ...], *, is_explicit: bool) -> Shard | None:
+    """Of tiles under another shape: on the cores that are ``wanted``, block shards on as many of them as share the
+    tiles evenly. What the caller says himself of block shards stays where it holds the result. None: no shards at all.
+    """
+    *outer, width = paging_of(replace(source, shape=shape, shard=None)).padded_shape
+    height = prod(outer)
+    box = rectangle(wanted)
+    if box is None:
+        return None
+    if wanted.kind == "height":
+        return replace(wanted, height=_share(height, wanted.cores), width=width)
+    if wanted.kind == "width":
+        return replace(wanted, height=height, width=_share(width, wanted.cores))
+    down, across = (box.columns, box.rows) if wanted.by_column else (box.rows, box.columns)
+    is_whole = wanted.height % 32 == 0 and wanted.width % 32 == 0
+    if is_explicit and is_whole and down * wanted.height >= height and across * wanted.width >= width:
+        return wanted
+    down, across = _even_parts(height // 32, down), _even_parts(width // 32, across)
+    columns, rows = (down, across) if wanted.by_column else (across, down)
+    cores = CoreRange(box.start_x, box.start_y, box.start_x + columns - 1, box.start_y + rows - 1)
+    return replace(wanted, height=height // down, width=width // across, ranges=(cores,))
+
+
+def rectangle(shard: Shard) -> CoreRange | None:
+    """All cores in one, None where they are no rectangle."""
+    ranges = shard.ranges
+    box = CoreRange(
+        min(r.start_x for r in ranges),
+        min(r.start_y for r in ranges),
+        max(r.end_x for r in ranges),
+        max(r.end_y for r in ranges),
+    )
+    return box if box.cores == shard.cores else None
+
+
+def _share(size: int, parts: int) -> int:
+    return round_up(-(-size // parts), 32)
+
+
+def _even_parts(tiles: int, most: int) -> int:
+    return max(parts for parts in range(1, most + 1) if tiles % parts == 0)
