@@ -64,7 +64,8 @@ def _gathered(plan: PlanWriter, source: Held, like: TensorSpec, lines: list[Line
     result = _resized(like, axis, source.spec.shape[axis] * chips)
     if _has_pages_in_place(plan.memory_map, source.spec, result, axis, chips):
         if len(lines) > 1:
-            raise BadInputError("1D fabric on a 2D mesh_device requires cluster_axis to be set")
+            plan.allocate(result)
+            plan.refuse("1D fabric on a 2D mesh_device requires cluster_axis to be set")
         return gather(plan, source.spec, result, lines[0], axis)
     return gather_by_copies(plan, source, result, lines, axis, says_where=says_where)
 
