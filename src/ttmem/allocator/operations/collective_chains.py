@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.allocator.operations.chaining import Held, replaced
-from ttmem.allocator.operations.collective_programs import Line, broadcast, scatter
+from ttmem.allocator.operations.collective_programs import Line, NotKnownError, broadcast, scatter
 from ttmem.allocator.operations.elementwise import typecast
 from ttmem.allocator.operations.joining import concat
 from ttmem.allocator.operations.movement import pad
@@ -25,10 +25,6 @@ _WHERE_TO = (
     "If input memory config is sharded, then output memory config must be provided. Defaulting the output memory "
     "config to the input sharded memory config will break the op as the input and output shapes are different."
 )
-
-
-class NotKnownError(Exception):
-    """A step has no rule, so the chain has none."""
 
 
 def step(

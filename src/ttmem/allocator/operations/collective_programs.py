@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs that the chips of a mesh run together. Figures are those of one chip."""
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,7 @@ from ttmem.allocator.operations.chaining import Held
 from ttmem.allocator.operations.elementwise import aligned_page
 from ttmem.allocator.operations.plan import PlanWriter
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, BLACKHOLE, DRAM, L1, L1_SMALL, UINT32, Memory
+from ttmem.hardware import BFLOAT16, BLACKHOLE, BOARDS, DRAM, L1, L1_SMALL, UINT32, Memory
 from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, grid_of, paging_of
 
 _PACKET_BYTES = 4352
@@ -20,7 +21,15 @@ _IN_A_ROW = 3
 _PACKETS, _PACKETS_ON_BLACKHOLE = 3, 4
 """Of tiles so many at once, where there is room."""
 _MOST_TILES_AT_ONCE = 8
+PAIR = 2
+"""So many chips are no ring, whatever the caller says."""
+LINEAR = "ttnn.Topology.Linear"
+_TUNING = ("chunks_per_sync", "num_workers_per_link", "num_buffers_per_channel")
 _NO_CONNECTION = "Trying to get un-initialized fabric context"
+
+
+class NotKnownError(Exception):
+    """There is no rule for this, so none for what it is a part of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +38,62 @@ class Line:
 
     chips: int
     axis: int | None
-    links: int | None = None
-    """As the caller says: another number is another program."""
+    links: int = 1
+    """Between two of them that are used."""
+    is_ring: bool = False
+    semaphores: Memory = L1
+    tuning: tuple[Any, ...] = (None, None, None)
+    """Changes no buffer, but makes another program."""
+
+    @property
+    def by_default(self) -> "Line":
+        """As operations are called that have no say in it."""
+        return Line(self.chips, self.axis)
 
 
-def lines_of(plan: PlanWriter, arguments: Mapping[str, Any]) -> list[Line]:
+def is_linear(arguments: Mapping[str, Any]) -> bool:
+    """Whether the caller wants no ring."""
+    return str(arguments.get("topology") or LINEAR) == LINEAR
+
+
+def lines_of(plan: PlanWriter, arguments: Mapping[str, Any], *, uses_all_links: bool = False) -> list[Line]:
     """One; several, one after another, where the mesh has two dimensions and none is named."""
-    mesh, axis, links = plan.memory_map.settings.mesh, arguments["cluster_axis"], arguments.get("num_links")
+    mesh, axis = plan.memory_map.settings.mesh, arguments["cluster_axis"]
     if mesh == (1, 1):
         raise InvalidSpecError(_NO_CONNECTION)
+    small = L1_SMALL if arguments.get("use_l1_small_for_semaphores") else L1
+    tuning = tuple(arguments.get(name) for name in _TUNING)
+    links = _links(plan, arguments.get("num_links"), uses_all_links=uses_all_links)
+    rings = not is_linear(arguments)
+
+    def line(chips: int, number: int | None) -> Line:
+        return Line(chips, number, links, rings and chips > PAIR and 1 in mesh, small, tuning)
+
     if axis is None and 1 not in mesh:
-        return [Line(chips, number, links) for number, chips in enumerate(mesh)]
+        return [line(chips, number) for number, chips in enumerate(mesh)]
     chips = mesh[0] * mesh[1] if axis is None else mesh[int(axis)]
     if chips == 1:
         raise BadInputError("along this axis the mesh has one chip")
-    return [Line(chips, axis, links)]
+    return [line(chips, axis)]
+
+
+def _links(plan: PlanWriter, wanted: int | None, *, uses_all_links: bool) -> int:
+    """As many as are wanted; otherwise one, or all that are there but for one that carries commands to chips without a
+    host link of their own.
+    """
+    board = BOARDS.find(plan.memory_map.board_name)
+    if wanted is None and not uses_all_links:
+        return 1
+    if board.mock is None or not board.mock.links:
+        if wanted is None:
+            return 0  # a number that nobody can name
+        raise NotKnownError("so many links: how many this board has is not known")
+    there = min(Counter((one, other) for one, _, other, _ in board.mock.links).values())
+    if wanted is None:
+        return there - (len(board.mock.host_chips) < board.chips)
+    if not 1 <= wanted <= there:
+        raise BadInputError(f"{wanted} links between chips that have {there}")
+    return wanted
 
 
 def packets(page_bytes: int) -> int:
@@ -51,11 +101,16 @@ def packets(page_bytes: int) -> int:
     return page_bytes * max(_PACKET_BYTES // page_bytes, 1)
 
 
+def largest_packet(spec: TensorSpec) -> int:
+    """In bytes; of bfloat16 a power of two."""
+    return 1 << (_PACKET_BYTES.bit_length() - 1) if spec.dtype is BFLOAT16 else _PACKET_BYTES
+
+
 def gather(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line, axis: int) -> Held:
     """Each page goes where it belongs on all chips."""
     slot = plan.allocate(result)
     key = "all_gather", source, axis, line.chips, line.axis, result
-    _keep_semaphores(plan, 2, L1_SMALL if plan.memory_map.settings.l1_small_bytes else L1, key)
+    keep_semaphores(plan, 2, L1_SMALL if plan.memory_map.settings.l1_small_bytes else L1, key)
     least = _IN_A_ROW * packets(aligned_page(plan, source))
     if source.layout is not TILE:
         plan.launch([least], CIRCULAR)
@@ -65,10 +120,12 @@ def gather(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line,
     return Held(slot, result)
 
 
-def broadcast(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line, copies: int = 0) -> list[Held]:
-    """Every chip gets a tensor from each, itself among them; ``copies``: of fewer."""
-    slots = [plan.allocate(result) for _ in range(copies or line.chips)]
-    _keep_semaphores(plan, 2, L1, ("broadcast", source, line, result, copies))
+def broadcast(
+    plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line, sender: Hashable = None
+) -> list[Held]:
+    """Every chip gets a tensor from each, itself among them, or from the one ``sender``."""
+    slots = [plan.allocate(result) for _ in range(line.chips if sender is None else 1)]
+    keep_semaphores(plan, 2, line.semaphores, ("broadcast", source, line, result, sender))
     plan.launch([_IN_A_ROW * _broadcast_packet(plan, source)], CIRCULAR)
     return [Held(slot, result) for slot in slots]
 
@@ -81,24 +138,23 @@ def _broadcast_packet(plan: PlanWriter, source: TensorSpec) -> int:
     paging, shard = paging_of(source), source.shard
     if isinstance(shard, Shard) and shard.kind != "height" and paging.padded_shape[-1] > shard.width:
         page = shard.width * (source.dtype.element_bytes or 0)
-    largest = 1 << (_PACKET_BYTES.bit_length() - 1) if source.dtype is BFLOAT16 else _PACKET_BYTES
-    return page * min(max(largest // page, 1), 2)
+    return page * min(max(largest_packet(source) // page, 1), 2)
 
 
 def scatter(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line, axis: int) -> Held:
-    """What comes from both neighbours is kept in DRAM meanwhile."""
+    """What comes from both neighbours, or in a ring from one, is kept in DRAM meanwhile."""
     slot = plan.allocate(result)
-    shape = (2 * source.shape[0], *source.shape[1:])
-    both = plan.allocate(replace(source, shape=shape, memory=DRAM, shard=None))
-    _keep_semaphores(plan, 4, L1, ("reduce_scatter", source, axis, line, result))
+    shape = (source.shape[0] * (1 if line.is_ring else 2), *source.shape[1:])
+    between = plan.allocate(replace(source, shape=shape, memory=DRAM, shard=None))
+    keep_semaphores(plan, 4, line.semaphores, ("reduce_scatter", source, axis, line, result))
     tile = source.dtype.tile_bytes()
     tiles = min(4 * (_PACKET_BYTES // tile), _MOST_TILES_AT_ONCE)
-    plan.launch([3 * tiles * tile] * 4, CIRCULAR)
-    plan.free(both)
+    plan.launch([2 * tiles * tile] * 5 if line.is_ring else [3 * tiles * tile] * 4, CIRCULAR)
+    plan.free(between)
     return Held(slot, result)
 
 
-def _keep_semaphores(plan: PlanWriter, count: int, memory: Memory, key: Hashable) -> None:
+def keep_semaphores(plan: PlanWriter, count: int, memory: Memory, key: Hashable) -> None:
     """They stay with the program: a few bytes of every core."""
     grid = plan.memory_map.grid
     shard = Shard("height", 1, 4, grid_of(grid.columns, grid.rows))

@@ -4,23 +4,32 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
+from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held
 from ttmem.allocator.operations.collective_chains import (
-    NotKnownError,
     copy_everywhere,
     gather_by_copies,
     scatter_in_parts,
     step,
     sum_of_copies,
 )
-from ttmem.allocator.operations.collective_programs import Line, gather, lines_of, scatter
+from ttmem.allocator.operations.collective_programs import (
+    LINEAR,
+    PAIR,
+    Line,
+    NotKnownError,
+    gather,
+    is_linear,
+    lines_of,
+    scatter,
+)
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import wanted_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, PlanFunction, Step
+from ttmem.allocator.operations.record import Argument, Choose, Draw, OperationRecord, PlanFunction, Step
 from ttmem.allocator.operations.sharding import sharded_to_interleaved, to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, MemoryMap
@@ -52,7 +61,8 @@ def _resized(spec: TensorSpec, axis: int, size: int) -> TensorSpec:
 def all_gather(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
-    lines = lines_of(plan, call.arguments)
+    # All other arguments are of yesterday: the library does not look at them.
+    lines = lines_of(plan, {"cluster_axis": call.arguments["cluster_axis"]})
     made = _gathered(plan, Held(_INPUT, source), wanted_like(call, source), lines, axis, call.memory is not None)
     return plan.finish(made.slot, made.spec)
 
@@ -67,7 +77,8 @@ def _gathered(plan: PlanWriter, source: Held, like: TensorSpec, lines: list[Line
             plan.allocate(result)
             plan.refuse("1D fabric on a 2D mesh_device requires cluster_axis to be set")
         return gather(plan, source.spec, result, lines[0], axis)
-    return gather_by_copies(plan, source, result, lines, axis, says_where=says_where)
+    by_default = [line.by_default for line in lines]
+    return gather_by_copies(plan, source, result, by_default, axis, says_where=says_where)
 
 
 def _has_pages_in_place(memory_map: MemoryMap, source: TensorSpec, result: TensorSpec, axis: int, chips: int) -> bool:
@@ -92,6 +103,10 @@ def all_broadcast(call: Call, plan: PlanWriter) -> Plan:
     """Every chip gets a tensor from each, itself among them."""
     source = call.inputs[0]
     lines = lines_of(plan, call.arguments)
+    if not is_linear(call.arguments):
+        if any(line.chips > PAIR and not line.is_ring for line in lines):
+            raise NotKnownError("a ring across a mesh of two dimensions")
+        lines = [replace(line, is_ring=True) for line in lines]  # a program of its own also for two chips
     made = copy_everywhere(plan, Held(_INPUT, source), wanted_like(call, source), lines)
     return plan.finish_all([(copy.slot, copy.spec) for copy in made])
 
@@ -101,7 +116,7 @@ def reduce_scatter(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
     held = Held(_INPUT, source)
-    for line in lines_of(plan, call.arguments):
+    for line in lines_of(plan, call.arguments, uses_all_links=True):
         before, like = held, replace(call, inputs=(held.spec,))
         held = _scattered(plan, held, wanted_like(like, held.spec), line, axis)
         plan.free(before.slot)
@@ -130,7 +145,7 @@ def _scattered(plan: PlanWriter, source: Held, like: TensorSpec, line: Line, axi
 def all_reduce(call: Call, plan: PlanWriter) -> Plan:
     """Each chip adds up its part, then all parts go everywhere."""
     held = Held(_INPUT, call.inputs[0])
-    for line in lines_of(plan, call.arguments):
+    for line in lines_of(plan, call.arguments, uses_all_links=True):
         before, like = held, replace(call, inputs=(held.spec,))
         held = _reduced(plan, held, wanted_like(like, held.spec), line)
         plan.free(before.slot)
@@ -145,7 +160,8 @@ def _reduced(plan: PlanWriter, source: Held, result: TensorSpec, line: Line) -> 
         (held,) = step(plan, sharded_to_interleaved, [held], replace(spec, shard=None), output_dtype=None)
     axis = _axis_of_parts(spec, line.chips)
     if spec.layout is not TILE or axis is None or not _divides_in_tiles(spec, axis, line.chips):
-        return sum_of_copies(plan, held, result, line, was_sharded=spec.shard is not None)
+        copying = replace(line.by_default, links=line.links)
+        return sum_of_copies(plan, held, result, copying, was_sharded=spec.shard is not None)
     part = _scattered(plan, held, result, line, axis)
     plan.free(*({held.slot} - {source.slot}))
     made = _gathered(plan, part, result, [line], axis, says_where=True)
@@ -189,25 +205,39 @@ def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
             wanted[axis] = wanted[axis] * 2 if record.name == "all_gather" else max(wanted[axis] // 2, 1)
         where = draws.any_place(choose, wanted, source["layout"], sharded=True)
         call["kwargs"]["memory_config"] = where
+    call["kwargs"] |= _draw_options(record, choose)
     return [*made, call]
 
 
-_AXIS = Argument("cluster_axis", default=None)
-RECORDS = tuple(
-    record_of(
-        write_call(name, [EXAMPLE_TENSOR], *dim),
-        plan,
-        _draw,
-        *(Argument("dim", 0) for _ in dim),
-        _AXIS,
-        family="collective",
-        needs_mesh=True,
-        takes_shards=True,
-    )
-    for name, plan, dim in (
-        ("all_gather", all_gather, (-1,)),
-        ("reduce_scatter", reduce_scatter, (-1,)),
-        ("all_reduce", all_reduce, ()),
-        ("all_broadcast", all_broadcast, ()),
-    )
+def _draw_options(record: OperationRecord, choose: Choose) -> dict[str, Any]:
+    """Mostly none."""
+    if choose.integer(0, 3):
+        return {}
+    named = [argument for argument in record.arguments if argument.samples]
+    return {argument.name: choose.one_of(argument.samples) for argument in named if choose.integer(0, 1)}
+
+
+_RING = "ttnn.Topology.Ring"
+_DIM, _AXIS = Argument("dim", 0), Argument("cluster_axis", default=None)
+_LINKS = Argument("num_links", default=None, samples=(1, 1, 2))
+_TOPOLOGY = Argument("topology", default=None, samples=({"attribute": LINEAR}, {"attribute": _RING}))
+_SMALL = Argument("use_l1_small_for_semaphores", default=False, samples=(False, True))
+_TUNING = (
+    Argument("chunks_per_sync", default=None, samples=(2, 10)),
+    Argument("num_workers_per_link", default=None, samples=(1, 2)),
+    Argument("num_buffers_per_channel", default=None, samples=(2, 4)),
+)
+
+
+def _record(name: str, rule: PlanFunction, *arguments: Argument, draw: Draw = _draw) -> OperationRecord:
+    dim = [-1] if _DIM in arguments else []
+    example = write_call(name, [EXAMPLE_TENSOR], *dim)
+    return record_of(example, rule, draw, *arguments, family="collective", needs_mesh=True, takes_shards=True)
+
+
+RECORDS = (
+    _record("all_gather", all_gather, _DIM, _AXIS, _LINKS, _TOPOLOGY, _SMALL, *_TUNING),
+    _record("reduce_scatter", reduce_scatter, _DIM, _AXIS, _LINKS, _TOPOLOGY, _SMALL, *_TUNING),
+    _record("all_reduce", all_reduce, _AXIS, _LINKS, _TOPOLOGY),
+    _record("all_broadcast", all_broadcast, _AXIS, _LINKS, _TOPOLOGY, _SMALL),
 )

@@ -26,6 +26,7 @@ from ttmem.allocator.operations import (
     indexing,
     joining,
     matrix,
+    mesh_transfers,
     movement,
     normalisation,
     permutation,
@@ -91,6 +92,7 @@ _FAMILIES = (
     sharding,
     gathering,
     collectives,
+    mesh_transfers,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",
