@@ -16,14 +16,14 @@ from ttmem.allocator.operations.collective_programs import (
     lines_of,
 )
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import double_buffered_tiles, wanted_like
+from ttmem.allocator.operations.elementwise import aligned_page, double_buffered_tiles, wanted_like
 from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.slicing import row_buffers
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import L1
-from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, round_up
+from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, place, round_up
 
 _HEADER_BYTES = 192
 """What tells packets where to go."""
@@ -42,19 +42,41 @@ def mesh_partition(call: Call, plan: PlanWriter) -> Plan:
     wanted = wanted_like(call, source)
     shape = (*source.shape[:axis], source.shape[axis] // chips, *source.shape[axis + 1 :])
     result = replace(wanted, shape=shape)
-    if source.layout is TILE:
-        return _tiles_for_each(plan, source, axis, chips, result)
-    if source.shard is not None or result.shard is not None:
-        return plan.give_up("rows of shards, a part for each chip")
+    rule = _tiles_for_each if source.layout is TILE else _rows_for_each
+    return rule(plan, source, axis, chips, result)
+
+
+def _rows_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
+    """Shards by height are copied where they lie, if the parts begin aligned; all else goes through a few rows, which
+    are as long as the result's shards together.
+    """
+    kinds = [spec.shard.kind if isinstance(spec.shard, Shard) else "" for spec in (source, result)]
+    is_by_height, l1_alignment = kinds == ["height", "height"], plan.memory_map.architecture.l1_alignment_bytes
+    if is_by_height and (source.memory is not L1 or result.memory is not L1):
+        return plan.give_up("a part for each chip of rows in shards of DRAM by height")
     slot = plan.allocate(result)
+    for called, spec, kind in (("input", source, kinds[0]), ("output", result, kinds[1])):
+        page, aligned = paging_of(spec).page_bytes, aligned_page(plan, spec)
+        if kind in ("width", "block") and page != aligned:
+            plan.refuse(
+                f"ttnn::slice: {called} per-shard page size {page} B disagrees with the accessor's aligned page size "
+                f"{aligned} B ({page} B is not a multiple of the {plan.memory_map.page_alignment_bytes(spec.memory)} B "
+                "buffer alignment). Reach this op through ttnn::slice, which reshards such tensors, rather than "
+                "building the program factory directly."
+            )
+    stored, rank = paging_of(source).padded_shape, len(source.shape)
+    # A part of what is stored, rows as long as in their shards, must fit the result's shards too.
+    place(replace(result, shape=(*stored[:axis], stored[axis] // chips, *stored[axis + 1 :])), plan.memory_map)
+    pages = replace(result, shape=(*result.shape[:-1], paging_of(result).padded_shape[-1]), shard=None)
     alignments = [plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result)]
 
-    def buffers() -> list[list[int]]:
-        first = [0] * len(shape)
-        begins = [[*first[:axis], shape[axis] * chip, *first[axis + 1 :]] for chip in range(chips)]
-        return [row_buffers(plan, source, begin, result, alignments) for begin in begins]
+    def part(chip: int) -> list[int]:
+        begins = [stored[axis] // chips * chip if dim == axis else 0 for dim in range(rank)]
+        if is_by_height and begins[-1] * (source.dtype.element_bytes or 0) % l1_alignment == 0:
+            return []
+        return row_buffers(plan, source, begins, pages, alignments)
 
-    plan.launch_kept(("mesh_partition", source, axis, number, result), buffers)
+    plan.launch_kept(("mesh_partition", source, axis, chips, result), lambda: [part(chip) for chip in range(chips)])
     return plan.finish(slot, result)
 
 
