@@ -52,9 +52,8 @@ def gather_by_copies(
 ) -> Held:
     """A copy of each chip's tensor, joined in DRAM. Block floats whose tiles have padding are bfloat16 meanwhile."""
     held, kind = source, source.spec.dtype
+    check_place(held.spec, says_where=says_where)
     if held.spec.shard is not None:
-        if not says_where:
-            raise InvalidSpecError(_WHERE_TO)
         pages = replace(held.spec, memory=DRAM if result.shard is not None else result.memory, shard=None)
         (held,) = step(plan, to_memory_config, [held], pages)
     casts = kind is BFLOAT8_B and any(size % 32 for size in (1, *held.spec.shape)[-2:])
@@ -82,6 +81,12 @@ def copy_everywhere(plan: PlanWriter, source: Held, result: TensorSpec, lines: S
                 plan.free(one.slot)
         held = made
     return held
+
+
+def check_place(source: TensorSpec, *, says_where: bool) -> None:
+    """What comes of shards has no place of its own."""
+    if source.shard is not None and not says_where:
+        raise InvalidSpecError(_WHERE_TO)
 
 
 def scatter_in_parts(plan: PlanWriter, source: Held, result: TensorSpec, line: Line, axis: int) -> Held:

@@ -147,16 +147,26 @@ def scatter(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line
     shape = (source.shape[0] * (1 if line.is_ring else 2), *source.shape[1:])
     between = plan.allocate(replace(source, shape=shape, memory=DRAM, shard=None))
     keep_semaphores(plan, 4, line.semaphores, ("reduce_scatter", source, axis, line, result))
-    tile = source.dtype.tile_bytes()
-    tiles = min(4 * (_PACKET_BYTES // tile), _MOST_TILES_AT_ONCE)
-    plan.launch([2 * tiles * tile] * 5 if line.is_ring else [3 * tiles * tile] * 4, CIRCULAR)
+    tiles = tiles_added_at_once(source)
+    plan.launch([2 * tiles] * 5 if line.is_ring else [3 * tiles] * 4, CIRCULAR)
     plan.free(between)
     return Held(slot, result)
 
 
+def tiles_added_at_once(source: TensorSpec) -> int:
+    """In bytes."""
+    tile = source.dtype.tile_bytes()
+    return tile * min(4 * (_PACKET_BYTES // tile), _MOST_TILES_AT_ONCE)
+
+
 def keep_semaphores(plan: PlanWriter, count: int, memory: Memory, key: Hashable) -> None:
-    """They stay with the program: a few bytes of every core."""
+    """They stay with the program."""
+    for number, spec in enumerate(semaphores(plan, count, memory)):
+        plan.allocate(spec, cache_key=(key, number))
+
+
+def semaphores(plan: PlanWriter, count: int, memory: Memory = L1) -> list[TensorSpec]:
+    """A few bytes of every core each."""
     grid = plan.memory_map.grid
     shard = Shard("height", 1, 4, grid_of(grid.columns, grid.rows))
-    for number in range(count):
-        plan.allocate(TensorSpec((grid.cores, 4), UINT32, ROW_MAJOR, memory, shard), cache_key=(key, number))
+    return [TensorSpec((grid.cores, 4), UINT32, ROW_MAJOR, memory, shard)] * count

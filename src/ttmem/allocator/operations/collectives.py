@@ -10,6 +10,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held
 from ttmem.allocator.operations.collective_chains import (
+    check_place,
     copy_everywhere,
     gather_by_copies,
     scatter_in_parts,
@@ -40,7 +41,7 @@ _WRITES_OF_BYTES = 16
 """Rows that are cut go to places that are multiples of this."""
 
 
-def _chain(rule: Callable[[Call, PlanWriter], Plan]) -> PlanFunction:
+def chain(rule: Callable[[Call, PlanWriter], Plan]) -> PlanFunction:
     """A rule that has nothing to say where one of its steps has not."""
 
     @wraps(rule)
@@ -53,11 +54,11 @@ def _chain(rule: Callable[[Call, PlanWriter], Plan]) -> PlanFunction:
     return known
 
 
-def _resized(spec: TensorSpec, axis: int, size: int) -> TensorSpec:
+def resized(spec: TensorSpec, axis: int, size: int) -> TensorSpec:
     return replace(spec, shape=(*spec.shape[:axis], size, *spec.shape[axis + 1 :]))
 
 
-@_chain
+@chain
 def all_gather(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
@@ -71,7 +72,7 @@ def _gathered(plan: PlanWriter, source: Held, like: TensorSpec, lines: list[Line
     chips = 1
     for line in lines:
         chips *= line.chips
-    result = _resized(like, axis, source.spec.shape[axis] * chips)
+    result = resized(like, axis, source.spec.shape[axis] * chips)
     if _has_pages_in_place(plan.memory_map, source.spec, result, axis, chips):
         if len(lines) > 1:
             plan.allocate(result)
@@ -98,7 +99,7 @@ def _has_pages_in_place(memory_map: MemoryMap, source: TensorSpec, result: Tenso
     return wanted % _WRITES_OF_BYTES == 0 if page > wanted else room >= aligned
 
 
-@_chain
+@chain
 def all_broadcast(call: Call, plan: PlanWriter) -> Plan:
     """Every chip gets a tensor from each, itself among them."""
     source = call.inputs[0]
@@ -111,25 +112,36 @@ def all_broadcast(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish_all([(copy.slot, copy.spec) for copy in made])
 
 
-@_chain
+@chain
 def reduce_scatter(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
     held = Held(_INPUT, source)
     for line in lines_of(plan, call.arguments, uses_all_links=True):
         before, like = held, replace(call, inputs=(held.spec,))
-        held = _scattered(plan, held, wanted_like(like, held.spec), line, axis)
+        held = scattered(plan, held, wanted_like(like, held.spec), line, axis)
         plan.free(before.slot)
     return plan.finish(held.slot, held.spec)
 
 
-def _scattered(plan: PlanWriter, source: Held, like: TensorSpec, line: Line, axis: int) -> Held:
-    """Whole tiles are added as they are; what does not come out even is refused where it is not cut into parts."""
+def scattered(
+    plan: PlanWriter,
+    source: Held,
+    like: TensorSpec,
+    line: Line,
+    axis: int,
+    by: Callable[..., Held] = scatter,
+    *,
+    says_where: bool = True,
+) -> Held:
+    """Whole tiles are added as they are, ``by`` this program; what does not come out even is refused where it is not
+    cut into parts."""
     spec, is_tiled = source.spec, source.spec.layout is TILE
     size = spec.shape[axis]
-    result = _resized(like, axis, size // line.chips)
+    result = resized(like, axis, size // line.chips)
     is_within_tiles = is_tiled and axis >= len(spec.shape) - 2
     if size % line.chips == 0 and (not is_tiled or (is_within_tiles and result.shape[axis] % 32)):
+        check_place(spec, says_where=says_where)
         return scatter_in_parts(plan, source, result, line, axis)
     if not is_tiled:
         raise NotKnownError("sums of rows along a dimension that does not come out even")
@@ -138,10 +150,10 @@ def _scattered(plan: PlanWriter, source: Held, like: TensorSpec, line: Line, axi
         raise BadInputError(f"dimension {axis} has {-(-size // unit)} parts for {line.chips} chips")
     if spec.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
         raise NotKnownError("sums of other types")
-    return scatter(plan, spec, result, line, axis)
+    return by(plan, spec, result, line, axis)
 
 
-@_chain
+@chain
 def all_reduce(call: Call, plan: PlanWriter) -> Plan:
     """Each chip adds up its part, then all parts go everywhere."""
     held = Held(_INPUT, call.inputs[0])
@@ -162,7 +174,7 @@ def _reduced(plan: PlanWriter, source: Held, result: TensorSpec, line: Line) -> 
     if spec.layout is not TILE or axis is None or not _divides_in_tiles(spec, axis, line.chips):
         copying = replace(line.by_default, links=line.links)
         return sum_of_copies(plan, held, result, copying, was_sharded=spec.shard is not None)
-    part = _scattered(plan, held, result, line, axis)
+    part = scattered(plan, held, result, line, axis)
     plan.free(*({held.slot} - {source.slot}))
     made = _gathered(plan, part, result, [line], axis, says_where=True)
     plan.free(part.slot)
@@ -205,11 +217,11 @@ def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
             wanted[axis] = wanted[axis] * 2 if record.name == "all_gather" else max(wanted[axis] // 2, 1)
         where = draws.any_place(choose, wanted, source["layout"], sharded=True)
         call["kwargs"]["memory_config"] = where
-    call["kwargs"] |= _draw_options(record, choose)
+    call["kwargs"] |= draw_options(record, choose)
     return [*made, call]
 
 
-def _draw_options(record: OperationRecord, choose: Choose) -> dict[str, Any]:
+def draw_options(record: OperationRecord, choose: Choose) -> dict[str, Any]:
     """Mostly none."""
     if choose.integer(0, 3):
         return {}

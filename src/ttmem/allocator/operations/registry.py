@@ -14,6 +14,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import (
     accumulations,
     adaptive_pooling,
+    async_collectives,
     attention,
     binary,
     caches,
@@ -93,6 +94,7 @@ _FAMILIES = (
     gathering,
     collectives,
     mesh_transfers,
+    async_collectives,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",

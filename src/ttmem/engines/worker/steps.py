@@ -226,6 +226,7 @@ class Session:
         """Any function of the library, by name; see ``values`` for how arguments are written."""
         function = self._values.attribute(step["call"])
         arguments, options = self._values.call_arguments(step)
+        self._look()  # arguments may have been made for the call, such as semaphores
         measured: Answer = {}
 
         def note(seen: Seen) -> None:
