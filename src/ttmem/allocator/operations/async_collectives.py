@@ -11,6 +11,7 @@ from ttmem.allocator.operations.chaining import Held
 from ttmem.allocator.operations.collective_chains import gather_by_copies
 from ttmem.allocator.operations.collective_programs import (
     LINEAR,
+    RING,
     Line,
     NotKnownError,
     lines_of,
@@ -25,8 +26,8 @@ from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import DRAM
-from ttmem.tensors import TILE, Shard, TensorSpec, paging_of
+from ttmem.hardware import DRAM, UINT8
+from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, paging_of
 
 _INPUT = -1
 _CREATE = "ttnn.create_global_semaphore"
@@ -59,11 +60,10 @@ def all_gather_async(call: Call, plan: PlanWriter) -> Plan:
 def reduce_scatter_async(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     axis, (line,) = dimension(call.arguments["dim"], len(source.shape)), _line(call, plan)
-    if line.is_ring:
-        raise NotKnownError("sums around a ring")
     made_here = _made_for_the_call(call, plan)
     held, says_where = Held(_INPUT, source), call.memory is not None
-    made = scattered(plan, held, wanted_like(call, source), line, axis, _scatter_beside, says_where=says_where)
+    program = _scatter_around if line.is_ring else _scatter_beside
+    made = scattered(plan, held, wanted_like(call, source), line, axis, program, says_where=says_where)
     plan.free(*made_here)
     return plan.finish(made.slot, made.spec)
 
@@ -104,6 +104,29 @@ def _scatter_beside(plan: PlanWriter, source: TensorSpec, result: TensorSpec, li
     slot = plan.allocate(result)
     plan.launch([3 * tiles_added_at_once(source)] * 4, CIRCULAR)
     plan.free(between)
+    return Held(slot, result)
+
+
+def _scatter_around(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line, axis: int) -> Held:
+    """A ring keeps what comes in pieces of as many tiles as are added at once, in DRAM, and those of the last but one
+    chip apart; along the first of many dimensions it is kept like the source.
+    """
+    paging, rank, piece = paging_of(source), len(source.shape), tiles_added_at_once(source)
+    if rank > 4:
+        raise NotKnownError("sums of more than four dimensions around a ring")
+    if axis == 0 and rank > 2:
+        kept = [replace(source, shape=paging.padded_shape[-rank:])]
+    else:
+        batches, channels = (1, 1, *source.shape)[-4:-2] if rank != 3 else (1, source.shape[0])
+        channels //= line.chips if axis == rank - 3 else 1
+        tiles = paging.pages // line.chips // batches // channels
+        pieces = batches * channels * -(-tiles * source.dtype.tile_bytes() // piece)
+        kept = [TensorSpec((count, piece), UINT8, ROW_MAJOR, DRAM) for count in (line.chips * pieces, pieces)]
+    first = plan.allocate(kept[0])
+    slot = plan.allocate(result)
+    rest = [plan.allocate(spec) for spec in kept[1:]]
+    plan.launch([2 * piece] * 5, CIRCULAR)
+    plan.free(first, *rest)
     return Held(slot, result)
 
 
@@ -151,7 +174,7 @@ def _arguments() -> Iterable[Argument]:
     for name in ("persistent_output_buffer", "persistent_output_buffers", "barrier_semaphore", "cluster_axis"):
         yield Argument(name, default=None)
     yield Argument("num_links", default=None, samples=(1, 1, 2))
-    yield Argument("topology", default=None, samples=({"attribute": LINEAR},))
+    yield Argument("topology", default=RING, samples=({"attribute": LINEAR}, {"attribute": RING}))
     yield Argument("chunks_per_sync", default=None, samples=(2, 10))
     yield Argument("num_workers_per_link", default=None, samples=(1, 2))
     yield Argument("num_buffers_per_channel", default=None, samples=(2, 4))

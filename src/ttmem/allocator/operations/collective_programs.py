@@ -23,7 +23,7 @@ _PACKETS, _PACKETS_ON_BLACKHOLE = 3, 4
 _MOST_TILES_AT_ONCE = 8
 PAIR = 2
 """So many chips are no ring, whatever the caller says."""
-LINEAR = "ttnn.Topology.Linear"
+LINEAR, RING = "ttnn.Topology.Linear", "ttnn.Topology.Ring"
 _TUNING = ("chunks_per_sync", "num_workers_per_link", "num_buffers_per_channel")
 _NO_CONNECTION = "Trying to get un-initialized fabric context"
 

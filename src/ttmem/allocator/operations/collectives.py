@@ -20,6 +20,7 @@ from ttmem.allocator.operations.collective_chains import (
 from ttmem.allocator.operations.collective_programs import (
     LINEAR,
     PAIR,
+    RING,
     Line,
     NotKnownError,
     gather,
@@ -229,10 +230,9 @@ def draw_options(record: OperationRecord, choose: Choose) -> dict[str, Any]:
     return {argument.name: choose.one_of(argument.samples) for argument in named if choose.integer(0, 1)}
 
 
-_RING = "ttnn.Topology.Ring"
 _DIM, _AXIS = Argument("dim", 0), Argument("cluster_axis", default=None)
 _LINKS = Argument("num_links", default=None, samples=(1, 1, 2))
-_TOPOLOGY = Argument("topology", default=None, samples=({"attribute": LINEAR}, {"attribute": _RING}))
+_TOPOLOGY = Argument("topology", default=None, samples=({"attribute": LINEAR}, {"attribute": RING}))
 _SMALL = Argument("use_l1_small_for_semaphores", default=False, samples=(False, True))
 _TUNING = (
     Argument("chunks_per_sync", default=None, samples=(2, 10)),
