@@ -16,6 +16,8 @@ from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, 
 
 _PACKET_BYTES = 4352
 """The most that travels at once between two chips."""
+_CHANNEL_BYTES = _PACKET_BYTES + 48
+"""With what tells a packet where to go: some operations fill that too."""
 _IN_A_ROW = 3
 """One is on its way while others are read and written."""
 _PACKETS, _PACKETS_ON_BLACKHOLE = 3, 4
@@ -103,7 +105,7 @@ def packets(page_bytes: int) -> int:
 
 def largest_packet(spec: TensorSpec) -> int:
     """In bytes; of bfloat16 a power of two."""
-    return 1 << (_PACKET_BYTES.bit_length() - 1) if spec.dtype is BFLOAT16 else _PACKET_BYTES
+    return 1 << (_CHANNEL_BYTES.bit_length() - 1) if spec.dtype is BFLOAT16 else _CHANNEL_BYTES
 
 
 def gather(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line, axis: int) -> Held:
