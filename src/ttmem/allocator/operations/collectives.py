@@ -1,200 +1,255 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the chips of a mesh do together: all_gather, reduce_scatter and their like. Figures are those of one chip."""
 
-from collections.abc import Hashable
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
+from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.chaining import Held
+from ttmem.allocator.operations.collective_chains import (
+    check_place,
+    copy_everywhere,
+    gather_by_copies,
+    scatter_in_parts,
+    step,
+    sum_of_copies,
+)
+from ttmem.allocator.operations.collective_programs import (
+    LINEAR,
+    PAIR,
+    RING,
+    Line,
+    NotKnownError,
+    gather,
+    is_linear,
+    lines_of,
+    scatter,
+)
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import aligned_page, result_like
+from ttmem.allocator.operations.elementwise import wanted_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.record import Argument, Choose, Draw, OperationRecord, PlanFunction, Step
+from ttmem.allocator.operations.sharding import sharded_to_interleaved, to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DRAM, FLOAT32, L1, L1_SMALL, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, grid_of, paging_of, round_up
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, MemoryMap
+from ttmem.tensors import TILE, TensorSpec, paging_of, place
 
-_PACKET_BYTES = 4352
-"""The most that travels at once between two chips."""
-_IN_A_ROW = 3
-"""One is on its way while others are read and written."""
-_PACKETS, _PACKETS_ON_BLACKHOLE = 3, 4
-"""Of tiles so many at once, where there is room."""
-_MOST_TILES_AT_ONCE = 8
-_NO_CONNECTION = "Trying to get un-initialized fabric context"
+_INPUT = -1
+_WRITES_OF_BYTES = 16
+"""Rows that are cut go to places that are multiples of this."""
 
 
-def _chips(call: Call, plan: PlanWriter) -> int:
-    """Along the axis, or of a mesh that is a line."""
-    mesh, axis = plan.memory_map.settings.mesh, call.arguments["cluster_axis"]
-    if mesh == (1, 1):
-        raise InvalidSpecError(_NO_CONNECTION)
-    if axis is None and 1 not in mesh:
-        raise BadInputError(f"a mesh of {mesh[0]}x{mesh[1]} chips: along which axis?")
-    chips = mesh[0] * mesh[1] if axis is None else mesh[int(axis)]
-    if chips == 1:
-        raise BadInputError("along this axis the mesh has one chip")
-    return chips
+def chain(rule: Callable[[Call, PlanWriter], Plan]) -> PlanFunction:
+    """A rule that has nothing to say where one of its steps has not."""
+
+    @wraps(rule)
+    def known(call: Call, plan: PlanWriter) -> Plan:
+        try:
+            return rule(call, plan)
+        except NotKnownError as why:
+            return plan.give_up(str(why))
+
+    return known
 
 
-def _is_known(call: Call, plan: PlanWriter) -> bool:
-    """Of the operations that add: tiles in pages."""
-    source = call.inputs[0]
-    return source.layout is TILE and source.dtype in (BFLOAT16, BFLOAT8_B, FLOAT32) and _has_pages(call)
+def resized(spec: TensorSpec, axis: int, size: int) -> TensorSpec:
+    return replace(spec, shape=(*spec.shape[:axis], size, *spec.shape[axis + 1 :]))
 
 
-def _has_pages(call: Call) -> bool:
-    return call.inputs[0].shard is None and call.shard is None and 2 <= len(call.inputs[0].shape) <= 4
-
-
-_NOT_KNOWN = "collectives of shards, of dimensions that do not come out even, and sums of rows or of other types"
-
-
+@chain
 def all_gather(call: Call, plan: PlanWriter) -> Plan:
-    chips = _chips(call, plan)
-    source, memory = call.inputs[0], call.memory or call.inputs[0].memory
+    source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
-    if not _has_pages(call) or _is_cut_short(source, axis) or not _has_rows_in_place(plan, source, axis, memory):
-        return plan.give_up(_NOT_KNOWN)
-    slot, result = _gathered(plan, source, axis, chips, memory)
-    return plan.finish(slot, result)
+    # All other arguments are of yesterday: the library does not look at them.
+    lines = lines_of(plan, {"cluster_axis": call.arguments["cluster_axis"]})
+    made = _gathered(plan, Held(_INPUT, source), wanted_like(call, source), lines, axis, call.memory is not None)
+    return plan.finish(made.slot, made.spec)
 
 
-def _is_cut_short(spec: TensorSpec, axis: int) -> bool:
-    """Whether tiles end with padding there: such tensors are sent whole and joined afterwards."""
-    return spec.layout is TILE and axis >= len(spec.shape) - 2 and spec.shape[axis] % 32 != 0
+def _gathered(plan: PlanWriter, source: Held, like: TensorSpec, lines: list[Line], axis: int, says_where: bool) -> Held:
+    chips = 1
+    for line in lines:
+        chips *= line.chips
+    result = resized(like, axis, source.spec.shape[axis] * chips)
+    if _has_pages_in_place(plan.memory_map, source.spec, result, axis, chips):
+        if len(lines) > 1:
+            plan.allocate(result)
+            plan.refuse("1D fabric on a 2D mesh_device requires cluster_axis to be set")
+        return gather(plan, source.spec, result, lines[0], axis)
+    by_default = [line.by_default for line in lines]
+    return gather_by_copies(plan, source, result, by_default, axis, says_where=says_where)
 
 
-def _has_rows_in_place(plan: PlanWriter, source: TensorSpec, axis: int, memory: Memory) -> bool:
-    """Rows go where they belong if they have room there, aligned as they come, and leave no gaps where they join."""
-    if source.layout is TILE:
-        return True
-    page, aligned = paging_of(source).page_bytes, aligned_page(plan, source)
-    if axis == len(source.shape) - 1:
-        return page == aligned
-    return round_up(page, plan.memory_map.page_alignment_bytes(memory)) >= aligned
+def _has_pages_in_place(memory_map: MemoryMap, source: TensorSpec, result: TensorSpec, axis: int, chips: int) -> bool:
+    """Whether pages go where they belong as they are: no padding between them, and aligned as they come."""
+    before = paging_of(source)
+    padded = before.padded_shape[-len(source.shape) :]
+    if padded[axis] != source.shape[axis]:
+        return False
+    place(result, memory_map)
+    after = paging_of(result)
+    if after.padded_shape[-len(source.shape) :] != (*padded[:axis], padded[axis] * chips, *padded[axis + 1 :]):
+        return False
+    page, wanted = before.page_bytes, after.page_bytes
+    aligned, room = (place(spec, memory_map).aligned_page_bytes for spec in (source, result))
+    if max(page, wanted) % min(page, wanted) or (page != wanted and page != aligned):
+        return False
+    return wanted % _WRITES_OF_BYTES == 0 if page > wanted else room >= aligned
 
 
-def _gathered(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, memory: Memory) -> tuple[int, TensorSpec]:
-    shape = tuple(size * chips if d == axis else size for d, size in enumerate(source.shape))
-    result = replace(result_like(source, memory), shape=shape)
-    slot = plan.allocate(result)
-    where = L1_SMALL if plan.memory_map.settings.l1_small_bytes else L1
-    _keep_semaphores(plan, 2, where, ("all_gather", source, axis, chips, memory))
-    page = aligned_page(plan, source)
-    least = _IN_A_ROW * page * max(_PACKET_BYTES // page, 1)
-    if source.layout is not TILE:
-        plan.launch([least], CIRCULAR)
-        return slot, result
-    most = least * (_PACKETS_ON_BLACKHOLE if plan.memory_map.architecture is BLACKHOLE else _PACKETS)
-    if most <= plan.l1_space():
-        plan.launch([most], CIRCULAR)
-    else:  # a program that is there already keeps the buffers it once had
-        why = "fewer packets at once where L1 is short, unless the program was made before"
-        plan.launch([least], CIRCULAR, at_least=why, at_most_bytes=most)
-    return slot, result
-
-
+@chain
 def all_broadcast(call: Call, plan: PlanWriter) -> Plan:
     """Every chip gets a tensor from each, itself among them."""
-    chips = _chips(call, plan)
-    source, memory = call.inputs[0], call.memory or call.inputs[0].memory
-    if not _has_pages(call):
-        return plan.give_up(_NOT_KNOWN)
-    result = result_like(source, memory)
-    slots = [plan.allocate(result) for _ in range(chips)]
-    _keep_semaphores(plan, 2, L1, ("all_broadcast", source, chips, memory))
-    page = aligned_page(plan, source)
-    packet = 1 << (_PACKET_BYTES.bit_length() - 1) if source.dtype is BFLOAT16 else _PACKET_BYTES
-    pages = packet // page if source.layout is TILE else min(max(packet // page, 1), 2)
-    plan.launch([_IN_A_ROW * pages * page], CIRCULAR)
-    return plan.finish_all([(slot, result) for slot in slots])
+    source = call.inputs[0]
+    lines = lines_of(plan, call.arguments)
+    if not is_linear(call.arguments):
+        if any(line.chips > PAIR and not line.is_ring for line in lines):
+            raise NotKnownError("a ring across a mesh of two dimensions")
+        lines = [replace(line, is_ring=True) for line in lines]  # a program of its own also for two chips
+    made = copy_everywhere(plan, Held(_INPUT, source), wanted_like(call, source), lines)
+    return plan.finish_all([(copy.slot, copy.spec) for copy in made])
 
 
-def _keep_semaphores(plan: PlanWriter, count: int, memory: Memory, key: Hashable) -> None:
-    """They stay with the program: a few bytes of every core."""
-    grid = plan.memory_map.grid
-    shard = Shard("height", 1, 4, grid_of(grid.columns, grid.rows))
-    for number in range(count):
-        plan.allocate(TensorSpec((grid.cores, 4), UINT32, ROW_MAJOR, memory, shard), cache_key=(key, number))
-
-
+@chain
 def reduce_scatter(call: Call, plan: PlanWriter) -> Plan:
-    chips = _chips(call, plan)
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
-    if not _is_known(call, plan) or _is_cut_short(source, axis) or not _divides_in_tiles(source, axis, chips):
-        return plan.give_up(_NOT_KNOWN)
-    slot, result = _scattered(plan, source, axis, chips, call.memory or source.memory)
-    return plan.finish(slot, result)
+    held = Held(_INPUT, source)
+    for line in lines_of(plan, call.arguments, uses_all_links=True):
+        before, like = held, replace(call, inputs=(held.spec,))
+        held = scattered(plan, held, wanted_like(like, held.spec), line, axis)
+        plan.free(before.slot)
+    return plan.finish(held.slot, held.spec)
 
 
-def _divides_in_tiles(source: TensorSpec, axis: int, chips: int) -> bool:
-    """Otherwise it is cut first, and put together by other operations."""
-    return source.shape[axis] % (32 * chips if axis >= len(source.shape) - 2 else chips) == 0
+def scattered(
+    plan: PlanWriter,
+    source: Held,
+    like: TensorSpec,
+    line: Line,
+    axis: int,
+    by: Callable[..., Held] = scatter,
+    *,
+    says_where: bool = True,
+) -> Held:
+    """Whole tiles are added as they are, ``by`` this program; what does not come out even is refused where it is not
+    cut into parts."""
+    spec, is_tiled = source.spec, source.spec.layout is TILE
+    size = spec.shape[axis]
+    result = resized(like, axis, size // line.chips)
+    is_within_tiles = is_tiled and axis >= len(spec.shape) - 2
+    if size % line.chips == 0 and (not is_tiled or (is_within_tiles and result.shape[axis] % 32)):
+        check_place(spec, says_where=says_where)
+        return scatter_in_parts(plan, source, result, line, axis)
+    if not is_tiled:
+        raise NotKnownError("sums of rows along a dimension that does not come out even")
+    unit = 32 if is_within_tiles else 1
+    if -(-size // unit) % line.chips:
+        raise BadInputError(f"dimension {axis} has {-(-size // unit)} parts for {line.chips} chips")
+    if spec.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
+        raise NotKnownError("sums of other types")
+    return by(plan, spec, result, line, axis)
 
 
-def _scattered(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, memory: Memory) -> tuple[int, TensorSpec]:
-    """What comes from both neighbours is kept in DRAM meanwhile."""
-    shape = tuple(size // chips if d == axis else size for d, size in enumerate(source.shape))
-    result = replace(result_like(source, memory), shape=shape)
-    slot = plan.allocate(result)
-    both = plan.allocate(replace(source, shape=(2 * source.shape[0], *source.shape[1:]), memory=DRAM))
-    _keep_semaphores(plan, 4, L1, ("reduce_scatter", source, axis, chips, memory))
-    tile = source.dtype.tile_bytes()
-    tiles = min(4 * (_PACKET_BYTES // tile), _MOST_TILES_AT_ONCE)
-    plan.launch([3 * tiles * tile] * 4, CIRCULAR)
-    plan.free(both)
-    return slot, result
-
-
+@chain
 def all_reduce(call: Call, plan: PlanWriter) -> Plan:
     """Each chip adds up its part, then all parts go everywhere."""
-    chips = _chips(call, plan)
-    source, memory = call.inputs[0], call.memory or call.inputs[0].memory
-    padded = paging_of(source).padded_shape[-len(source.shape) :]
-    sizes = (*padded[:-2], *(size // 32 for size in padded[-2:]))
-    axis = next((axis for axis in reversed(range(len(sizes))) if sizes[axis] % chips == 0), None)
-    if not _is_known(call, plan) or axis is None or not _divides_in_tiles(source, axis, chips):
-        return plan.give_up(_NOT_KNOWN)
-    part, spec = _scattered(plan, source, axis, chips, memory)
-    slot, result = _gathered(plan, spec, axis, chips, memory)
-    plan.free(part)
-    return plan.finish(slot, result)
+    held = Held(_INPUT, call.inputs[0])
+    for line in lines_of(plan, call.arguments, uses_all_links=True):
+        before, like = held, replace(call, inputs=(held.spec,))
+        held = _reduced(plan, held, wanted_like(like, held.spec), line)
+        plan.free(before.slot)
+    return plan.finish(held.slot, held.spec)
+
+
+def _reduced(plan: PlanWriter, source: Held, result: TensorSpec, line: Line) -> Held:
+    spec, held = source.spec, source
+    if spec.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
+        raise NotKnownError("sums of other types")
+    if spec.shard is not None:
+        (held,) = step(plan, sharded_to_interleaved, [held], replace(spec, shard=None), output_dtype=None)
+    axis = _axis_of_parts(spec, line.chips)
+    if spec.layout is not TILE or axis is None or not _divides_in_tiles(spec, axis, line.chips):
+        copying = replace(line.by_default, links=line.links)
+        return sum_of_copies(plan, held, result, copying, was_sharded=spec.shard is not None)
+    part = scattered(plan, held, result, line, axis)
+    plan.free(*({held.slot} - {source.slot}))
+    made = _gathered(plan, part, result, [line], axis, says_where=True)
+    plan.free(part.slot)
+    if spec.shard is None:
+        return made
+    (placed,) = step(plan, to_memory_config, [made], result)
+    return placed
+
+
+def _axis_of_parts(spec: TensorSpec, chips: int) -> int | None:
+    """The last dimension that comes out even, in tiles."""
+    padded = paging_of(spec).padded_shape[-len(spec.shape) :]
+    sizes = (*padded[:-2], *(size // 32 for size in padded[-2:])) if spec.layout is TILE else padded
+    return next((axis for axis in reversed(range(len(sizes))) if sizes[axis] % chips == 0), None)
+
+
+def _divides_in_tiles(spec: TensorSpec, axis: int, chips: int) -> bool:
+    """Neither padded there nor cut within tiles: otherwise copies are added up instead."""
+    size, is_within_tiles = spec.shape[axis], axis >= len(spec.shape) - 2
+    if is_within_tiles and size % 32:
+        return False
+    return not (size % chips == 0 and is_within_tiles and size // chips % 32)
 
 
 def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
     adds = record.name in ("reduce_scatter", "all_reduce")
-    source = draws.tensor(choose, tile_only=adds, integers=not adds, most=4)
-    if adds:
-        source["dtype"] = choose.one_of(("bfloat16", "bfloat16", "bfloat8_b", "float32"))
-    source["shape"][-1] = choose.one_of((64, 128, 256, 512, 512, 1024, 100))
-    if record.name == "all_reduce":
-        return write_call(record.name, [source], memory=draws.wish(choose))
-    if record.name == "all_broadcast":
-        return write_call(record.name, [source], memory=draws.wish(choose))
+    source = draws.tensor(choose, integers=not adds, most=4)
+    source["shape"][-1] = choose.one_of((64, 128, 256, 512, 512, 1024, 100, 96, 48))
     axis = choose.integer(-len(source["shape"]), -1)
-    if record.name == "reduce_scatter" and choose.integer(0, 2):
-        source["shape"][axis] = choose.one_of((128, 256, 512)) if axis >= -2 else choose.one_of((2, 4, 8))
-    return write_call(record.name, [source], axis, memory=draws.wish(choose))
+    if record.name == "reduce_scatter":
+        source["shape"][axis] = choose.one_of((64, 96, 128, 256, 512, 40)) if axis >= -2 else choose.one_of((2, 4, 8))
+    is_sharded = not choose.integer(0, 2)
+    if is_sharded:
+        source |= draws.any_place(choose, source["shape"], source["layout"], sharded=True)
+    dim = [axis] if record.arguments[0].name == "dim" else []
+    *made, call = write_call(record.name, [source], *dim, memory=draws.wish(choose))
+    if not choose.integer(0, 2):
+        wanted = list(source["shape"])
+        if dim:
+            wanted[axis] = wanted[axis] * 2 if record.name == "all_gather" else max(wanted[axis] // 2, 1)
+        where = draws.any_place(choose, wanted, source["layout"], sharded=True)
+        call["kwargs"]["memory_config"] = where
+    call["kwargs"] |= draw_options(record, choose)
+    return [*made, call]
 
 
-_AXIS = Argument("cluster_axis", default=None)
-RECORDS = tuple(
-    record_of(
-        write_call(name, [EXAMPLE_TENSOR], *dim),
-        plan,
-        _draw,
-        *(Argument("dim", 0) for _ in dim),
-        _AXIS,
-        family="collective",
-        needs_mesh=True,
-    )
-    for name, plan, dim in (
-        ("all_gather", all_gather, (-1,)),
-        ("reduce_scatter", reduce_scatter, (-1,)),
-        ("all_reduce", all_reduce, ()),
-        ("all_broadcast", all_broadcast, ()),
-    )
+def draw_options(record: OperationRecord, choose: Choose) -> dict[str, Any]:
+    """Mostly none."""
+    if choose.integer(0, 3):
+        return {}
+    named = [argument for argument in record.arguments if argument.samples]
+    return {argument.name: choose.one_of(argument.samples) for argument in named if choose.integer(0, 1)}
+
+
+_DIM, _AXIS = Argument("dim", 0), Argument("cluster_axis", default=None)
+_LINKS = Argument("num_links", default=None, samples=(1, 1, 2))
+_TOPOLOGY = Argument("topology", default=None, samples=({"attribute": LINEAR}, {"attribute": RING}))
+_SMALL = Argument("use_l1_small_for_semaphores", default=False, samples=(False, True))
+_TUNING = (
+    Argument("chunks_per_sync", default=None, samples=(2, 10)),
+    Argument("num_workers_per_link", default=None, samples=(1, 2)),
+    Argument("num_buffers_per_channel", default=None, samples=(2, 4)),
+)
+
+
+def _record(name: str, rule: PlanFunction, *arguments: Argument, draw: Draw = _draw) -> OperationRecord:
+    dim = [-1] if _DIM in arguments else []
+    example = write_call(name, [EXAMPLE_TENSOR], *dim)
+    return record_of(example, rule, draw, *arguments, family="collective", needs_mesh=True, takes_shards=True)
+
+
+RECORDS = (
+    _record("all_gather", all_gather, _DIM, _AXIS, _LINKS, _TOPOLOGY, _SMALL, *_TUNING),
+    _record("reduce_scatter", reduce_scatter, _DIM, _AXIS, _LINKS, _TOPOLOGY, _SMALL, *_TUNING),
+    _record("all_reduce", all_reduce, _AXIS, _LINKS, _TOPOLOGY),
+    _record("all_broadcast", all_broadcast, _AXIS, _LINKS, _TOPOLOGY, _SMALL),
 )

@@ -208,7 +208,12 @@ class PlanWriter:
             self.doubt(BOUNDED, at_least, is_bounded_above=at_most_bytes is not None)
 
     def launch_kept(
-        self, key: Hashable, groups: Callable[[], Sequence[Sequence[int]]], again: KeptSizes | None = None
+        self,
+        key: Hashable,
+        groups: Callable[[], Sequence[Sequence[int]]],
+        again: KeptSizes | None = None,
+        *,
+        family: str = DATAFLOW,
     ) -> None:
         """A program that sizes its buffers, ``groups``, by what is left of L1 while it is made. The library makes it
         once for all calls of the same ``key``: later ones run it as it is, whether there is more room by then or less.
@@ -216,7 +221,7 @@ class PlanWriter:
         """
         sizes = self._kept_programs.get(key) or tuple(map(tuple, groups()))
         self._kept_programs[key] = again or sizes
-        self._steps.append(Launch(max(sizes, key=sum), kept=(key, again or sizes), groups=sizes))
+        self._steps.append(Launch(max(sizes, key=sum), family, kept=(key, again or sizes), groups=sizes))
 
     def may_take(self, memory: Memory, bytes_per_bank: int, why: str) -> None:
         """Temporaries that are not known one by one, but together from above."""

@@ -15,6 +15,7 @@ from ttmem.allocator.operations import (
     accumulations,
     adaptive_pooling,
     addmm,
+    async_collectives,
     attention,
     attention_decode,
     binary,
@@ -29,6 +30,7 @@ from ttmem.allocator.operations import (
     joining,
     layouts,
     matrix,
+    mesh_transfers,
     movement,
     new_heads,
     normalisation,
@@ -101,6 +103,8 @@ _FAMILIES = (
     sharding,
     gathering,
     collectives,
+    mesh_transfers,
+    async_collectives,
 )
 RECORDS: Registry[OperationRecord] = Registry(
     "operation",

@@ -147,7 +147,7 @@ def run_call(
         for key in cached:  # a program that was never launched is not cached
             cache.drop(key, device)
         raise
-    if peak > sum(worst):
+    if peak >= sum(worst):
         worst = (peak, 0, 0)
     made = tuple(
         # What is written in place stays what it was, whatever the operation would have made of it.

@@ -123,11 +123,11 @@ def _cut_rows(
         plan.launch([2 * round_up(paging_of(source).page_bytes, alignment)])
         return slot
     key = "slice", source, result, tuple(begins)
-    plan.launch_kept(key, lambda: [_row_buffers(plan, source, begins, result, alignments)])
+    plan.launch_kept(key, lambda: [row_buffers(plan, source, begins, result, alignments)])
     return slot
 
 
-def _row_buffers(
+def row_buffers(
     plan: PlanWriter, source: TensorSpec, begins: Sequence[int], result: TensorSpec, alignments: Sequence[int]
 ) -> list[int]:
     """Many rows at once; where L1 has no room for two, pieces of them."""

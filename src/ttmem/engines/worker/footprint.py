@@ -84,6 +84,10 @@ class Footprints:
         self.moved = False
         """A second run's results lie elsewhere than the first's: the account of buffers has to be compared."""
 
+    def programs_gone(self) -> None:
+        """The cache is empty: what was made so far is not made again, but made for the first time."""
+        self._made.clear()
+
     def measure(self, nodes: list[Node], call: Call, launched: list[str]) -> Measured:
         """The needs of the programs that ``launched`` names; ``nodes`` are those of the run."""
         made, found = made_programs(nodes), made_programs(nodes, hits=True)

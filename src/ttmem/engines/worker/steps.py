@@ -145,7 +145,7 @@ class Session:
         self.tensors.clear()
         if self._watch is None:
             return False
-        self.device.clear_program_cache()
+        self._watch.clear_programs()
         return not any(view.allocated for view in self._watch.state().views)
 
     def close(self) -> None:
@@ -226,6 +226,7 @@ class Session:
         """Any function of the library, by name; see ``values`` for how arguments are written."""
         function = self._values.attribute(step["call"])
         arguments, options = self._values.call_arguments(step)
+        self._look()  # arguments may have been made for the call, such as semaphores
         measured: Answer = {}
 
         def note(seen: Seen) -> None:
@@ -253,7 +254,7 @@ class Session:
     def _do_clear(self, step: Step) -> Answer:
         self.tensors.clear()
         if step["clear"] == "cache":
-            self.device.clear_program_cache()
+            self.watch.clear_programs()
         return {}
 
     def _keep(self, out: Any, results: Any) -> None:

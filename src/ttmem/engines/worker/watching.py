@@ -85,6 +85,11 @@ class Watch:
         """The table of blocks is read before the next call."""
         self._has_lost_track = True
 
+    def clear_programs(self) -> None:
+        """Empty the library's cache of them."""
+        self.device.clear_program_cache()
+        self._footprints.programs_gone()
+
     def close(self) -> None:
         """Follow it no longer."""
         self._listener.rest()
