@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from ttmem.allocator.operations import draws
@@ -26,7 +27,7 @@ from ttmem.allocator.operations.tilizing import tilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
-from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
+from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec, paging_of
 
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
 _NO_INTEGER_POWER = (
@@ -209,16 +210,27 @@ def _broadcast_stream(first: TensorSpec, second: TensorSpec) -> list[int]:
 
 
 def _result_of(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
-    """Like the first, unless that is in DRAM and the second in shards."""
+    """Like the first, unless that is in DRAM and the second in shards, or in more of them; its shards grow with it."""
     first = operands[0]
-    if call.memory is None and len(operands) > 1:
-        second = operands[1]
-        if isinstance(second.shard, Shard) and (
-            (first.shard is None and first.memory is DRAM)
-            or (isinstance(first.shard, Shard) and second.shard.cores > first.shard.cores)
-        ):
-            return replace(first, memory=second.memory, shard=second.shard)
-    return wanted_like(call, first)
+    if call.memory is not None or len(operands) == 1:
+        return wanted_like(call, first)
+    second, lends = operands[1], first
+    if isinstance(second.shard, Shard) and (
+        (first.shard is None and first.memory is DRAM)
+        or (isinstance(first.shard, Shard) and second.shard.cores > first.shard.cores)
+    ):
+        lends = second
+    shard = lends.shard
+    if isinstance(shard, Shard):
+        shard = grown(shard, lends, replace(lends, shape=broadcast_shape(first.shape, second.shape)))
+    return replace(first, memory=lends.memory, shard=shard)
+
+
+def grown(shard: Shard, before: TensorSpec, after: TensorSpec) -> Shard:
+    """As much larger as the tensor is, and a tile at least."""
+    (*one, width), (*two, wider) = (paging_of(replace(spec, shard=None)).padded_shape for spec in (before, after))
+    height, width = shard.height * prod(two) // prod(one), shard.width * wider // width
+    return replace(shard, height=max(height, 32), width=max(width, 32))
 
 
 def _on_shards(
@@ -228,8 +240,6 @@ def _on_shards(
     is read and written as if it were interleaved.
     """
     shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
-    if result.shard is not None and any(spec.shard == result.shard and spec.shape != shape for spec in operands):
-        return plan.give_up("the shards of a result that is larger than its operand")
     result = replace(result, shape=shape)
     slot = plan.allocate(result)
     _check_types(kind, operands)
