@@ -9,6 +9,7 @@ from typing import Any
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import (
+    borrows,
     broadcast_shape,
     cast,
     check_integers,
@@ -21,9 +22,9 @@ from ttmem.allocator.operations.elementwise import (
     wanted_like,
 )
 from ttmem.allocator.operations.movement import copy_between
-from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.tilizing import tilize
+from ttmem.allocator.operations.tilizing import tilize, to_layout
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
@@ -79,9 +80,7 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     if call.in_place and len(operands) > 1:
         check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
     if any(spec.shard is not None for spec in (*operands, result)):
-        if rounds or any(spec.layout is ROW_MAJOR for spec in operands):
-            plan.doubt(BOUNDED, "rows in shards, or a division of shards that rounds")
-        return _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, temporaries)
+        return _with_shards(call, plan, kind, operands, result, temporaries, rounds=rounds)
     if any(spec.layout is TILE for spec in operands):
         operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
     if call.in_place:
@@ -95,11 +94,47 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     return _rounded(plan, combined(plan, kind, operands, result, inner, checks=True), outer)
 
 
+def _with_shards(
+    call: Call,
+    plan: PlanWriter,
+    kind: BinaryKind,
+    operands: list[TensorSpec],
+    result: TensorSpec,
+    temporaries: list[int],
+    *,
+    rounds: bool,
+) -> Plan:
+    """Rows become tiles where any tensor is in shards, and what is made of rows alone becomes rows again."""
+    are_rows = [spec.layout is ROW_MAJOR for spec in operands]
+    if any(are_rows):
+        if rounds or all(spec.shard is None for spec in operands):
+            return plan.give_up("rows that are divided and rounded in shards, or go from pages to shards")
+        for place, spec in enumerate(operands):
+            if spec.layout is ROW_MAJOR:
+                made = to_layout(Call("to_layout", (spec,), {"layout": "tile"}), plan)
+                if not made.results:
+                    return made
+                ((slot, operands[place]),) = made.results
+                temporaries.append(slot)
+        result = replace(_result_of(call, operands), dtype=result.dtype)
+    made = _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, temporaries)
+    if rounds:
+        return _rounded(plan, made, [])
+    if not all(are_rows):
+        return made
+    ((slot, result),) = made.results
+    made = to_layout(Call("to_layout", (result,), {"layout": "row_major"}), plan)
+    if made.results:
+        plan.free(slot)
+        return plan.finish_all(made.results)
+    return made
+
+
 def _rounded(plan: PlanWriter, quotient: Plan, temporaries: list[int]) -> Plan:
     """Another program rounds it."""
     ((slot, result),) = quotient.results
     rounded = plan.allocate(result)
-    plan.launch(double_buffered_tiles(result, result))
+    plan.launch([] if borrows(plan, result, result) else double_buffered_tiles(result, result))
     plan.free(slot, *temporaries)
     return plan.finish(rounded, result)
 
