@@ -3,11 +3,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import (
+    borrows,
     broadcast_shape,
     cast,
     check_integers,
@@ -20,13 +22,13 @@ from ttmem.allocator.operations.elementwise import (
     wanted_like,
 )
 from ttmem.allocator.operations.movement import copy_between
-from ttmem.allocator.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.tilizing import tilize
+from ttmem.allocator.operations.tilizing import tilize, to_layout
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
-from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
+from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec, paging_of
 
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
 _NO_INTEGER_POWER = (
@@ -78,9 +80,7 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     if call.in_place and len(operands) > 1:
         check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
     if any(spec.shard is not None for spec in (*operands, result)):
-        if rounds or any(spec.layout is ROW_MAJOR for spec in operands):
-            plan.doubt(BOUNDED, "rows in shards, or a division of shards that rounds")
-        return _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, temporaries)
+        return _with_shards(call, plan, kind, operands, result, temporaries, rounds=rounds)
     if any(spec.layout is TILE for spec in operands):
         operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
     if call.in_place:
@@ -94,11 +94,47 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     return _rounded(plan, combined(plan, kind, operands, result, inner, checks=True), outer)
 
 
+def _with_shards(
+    call: Call,
+    plan: PlanWriter,
+    kind: BinaryKind,
+    operands: list[TensorSpec],
+    result: TensorSpec,
+    temporaries: list[int],
+    *,
+    rounds: bool,
+) -> Plan:
+    """Rows become tiles where any tensor is in shards, and what is made of rows alone becomes rows again."""
+    are_rows = [spec.layout is ROW_MAJOR for spec in operands]
+    if any(are_rows):
+        if rounds or all(spec.shard is None for spec in operands):
+            return plan.give_up("rows that are divided and rounded in shards, or go from pages to shards")
+        for place, spec in enumerate(operands):
+            if spec.layout is ROW_MAJOR:
+                made = to_layout(Call("to_layout", (spec,), {"layout": "tile"}), plan)
+                if not made.results:
+                    return made
+                ((slot, operands[place]),) = made.results
+                temporaries.append(slot)
+        result = replace(_result_of(call, operands), dtype=result.dtype)
+    made = _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, temporaries)
+    if rounds:
+        return _rounded(plan, made, [])
+    if not all(are_rows):
+        return made
+    ((slot, result),) = made.results
+    made = to_layout(Call("to_layout", (result,), {"layout": "row_major"}), plan)
+    if made.results:
+        plan.free(slot)
+        return plan.finish_all(made.results)
+    return made
+
+
 def _rounded(plan: PlanWriter, quotient: Plan, temporaries: list[int]) -> Plan:
     """Another program rounds it."""
     ((slot, result),) = quotient.results
     rounded = plan.allocate(result)
-    plan.launch(double_buffered_tiles(result, result))
+    plan.launch([] if borrows(plan, result, result) else double_buffered_tiles(result, result))
     plan.free(slot, *temporaries)
     return plan.finish(rounded, result)
 
@@ -209,16 +245,27 @@ def _broadcast_stream(first: TensorSpec, second: TensorSpec) -> list[int]:
 
 
 def _result_of(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
-    """Like the first, unless that is in DRAM and the second in shards."""
+    """Like the first, unless that is in DRAM and the second in shards, or in more of them; its shards grow with it."""
     first = operands[0]
-    if call.memory is None and len(operands) > 1:
-        second = operands[1]
-        if isinstance(second.shard, Shard) and (
-            (first.shard is None and first.memory is DRAM)
-            or (isinstance(first.shard, Shard) and second.shard.cores > first.shard.cores)
-        ):
-            return replace(first, memory=second.memory, shard=second.shard)
-    return wanted_like(call, first)
+    if call.memory is not None or len(operands) == 1:
+        return wanted_like(call, first)
+    second, lends = operands[1], first
+    if isinstance(second.shard, Shard) and (
+        (first.shard is None and first.memory is DRAM)
+        or (isinstance(first.shard, Shard) and second.shard.cores > first.shard.cores)
+    ):
+        lends = second
+    shard = lends.shard
+    if isinstance(shard, Shard):
+        shard = grown(shard, lends, replace(lends, shape=broadcast_shape(first.shape, second.shape)))
+    return replace(first, memory=lends.memory, shard=shard)
+
+
+def grown(shard: Shard, before: TensorSpec, after: TensorSpec) -> Shard:
+    """As much larger as the tensor is, and a tile at least."""
+    (*one, width), (*two, wider) = (paging_of(replace(spec, shard=None)).padded_shape for spec in (before, after))
+    height, width = shard.height * prod(two) // prod(one), shard.width * wider // width
+    return replace(shard, height=max(height, 32), width=max(width, 32))
 
 
 def _on_shards(
@@ -228,8 +275,6 @@ def _on_shards(
     is read and written as if it were interleaved.
     """
     shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
-    if result.shard is not None and any(spec.shard == result.shard and spec.shape != shape for spec in operands):
-        return plan.give_up("the shards of a result that is larger than its operand")
     result = replace(result, shape=shape)
     slot = plan.allocate(result)
     _check_types(kind, operands)

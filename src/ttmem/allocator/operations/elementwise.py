@@ -79,30 +79,42 @@ def _bound(call: Call) -> Any:
 
 
 def _clamped_as_floats(call: Call, plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
-    """Integers between bounds that are none become floats first."""
+    """Integers between bounds that are none become floats first, where the result is to be."""
+    before = cast(plan, source, result)
     if call.in_place:
-        return plan.give_up("integers clamped into a tensor that is there, between bounds that are none")
-    floats = replace(source, dtype=FLOAT32)
-    before = plan.allocate(floats)
-    plan.launch([] if _casts_in_place(plan, source, floats) else double_buffered_tiles(source, floats))
-    made = one_to_one(plan, floats, result)
+        plan.refuse(
+            f"Preallocated output dtype {spell_type(source.dtype)} is not compatible with input dtype "
+            f"{spell_type(result.dtype)}. Integer and float dtypes cannot be mixed; mixed floating-point output is "
+            "limited to BFLOAT16, FLOAT32, and BFLOAT8_B."
+        )
+    made = one_to_one(plan, result, result)
     plan.free(before)
     return plan.finish_all(made.results)
 
 
 def one_to_one(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
     """Two tiles of each, or none where shards are worked on in their place."""
-    if has_longer_rows(source) and result.shard is None:
-        return plan.give_up(LONGER_ROWS)
-    return plan.one_program(result, [] if borrows(source, result) else double_buffered_tiles(source, result))
+    result = padded_like(source, result)
+    return plan.one_program(result, [] if borrows(plan, source, result) else double_buffered_tiles(source, result))
 
 
-def borrows(source: TensorSpec, result: TensorSpec) -> bool:
-    """Whether kernels work on the shards in place: in L1, on the same cores, none cut short; rows in whole tiles."""
+def padded_like(source: TensorSpec, result: TensorSpec) -> TensorSpec:
+    """Rows that are longer in their shards leave them as they are."""
+    if not has_longer_rows(source) or result.shard is not None:
+        return result
+    return replace(result, alignment=(1, paging_of(source).padded_shape[-1]))
+
+
+def borrows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
+    """Whether kernels work on the shards in place: in L1, on the same cores, none cut short; rows in whole tiles that
+    have no gaps between them.
+    """
     one, two = source.shard, result.shard
     if not isinstance(one, Shard) or one != two or source.memory is not L1 or result.memory is not L1:
         return False
-    return has_whole_shards(source) and (source.layout is TILE or one.height * one.width % 1024 == 0)
+    if not has_whole_shards(source) or source.layout is TILE:
+        return has_whole_shards(source)
+    return one.height * one.width % 1024 == 0 and paging_of(source).page_bytes == aligned_page(plan, source)
 
 
 LONGER_ROWS = "rows that are longer in their shards: the result's rows are too"
@@ -144,6 +156,11 @@ def has_whole_shards(spec: TensorSpec) -> bool:
 def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
+    return plan.finish(cast(plan, source, result), result)
+
+
+def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Also what other operations insert around themselves."""
     slot = plan.allocate(result)
     if spell_cut(source) != spell_cut(result):
         plan.refuse(
@@ -171,7 +188,7 @@ def typecast(call: Call, plan: PlanWriter) -> Plan:
                 f"elements and output {pages[1]} pages of {elements[1]} elements"
             )
     plan.launch([] if in_place else double_buffered_tiles(source, result))
-    return plan.finish(slot, result)
+    return slot
 
 
 def _rows_and_lengths(spec: TensorSpec) -> tuple[int, int]:
@@ -198,13 +215,6 @@ def spell_cut(spec: TensorSpec) -> str:
     if shard is None:
         return "INTERLEAVED"
     return f"{shard.kind.upper() if isinstance(shard, Shard) else 'ND'}_SHARDED"
-
-
-def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
-    """The typecast that other operations insert around themselves."""
-    slot = plan.allocate(result)
-    plan.launch(double_buffered_tiles(source, result))
-    return slot
 
 
 def clone(call: Call, plan: PlanWriter) -> Plan:

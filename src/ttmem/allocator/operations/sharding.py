@@ -44,8 +44,14 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
 
 def interleaved_to_sharded(call: Call, plan: PlanWriter) -> Plan:
     source, result = call.inputs[0], _wanted(call)
+    refusal = ""
     if source.shard is not None or result.shard is None:
-        raise BadInputError("interleaved_to_sharded goes from pages to shards")
+        refusal = "interleaved_to_sharded goes from pages to shards"
+    elif source.layout is not TILE and source.dtype is not result.dtype:
+        refusal = "Input tensor layout must be TILE when dtype conversion is needed"
+    if refusal:  # there must be room for the result before anybody looks
+        plan.allocate(result)
+        plan.refuse(refusal)
     return _to_shards(plan, source, result)
 
 

@@ -43,6 +43,8 @@ def _out_of_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
     is_padded = any(size % 32 for size in (1, *source.shape)[-2:])
     if not isinstance(shard, Shard) or source.memory is not L1 or is_padded or shard.height % 32 or shard.width % 32:
         return plan.give_up("shards that are cut within a tile, or tensors that are, in another layout")
+    if len(source.shape) > 4 and paging_of(source).padded_shape[-1] % shard.width | source.shape[-1] % shard.width:
+        return plan.give_up("more than four dimensions, the last of which does not come out even in shards")
     if source.layout is not TILE and not _fits_whole_rows(plan, source, result)[0]:
         return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
     if result.shard is not None:
