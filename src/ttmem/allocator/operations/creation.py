@@ -7,7 +7,7 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import double_buffered_tiles, one_to_one, wanted_like
 from ttmem.allocator.operations.movement import launch_copy
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
@@ -15,7 +15,7 @@ from ttmem.allocator.operations.tilizing import untilize
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32
-from ttmem.tensors import LAYOUTS, TILE, TensorSpec
+from ttmem.tensors import LAYOUTS, TILE, InvalidSpecError, TensorSpec
 
 _NO_DEVICE = "none"
 
@@ -70,25 +70,27 @@ def random(call: Call, plan: PlanWriter) -> Plan:
 def like(call: Call, plan: PlanWriter) -> Plan:
     """Tiles of floats are filled by a unary operation, anything else comes from the host."""
     source = call.inputs[0]
-    if source.shard is not None or call.arguments.get("dtype") is not None:
-        return plan.give_up("like a sharded tensor, or of another type")
-    result = result_like(source, call.memory)
-    slot = plan.allocate(result)
-    filled = call.name != "empty_like" and source.layout is TILE and source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B)
-    if filled:
-        plan.launch(double_buffered_tiles(source, result))
-    return plan.finish(slot, result)
+    if call.arguments.get("dtype") is not None:
+        return plan.give_up("like a tensor, but of another type")
+    result = wanted_like(call, source)
+    if call.name != "empty_like" and source.layout is TILE and source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
+        return one_to_one(plan, source, result)
+    return plan.finish(plan.allocate(result), result)
 
 
 def copy(call: Call, plan: PlanWriter) -> Plan:
     """Into a tensor that is there."""
     source, target = call.inputs
-    if source.shard is not None or target.shard is not None or source.layout is not target.layout:
-        return plan.give_up("a copy between shards or layouts")
     if source.shape != target.shape:
-        raise BadInputError(f"a copy of {list(source.shape)} into {list(target.shape)}")
+        raise InvalidSpecError(
+            f"Input tensor shape Shape({list(source.shape)}) does not match output tensor shape "
+            f"Shape({list(target.shape)})"
+        )
+    if source.layout is not target.layout:
+        layouts = (f"Layout::{spec.layout.name.upper()}" for spec in (source, target))
+        raise InvalidSpecError("Input tensor layout ({}) must equal output tensor layout ({})".format(*layouts))
     if source.layout is not TILE and source.dtype is not target.dtype:
-        return plan.give_up("a copy of rows into another type")
+        raise InvalidSpecError("Only tile layout supports dtype conversion")
     launch_copy(plan, source, target)
     return plan.finish(-2, target)
 
@@ -181,6 +183,7 @@ RECORDS = (
             Argument("dtype", default=None),
             family="create like",
             is_drawn_odd=True,
+            takes_shards=True,
         )
         for name, filling in _LIKE
     ),

@@ -110,12 +110,12 @@ def copy_between(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> in
 
 
 def launch_copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> None:
-    """Rows that go to another memory pass through one that is not aligned; within a memory another kernel copies."""
-    stays = source.memory is result.memory
+    """Rows that go to another place pass through one that is not aligned; within one another kernel copies."""
+    stays = (source.memory, source.shard) == (result.memory, result.shard)
     if source.layout is TILE:
         buffers = double_buffered_tiles(*([source] if source.dtype is result.dtype else [source, result]))
     else:
-        buffers = [*double_buffered_rows(plan, source, result), *([] if stays else [paging_of(source).page_bytes])]
+        buffers = [*double_buffered_rows(plan, result, result), *([] if stays else [paging_of(source).page_bytes])]
     plan.launch(buffers, CIRCULAR if stays and source.dtype is result.dtype else DATAFLOW)
 
 
