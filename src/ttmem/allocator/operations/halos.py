@@ -53,8 +53,13 @@ def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: b
     shape = (1, 1, rows, round_up(dealing.channels, width))
     dealt = TensorSpec(shape, source.dtype, source.layout, L1, dealing.shard(height))
     slot = plan.allocate(dealt)
-    if source.layout is ROW_MAJOR:
-        alignment = plan.memory_map.architecture.dram_alignment_bytes
+    alignment = plan.memory_map.architecture.dram_alignment_bytes
+    if source.layout is TILE:
+        tile = source.dtype.tile_bytes()
+        if plan.l1_space() <= _STICKS_AT_ONCE * round_up(tile + alignment, alignment):
+            why = "how tiles become shards in the last few KiB of L1"
+            plan.launch([], at_least=why, at_most_bytes=2 * tile)
+    else:
         element = source.dtype.mantissa_bits // 8
         scratch = _STICKS_AT_ONCE * round_up(width * element + alignment, alignment)
         sticks, row = 2 * round_up(width * element, alignment // 2), dealing.channels * element
@@ -97,9 +102,8 @@ def gather(
     """
     window, tiled, width = dealing.window, dealt.layout is TILE, dealing.channels_per_core
     height = halo_sticks(window, dealing.cores_high, dealing.outputs_per_core)
-    across = dealing.cores // dealing.cores_high
-    dtype = stick_dtype(dealt.dtype)
-    halo = TensorSpec((1, 1, height * dealing.cores_high, width * across), dtype, ROW_MAJOR, L1, dealing.shard(height))
+    dtype, channels = stick_dtype(dealt.dtype), round_up(dealt.shape[-1], width)
+    halo = TensorSpec((1, 1, height * dealing.cores_high, channels), dtype, ROW_MAJOR, L1, dealing.shard(height))
     gathered = plan.allocate(halo)
     assert isinstance(dealt.shard, Shard)
     columns = max(one.end_x + 1 for one in dealing.ranges) if dealing.kind == "height" else 1
