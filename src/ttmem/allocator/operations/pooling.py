@@ -45,7 +45,6 @@ _TOO_MUCH_PADDING = "Pool2D: Padding ({}, {}, {}) should not exceed half of kern
 _TOO_LARGE = "Pool2D: Effective kernel size ({}, {}) cannot exceed padded input size ({}, {})"
 _UNEVEN_SHARDS = "For width and block sharding, input channels ({}) should be divisible by num_shards ({})"
 _NO_SLICES_OF_SHARDS = "padded_slice does not support sharded inputs."
-_SHARDS_OF_DRAM = "Only L1 buffers can have an associated circular buffer!"
 _WRONG_HEIGHT = "Shard height {} must match physical height {} for width sharded"
 _BY_COLUMN = "Only row major orientation is supported."
 _SCHEME_OF_SHARDS = "A sharding scheme should not be specified for a sharded input tensor."
@@ -102,7 +101,7 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
     made_slot, result, gathered = _pool(plan, scheme, slot, dealt, frees_input=goes, moves=_moves_halo(call))
     finished = _delivered(call, plan, made_slot, result)
     plan.free(gathered, *([] if goes else [slot]))
-    return finished
+    return plan.finish_all(finished.results) if finished.results else finished
 
 
 def _moves_halo(call: Call) -> bool:
@@ -141,7 +140,7 @@ def _pool_shards(call: Call, plan: PlanWriter, made: Pooling, chip: Chip) -> Pla
     if shard.by_column:
         plan.refuse(_BY_COLUMN)
     if source.memory is DRAM:
-        plan.refuse(_SHARDS_OF_DRAM)
+        return plan.give_up("pooling of shards of DRAM: the library refuses it, or has no room for its tables before")
     scheme = pooling_scheme_in(made, chip, shard)
     across = scheme.cores_across
     if made.channels < shard.width and across > 1 and not shard.width % across and made.dtype is not FLOAT32:
@@ -150,7 +149,7 @@ def _pool_shards(call: Call, plan: PlanWriter, made: Pooling, chip: Chip) -> Pla
     made_slot, result, gathered = _pool(plan, scheme, -1, source, frees_input=goes, moves=moves)
     finished = _delivered(call, plan, made_slot, result)
     plan.free(gathered)
-    return finished
+    return plan.finish_all(finished.results) if finished.results else finished
 
 
 def _pooling(call: Call) -> Pooling:
@@ -298,7 +297,7 @@ def draw_image(choose: Choose, shape: list[int]) -> tuple[Step, dict[str, Any]]:
         source |= {"layout": "tile", "dtype": choose.one_of(("bfloat16", "bfloat8_b"))}
     if choose.integer(0, 2):
         source |= draws.any_place(choose, shape, source["layout"], sharded=True)
-    flags = {"deallocate_input": True, "reallocate_halo_output": False, "output_layout": {"layout": "tile"}}
+    flags = {"reallocate_halo_output": False, "output_layout": {"layout": "tile"}}
     choices: dict[str, Any] = {name: value for name, value in flags.items() if not choose.integer(0, 3)}
     if "shard" not in source and not choose.integer(0, 2):
         kind = choose.one_of(("HEIGHT", "WIDTH", "BLOCK"))

@@ -178,7 +178,8 @@ def pooling_scheme_of(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -
 
 def pooling_scheme_in(made: Pooling, chip: Chip, shard: Shard) -> PoolingScheme:
     """Of an input that lies in shards: it stays there."""
-    columns, rows = (max(one.end_x for one in shard.ranges) + 1, max(one.end_y for one in shard.ranges) + 1)
+    columns = max(one.end_x for one in shard.ranges) - min(one.start_x for one in shard.ranges) + 1
+    rows = max(one.end_y for one in shard.ranges) - min(one.start_y for one in shard.ranges) + 1
     high, across = {HEIGHT: (shard.cores, 1), WIDTH: (1, shard.cores)}.get(shard.kind, (rows, columns))
     return PoolingScheme(shard.kind, made, chip, high, across, shard)
 
