@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
-from ttmem.allocator.operations.pooling import pool2d
+from ttmem.allocator.operations.pooling import draw_image, pool2d
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.sliding_window import pair
 from ttmem.allocator.operations.written import record_of, write_call
 
+_CHOICES = ("applied_shard_scheme", "deallocate_input")
 _NOT_UNIFORM = "middle elements not uniform, "
 _LARGE_BORDERS = "border elements larger than middle (padding won't help), "
 _UNEVEN = (
@@ -92,6 +93,7 @@ def adaptive_pool2d(call: Call, plan: PlanWriter) -> Plan:
         "stride": stride,
         "padding": padding,
         "ceil_mode": False,
+        **{name: given[name] for name in _CHOICES if name in given},
     }
     if call.name.endswith("max_pool2d"):
         return pool2d(replace(call, name="max_pool2d", arguments={**arguments, "dilation": [1, 1]}), plan)
@@ -105,13 +107,9 @@ def _draw_adaptive(record: OperationRecord, choose: Choose) -> list[Step]:
         for size in (height, width)
     ]
     channels = choose.one_of((3, 16, 32, 64, 100, 256, 290))
-    source = {
-        "shape": [1, 1, batch * height * width, channels],
-        "dtype": "bfloat16",
-        "layout": "row_major",
-        "memory": choose.one_of(("L1", "DRAM")),
-    }
-    return write_call(record.name, [source], batch, height, width, channels, wanted)
+    source, choices = draw_image(choose, [1, 1, batch * height * width, channels])
+    known = {name: value for name, value in choices.items() if name in (*_CHOICES, "memory_config")}
+    return write_call(record.name, [source], batch, height, width, channels, wanted, **known)
 
 
 _EXAMPLE = {"shape": [1, 1, 64, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}
@@ -123,6 +121,9 @@ RECORDS = tuple(
         adaptive_pool2d,
         _draw_adaptive,
         *(Argument(argument, position) for position, argument in enumerate(_PLACED)),
+        Argument("applied_shard_scheme", default=None),
+        Argument("deallocate_input", default=False),
+        takes_shards=True,
         family="adaptive_pool2d",
     )
     for name in ("adaptive_avg_pool2d", "adaptive_max_pool2d")

@@ -70,6 +70,11 @@ class Choices:
 NO_CHOICES = Choices()
 
 
+def kind_of(layout: Any) -> str:
+    """Of the shards, as ``ttnn.TensorMemoryLayout`` spells it; empty where the caller left it open."""
+    return "" if layout is None else _KINDS[str(layout).rpartition(".")[2]]
+
+
 def choices_of(arguments: Mapping[str, Any]) -> Choices:
     """As the step wrote them; UnknownChoiceError for one that was not compared."""
     given = dict(arguments.get("conv_config") or {})
@@ -81,7 +86,7 @@ def choices_of(arguments: Mapping[str, Any]) -> Choices:
     if slices is not None and "L1Full" not in str(slices):
         raise UnknownChoiceError("slice_config")
     found = Choices(
-        kind="" if kind is None else _KINDS[str(kind).rpartition(".")[2]],
+        kind=kind_of(kind),
         block_rows=int(given.pop("act_block_h_override", 0)) // _TILE,
         depth_divisor=int(given.pop("act_block_w_div", 1)),
         takes_whole_kernel=bool(given.pop("full_inner_dim", False)),

@@ -10,6 +10,7 @@ from ttmem.allocator.operations.convolution_schemes import (
     Convolution,
     Scheme,
     preferred_kind,
+    row_by_row,
     scheme_in,
     scheme_of,
 )
@@ -92,16 +93,23 @@ def settled(plan: PlanWriter, made: Convolution, source: TensorSpec) -> Scheme:
     chip = Chip.of(plan.memory_map)
     if not isinstance(source.shard, Shard):
         return scheme_of(preferred_kind(made, chip), made, chip)
-    scheme = scheme_in(made, chip, source.shard)
+    shard = source.shard
+    if shard.kind == BLOCK and (shard.ranges[0].start_x or shard.ranges[0].start_y):
+        raise UnknownChoiceError("blocks that do not begin at the first core")
+    if shard.kind == WIDTH and not made.is_matmul and shard.ranges != row_by_row(shard.cores, chip.grid):
+        raise UnknownChoiceError("shards of channels on other cores than the first ones, row by row")
+    scheme = scheme_in(made, chip, shard)
+    if scheme is not None and scheme.cores_in > 1 and (scheme.cores_in - 1) * shard.width >= made.in_channels:
+        raise UnknownChoiceError("shards on more cores than share the channels")
     if scheme is not None and not made.choices.reshards:
         return scheme
     kind = made.choices.kind
-    if scheme is None and made.is_matmul and source.shard.kind == BLOCK:
+    if scheme is None and made.is_matmul and shard.kind == BLOCK:
         kind = BLOCK
     if not kind or source.layout is ROW_MAJOR:
         raise UnknownChoiceError("rows in shards that are dealt anew, or as nobody chose")
     wanted = scheme_of(kind, made, chip)
-    if scheme is None or (wanted.kind, wanted.ranges(wanted.cores_in)) != (scheme.kind, source.shard.ranges):
+    if scheme is None or (wanted.kind, wanted.ranges(wanted.cores_in)) != (scheme.kind, shard.ranges):
         return wanted
     return scheme
 

@@ -12,6 +12,12 @@ from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, Shard, TensorSpec, round_u
 
 _TILE = 32
 _STICKS_AT_ONCE = 4
+_OTHER_WALK = (
+    "Sliding-window shard grid core {} is {}-{} but the origin-anchored row walk addresses it as {}-{}. Only an "
+    "origin-anchored, row-filled grid is supported; any other grid hangs max_pool2d/avg_pool2d or silently returns "
+    "wrong conv2d results (#60513)."
+)
+"""What the library says of shards that lie elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,13 @@ def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: b
     shape = (1, 1, rows, round_up(dealing.channels, width))
     dealt = TensorSpec(shape, source.dtype, source.layout, L1, dealing.shard(height))
     slot = plan.allocate(dealt)
-    if source.layout is ROW_MAJOR:
-        alignment = plan.memory_map.architecture.dram_alignment_bytes
+    alignment = plan.memory_map.architecture.dram_alignment_bytes
+    if source.layout is TILE:
+        tile = source.dtype.tile_bytes()
+        if plan.l1_space() <= _STICKS_AT_ONCE * round_up(tile + alignment, alignment):
+            why = "how tiles become shards in the last few KiB of L1"
+            plan.launch([], at_least=why, at_most_bytes=2 * tile)
+    else:
         element = source.dtype.mantissa_bits // 8
         scratch = _STICKS_AT_ONCE * round_up(width * element + alignment, alignment)
         sticks, row = 2 * round_up(width * element, alignment // 2), dealing.channels * element
@@ -97,11 +108,11 @@ def gather(
     """
     window, tiled, width = dealing.window, dealt.layout is TILE, dealing.channels_per_core
     height = halo_sticks(window, dealing.cores_high, dealing.outputs_per_core)
-    across = dealing.cores // dealing.cores_high
-    dtype = stick_dtype(dealt.dtype)
-    halo = TensorSpec((1, 1, height * dealing.cores_high, width * across), dtype, ROW_MAJOR, L1, dealing.shard(height))
+    dtype, channels = stick_dtype(dealt.dtype), round_up(dealt.shape[-1], width)
+    halo = TensorSpec((1, 1, height * dealing.cores_high, channels), dtype, ROW_MAJOR, L1, dealing.shard(height))
     gathered = plan.allocate(halo)
     assert isinstance(dealt.shard, Shard)
+    _check_walk(plan, dealt.shard)
     columns = max(one.end_x + 1 for one in dealing.ranges) if dealing.kind == "height" else 1
     tables = halo_tables(window, dealing.cores_high, dealing.outputs_per_core, dealt.shard.height, tiled, columns)
     keep_tables(plan, dealing, ("halo", window, dealt, dealing.outputs_per_core, kernel), tables.widths)
@@ -113,6 +124,24 @@ def gather(
         return gathered, halo
     plan.free(*([slot] if frees_input else []), gathered)
     return plan.allocate(halo), halo
+
+
+def _check_walk(plan: PlanWriter, shard: Shard) -> None:
+    """The kernels count the cores row by row from the first one of the chip."""
+    columns = max(one.end_x for one in shard.ranges) + 1
+    for number, (x, y) in enumerate(cores_in_order(shard)):
+        if (x, y) != (number % columns, number // columns):
+            plan.refuse(_OTHER_WALK.format(number, x, y, number % columns, number // columns))
+
+
+def cores_in_order(shard: Shard) -> list[tuple[int, int]]:
+    """Columns and rows of the cores as shards are dealt to them, one rectangle after the other."""
+    found: list[tuple[int, int]] = []
+    for one in shard.ranges:
+        columns, rows = range(one.start_x, one.end_x + 1), range(one.start_y, one.end_y + 1)
+        by_column = [(x, y) for x in columns for y in rows]
+        found += by_column if shard.by_column else sorted(by_column, key=lambda core: core[::-1])
+    return found
 
 
 def keep_tables(plan: PlanWriter, dealing: Dealing, key: tuple[Hashable, ...], widths: Sequence[int]) -> None:

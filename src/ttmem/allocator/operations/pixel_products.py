@@ -15,6 +15,9 @@ from ttmem.allocator.operations.tilizing import tilize
 from ttmem.hardware import DRAM, L1, Memory
 from ttmem.tensors import TILE, TensorSpec
 
+_TILE = 32
+_OTHER_GRID = "MatmulMultiCoreReuseMultiCast{}ProgramConfig: output shard grid {} must lie within extent {}-{}"
+
 
 def multiply(
     plan: PlanWriter,
@@ -61,6 +64,8 @@ def _multiply_in_shards(
     plan.free(early)
     prepare(plan, scheme, parameters)
     if dealt.layout is not TILE:
+        if slot < 0 and made.window.outputs % _TILE:
+            raise UnknownChoiceError("rows in shards that end within a tile")
         tiles = replace(dealt, layout=TILE)
         tiled = plan.allocate(tiles)
         plan.free(slot)
@@ -70,6 +75,7 @@ def _multiply_in_shards(
         slot, dealt = tiled, tiles
     shape = (1, 1, made.window.outputs, made.out_channels)
     config = _product_config(scheme)
+    _check_grid(plan, scheme)
     rows, columns = scheme.weight_shape
     weight = TensorSpec((1, 1, rows, columns), parameters.weight.dtype, TILE, DRAM)
     bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, columns))
@@ -84,6 +90,22 @@ def _multiply_in_shards(
     elif goes:
         plan.free_input(0)
     return delivered(plan, made_slot, result, memory)
+
+
+def _check_grid(plan: PlanWriter, scheme: Scheme) -> None:
+    """Products count cores from the first one of the chip, within as many columns and rows as the shards have."""
+    ranges = scheme.out_shard.ranges
+    columns, rows = (
+        max(ends) - min(starts) + 1
+        for starts, ends in (
+            ([one.start_x for one in ranges], [one.end_x for one in ranges]),
+            ([one.start_y for one in ranges], [one.end_y for one in ranges]),
+        )
+    )
+    if any(one.end_x >= columns or one.end_y >= rows for one in ranges):
+        shards = ", ".join(f"[{one.start_x}-{one.start_y} - {one.end_x}-{one.end_y}]" for one in ranges)
+        kind = "1D" if scheme.kind == HEIGHT else ""
+        plan.refuse(_OTHER_GRID.format(kind, f"{{{shards}}}", columns, rows))
 
 
 def _product_config(scheme: Scheme) -> Config:

@@ -18,7 +18,7 @@ from ttmem.allocator.operations.reduced_shards import Place, filled, in_shape, i
 from ttmem.allocator.operations.slicing import slice_
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
-from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, TILE, Layout, TensorSpec, round_up
 
 _WORTH_BATCHING = 4
 """From so many tiles of work on, a reduction reads eight tiles ahead instead of two."""
@@ -126,18 +126,21 @@ def _one_axis(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: Data
     if axis == rank - 1:
         return replaced(plan, held, _along(plan, held, axis, place, dtype, name), keep=keep)
     if axis == rank - 2:
-        return replaced(plan, held, _down(plan, held, place, dtype, name), keep=keep)
+        return replaced(plan, held, down(plan, held, place, dtype, name), keep=keep)
     turned = applied(plan, transpose, held, place.memory, place.shard, dim1=axis, dim2=rank - 2)
     turned = replaced(plan, held, turned, keep=keep)
-    reduced = _down(plan, turned, place, dtype, name)
+    reduced = down(plan, turned, place, dtype, name)
     reduced = replaced(plan, turned, reduced, keep=keep)
     return replaced(
         plan, reduced, applied(plan, transpose, reduced, place.memory, place.shard, dim1=axis, dim2=rank - 2), keep=keep
     )
 
 
-def _down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str) -> Held:
-    """The height. Where it is tall and few cores have work, it is cut in slices, whose results are reduced again."""
+def down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str, *, layout: Layout = TILE) -> Held:
+    """The height. Where it is tall and few cores have work, it is cut in slices, whose results are reduced again.
+
+    ``layout``: of what comes out of slices.
+    """
     source = held.spec
     *outer, height, width = source.shape
     columns, tall = prod(outer) * -(-width // 32), -(-height // 32)
@@ -153,7 +156,7 @@ def _down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str
     tile, inner = source.dtype.tile_bytes(), partial.tile_bytes()
     ahead = 2 if source.dtype is FLOAT32 else 8
     plan.launch([ahead * tile, accumulator(source.dtype).tile_bytes(), 2 * inner])
-    result = place.holds(replace(source, shape=(*outer, 1, width), dtype=dtype))
+    result = TensorSpec((*outer, 1, width), dtype, layout, place.memory)
     slot = plan.allocate(result)
     partials = max(2, -(-slices // 32)) * inner
     plan.launch([2 * inner, inner, dtype.tile_bytes(), partials, inner, 2 * dtype.tile_bytes()])

@@ -18,6 +18,7 @@ from ttmem.tensors import ROW_MAJOR, InvalidSpecError, Shard, TensorSpec, round_
 _TILE, _FACE = 32, 16
 _TILES_AT_ONCE = 8
 _NUMBERS_OF_A_POINT = {("bilinear", False): 2, ("bilinear", True): 6, ("nearest", True): 2}
+_SHARDS_OF_DRAM = "Only L1 buffers can have an associated circular buffer!"
 _FEW_CHANNELS = 224
 """Up to so many channels both readers of a Blackhole core read the image."""
 
@@ -43,6 +44,8 @@ def grid_sample(call: Call, plan: PlanWriter) -> Plan:
     if call.shard is not None or isinstance(grid.shard, Shard) or mode == "nearest":
         result = replace(result, memory=L1, shard=_shard(call, plan, image, grid, points if not joins else -points))
     slot = plan.allocate(result)
+    if grid.shard is not None and grid.memory is DRAM:
+        plan.refuse(_SHARDS_OF_DRAM)
     plan.launch((_nearest if mode == "nearest" else _bilinear)(call, plan, result), CIRCULAR)
     return plan.finish(slot, result)
 
