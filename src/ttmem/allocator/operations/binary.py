@@ -88,9 +88,7 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
         return combined(plan, kind, operands, call.inputs[0], temporaries)
     if not rounds:
         return combined(plan, kind, operands, result, temporaries, checks=True)
-    # An integer that a fraction divides becomes a float before the division: that float stays until all is done.
-    is_cast_before = len(operands) == 1 and call.inputs[0].dtype is INT32
-    inner, outer = ([], temporaries) if is_cast_before else (temporaries, [])
+    inner, outer = _in_turn(call, temporaries)
     return _rounded(plan, combined(plan, kind, operands, result, inner, checks=True), outer)
 
 
@@ -117,9 +115,10 @@ def _with_shards(
                 ((slot, operands[place]),) = made.results
                 temporaries.append(slot)
         result = replace(_result_of(call, operands), dtype=result.dtype)
-    made = _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, temporaries)
+    inner, outer = _in_turn(call, temporaries) if rounds else (temporaries, [])
+    made = _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, inner)
     if rounds:
-        return _rounded(plan, made, [])
+        return _rounded(plan, made, outer)
     if not all(are_rows):
         return made
     ((slot, result),) = made.results
@@ -128,6 +127,13 @@ def _with_shards(
         plan.free(slot)
         return plan.finish_all(made.results)
     return made
+
+
+def _in_turn(call: Call, temporaries: list[int]) -> tuple[list[int], list[int]]:
+    """Those that die with the quotient, and those that die when it is rounded: an integer that a fraction divides
+    becomes a float before the division, which stays until all is done."""
+    is_cast_before = len(call.inputs) == 1 and call.inputs[0].dtype is INT32
+    return ([], temporaries) if is_cast_before else (temporaries, [])
 
 
 def _rounded(plan: PlanWriter, quotient: Plan, temporaries: list[int]) -> Plan:
@@ -264,7 +270,7 @@ def _result_of(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
 def grown(shard: Shard, before: TensorSpec, after: TensorSpec) -> Shard:
     """As much larger as the tensor is, and a tile at least."""
     (*one, width), (*two, wider) = (paging_of(replace(spec, shard=None)).padded_shape for spec in (before, after))
-    height, width = shard.height * prod(two) // prod(one), shard.width * wider // width
+    height, width = shard.height * prod(two) % _INTEGERS // prod(one), shard.width * wider % _INTEGERS // width
     return replace(shard, height=max(height, 32), width=max(width, 32))
 
 
@@ -396,6 +402,8 @@ def draw_partner(choose: Choose, first: Step) -> Step:
     return second
 
 
+_INTEGERS = 1 << 32
+"""The library multiplies before it divides, and what does not fit is lost."""
 _COMPARISONS = ("GE", "GT", "LE", "LT", "EQ", "NE")
 _FLOATS_ALONE = BinaryKind("", (), mixes_floats=False)
 _DIVISION = BinaryKind("DIV", (INT32,), promotes=True)

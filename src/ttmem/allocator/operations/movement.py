@@ -2,6 +2,7 @@
 """Concat, slice, pad, copies between memories and between layouts."""
 
 from dataclasses import replace
+from math import gcd, prod
 
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
@@ -114,9 +115,23 @@ def launch_copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Non
     stays = (source.memory, source.shard) == (result.memory, result.shard)
     if source.layout is TILE:
         buffers = double_buffered_tiles(*([source] if source.dtype is result.dtype else [source, result]))
+    elif stays:
+        buffers = double_buffered_rows(plan, result, result)
+    elif part := _part_of_few_rows(plan, source, result):
+        buffers = [2 * part]
     else:
-        buffers = [*double_buffered_rows(plan, result, result), *([] if stays else [paging_of(source).page_bytes])]
+        buffers = [*double_buffered_rows(plan, result, result), paging_of(source).page_bytes]
     plan.launch(buffers, CIRCULAR if stays and source.dtype is result.dtype else DATAFLOW)
+
+
+def _part_of_few_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Fewer rows than there are cores are dealt out in parts, the longest that pages of both sides are made of;
+    0 where such would not be aligned, or is a whole row."""
+    part = gcd(paging_of(source).page_bytes, paging_of(result).page_bytes)
+    alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result))
+    row_bytes = source.shape[-1] * (source.dtype.element_bytes or 0)
+    is_dealt = prod(source.shape[:-1]) < plan.memory_map.grid.cores and part % alignment == 0 and part < row_bytes
+    return part if is_dealt else 0
 
 
 def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:

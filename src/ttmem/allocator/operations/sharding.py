@@ -11,7 +11,6 @@ from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import (
     LONGER_ROWS,
     aligned_page,
-    double_buffered_tiles,
     has_longer_rows,
     wanted_like,
 )
@@ -90,34 +89,43 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
         return plan.one_program(result, [], at_least="pages to shards of many dimensions")
     if shard.kind == "block" and result.memory is DRAM:
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
+    alignment = plan.memory_map.architecture.l1_alignment_bytes
+    if source.layout is not TILE and shard.width * (source.dtype.element_bytes or 0) % alignment:
+        if not copies_where_short:
+            plan.allocate(result)
+            plan.refuse("Shard page size must currently have L1 aligned page size")
+        return _copied(plan, source, result)
+    converted, passing = _buffers_of_shards(plan, source, result, shard)
+    if copies_where_short and _is_short(plan, source, result, shard):
+        why, pages = "shards are written in place, or through two pages where L1 is short", 2 * _unit(source, shard)
+        return plan.one_program(result, [], at_least=why, at_most_bytes=max(pages, converted + passing))
+    return plan.one_program(result, [converted] * bool(converted) + [passing] * (source.layout is not TILE))
+
+
+def _unit(source: TensorSpec, shard: Shard) -> int:
+    """In bytes, of what a shard is made of."""
+    return source.dtype.tile_bytes() if source.layout is TILE else shard.width * (source.dtype.element_bytes or 0)
+
+
+def _buffers_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
+    """Where shards are put together, and what passes through on the way: of tiles the library only reckons with it."""
+    unit, units = _unit(source, shard), _tiles(shard) if source.layout is TILE else shard.height
     quantum = plan.memory_map.architecture.dram_alignment_bytes
-    if source.layout is TILE:
-        unit, units = source.dtype.tile_bytes(), _tiles(shard)
-        passing: list[int] = []
-    else:
-        unit, units = shard.width * (source.dtype.element_bytes or 0), shard.height
-        passing = [_READS_AT_ONCE * round_up(unit + quantum, quantum)]
-        if unit % plan.memory_map.architecture.l1_alignment_bytes:
-            if not copies_where_short:
-                plan.allocate(result)
-                plan.refuse("Shard page size must currently have L1 aligned page size")
-            return _copied(plan, source, result)
-    converted = [] if source.dtype is result.dtype else [units * unit]
+    converted = 0 if source.dtype is result.dtype else units * unit
     if result.memory is DRAM:
         written = result.dtype.tile_bytes() if source.layout is TILE else unit
-        converted += [units * round_up(written, quantum)]
+        converted += units * round_up(written, quantum)
+    return converted, _READS_AT_ONCE * round_up(unit + quantum, quantum)
+
+
+def _is_short(plan: PlanWriter, source: TensorSpec, result: TensorSpec, shard: Shard) -> bool:
     left = plan.l1_space() - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
-    if copies_where_short and _READS_AT_ONCE * round_up(unit + quantum, quantum) + sum(converted) >= left:
-        why = "shards are written in place, or through two pages where L1 is short"
-        return plan.one_program(result, [], at_least=why, at_most_bytes=max(2 * unit, sum(converted) + sum(passing)))
-    return plan.one_program(result, [*converted, *passing])
+    return sum(_buffers_of_shards(plan, source, result, shard)) >= left
 
 
 def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
-    """What the library does where it has no better way: page by page, rows through one of the source's length."""
-    if source.layout is TILE:
-        return plan.one_program(result, double_buffered_tiles(source))
-    return plan.one_program(result, [2 * aligned_page(plan, result), paging_of(source).page_bytes])
+    """What the library does where it has no better way."""
+    return plan.finish(copy_between(plan, source, result), result)
 
 
 def _is_truly_nd(spec: TensorSpec, shard: NdShard | None) -> bool:
@@ -192,6 +200,8 @@ def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
         if has_longer_rows(source):
             return plan.give_up(LONGER_ROWS)
         pages = replace(source, memory=DRAM, shard=None)
+        if isinstance(result.shard, Shard) and _is_short(plan, pages, result, result.shard):
+            return plan.give_up("rows that change their length in shards where L1 is short: by way of DRAM or not")
         between = plan.allocate(pages)
         plan.launch([])
         if two % alignment == 0:
