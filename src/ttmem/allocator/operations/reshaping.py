@@ -50,7 +50,7 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     if has_longer_rows(source):
         return plan.give_up(LONGER_ROWS)
     wanted = wanted_like(call, source)
-    if is_same(source, shape) and wanted.shard != source.shard:
+    if is_same(source, shape) and source.elements and (wanted.memory, wanted.shard) != (source.memory, source.shard):
         return plan.give_up(OWN_KERNELS) if wanted.shard and source.shard else to_memory_config(call, plan)
     is_cut_alike = (wanted.shard is None) == (source.shard is None)
     if is_cut_alike and is_view(source, shape, call.memory):
@@ -131,7 +131,7 @@ def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
 
 
 def is_same(source: TensorSpec, shape: tuple[int, ...]) -> bool:
-    """Nothing is to be done, whatever memory was asked for."""
+    """Nothing is to be done but a move, where another memory was asked for."""
     return source.elements == 0 or (shape == source.shape and shape == paging_of(source).padded_shape)
 
 
