@@ -69,14 +69,7 @@ def _spell(ranges: Sequence[CoreRange]) -> str:
 
 
 def in_shape(plan: PlanWriter, held: Held, shape: tuple[int, ...]) -> Held:
-    """Under its last shape. A single row in shards cannot lose its padding, unless one shard has all of it."""
-    padded, shard = paging_of(held.spec).padded_shape, held.spec.shard
-    if shard is not None and len(shape) == 1 < len(padded) and padded[-1] not in (shape[-1], shard.width):
-        plan.refuse(
-            "Changing the last dimension of a sharded tensor is not supported unless the shard width matches the input "
-            f"last dimension. Input shape: Shape({list(padded)}), New shape: Shape({list(shape)}), Shard width: "
-            f"{shard.width}"
-        )
+    """Under its last shape."""
     return applied(plan, reshape, held, shape=shape)
 
 

@@ -20,7 +20,7 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard, TensorSpec, paging_of
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec, paging_of
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
@@ -50,15 +50,27 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     if has_longer_rows(source):
         return plan.give_up(LONGER_ROWS)
     wanted = wanted_like(call, source)
-    if is_same(source, shape) and wanted.shard != source.shard:
+    if is_same(source, shape) and source.elements and (wanted.memory, wanted.shard) != (source.memory, source.shard):
         return plan.give_up(OWN_KERNELS) if wanted.shard and source.shard else to_memory_config(call, plan)
     is_cut_alike = (wanted.shard is None) == (source.shard is None)
     if is_cut_alike and is_view(source, shape, call.memory):
+        _check_single_row(source, shape)
         return plan.finish(-1, replace(source, shape=shape))
     if source.shard is not None or call.shard is not None:
         return _reshaped_shards(call, plan, shape)
     result = replace(result_like(source, call.memory), shape=shape)
     return plan.finish(reshaped(plan, source, result), result)
+
+
+def _check_single_row(source: TensorSpec, shape: tuple[int, ...]) -> None:
+    """A tensor of one dimension has no tile padding: a row in shards cannot lose it, unless one shard has all of it."""
+    padded, shard = paging_of(source).padded_shape, source.shard
+    if isinstance(shard, Shard) and len(shape) == 1 < len(padded) and padded[-1] not in (shape[-1], shard.width):
+        raise InvalidSpecError(
+            "Changing the last dimension of a sharded tensor is not supported unless the shard width matches the input "
+            f"last dimension. Input shape: Shape({list(padded)}), New shape: Shape({list(shape)}), Shard width: "
+            f"{shard.width}"
+        )
 
 
 def _reshaped_shards(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
@@ -97,10 +109,11 @@ def reshaped(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     """An interleaved tensor under another shape, as a step of other operations; slot 0: it is the tensor itself."""
     if is_view(source, result.shape, result.memory):
         return 0
-    if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
-        raise InvalidSpecError("Can only work with bfloat16/float32 or int32/uint32 tensors")
     if source.layout is ROW_MAJOR and not (source.shape and result.shape):
         raise InvalidSpecError(f"Can't do reshape {'to' if source.shape else 'from'} rank 0 tensor")
+    if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
+        plan.allocate(result)  # there must be room for the result before anybody looks at its type
+        plan.refuse("Can only work with bfloat16/float32 or int32/uint32 tensors")
     return (_copy_rows if source.layout is ROW_MAJOR else _copied)(plan, source, result)
 
 
@@ -118,7 +131,7 @@ def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
 
 
 def is_same(source: TensorSpec, shape: tuple[int, ...]) -> bool:
-    """Nothing is to be done, whatever memory was asked for."""
+    """Nothing is to be done but a move, where another memory was asked for."""
     return source.elements == 0 or (shape == source.shape and shape == paging_of(source).padded_shape)
 
 
