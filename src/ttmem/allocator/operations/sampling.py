@@ -44,6 +44,8 @@ def grid_sample(call: Call, plan: PlanWriter) -> Plan:
     shape = (*shape[:3], shape[3] * points) if joins else (*shape[:2], shape[2] * points, shape[3])
     result = TensorSpec(shape, image.dtype, ROW_MAJOR, call.memory or grid.memory)
     if has_longer_rows(image):
+        if call.shard is not None:
+            return plan.give_up("grid_sample of channels that shards round up, into shards of the caller's")
         result = replace(result, alignment=(1, _channels(image) * (points if joins else 1)))
     if call.shard is not None or isinstance(grid.shard, Shard) or mode == "nearest":
         # The grid's shards are the result's too, whatever is wished; else shards are where they are wished.
@@ -63,12 +65,9 @@ def grid_sample(call: Call, plan: PlanWriter) -> Plan:
 
 
 def _is_plain(spec: TensorSpec) -> bool:
-    return (
-        not isinstance(spec.shard, NdShard)
-        and len(spec.shape) == 4
-        and spec.layout is ROW_MAJOR
-        and spec.dtype in (BFLOAT16, FLOAT32)
-    )
+    if isinstance(spec.shard, NdShard):
+        return False
+    return len(spec.shape) == 4 and spec.layout is ROW_MAJOR and spec.dtype in (BFLOAT16, FLOAT32)
 
 
 def _shard(call: Call, plan: PlanWriter, image: TensorSpec, grid: TensorSpec, points: int) -> Shard:
