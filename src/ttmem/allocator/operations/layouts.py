@@ -5,44 +5,129 @@ from dataclasses import replace
 
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import result_like
+from ttmem.allocator.operations.elementwise import (
+    LONGER_ROWS,
+    aligned_page,
+    has_longer_rows,
+    has_whole_shards,
+    wanted_like,
+)
 from ttmem.allocator.operations.movement import has_tile_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.tilizing import in_layout, tilize, untilize, untilize_plainly
+from ttmem.allocator.operations.tilizing import fits_whole_rows, in_layout, tilize, untilize, untilize_plainly
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import BFLOAT16, DATA_TYPES
-from ttmem.tensors import TILE
+from ttmem.hardware import BFLOAT4_B, BFLOAT16, DATA_TYPES, L1, UINT8
+from ttmem.tensors import TILE, NdShard, Shard, TensorSpec, paging_of
 
-_OF_SHARDS = "tilize and untilize of shards by name"
+_ODD_SHARDS = "shards of many dimensions, of tensors of many, or of types that have no rows"
 
 
 def _tilize(call: Call, plan: PlanWriter) -> Plan:
     """Whole tiles alone; the type may change on the way."""
     source = call.inputs[0]
-    if source.shard is not None or call.shard is not None:
-        return plan.give_up(_OF_SHARDS)
     dtype = call.arguments.get("dtype")
-    result = replace(result_like(source, call.memory), layout=TILE)
+    result = replace(wanted_like(call, source), layout=TILE)
     if dtype is not None:
         result = replace(result, dtype=DATA_TYPES.find(str(dtype)))
+    if source.shard is not None:
+        return _tilize_shards(call, plan, result)
     if call.name == "tilize":
         for word, size in zip(("width", "height"), (1, 1, *source.shape)[:-3:-1], strict=True):
             if size % 32:
                 plan.allocate(result)
                 plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
+    if result.shard is not None and not fits_whole_rows(plan, source, result):
+        return plan.give_up("rows of pages that are made into tiles of shards in blocks")
     return plan.finish(tilize(plan, source, result), result)
+
+
+def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
+    """Shards that stay where they are take nothing; else a row of tiles of the whole tensor passes through."""
+    source, shard = call.inputs[0], call.inputs[0].shard
+    after = result.shard
+    is_odd = has_longer_rows(source) or len(source.shape) > 4 or source.dtype is UINT8
+    if not isinstance(shard, Shard) or isinstance(after, NdShard) or is_odd:
+        return plan.give_up(LONGER_ROWS if has_longer_rows(source) else _ODD_SHARDS)
+    if call.name != "tilize" and after is not None and shard.kind == after.kind == "width":
+        return plan.give_up("rows in width shards that are padded there")
+    stays = call.name == "tilize" and _tilizes_in_place(shard, source, result)
+    if stays and result.shard is not None:
+        result = replace(result, shard=shard)
+    tile_bytes = source.dtype.tile_bytes() + result.dtype.tile_bytes()
+    is_short = plan.l1_space() <= -(-source.shape[-1] // 32) * (tile_bytes + source.dtype.tile_bytes() // 32) + 128
+    if is_short or not fits_whole_rows(plan, source, result):
+        return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
+    slot = plan.allocate(result)
+    if call.name == "tilize":
+        for word, size in zip(("width", "height"), (1, 1, *source.shape)[:-3:-1], strict=True):
+            if size % 32:
+                plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
+    page = paging_of(source).page_bytes
+    if page != aligned_page(plan, source) and (call.name == "tilize" or shard.kind != "height"):
+        unit = " bytes" if call.name == "tilize" else ""
+        plan.refuse(
+            f"Input row-major shard width {shard.width}{unit} gives page size {page} bytes, which must be aligned to "
+            f"{plan.memory_map.architecture.l1_alignment_bytes} bytes L1 SRAM buffer alignment requirement"
+        )
+    if stays:
+        plan.launch([] if result.shard is not None else [shard.width // 32 * result.dtype.tile_bytes()])
+    else:
+        across = -(-source.shape[-1] // 32)
+        plan.launch([across * spec.dtype.tile_bytes() for spec in (source, result)])
+    return plan.finish(slot, result)
+
+
+def _tilizes_in_place(shard: Shard, source: TensorSpec, result: TensorSpec) -> bool:
+    """Shards of whole tiles of L1 into shards of their kind; by height also into pages of L1."""
+    after = result.shard
+    if source.memory is not L1 or result.memory is not L1:
+        return False
+    if shard.kind == "height":
+        if shard.height % 32 or shard.width % 32:
+            return False
+        return not shard.by_column if after is None else isinstance(after, Shard) and after.kind == "height"
+    return isinstance(after, Shard) and after.kind == shard.kind and not (after.height % 32 or after.width % 32)
 
 
 def _untilize(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
-    if source.shard is not None or call.shard is not None:
-        return plan.give_up(_OF_SHARDS)
-    result = in_layout(result_like(source, call.memory), tiled=False)
+    result = in_layout(wanted_like(call, source), tiled=False)
+    if source.shard is not None or result.shard is not None:
+        return _untilize_shards(plan, source, result)
     plainly = source.dtype is BFLOAT16
     slot = (untilize_plainly if plainly else untilize)(plan, source, result)
     if len(source.shape) > 4 and has_tile_padding(source):
         plan.refuse("MeshBuffer must be large enough to hold the tensor.")
+    return plan.finish(slot, result)
+
+
+def _untilize_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """The tiles' padding stays. A shard is read where it lies if none is cut short, by rows of its tiles."""
+    one, two = source.shard, result.shard
+    if isinstance(one, NdShard) or isinstance(two, NdShard) or len(source.shape) > 4 or source.dtype is BFLOAT4_B:
+        return plan.give_up(_ODD_SHARDS)
+    if one is None or (one.height % 32 or one.width % 32):
+        return plan.give_up("tiles of pages made rows of shards")
+    if has_tile_padding(source):
+        if two is not None:
+            return plan.give_up("padded tiles in shards made rows of shards")
+        *_, height, width = 1, *paging_of(replace(source, shard=None)).padded_shape
+        result = replace(result, alignment=(height, width))
+    slot = plan.allocate(result)
+    if two is not None:
+        row = two.width * (result.dtype.element_bytes or 0)
+        alignment = plan.memory_map.page_alignment_bytes(result.memory)
+        if row % alignment:
+            plan.refuse(
+                f"Output shard row size {row} bytes must be aligned to {alignment} bytes buffer alignment requirement"
+            )
+        if one == two and source.memory is result.memory is L1:
+            plan.launch([])
+            return plan.finish(slot, result)
+    tiles = one.width // 32 * (2 if one.height > 32 else 1)
+    read = [] if has_whole_shards(source) and source.memory is L1 else [tiles * source.dtype.tile_bytes()]
+    plan.launch([*read, tiles * result.dtype.tile_bytes()])
     return plan.finish(slot, result)
 
 
@@ -54,12 +139,13 @@ def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 2):
         source["shape"][-1] *= choose.one_of((4, 16, 40, 100))
         source["shape"][-2] *= choose.one_of((1, 1, 8, 20))
-    return write_call(record.name, [source], memory=draws.wish(choose))
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place)
 
 
 _ROWS: Step = EXAMPLE_TENSOR | {"layout": "row_major"}
 RECORDS = (
-    record_of(write_call("tilize", [_ROWS]), _tilize, _draw, Argument("dtype", default=None)),
-    record_of(write_call("tilize_with_zero_padding", [_ROWS]), _tilize, _draw),
-    record_of(write_call("untilize", [EXAMPLE_TENSOR]), _untilize, _draw),
+    record_of(write_call("tilize", [_ROWS]), _tilize, _draw, Argument("dtype", default=None), takes_shards=True),
+    record_of(write_call("tilize_with_zero_padding", [_ROWS]), _tilize, _draw, takes_shards=True),
+    record_of(write_call("untilize", [EXAMPLE_TENSOR]), _untilize, _draw, takes_shards=True),
 )

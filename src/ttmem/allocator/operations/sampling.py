@@ -7,18 +7,20 @@ from typing import Any
 
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.convolution_schemes import row_by_row
+from ttmem.allocator.operations.elementwise import has_longer_rows
 from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, BLACKHOLE, DRAM, FLOAT32, L1
-from ttmem.tensors import ROW_MAJOR, InvalidSpecError, Shard, TensorSpec, round_up
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec, paging_of, round_up
 
 _TILE, _FACE = 32, 16
 _TILES_AT_ONCE = 8
 _NUMBERS_OF_A_POINT = {("bilinear", False): 2, ("bilinear", True): 6, ("nearest", True): 2}
 _SHARDS_OF_DRAM = "Only L1 buffers can have an associated circular buffer!"
+_OTHER_CUT = "{} tensor must have INTERLEAVED or HEIGHT_SHARDED memory layout"
 _FEW_CHANNELS = 224
 """Up to so many channels both readers of a Blackhole core read the image."""
 
@@ -33,26 +35,39 @@ def grid_sample(call: Call, plan: PlanWriter) -> Plan:
     points = grid.shape[-1] // numbers
     if grid.shape[-1] % numbers:
         raise InvalidSpecError(f"the grid's last dimension must be a multiple of {numbers}, but got {grid.shape[-1]}")
-    if not points or image.shape[0] != grid.shape[0] or image.shape[-1] % _TILE or image.shard is not None:
-        return plan.give_up("grid_sample of shards, of other batches, or of channels that fill no tiles")
+    if not points or image.shape[0] != grid.shape[0] or image.shape[-1] % _TILE:
+        return plan.give_up("grid_sample of other batches, or of channels that fill no tiles")
     joins = bool(call.arguments["batch_output_channels"])
     if joins and points == 1:
         return plan.give_up("grid_sample that joins the channels of single points")
     shape = (*grid.shape[:3], image.shape[-1])
     shape = (*shape[:3], shape[3] * points) if joins else (*shape[:2], shape[2] * points, shape[3])
     result = TensorSpec(shape, image.dtype, ROW_MAJOR, call.memory or grid.memory)
+    if has_longer_rows(image):
+        if call.shard is not None:
+            return plan.give_up("grid_sample of channels that shards round up, into shards of the caller's")
+        result = replace(result, alignment=(1, _channels(image) * (points if joins else 1)))
     if call.shard is not None or isinstance(grid.shard, Shard) or mode == "nearest":
-        result = replace(result, memory=L1, shard=_shard(call, plan, image, grid, points if not joins else -points))
+        # The grid's shards are the result's too, whatever is wished; else shards are where they are wished.
+        memory = call.memory if call.shard is not None and grid.shard is None else None
+        shard = _shard(call, plan, image, grid, points if not joins else -points)
+        result = replace(result, memory=memory or L1, shard=shard)
     slot = plan.allocate(result)
-    if grid.shard is not None and grid.memory is DRAM:
+    wanted = call.shard if call.memory is not None else grid.shard
+    for name, cut in (("Input", image.shard), ("Grid", grid.shard), ("Output", wanted)):
+        if isinstance(cut, Shard) and cut.kind != "height":
+            plan.refuse(_OTHER_CUT.format(name))
+    written_in_place = [grid, result] if mode == "nearest" else [grid]
+    if any(spec.shard is not None and spec.memory is DRAM for spec in written_in_place):
         plan.refuse(_SHARDS_OF_DRAM)
     plan.launch((_nearest if mode == "nearest" else _bilinear)(call, plan, result), CIRCULAR)
     return plan.finish(slot, result)
 
 
 def _is_plain(spec: TensorSpec) -> bool:
-    is_known = spec.shard is None or (isinstance(spec.shard, Shard) and spec.shard.kind == "height")
-    return is_known and len(spec.shape) == 4 and spec.layout is ROW_MAJOR and spec.dtype in (BFLOAT16, FLOAT32)
+    if isinstance(spec.shard, NdShard):
+        return False
+    return len(spec.shape) == 4 and spec.layout is ROW_MAJOR and spec.dtype in (BFLOAT16, FLOAT32)
 
 
 def _shard(call: Call, plan: PlanWriter, image: TensorSpec, grid: TensorSpec, points: int) -> Shard:
@@ -65,10 +80,15 @@ def _shard(call: Call, plan: PlanWriter, image: TensorSpec, grid: TensorSpec, po
         rows, chip = prod(grid.shape[:3]), plan.memory_map.grid
         cores = min(rows, chip.cores)
         height, ranges, by_column = -(-rows // cores), row_by_row(cores, chip), False
-    channels = image.shape[-1]
+    channels = _channels(image)
     if points < 0:
         return Shard("height", height, -points * channels, ranges, by_column)
     return Shard("height", height * points, channels, ranges, by_column)
+
+
+def _channels(image: TensorSpec) -> int:
+    """As many as lie in memory: shards may round them up."""
+    return paging_of(image).padded_shape[-1]
 
 
 def _row_of_grid(plan: PlanWriter, grid: TensorSpec) -> int:
@@ -128,6 +148,10 @@ def _draw_grid_sample(record: OperationRecord, choose: Choose) -> list[Step]:
         cores = choose.integer(1, 40)
         grid |= draws.height_shards(cores, -(-batch * high * wide // cores), grid["shape"][-1])
         return write_call(record.name, [image, grid], **named)
+    if not choose.integer(0, 3):
+        image |= draws.any_place(choose, image["shape"], "row_major", sharded=True)
+        place = draws.any_place(choose, [batch, high, wide * points, channels], "row_major", sharded=True)
+        return write_call(record.name, [image, grid], **place, **named)
     return write_call(record.name, [image, grid], memory=draws.wish(choose), **named)
 
 

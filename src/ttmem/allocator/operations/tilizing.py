@@ -45,7 +45,7 @@ def _out_of_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
         return plan.give_up("shards that are cut within a tile, or tensors that are, in another layout")
     if len(source.shape) > 4 and paging_of(source).padded_shape[-1] % shard.width | source.shape[-1] % shard.width:
         return plan.give_up("more than four dimensions, the last of which does not come out even in shards")
-    if source.layout is not TILE and not _fits_whole_rows(plan, source, result)[0]:
+    if source.layout is not TILE and not fits_whole_rows(plan, source, result):
         return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
     if result.shard is not None:
         return plan.one_program(result, [])
@@ -64,6 +64,11 @@ def in_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
     """The spec in tiles or in rows, of which block floats have none."""
     plain = BFLOAT16 if spec.dtype.is_block_float else spec.dtype
     return replace(spec, layout=TILE if tiled else ROW_MAJOR, dtype=plain)
+
+
+def fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
+    """Whether rows of tiles are made whole, not in blocks."""
+    return _fits_whole_rows(plan, source, result)[0]
 
 
 def _fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> tuple[bool, int, int]:
@@ -149,8 +154,13 @@ def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
     before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
     fits = plan.l1_space() - _bytes_in_l1(plan, result) > grid.across * (before + after)
     slot = plan.allocate(result)
-    if fits and not _blocks_use_more_cores(plan, grid, grid.across * grid.down):
-        padded = paging_of(source).padded_shape != source.shape
+    padded = paging_of(source).padded_shape != source.shape
+    # Where no tile is padded the library takes all matrices for one while it chooses, though not for the blocks.
+    seen = grid if padded else replace(grid, down=grid.rows)
+    if fits and not _blocks_use_more_cores(plan, seen, grid.across * grid.down):
+        if not padded and grid.rows > 1 and (part := _part_of_wide_row(plan, grid.across, before, after)):
+            plan.launch([part * before, part * after])
+            return slot
         depth = 2 if ahead and not padded and grid.rows > plan.memory_map.grid.cores else 1
         plan.launch([depth * grid.across * before, depth * grid.across * after])
         return slot
@@ -161,6 +171,15 @@ def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
 
     plan.launch_kept(("untilize", _four(source), _four(result), fits), blocks)
     return slot
+
+
+def _part_of_wide_row(plan: PlanWriter, across: int, before: int, after: int) -> int:
+    """Tiles that one core alone takes at a time of rows that half of L1 cannot hold twice over; 0: they fit."""
+    half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
+    if across <= half // (2 * before):
+        return 0
+    most = half // (before + after)
+    return max(part for part in range(1, most + 1) if across % part == 0)
 
 
 def _four(spec: TensorSpec) -> TensorSpec:
