@@ -67,6 +67,8 @@ def _multiply_in_shards(
         if slot < 0 and made.window.outputs % _TILE:
             raise UnknownChoiceError("rows in shards that end within a tile")
         tiles = replace(dealt, layout=TILE)
+        if not _has_room_for_a_row(plan, tiles):
+            raise UnknownChoiceError("shards that become tiles by way of DRAM, for L1 has no room for a row of tiles")
         tiled = plan.allocate(tiles)
         plan.free(slot)
         if slot < 0 and goes:
@@ -90,6 +92,15 @@ def _multiply_in_shards(
     elif goes:
         plan.free_input(0)
     return delivered(plan, made_slot, result, memory)
+
+
+def _has_room_for_a_row(plan: PlanWriter, tiles: TensorSpec) -> bool:
+    """For a row of tiles before and behind, and what shifts it into alignment; what the result takes is not counted.
+
+    Without it the library goes through DRAM, and refuses there what is not whole tiles.
+    """
+    tile, across = tiles.dtype.tile_bytes(), -(-tiles.shape[-1] // _TILE)
+    return plan.l1_space() > across * (2 * tile + tile // _TILE) + 2 * plan.memory_map.quantum_bytes
 
 
 def _check_grid(plan: PlanWriter, scheme: Scheme) -> None:
