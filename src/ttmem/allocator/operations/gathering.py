@@ -195,8 +195,10 @@ def repeat_interleave(call: Call, plan: PlanWriter) -> Plan:
     source, times = call.inputs[0], int(call.arguments["repeats"])
     rank = len(source.shape)
     axis = dimension(call.arguments["dim"], rank)
-    if source.shard is not None or rank < 2 or not 1 <= times <= _MOST_TOGETHER:
-        return plan.give_up("repeat_interleave of shards, of a single row, or of many times")
+    if rank < 2 or not 1 <= times <= _MOST_TOGETHER:
+        return plan.give_up("repeat_interleave of a single row, or of many times")
+    if source.shard is not None or call.shard is not None:
+        return _repeated_in_pages(call, plan)
     memory = call.memory or source.memory
     if times == 1:
         return to_memory_config(replace(call, memory=memory), plan)
@@ -212,6 +214,19 @@ def repeat_interleave(call: Call, plan: PlanWriter) -> Plan:
         return plan.finish(last.slot, last.spec)
     made = _repeated(plan, held, times, axis, result_like(source, memory))
     return plan.finish(made.slot, made.spec)
+
+
+def _repeated_in_pages(call: Call, plan: PlanWriter) -> Plan:
+    """Shards are pages of DRAM for the time being, and the result stays there unless the caller says otherwise."""
+    source, arguments = call.inputs[0], call.arguments
+    is_within_tiles = source.layout is TILE and dimension(arguments["dim"], rank := len(source.shape)) >= rank - 2
+    if arguments["repeats"] == 1 or source.shard is None or not is_within_tiles:
+        return plan.give_up("repeat_interleave of shards of rows, along outer dimensions, or out of pages into shards")
+    pages = applied(plan, to_memory_config, Held(-1, source), DRAM)
+    made = applied(plan, repeat_interleave, pages, DRAM, repeats=arguments["repeats"], dim=arguments["dim"])
+    end = applied(plan, to_memory_config, made, call.memory or DRAM, call.shard)
+    plan.free(made.slot if made.slot != end.slot else 0, pages.slot)
+    return plan.finish(end.slot, end.spec)
 
 
 def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorSpec) -> Held:
@@ -293,8 +308,9 @@ def _draw_scatter(record: OperationRecord, choose: Choose) -> list[Step]:
 
 def _draw_repeat_interleave(record: OperationRecord, choose: Choose) -> list[Step]:
     source = draws.tensor(choose, most=4, integers=True)
+    source, wanted = draws.among_shards(choose, source)
     axis = choose.integer(-len(source["shape"]), -1)
-    return write_call(record.name, [source], choose.one_of((1, 2, 3, 8)), axis, memory=draws.wish(choose))
+    return write_call(record.name, [source], choose.one_of((1, 2, 3, 8)), axis, **wanted)
 
 
 _NUMBERS: Step = {**EXAMPLE_TENSOR, "dtype": "uint32"}
@@ -324,5 +340,6 @@ RECORDS = (
         repeat_interleave,
         _draw_repeat_interleave,
         *(Argument("repeats", 0), Argument("dim", 1)),
+        takes_shards=True,
     ),
 )
