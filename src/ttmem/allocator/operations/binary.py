@@ -63,8 +63,6 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     kind = _KINDS[call.name]
     if len(call.inputs) == 1 and kind.number_is_unary:
         return (_power_of_number if call.number_first else _with_number_as_unary)(call, plan, kind)
-    if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
-        raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
     rounds = call.arguments.get("rounding_mode") is not None
     temporaries: list[int] = []
     meeting = zip(call.inputs, _types(call, kind), strict=True)
@@ -75,6 +73,10 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
             raise InvalidSpecError("For integer division, supported output dtype is FLOAT32")
         result = replace(result, dtype=INT32 if rounds else FLOAT32)
         rounds = False
+    if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
+        if not call.in_place:
+            plan.allocate(_in_common_shape(operands, result))
+        plan.refuse(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
     if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
         raise InvalidSpecError(_NO_ROWS_IN_PLACE)
     if call.in_place and len(operands) > 1:
@@ -115,7 +117,7 @@ def _with_shards(
                 ((slot, operands[place]),) = made.results
                 temporaries.append(slot)
         result = replace(_result_of(call, operands), dtype=result.dtype)
-    inner, outer = _in_turn(call, temporaries) if rounds else (temporaries, [])
+    inner, outer = _in_turn(call, temporaries) if rounds else ([], temporaries) if all(are_rows) else (temporaries, [])
     made = _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, inner)
     if rounds:
         return _rounded(plan, made, outer)
@@ -124,7 +126,7 @@ def _with_shards(
     ((slot, result),) = made.results
     made = to_layout(Call("to_layout", (result,), {"layout": "row_major"}), plan)
     if made.results:
-        plan.free(slot)
+        plan.free(slot, *reversed(outer))
         return plan.finish_all(made.results)
     return made
 
@@ -155,9 +157,7 @@ def combined(
     checks: bool = False,
 ) -> Plan:
     """The program, its result in tiles unless all operands are rows; the temporaries die with it."""
-    shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
-    layout = ROW_MAJOR if all(spec.layout is ROW_MAJOR for spec in operands) else TILE
-    result = replace(result, shape=shape, layout=layout)
+    result = _in_common_shape(operands, result)
     slot = plan.allocate(result)
     if checks:
         # The library looks at the types when there is a place for the result.
@@ -165,6 +165,12 @@ def combined(
     plan.launch(_streams(kind, operands, result), CIRCULAR)
     plan.free(*reversed(temporaries))
     return plan.finish(slot, result)
+
+
+def _in_common_shape(operands: Sequence[TensorSpec], result: TensorSpec) -> TensorSpec:
+    shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
+    layout = ROW_MAJOR if all(spec.layout is ROW_MAJOR for spec in operands) else TILE
+    return replace(result, shape=shape, layout=layout)
 
 
 def _types(call: Call, kind: BinaryKind) -> list[DataType]:
@@ -333,7 +339,7 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Pla
             allowed: tuple[DataType, ...] = (INT32, UINT32, UINT16)
         else:
             allowed = (INT32, UINT32)
-        check_integers(source, kind.number_is_unary, allowed)
+        check_integers(plan, source, result, kind.number_is_unary, allowed)
         if kind.called == "POWER" and source.layout is ROW_MAJOR:
             raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
         if kind.called == "POWER":  # a kernel of its own, which never works in place
@@ -344,11 +350,12 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Pla
 def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
     """The number becomes a tensor like the exponent, then the two are combined."""
     source = call.inputs[0]
-    if not source.dtype.is_float:
-        raise InvalidSpecError(_NO_INTEGER_POWER.format(spell_type(source.dtype)))
-    if kind.called != "POWER" or source.shard is not None or source.layout is ROW_MAJOR:
+    if kind.called != "POWER" or call.shard is not None or not (source.shard is None and source.layout is TILE):
         return plan.give_up("a number before shards or rows")
     base = plan.allocate(source)
+    if not source.dtype.is_float:
+        plan.allocate(result_like(source, call.memory))
+        plan.refuse(_NO_INTEGER_POWER.format(spell_type(source.dtype)))
     if source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):  # the rest comes from the host
         plan.launch(double_buffered_tiles(source, source))
     return combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)

@@ -41,12 +41,15 @@ def spell_type(dtype: DataType) -> str:
     return f"DataType::{dtype.name.upper()}"
 
 
-def check_integers(spec: TensorSpec, called: str, allowed: tuple[DataType, ...]) -> None:
-    """Most unary operations take floats alone."""
-    if not spec.dtype.is_float and spec.dtype not in allowed:
-        raise InvalidSpecError(
-            f"Unary: UnaryOpType::{called} does not support integer input dtype {spell_type(spec.dtype)}"
-        )
+def check_integers(
+    plan: PlanWriter, source: TensorSpec, result: TensorSpec | None, called: str, allowed: tuple[DataType, ...]
+) -> None:
+    """Most unary operations take floats alone. There must be room for the result before anybody looks at its type."""
+    if source.dtype.is_float or source.dtype in allowed:
+        return
+    if result is not None:
+        plan.allocate(padded_like(source, result))
+    plan.refuse(f"Unary: UnaryOpType::{called} does not support integer input dtype {spell_type(source.dtype)}")
 
 
 def wanted_like(call: Call, spec: TensorSpec) -> TensorSpec:
@@ -63,12 +66,8 @@ def unary(call: Call, plan: PlanWriter) -> Plan:
     result = wanted_like(call, source)
     if call.name == "clamp" and source.dtype is INT32 and isinstance(_bound(call), float):
         return _clamped_as_floats(call, plan, source, replace(result, dtype=FLOAT32))
-    try:
-        check_integers(source, _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ()))
-    except InvalidSpecError as refusal:
-        if not call.in_place:  # there must be room for the result before anybody looks at its type
-            plan.allocate(result)
-        plan.refuse(refusal.message)
+    called, allowed = _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ())
+    check_integers(plan, source, None if call.in_place else result, called, allowed)
     return one_to_one(plan, source, result)
 
 
