@@ -16,7 +16,7 @@ from ttmem.allocator.operations.collective_programs import (
     NotKnownError,
     lines_of,
     packets,
-    semaphores,
+    semaphore,
     tiles_added_at_once,
 )
 from ttmem.allocator.operations.collectives import chain, draw_options, resized, scattered
@@ -27,7 +27,7 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import DRAM, UINT8
-from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, paging_of
+from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, Shard, TensorSpec, paging_of
 
 _INPUT = -1
 _CREATE = "ttnn.create_global_semaphore"
@@ -80,11 +80,17 @@ def _line(call: Call, plan: PlanWriter) -> Sequence[Line]:
 def _made_for_the_call(call: Call, plan: PlanWriter) -> list[int]:
     """Semaphores that are made among the arguments live as long as the call."""
     given = [*(call.arguments["multi_device_global_semaphore"] or ()), call.arguments["barrier_semaphore"]]
-    return [plan.allocate(spec) for spec in semaphores(plan, sum(map(_is_made_here, given)))]
+    made = [value for value in given if isinstance(value, dict) and value.get("new") == _CREATE]
+    return [plan.allocate(semaphore(_cores_of(value))) for value in made]
 
 
-def _is_made_here(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("new") == _CREATE
+def _cores_of(written: dict[str, Any]) -> tuple[CoreRange, ...]:
+    try:
+        _, cores, _ = written["args"]
+        (ranges,) = cores["args"]
+        return tuple(CoreRange(*(at for corner in each["args"] for at in corner["args"])) for each in ranges)
+    except (KeyError, TypeError, ValueError):
+        raise NotKnownError("semaphores that are written otherwise") from None
 
 
 def _check_shards(source: TensorSpec, result: TensorSpec) -> None:

@@ -12,7 +12,7 @@ from ttmem.allocator.operations.elementwise import aligned_page
 from ttmem.allocator.operations.plan import PlanWriter
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, BLACKHOLE, BOARDS, DRAM, L1, L1_SMALL, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec, grid_of, paging_of
+from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of, paging_of
 
 _PACKET_BYTES = 4352
 """The most that travels at once between two chips."""
@@ -162,13 +162,13 @@ def tiles_added_at_once(source: TensorSpec) -> int:
 
 
 def keep_semaphores(plan: PlanWriter, count: int, memory: Memory, key: Hashable) -> None:
-    """They stay with the program."""
-    for number, spec in enumerate(semaphores(plan, count, memory)):
-        plan.allocate(spec, cache_key=(key, number))
-
-
-def semaphores(plan: PlanWriter, count: int, memory: Memory = L1) -> list[TensorSpec]:
-    """A few bytes of every core each."""
+    """They stay with the program, on every core."""
     grid = plan.memory_map.grid
-    shard = Shard("height", 1, 4, grid_of(grid.columns, grid.rows))
-    return [TensorSpec((grid.cores, 4), UINT32, ROW_MAJOR, memory, shard)] * count
+    for number in range(count):
+        plan.allocate(semaphore(grid_of(grid.columns, grid.rows), memory), cache_key=(key, number))
+
+
+def semaphore(cores: tuple[CoreRange, ...], memory: Memory = L1) -> TensorSpec:
+    """A few bytes of every core."""
+    shard = Shard("height", 1, 4, cores)
+    return TensorSpec((shard.cores, 4), UINT32, ROW_MAJOR, memory, shard)

@@ -131,7 +131,7 @@ def point_to_point(call: Call, plan: PlanWriter) -> Plan:
     key = "point_to_point", source, coordinates, str(call.arguments["topology"])
     keep_semaphores(plan, 1, L1, key)
     sent, received = [2 * page, _HEADER_BYTES, packet], [_HEADER_BYTES, packet, 3 * together * page]
-    plan.launch_kept(key, lambda: [sent, received], family=CIRCULAR)
+    plan.launch_kept(key, lambda: [received, sent], family=CIRCULAR)  # the receiver's program is checked first
     if prod(mesh) > PAIR:
         plan.doubt(BOUNDED, _NOT_LAUNCHED, is_bounded_above=True)
     plan.free(between)
