@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held
 from ttmem.allocator.operations.collective_chains import (
@@ -35,7 +34,7 @@ from ttmem.allocator.operations.record import Argument, Choose, Draw, OperationR
 from ttmem.allocator.operations.sharding import sharded_to_interleaved, to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, MemoryMap
-from ttmem.tensors import TILE, TensorSpec, paging_of, place
+from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, place
 
 _INPUT = -1
 _WRITES_OF_BYTES = 16
@@ -146,11 +145,15 @@ def scattered(
         return scatter_in_parts(plan, source, result, line, axis)
     if not is_tiled:
         raise NotKnownError("sums of rows along a dimension that does not come out even")
-    unit = 32 if is_within_tiles else 1
-    if -(-size // unit) % line.chips:
-        raise BadInputError(f"dimension {axis} has {-(-size // unit)} parts for {line.chips} chips")
+    if is_within_tiles and -(-size // 32) % line.chips:
+        raise InvalidSpecError(f"Number of tiles at dimension {axis} must be divisible by ring_size")
+    if not is_within_tiles and size % line.chips:
+        if by is not scatter and size < line.chips:
+            raise NotKnownError("fewer sums than chips, which the library dies of")
+        raise InvalidSpecError(f"Dimension {axis} must be divisible by ring_size")
     if spec.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
         raise NotKnownError("sums of other types")
+    paging_of(result)  # a result that cannot be is refused before anything is allocated
     return by(plan, spec, result, line, axis)
 
 
