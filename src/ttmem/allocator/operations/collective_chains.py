@@ -17,7 +17,7 @@ from ttmem.allocator.operations.reductions import reduce
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.slicing import slice_, split
-from ttmem.allocator.operations.tilizing import in_layout, to_layout, untilize_by_rows
+from ttmem.allocator.operations.tilizing import in_layout, tilize, to_layout, untilize_by_rows
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
 from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of
 
@@ -105,7 +105,7 @@ def scatter_in_parts(plan: PlanWriter, source: Held, result: TensorSpec, line: L
         held = replaced(plan, held, cast, keep=source.slot)
     parts = step(plan, split, [held], like, split_size=result.shape[axis], dim=axis)
     if is_in_rows:
-        parts = [next_step(plan, to_layout, part, layout="tile") for part in parts]
+        parts = [_tilized(plan, part) for part in parts]
     padding = [(0, size - told) for size, told in zip(_padded(parts[0].spec), parts[0].spec.shape, strict=True)]
     parts = [next_step(plan, pad, part, padding=padding, value=0) for part in parts]
     (whole,) = step(plan, concat, parts, dim=axis)
@@ -124,6 +124,11 @@ def scatter_in_parts(plan: PlanWriter, source: Held, result: TensorSpec, line: L
     plan.free(*({total.slot} - {made.slot}), whole.slot, *(part.slot for part in parts))
     plan.free(*([held.slot] if held.slot != source.slot else []))
     return made
+
+
+def _tilized(plan: PlanWriter, rows: Held) -> Held:
+    tiled = in_layout(rows.spec, tiled=True)
+    return replaced(plan, rows, Held(tilize(plan, rows.spec, tiled, may_pad=True), tiled))
 
 
 def _padded(spec: TensorSpec) -> tuple[int, ...]:

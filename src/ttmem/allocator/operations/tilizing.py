@@ -80,8 +80,9 @@ def _fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     return space > _tile_grid(result).across * per_tile + fixed, per_tile, fixed
 
 
-def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
-    """Interleaved rows into interleaved tiles; tile padding is added on the way."""
+def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, may_pad: bool = False) -> int:
+    """Interleaved rows into interleaved tiles; tile padding is added on the way, by a kernel of its own that is used
+    for whole tiles as well where it ``may_pad``."""
     before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
     if source.dtype is UINT8 and (1, 1, *source.shape)[-2:] != paging_of(result).padded_shape[-2:]:
         plan.allocate(result)
@@ -105,8 +106,8 @@ def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
         return [[block * before, block * after, block * (before // 32) + fixed] for block in tiles]
 
     # Whether columns of tiles would fit is asked too where tiles are padded, and makes another program.
-    is_padded = paging_of(result).padded_shape != source.shape
-    fits_columns = is_padded and space > grid.down * per_tile + fixed
+    may_pad |= paging_of(result).padded_shape != source.shape
+    fits_columns = may_pad and space > grid.down * per_tile + fixed
     plan.launch_kept(("tilize", _four(source), _four(result), fits, fits_columns), blocks)
     return slot
 
