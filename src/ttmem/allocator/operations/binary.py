@@ -305,20 +305,28 @@ def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
     if result.shard is None or any(spec.shard is not None and spec.memory is DRAM for spec in (*operands, result)):
         return False
     if len(operands) == 1:
-        return first.shard == result.shard and has_whole_shards(first)
+        return _are_cut_alike(first, result) and has_whole_shards(first)
     second = operands[1]
     one, two = ((1, 1, *spec.shape)[-2:] for spec in (first, second))
     if has_whole_shards(first) and first.shape == result.shape and second.shard is None and one != two:
         # Rows or numbers that are repeated within a shard of whole rows.
         is_height = isinstance(first.shard, Shard) and first.shard.kind == "height"
-        return is_height and two[1] == 1 and first.shard == result.shard
+        return is_height and two[1] == 1 and _are_cut_alike(first, result)
     if first.shape != second.shape or first.shard != second.shard or first.memory is not second.memory:
         return False
     if first.shard is not None and not has_whole_shards(first):
-        return first.shard == result.shard
+        return _are_cut_alike(first, result)
     if DRAM in (first.memory, result.memory) or not has_whole_shards(result):
         return False
     return first.shard is None or _ranges(first) == _ranges(result)
+
+
+def _are_cut_alike(first: TensorSpec, result: TensorSpec) -> bool:
+    """Of a result the library compares shape, cores and their order, not the kind."""
+    one, two = first.shard, result.shard
+    if isinstance(one, Shard) and isinstance(two, Shard):
+        return replace(one, kind=two.kind) == two
+    return one == two
 
 
 def _ranges(spec: TensorSpec) -> tuple[CoreRange, ...]:

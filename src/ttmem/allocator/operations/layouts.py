@@ -39,7 +39,7 @@ def _tilize(call: Call, plan: PlanWriter) -> Plan:
                 plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
     if result.shard is not None and not fits_whole_rows(plan, source, result):
         return plan.give_up("rows of pages that are made into tiles of shards in blocks")
-    return plan.finish(tilize(plan, source, result), result)
+    return plan.finish(tilize(plan, source, result, may_pad=call.name != "tilize"), result)
 
 
 def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
