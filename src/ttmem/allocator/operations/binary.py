@@ -2,11 +2,11 @@
 """Operations on two tensors, element by element: arithmetic, comparisons, logic."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import replace
 from typing import Any
 
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.binary_programs import BinaryKind, check_types, on_shards, result_of, streams
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import (
     borrows,
@@ -15,7 +15,6 @@ from ttmem.allocator.operations.elementwise import (
     check_integers,
     check_target,
     double_buffered_tiles,
-    has_whole_shards,
     one_to_one,
     result_like,
     spell_type,
@@ -27,35 +26,14 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.tilizing import tilize, to_layout
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
-from ttmem.tensors import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec, paging_of
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
 
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
 _NO_INTEGER_POWER = (
     "Input tensor A dtype {} is not supported for binary operation POWER: tensor exponents are not supported for "
     "integer inputs, use a scalar integer exponent"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class BinaryKind:
-    """What the library makes of an operation of two operands."""
-
-    called: str
-    """Its name in messages."""
-    integers: tuple[DataType, ...] = (INT32, UINT32, UINT16)
-    """Those it takes, besides floats."""
-    mixes_floats: bool = True
-    takes_floats: bool = True
-    prepares: str = ""
-    """Operands that pass through one more tile before they meet: ``left``, ``both``."""
-    promotes: bool = False
-    """An integer becomes a float when the other operand is one."""
-    number_is_unary: str = ""
-    """With a number it is a unary operation that the library calls so."""
-
-    def takes(self, dtype: DataType) -> bool:
-        return self.takes_floats if dtype.is_float else dtype in self.integers
 
 
 def binary(call: Call, plan: PlanWriter) -> Plan:
@@ -67,7 +45,7 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     temporaries: list[int] = []
     meeting = zip(call.inputs, _types(call, kind), strict=True)
     operands = [in_type(plan, spec, dtype, temporaries) for spec, dtype in meeting]
-    result = _result_of(call, operands)
+    result = result_of(call, operands)
     if kind.called == "DIV" and operands[0].dtype is INT32:
         if call.in_place:
             raise InvalidSpecError("For integer division, supported output dtype is FLOAT32")
@@ -86,7 +64,7 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
     if any(spec.layout is TILE for spec in operands):
         operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
     if call.in_place:
-        _check_types(kind, operands)
+        check_types(kind, operands)
         return combined(plan, kind, operands, call.inputs[0], temporaries)
     if not rounds:
         return combined(plan, kind, operands, result, temporaries, checks=True)
@@ -116,9 +94,9 @@ def _with_shards(
                     return made
                 ((slot, operands[place]),) = made.results
                 temporaries.append(slot)
-        result = replace(_result_of(call, operands), dtype=result.dtype)
+        result = replace(result_of(call, operands), dtype=result.dtype)
     inner, outer = _in_turn(call, temporaries) if rounds else ([], temporaries) if all(are_rows) else (temporaries, [])
-    made = _on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, inner)
+    made = on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, inner)
     if rounds:
         return _rounded(plan, made, outer)
     if not all(are_rows):
@@ -161,8 +139,8 @@ def combined(
     slot = plan.allocate(result)
     if checks:
         # The library looks at the types when there is a place for the result.
-        _check_types(kind, operands)
-    plan.launch(_streams(kind, operands, result), CIRCULAR)
+        check_types(kind, operands)
+    plan.launch(streams(kind, operands, result), CIRCULAR)
     plan.free(*reversed(temporaries))
     return plan.finish(slot, result)
 
@@ -205,134 +183,6 @@ def _in_tiles(plan: PlanWriter, spec: TensorSpec, temporaries: list[int]) -> Ten
     return made
 
 
-def _check_types(kind: BinaryKind, operands: Sequence[TensorSpec]) -> None:
-    for letter, spec in zip("AB", operands, strict=False):
-        if not kind.takes(spec.dtype):
-            raise InvalidSpecError(
-                f"Input tensor {letter} dtype {spell_type(spec.dtype)} is not supported for binary operation "
-                f"BinaryOpType::{kind.called}"
-            )
-    types = [spec.dtype for spec in operands]
-    if len(set(types)) == 2 and not (kind.mixes_floats and all(dtype.is_float for dtype in types)):
-        raise InvalidSpecError(
-            f"Mixed dtype is not supported for binary operation BinaryOpType::{kind.called}, "
-            f"dtype A: {spell_type(types[0])}, dtype B: {spell_type(types[1])}"
-        )
-
-
-def _streams(
-    kind: BinaryKind, operands: Sequence[TensorSpec], result: TensorSpec, *, borrowed: bool = False, at_once: int = 1
-) -> list[int]:
-    """Two tiles of each tensor and of the result, or none where shards are ``borrowed``; a number travels as one tile,
-    which block floats take as bfloat16. Operands that are prepared are so some tiles ``at_once``, unless a tensor has
-    to be read for them.
-    """
-    first = operands[0]
-    tiles = [spec.dtype.tile_bytes(spec.tile) for spec in operands]
-    lent = [borrowed and spec.shard is not None for spec in operands]
-    streams = [0 if is_lent else 2 * tile for is_lent, tile in zip(lent, tiles, strict=True)]
-    at_once = at_once if all(lent) else 1
-    prepares_left = kind.prepares == "both" or (
-        kind.prepares == "left" and first.dtype.is_float and not all(spec.dtype is FLOAT32 for spec in operands)
-    )
-    buffers = [streams[0], at_once * tiles[0] if prepares_left else 0]
-    if len(operands) == 1:
-        number = (BFLOAT16 if first.dtype.is_block_float else first.dtype).tile_bytes(first.tile)
-        buffers += [number, at_once * number if kind.prepares == "both" else 0]
-    else:
-        buffers += [streams[1], at_once * tiles[1] if kind.prepares == "both" else 0]
-        buffers += _broadcast_stream(*operands)
-    if not (borrowed and result.shard is not None):
-        buffers += double_buffered_tiles(result)
-    return [size for size in buffers if size]
-
-
-def _broadcast_stream(first: TensorSpec, second: TensorSpec) -> list[int]:
-    """Of the operand that is repeated inside its tiles: the one of height 1, at equal heights that of width 1."""
-    one, two = ((1, 1, *spec.shape)[-2:] for spec in (first, second))
-    if one == two:
-        return []
-    axis = 0 if one[0] != two[0] else 1
-    return double_buffered_tiles(first if one[axis] == 1 else second)
-
-
-def _result_of(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
-    """Like the first, unless that is in DRAM and the second in shards, or in more of them; its shards grow with it."""
-    first = operands[0]
-    if call.memory is not None or len(operands) == 1:
-        return wanted_like(call, first)
-    second, lends = operands[1], first
-    if isinstance(second.shard, Shard) and (
-        (first.shard is None and first.memory is DRAM)
-        or (isinstance(first.shard, Shard) and second.shard.cores > first.shard.cores)
-    ):
-        lends = second
-    shard = lends.shard
-    if isinstance(shard, Shard):
-        shard = grown(shard, lends, replace(lends, shape=broadcast_shape(first.shape, second.shape)))
-    return replace(first, memory=lends.memory, shard=shard)
-
-
-def grown(shard: Shard, before: TensorSpec, after: TensorSpec) -> Shard:
-    """As much larger as the tensor is, and a tile at least."""
-    (*one, width), (*two, wider) = (paging_of(replace(spec, shard=None)).padded_shape for spec in (before, after))
-    height, width = shard.height * prod(two) % _INTEGERS // prod(one), shard.width * wider % _INTEGERS // width
-    return replace(shard, height=max(height, 32), width=max(width, 32))
-
-
-def _on_shards(
-    plan: PlanWriter, kind: BinaryKind, operands: Sequence[TensorSpec], result: TensorSpec, temporaries: list[int]
-) -> Plan:
-    """Streams of a tensor that is in shards borrow these where all that take part are cut alike; otherwise everything
-    is read and written as if it were interleaved.
-    """
-    shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
-    result = replace(result, shape=shape)
-    slot = plan.allocate(result)
-    _check_types(kind, operands)
-    buffers = _streams(kind, operands, result)
-    if _borrows(operands, result):
-        wide = [spec.dtype is FLOAT32 or not spec.dtype.is_float for spec in operands]
-        tiles_at_once = 2 if all(wide) else 4 if any(wide) else 8
-        buffers = _streams(kind, operands, result, borrowed=True, at_once=tiles_at_once)
-    plan.launch(buffers, CIRCULAR)
-    plan.free(*reversed(temporaries))
-    return plan.finish(slot, result)
-
-
-def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
-    first = operands[0]
-    if result.shard is None or any(spec.shard is not None and spec.memory is DRAM for spec in (*operands, result)):
-        return False
-    if len(operands) == 1:
-        return _are_cut_alike(first, result) and has_whole_shards(first)
-    second = operands[1]
-    one, two = ((1, 1, *spec.shape)[-2:] for spec in (first, second))
-    if has_whole_shards(first) and first.shape == result.shape and second.shard is None and one != two:
-        # Rows or numbers that are repeated within a shard of whole rows.
-        is_height = isinstance(first.shard, Shard) and first.shard.kind == "height"
-        return is_height and two[1] == 1 and _are_cut_alike(first, result)
-    if first.shape != second.shape or first.shard != second.shard or first.memory is not second.memory:
-        return False
-    if first.shard is not None and not has_whole_shards(first):
-        return _are_cut_alike(first, result)
-    if DRAM in (first.memory, result.memory) or not has_whole_shards(result):
-        return False
-    return first.shard is None or _ranges(first) == _ranges(result)
-
-
-def _are_cut_alike(first: TensorSpec, result: TensorSpec) -> bool:
-    """Of a result the library compares shape, cores and their order, not the kind."""
-    one, two = first.shard, result.shard
-    if isinstance(one, Shard) and isinstance(two, Shard):
-        return replace(one, kind=two.kind) == two
-    return one == two
-
-
-def _ranges(spec: TensorSpec) -> tuple[CoreRange, ...]:
-    return spec.shard.ranges if spec.shard is not None else ()
-
-
 def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
     source = call.inputs[0]
     result = wanted_like(call, source)
@@ -372,7 +222,7 @@ def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
 def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
     _, named = draws.options(record, choose)
     if not choose.integer(0, 4):
-        return _draw_on_shards(record, choose)
+        return _drawon_shards(record, choose)
     first = draws.tensor(choose, integers=True, odd=True)
     wish = draws.wish(choose)
     if not choose.integer(0, 3):
@@ -389,7 +239,7 @@ def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
 
 
-def _draw_on_shards(record: OperationRecord, choose: Choose) -> list[Step]:
+def _drawon_shards(record: OperationRecord, choose: Choose) -> list[Step]:
     """Two tensors or one and a number, either of them in shards or not, the result too."""
     first = draws.sharded_tensor(choose)
     second = {**first, "dtype": choose.one_of((first["dtype"], first["dtype"], "bfloat16"))}
@@ -417,8 +267,6 @@ def draw_partner(choose: Choose, first: Step) -> Step:
     return second
 
 
-_INTEGERS = 1 << 32
-"""The library multiplies before it divides, and what does not fit is lost."""
 _COMPARISONS = ("GE", "GT", "LE", "LT", "EQ", "NE")
 _FLOATS_ALONE = BinaryKind("", (), mixes_floats=False)
 _DIVISION = BinaryKind("DIV", (INT32,), promotes=True)

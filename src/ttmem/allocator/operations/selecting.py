@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.allocator.operations import draws
-from ttmem.allocator.operations.binary import BinaryKind, combined, draw_partner, in_type
+from ttmem.allocator.operations.binary import combined, draw_partner, in_type
+from ttmem.allocator.operations.binary_programs import BinaryKind
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, read_by_pages, result_like
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
