@@ -98,7 +98,15 @@ def _untilize(call: Call, plan: PlanWriter) -> Plan:
     plainly = source.dtype is BFLOAT16
     slot = (untilize_plainly if plainly else untilize)(plan, source, result)
     if len(source.shape) > 4 and has_tile_padding(source):
-        plan.refuse("MeshBuffer must be large enough to hold the tensor.")
+        # The library looks at the padded rows in a buffer that was made for the rest.
+        element = result.dtype.element_bytes or 0
+        page, size = element * paging_of(source).padded_shape[-1], element * source.elements
+        plan.refuse(
+            "MeshBuffer must be large enough to hold the tensor."
+            if size % page == 0
+            else f"For valid non-interleaved buffers page size {page} must equal buffer size {size}. For "
+            "interleaved-buffers, buffer size should be divisible by the page size"
+        )
     return plan.finish(slot, result)
 
 
